@@ -1,0 +1,53 @@
+//! What the cache knows of sectors, as payloads and over payloads that were read from the device below.
+
+use std::sync::Arc;
+
+use layout::{Block, SectorNr};
+use rt::Cost;
+
+use crate::device::{Payload, Request};
+use crate::versions::{Version, write_requests};
+
+/// A read of which the cache knows every sector.
+pub(super) fn assemble(known: &[(u64, Version)], blocks: u32, block_bytes: u32) -> Payload {
+    let per_block = u64::from(block_bytes) / SectorNr::SIZE;
+    let pieces = known.chunks(per_block as usize).take(blocks as usize);
+    pieces
+        .map(|piece| {
+            let mut requests = write_requests(piece);
+            match requests.pop() {
+                Some(Request::Write { mut payload, .. }) if payload.len() == 1 => {
+                    payload.pop().expect("there is one")
+                }
+                _ => {
+                    let mut block = Block::zeroed(block_bytes as usize);
+                    overlay(&mut block, piece[0].0, piece);
+                    block.into_arc()
+                }
+            }
+        })
+        .collect()
+}
+
+/// Puts what is known over a block that begins at a sector.
+fn overlay(block: &mut Block, first: u64, known: &[(u64, Version)]) {
+    rt::charge(Cost::Copy(known.len() as u64 * SectorNr::SIZE));
+    for (sector, version) in known {
+        let at = ((sector - first) * SectorNr::SIZE) as usize;
+        block[at..at + version.bytes().len()].copy_from_slice(version.bytes());
+    }
+}
+
+/// Puts what is known over what was read.
+pub(super) fn overlay_all(payload: &mut Payload, first: u64, known: &[(u64, Version)]) {
+    let (mut start, mut rest) = (first, known);
+    for block in payload {
+        let end = start + block.len() as u64 / SectorNr::SIZE;
+        let count = rest.partition_point(|(sector, _)| *sector < end);
+        if count > 0 {
+            overlay(Arc::make_mut(block), start, &rest[..count]);
+        }
+        rest = &rest[count..];
+        start = end;
+    }
+}

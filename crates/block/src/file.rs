@@ -1,0 +1,116 @@
+//! The file device: an image file or a block device, through the page cache or around it (`O_DIRECT`).
+//!
+//! Buffered I/O is done by the caller within `submit`: it is a copy to or from memory most of the time, and handing it to
+//! a thread would cost more than the copy. Direct I/O is done by a small pool of threads, so that the device's queue is
+//! filled. Adjacent requests of a batch are merged in both cases, and a merged request that fails is repeated one by one,
+//! so that only those that fail on their own fail.
+//!
+//! A file is locked while it is open (`flock`, which like an OFD lock belongs to the open file, not to the process):
+//! exclusively for reading and writing, shared for reading only.
+
+mod backing;
+mod guard;
+mod open;
+mod plan;
+mod pool;
+
+use std::sync::Arc;
+
+use crate::device::{BlockDevice, Geometry, Request};
+use crate::error::DeviceError;
+use crate::forward::forward;
+use crate::ticket::{DetachedErrors, Results, Ticket};
+use backing::Backing;
+pub use open::{OpenOptions, create_sparse};
+use pool::Pool;
+
+/// A regular file or a block device.
+pub struct FileDevice {
+    backing: Arc<Backing>,
+    geometry: Geometry,
+    /// Absent if the caller does the I/O.
+    pool: Option<Pool>,
+    detached: Arc<DetachedErrors>,
+}
+
+impl FileDevice {
+    /// Whether I/O goes around the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.backing.is_direct()
+    }
+
+    /// The size that blocks of memory and offsets should be multiples of, lest they be copied, in bytes.
+    pub fn preferred_bytes(&self) -> u64 {
+        self.backing.alignment()
+    }
+}
+
+/// Does a batch in the caller's thread.
+struct Inline<'a>(&'a FileDevice);
+
+impl BlockDevice for Inline<'_> {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let mut results: Results = batch.iter().map(|_| Err(DeviceError::Gone)).collect();
+        for operation in plan::plan(batch, u64::MAX) {
+            for (index, answer) in self.0.backing.run(operation) {
+                results[index] = answer;
+            }
+        }
+        Ticket::ready_or_detached(results, &self.0.detached)
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+/// Does a batch in the pool's threads.
+struct Pooled<'a>(&'a FileDevice, &'a Pool);
+
+impl BlockDevice for Pooled<'_> {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let (ticket, completer) = Ticket::pending_or_detached(Arc::clone(&self.0.detached));
+        let count = batch.len();
+        let operations = plan::plan(batch, plan::MERGED_BYTES_MAX);
+        self.1.submit(&self.0.backing, operations, count, completer);
+        ticket
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        rt::point();
+        let check = |request: Request| match self.geometry.check(&request) {
+            Ok(()) => Ok(request),
+            Err(error) => Err(Err(error)),
+        };
+        match &self.pool {
+            Some(pool) => forward(&Pooled(self, pool), &self.detached, batch, check),
+            None => forward(&Inline(self), &self.detached, batch, check),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.backing.name().to_owned()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        self.detached.take()
+    }
+}

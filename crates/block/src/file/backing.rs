@@ -1,0 +1,468 @@
+//! The open file and the system calls on it.
+//!
+//! Direct I/O wants memory and offsets aligned as `statx` says. What is less aligned goes through a bounce buffer; a
+//! write then reads the edges of its range first, one such write at a time, so that neighbours in one unit of the disk do
+//! not undo each other.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use core::sync::atomic::Ordering;
+use layout::{Block, SectorNr};
+use rt::Mutex;
+use rt::atomic::AtomicBool;
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::plan::{Operation, ReadPart};
+use crate::device::Payload;
+use crate::error::DeviceError;
+use crate::forward::Answer;
+use crate::payload::payload_bytes;
+use crate::ticket::Outcome;
+
+/// How many pieces the kernel takes in one call (`UIO_MAXIOV`).
+const PIECES_MAX: usize = 1024;
+
+/// What direct I/O asks of its callers, in bytes; powers of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alignment {
+    /// Of addresses.
+    pub(super) memory: usize,
+    /// Of offsets and lengths.
+    pub(super) offset: u64,
+}
+
+/// An open file.
+pub(super) struct Backing {
+    file: OwnedFd,
+    name: String,
+    /// Absent for buffered I/O.
+    direct: Option<Alignment>,
+    /// Held by a write that reads its edges first.
+    edges: Mutex<()>,
+    /// Whether `RWF_DSYNC` works here; found out by the first forced write.
+    has_forced_writes: AtomicBool,
+}
+
+/// A child process that is being made shares the open file for a moment, and the lock with it: so the lock is given up in
+/// words, not by closing.
+impl Drop for Backing {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
+impl Backing {
+    pub(super) fn new(file: OwnedFd, name: String, direct: Option<Alignment>) -> Self {
+        Self {
+            file,
+            name,
+            direct,
+            edges: Mutex::new(()),
+            has_forced_writes: AtomicBool::new(true),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    pub(super) fn alignment(&self) -> u64 {
+        self.direct.map_or(SectorNr::SIZE, |direct| {
+            direct.offset.max(direct.memory as u64)
+        })
+    }
+
+    /// Does an operation; the answers are for the requests that it was made from. If a merged one fails, its parts are
+    /// done one by one.
+    pub(super) fn run(&self, operation: Operation) -> Vec<(usize, Answer)> {
+        match operation {
+            Operation::Read { offset, parts } => match self.read(offset, &parts) {
+                Ok(payloads) => {
+                    let answer = |(part, payload): (&ReadPart, _)| (part.index, Ok(payload));
+                    parts
+                        .iter()
+                        .zip(payloads.into_iter().map(Outcome::Read))
+                        .map(answer)
+                        .collect()
+                }
+                Err(errno) if parts.len() == 1 => {
+                    let error = self.failure("read", offset, parts[0].bytes(), errno);
+                    vec![(parts[0].index, Err(error))]
+                }
+                Err(_) => self.run_apart(Operation::Read { offset, parts }),
+            },
+            Operation::Write {
+                offset,
+                is_forced,
+                parts,
+            } => {
+                let pieces: Payload = parts
+                    .iter()
+                    .flat_map(|(_, payload)| payload.iter().cloned())
+                    .collect();
+                match self.write(offset, &pieces, is_forced) {
+                    Ok(()) => parts
+                        .iter()
+                        .map(|(index, _)| (*index, Ok(Outcome::Done)))
+                        .collect(),
+                    Err(errno) if parts.len() == 1 => {
+                        let error = self.failure("write", offset, payload_bytes(&pieces), errno);
+                        vec![(parts[0].0, Err(error))]
+                    }
+                    Err(_) => self.run_apart(Operation::Write {
+                        offset,
+                        is_forced,
+                        parts,
+                    }),
+                }
+            }
+            Operation::Flush { index } => {
+                let done = retry(|| rustix::fs::fdatasync(&self.file));
+                vec![(index, self.answer("flush", 0, 0, done))]
+            }
+            Operation::Discard {
+                index,
+                offset,
+                bytes,
+            } => {
+                vec![(
+                    index,
+                    self.answer("discard", offset, bytes, self.discard(offset, bytes)),
+                )]
+            }
+        }
+    }
+
+    fn run_apart(&self, operation: Operation) -> Vec<(usize, Answer)> {
+        operation
+            .split()
+            .into_iter()
+            .flat_map(|single| self.run(single))
+            .collect()
+    }
+
+    fn answer(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        bytes: u64,
+        done: Result<(), Errno>,
+    ) -> Answer {
+        done.map(|()| Outcome::Done)
+            .map_err(|errno| self.failure(operation, offset, bytes, errno))
+    }
+
+    fn failure(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        bytes: u64,
+        errno: Errno,
+    ) -> DeviceError {
+        match errno {
+            Errno::NOSPC | Errno::DQUOT => DeviceError::NoSpace {
+                device: self.name.clone(),
+            },
+            Errno::NODEV | Errno::NXIO => DeviceError::Gone,
+            _ => DeviceError::Failed {
+                operation,
+                sector: SectorNr::from_byte_offset(offset),
+                sectors: bytes / SectorNr::SIZE,
+                device: self.name.clone(),
+                cause: errno.to_string(),
+            },
+        }
+    }
+
+    fn read(&self, offset: u64, parts: &[ReadPart]) -> Result<Vec<Payload>, Errno> {
+        let mut blocks: Vec<Block> = parts
+            .iter()
+            .flat_map(|part| (0..part.blocks).map(|_| Block::zeroed(part.block_bytes as usize)))
+            .collect();
+        if blocks.iter().all(|block| self.is_aligned(offset, block)) {
+            let mut pieces: Vec<_> = blocks
+                .iter_mut()
+                .map(|block| IoSliceMut::new(block))
+                .collect();
+            self.read_pieces(offset, &mut pieces)?;
+        } else {
+            let bytes: u64 = parts.iter().map(ReadPart::bytes).sum();
+            let mut bounce = Bounce::around(offset, bytes, self.direct);
+            let from = bounce.from;
+            self.read_pieces(from, &mut [IoSliceMut::new(bounce.whole())])?;
+            let mut rest: &[u8] = bounce.inner(offset, bytes);
+            for block in &mut blocks {
+                let (piece, after) = rest.split_at(block.len());
+                block.copy_from_slice(piece);
+                rest = after;
+            }
+        }
+        let mut blocks = blocks.into_iter().map(Arc::new);
+        Ok(parts
+            .iter()
+            .map(|part| blocks.by_ref().take(part.blocks as usize).collect())
+            .collect())
+    }
+
+    fn write(&self, offset: u64, payload: &[Arc<Block>], is_forced: bool) -> Result<(), Errno> {
+        if payload.iter().all(|block| self.is_aligned(offset, block)) {
+            let mut pieces: Vec<_> = payload.iter().map(|block| IoSlice::new(block)).collect();
+            return self.write_pieces(offset, &mut pieces, is_forced);
+        }
+        let bytes = payload_bytes(payload);
+        let mut bounce = Bounce::around(offset, bytes, self.direct);
+        let _guard = self.edges.lock();
+        let from = bounce.from;
+        for (start, edge) in bounce.edges(offset, bytes) {
+            self.read_pieces(start, &mut [IoSliceMut::new(edge)])?;
+        }
+        let mut at = 0;
+        let inner = bounce.inner(offset, bytes);
+        for block in payload {
+            inner[at..at + block.len()].copy_from_slice(block);
+            at += block.len();
+        }
+        self.write_pieces(from, &mut [IoSlice::new(bounce.whole())], is_forced)
+    }
+
+    /// Whether a block can go to the device as it is, when the operation begins at an offset.
+    fn is_aligned(&self, offset: u64, block: &Block) -> bool {
+        self.direct.is_none_or(|direct| {
+            offset.is_multiple_of(direct.offset)
+                && (block.len() as u64).is_multiple_of(direct.offset)
+                && block.as_ptr().addr().is_multiple_of(direct.memory)
+        })
+    }
+
+    fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<(), Errno> {
+        let (mut at, mut rest) = (offset, pieces);
+        IoSliceMut::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let count = rest.len().min(PIECES_MAX);
+            match retry(|| rustix::io::preadv(&self.file, &mut rest[..count], at))? {
+                // The file was cut short behind our back.
+                0 => return Err(Errno::IO),
+                done => {
+                    at += done as u64;
+                    IoSliceMut::advance_slices(&mut rest, done);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_pieces(
+        &self,
+        offset: u64,
+        pieces: &mut [IoSlice<'_>],
+        is_forced: bool,
+    ) -> Result<(), Errno> {
+        let mut needs_flush = false;
+        let (mut at, mut rest) = (offset, pieces);
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let count = rest.len().min(PIECES_MAX);
+            let done = if is_forced && self.has_forced_writes.load(Ordering::Relaxed) {
+                let flags = ReadWriteFlags::DSYNC;
+                match retry(|| rustix::io::pwritev2(&self.file, &rest[..count], at, flags)) {
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                        self.has_forced_writes.store(false, Ordering::Relaxed);
+                        continue;
+                    }
+                    done => done?,
+                }
+            } else {
+                needs_flush = is_forced;
+                retry(|| rustix::io::pwritev(&self.file, &rest[..count], at))?
+            };
+            if done == 0 {
+                return Err(Errno::IO);
+            }
+            at += done as u64;
+            IoSlice::advance_slices(&mut rest, done);
+        }
+        if needs_flush {
+            retry(|| rustix::fs::fdatasync(&self.file))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Punches a hole. A file system or device that cannot is fine: a discard is advice.
+    fn discard(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry(|| rustix::fs::fallocate(&self.file, mode, offset, bytes)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+/// A buffer as aligned as the device wants it, for a range widened to the device's units.
+struct Bounce {
+    memory: Block,
+    /// Where the aligned bytes begin in `memory`.
+    start: usize,
+    /// The byte offset on the device of the widened range.
+    from: u64,
+    length: usize,
+    unit: u64,
+}
+
+impl Bounce {
+    fn around(offset: u64, bytes: u64, direct: Option<Alignment>) -> Self {
+        let direct = direct.unwrap_or(Alignment {
+            memory: 512,
+            offset: SectorNr::SIZE,
+        });
+        let from = offset - offset % direct.offset;
+        let to = (offset + bytes).next_multiple_of(direct.offset);
+        let length = usize::try_from(to - from).expect("an operation fits into memory");
+        let memory = Block::zeroed((length + direct.memory).next_multiple_of(512));
+        let address = memory.as_ptr().addr();
+        let start = address.next_multiple_of(direct.memory) - address;
+        Self {
+            memory,
+            start,
+            from,
+            length,
+            unit: direct.offset,
+        }
+    }
+
+    fn whole(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.length]
+    }
+
+    fn inner(&mut self, offset: u64, bytes: u64) -> &mut [u8] {
+        let skipped = (offset - self.from) as usize;
+        &mut self.whole()[skipped..skipped + bytes as usize]
+    }
+
+    /// The units that the range covers in part, with their offsets.
+    fn edges(&mut self, offset: u64, bytes: u64) -> Vec<(u64, &mut [u8])> {
+        let (unit, from, to) = (
+            self.unit as usize,
+            self.from,
+            self.from + self.length as u64,
+        );
+        let has_head = offset != from;
+        let has_tail = offset + bytes != to;
+        let is_one = self.length == unit;
+        let (head, rest) = self.whole().split_at_mut(unit);
+        match (has_head, has_tail) {
+            (false, false) => Vec::new(),
+            _ if is_one => vec![(from, head)],
+            (true, false) => vec![(from, head)],
+            (has_head, true) => {
+                let tail = rest.len() - unit;
+                let mut edges = vec![(to - unit as u64, &mut rest[tail..])];
+                if has_head {
+                    edges.push((from, head));
+                }
+                edges
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::{payload_from_bytes, payload_to_bytes};
+    use crate::random::SplitMix;
+
+    #[test]
+    fn a_bounce_buffer_covers_whole_units_and_knows_its_edges() {
+        let direct = Some(Alignment {
+            memory: 4096,
+            offset: 4096,
+        });
+        let cases: [(u64, u64, u64, usize, &[u64]); 6] = [
+            (0, 4096, 0, 4096, &[]),
+            (512, 512, 0, 4096, &[0]),
+            (0, 512, 0, 4096, &[0]),
+            (3584, 1024, 0, 8192, &[4096, 0]),
+            (4096, 4608, 4096, 8192, &[8192]),
+            (512, 12_288 - 512, 0, 12_288, &[0]),
+        ];
+        for (offset, bytes, from, length, expected) in cases {
+            let mut bounce = Bounce::around(offset, bytes, direct);
+            assert_eq!((bounce.from, bounce.length), (from, length));
+            assert_eq!(bounce.whole().as_ptr().addr() % 4096, 0);
+            assert_eq!(bounce.inner(offset, bytes).len() as u64, bytes);
+            let edges: Vec<u64> = bounce
+                .edges(offset, bytes)
+                .iter()
+                .map(|edge| edge.0)
+                .collect();
+            assert_eq!(edges, expected, "{offset}+{bytes}");
+        }
+    }
+
+    /// A disk with sectors of 4096 bytes, played by a buffered file: whatever is less aligned goes through the bounce
+    /// buffer and must leave its neighbours alone.
+    #[test]
+    fn unaligned_requests_leave_their_neighbours_alone() {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        let size = 16 * 4096_usize;
+        file.set_len(size as u64).expect("there is room");
+        let direct = Some(Alignment {
+            memory: 4096,
+            offset: 4096,
+        });
+        let backing = Backing::new(file.into(), "disk".to_owned(), direct);
+        let mut model = vec![0_u8; size];
+        let mut random = SplitMix::new(11);
+        for _ in 0..2000 {
+            let sectors = 1 + random.below(24);
+            let first = random.below(128 - sectors + 1);
+            let (offset, bytes) = (first * 512, sectors * 512);
+            let range = offset as usize..(offset + bytes) as usize;
+            let operation = if random.below(2) == 0 {
+                model[range.clone()].fill(random.next() as u8);
+                let payload = payload_from_bytes(&model[range.clone()], 512);
+                let is_forced = random.below(4) == 0;
+                Operation::Write {
+                    offset,
+                    is_forced,
+                    parts: vec![(0, payload)],
+                }
+            } else {
+                let part = ReadPart {
+                    index: 0,
+                    blocks: sectors as u32,
+                    block_bytes: 512,
+                };
+                Operation::Read {
+                    offset,
+                    parts: vec![part],
+                }
+            };
+            for (_, answer) in backing.run(operation) {
+                if let Outcome::Read(payload) = answer.expect("the file system works") {
+                    assert_eq!(payload_to_bytes(&payload), model[range.clone()]);
+                }
+            }
+        }
+    }
+}

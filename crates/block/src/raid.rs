@@ -1,0 +1,158 @@
+//! Arrays of devices: RAID 0, 1, 5 and 10, composed in software.
+//!
+//! | level | members | survives | read | write |
+//! |---|---|---|---|---|
+//! | 0 | 2 or more | nothing | the members that hold it | the same |
+//! | 1 | 2 or more | all but one | one member, by place; another if it fails | all members |
+//! | 5 | 3 or more | one | the member that holds it; the others if it fails | data and parity |
+//! | 10 | an even number, 4 or more | one of each pair | RAID 0 of pairs | RAID 0 of pairs |
+//!
+//! A member that answers `Gone`, or fails a write, leaves the array for good: what it holds is stale from then on. A
+//! failed read is answered from the others and the member stays. The last member that the level needs never leaves: its
+//! errors are the array's. Nothing about the array is kept on the members; a composition is what its text says.
+//!
+//! An array promises per sector what a device promises. It does not close the write hole: after a power cut the parity
+//! of a stripe in flight may be wrong, which matters if a member is then lost.
+
+mod fanout;
+mod group;
+mod members;
+mod mirror;
+mod parity;
+mod rebuild;
+mod stripe_plan;
+mod striped;
+mod stripes;
+
+use core::fmt;
+use std::sync::Arc;
+
+use crate::device::{BlockDevice, Geometry};
+use crate::error::DeviceError;
+pub use mirror::MirrorDevice;
+pub use parity::ParityDevice;
+pub use striped::StripedDevice;
+
+/// The chunk size unless told, in bytes.
+pub const CHUNK_BYTES_DEFAULT: u64 = 64 * 1024;
+
+/// Chunks are multiples of this many bytes.
+pub const CHUNK_BYTES_UNIT: u64 = 4096;
+
+/// The largest chunk, so that a part of a request always fits into 32 bits.
+const CHUNK_BYTES_MAX: u64 = 1 << 30;
+
+/// A RAID level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RaidLevel {
+    /// Striping.
+    Raid0,
+    /// Mirroring.
+    Raid1,
+    /// Striping with rotating parity, left-symmetric.
+    Raid5,
+    /// Striping over mirrored pairs of neighbours.
+    Raid10,
+}
+
+impl RaidLevel {
+    /// All levels.
+    pub const ALL: [Self; 4] = [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid10];
+
+    /// The smallest number of members.
+    pub const fn members_min(self) -> usize {
+        match self {
+            Self::Raid0 | Self::Raid1 => 2,
+            Self::Raid5 => 3,
+            Self::Raid10 => 4,
+        }
+    }
+}
+
+impl fmt::Display for RaidLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raid0 => "raid0",
+            Self::Raid1 => "raid1",
+            Self::Raid5 => "raid5",
+            Self::Raid10 => "raid10",
+        })
+    }
+}
+
+/// Puts members together into an array. The smallest one decides how much of each is used.
+///
+/// - [`DeviceError::Open`] if there are too few members, an odd number for RAID 10, a member smaller than a chunk, or
+///   the chunk is not a multiple of [`CHUNK_BYTES_UNIT`].
+pub fn assemble(
+    level: RaidLevel,
+    members: Vec<Arc<dyn BlockDevice>>,
+    chunk_bytes: u64,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    Ok(match level {
+        RaidLevel::Raid0 => Arc::new(StripedDevice::new(members, chunk_bytes)?),
+        RaidLevel::Raid1 => Arc::new(MirrorDevice::new(members)?),
+        RaidLevel::Raid5 => Arc::new(ParityDevice::new(members, chunk_bytes)?),
+        RaidLevel::Raid10 => Arc::new(StripedDevice::over_pairs(members, chunk_bytes)?),
+    })
+}
+
+/// Refuses what cannot be an array.
+fn check_array(
+    level: RaidLevel,
+    name: &str,
+    members: &[Arc<dyn BlockDevice>],
+    chunk_bytes: u64,
+) -> Result<(), DeviceError> {
+    let refuse = |cause: String| {
+        Err(DeviceError::Open {
+            device: name.to_owned(),
+            cause,
+        })
+    };
+    if members.len() < level.members_min() {
+        return refuse(format!(
+            "{level} needs {} members or more",
+            level.members_min()
+        ));
+    }
+    if level == RaidLevel::Raid10 && !members.len().is_multiple_of(2) {
+        return refuse("raid10 needs an even number of members".to_owned());
+    }
+    if chunk_bytes == 0
+        || !chunk_bytes.is_multiple_of(CHUNK_BYTES_UNIT)
+        || chunk_bytes > CHUNK_BYTES_MAX
+    {
+        return refuse(format!(
+            "a chunk of {chunk_bytes} bytes is not a multiple of {CHUNK_BYTES_UNIT} up to {CHUNK_BYTES_MAX}"
+        ));
+    }
+    match members
+        .iter()
+        .find(|member| member.geometry().size_bytes < chunk_bytes)
+    {
+        Some(member) => refuse(format!("{} is smaller than a chunk", member.name())),
+        None => Ok(()),
+    }
+}
+
+/// What an array of these members is like; `size_bytes` is what it offers.
+fn combined_geometry(members: &[Arc<dyn BlockDevice>], size_bytes: u64) -> Geometry {
+    let all: Vec<Geometry> = members.iter().map(|member| member.geometry()).collect();
+    let least = |property: fn(&Geometry) -> u32| all.iter().map(property).min().unwrap_or(0);
+    Geometry {
+        size_bytes,
+        sector_bytes: all.iter().map(|one| one.sector_bytes).max().unwrap_or(512),
+        has_volatile_cache: all.iter().any(|one| one.has_volatile_cache),
+        has_force_unit_access: all.iter().all(|one| one.has_force_unit_access),
+        can_flush: all.iter().all(|one| one.can_flush),
+        atomic_write_bytes: least(|one| one.atomic_write_bytes),
+        queue_depth: least(|one| one.queue_depth),
+        is_read_only: all.iter().any(|one| one.is_read_only),
+    }
+}
+
+fn array_name(level: RaidLevel, members: &[Arc<dyn BlockDevice>]) -> String {
+    let names: Vec<String> = members.iter().map(|member| member.name()).collect();
+    format!("{level}({})", names.join(","))
+}

@@ -1,0 +1,71 @@
+//! One batch becomes one batch for each member, and the members' results come back to where they belong.
+
+use crate::device::{BlockDevice, Request};
+use crate::error::DeviceError;
+use crate::forward::Answer;
+use crate::ticket::{Results, Ticket};
+
+/// Requests to members, collected before they are handed over together.
+pub(super) struct Fanout {
+    batches: Vec<Vec<Request>>,
+}
+
+/// Where the answer to a member's request will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) member: usize,
+    index: usize,
+}
+
+/// The answers of all members.
+pub(super) struct Returned {
+    answers: Vec<Vec<Option<Answer>>>,
+}
+
+impl Fanout {
+    pub(super) fn new(members: usize) -> Self {
+        Self {
+            batches: (0..members).map(|_| Vec::new()).collect(),
+        }
+    }
+
+    pub(super) fn push(&mut self, member: usize, request: Request) -> Place {
+        let index = self.batches[member].len();
+        self.batches[member].push(request);
+        Place { member, index }
+    }
+
+    /// Hands the batches over; one ticket for each member, in order. Members without requests are not bothered.
+    pub(super) fn submit<'a>(self, member: impl Fn(usize) -> &'a dyn BlockDevice) -> Vec<Ticket> {
+        let hand_over = |(number, batch): (usize, Vec<Request>)| {
+            if batch.is_empty() {
+                Ticket::ready(Results::new())
+            } else {
+                member(number).submit(batch)
+            }
+        };
+        self.batches
+            .into_iter()
+            .enumerate()
+            .map(hand_over)
+            .collect()
+    }
+}
+
+impl Returned {
+    pub(super) fn new(parts: Vec<Results>) -> Self {
+        let answers = parts
+            .into_iter()
+            .map(|part| part.into_iter().map(Some).collect())
+            .collect();
+        Self { answers }
+    }
+
+    /// The answer at a place; each can be taken once.
+    pub(super) fn take(&mut self, place: Place) -> Answer {
+        let answer = self.answers[place.member]
+            .get_mut(place.index)
+            .and_then(Option::take);
+        answer.unwrap_or(Err(DeviceError::Gone))
+    }
+}

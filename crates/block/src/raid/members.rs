@@ -1,0 +1,73 @@
+//! The members of an array and which of them have left it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rt::Mutex;
+
+use crate::device::BlockDevice;
+use crate::ticket::DetachedErrors;
+
+/// Devices of which some may have failed.
+pub(super) struct Members {
+    devices: Vec<Arc<dyn BlockDevice>>,
+    /// How many may leave.
+    tolerance: usize,
+    /// Invariant: at most `tolerance` of them; whoever is in here is never asked again.
+    failed: Mutex<BTreeSet<usize>>,
+}
+
+impl Members {
+    pub(super) fn new(devices: Vec<Arc<dyn BlockDevice>>, tolerance: usize) -> Self {
+        Self {
+            devices,
+            tolerance,
+            failed: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.devices.len()
+    }
+
+    pub(super) fn get(&self, member: usize) -> &dyn BlockDevice {
+        &*self.devices[member]
+    }
+
+    /// Those that have left, in order.
+    pub(super) fn failed(&self) -> Vec<usize> {
+        self.failed.lock().iter().copied().collect()
+    }
+
+    /// Those that are left, in order.
+    pub(super) fn healthy(&self) -> Vec<usize> {
+        let failed = self.failed.lock();
+        (0..self.devices.len())
+            .filter(|member| !failed.contains(member))
+            .collect()
+    }
+
+    /// Takes a member out of the array. False if the array cannot do without it; it stays then.
+    pub(super) fn fail(&self, member: usize) -> bool {
+        let mut failed = self.failed.lock();
+        if failed.contains(&member) {
+            return true;
+        }
+        if failed.len() == self.tolerance {
+            return false;
+        }
+        failed.insert(member)
+    }
+
+    /// Takes out the members whose detached requests failed, before they are asked again; what the array cannot make
+    /// up for goes to its own detached errors.
+    pub(super) fn reap_detached(&self, detached: &DetachedErrors) {
+        for (member, device) in self.devices.iter().enumerate() {
+            if let Some(error) = device.take_detached_error()
+                && !self.fail(member)
+            {
+                detached.keep_error(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! RAID 1: every member holds everything.
+//!
+//! Neighbouring reads go to one member, so that its read-ahead works; reads elsewhere go to another. A read that fails is
+//! repeated on the other members by whoever waits for it.
+
+use std::sync::Arc;
+
+use super::fanout::{Fanout, Place, Returned};
+use super::members::Members;
+use super::{CHUNK_BYTES_UNIT, RaidLevel, array_name, check_array, combined_geometry};
+use crate::device::{BlockDevice, Geometry, Request};
+use crate::error::DeviceError;
+use crate::forward::Answer;
+use crate::ticket::{DetachedErrors, Outcome, Ticket};
+
+/// Reads within this many bytes go to one member.
+const NEIGHBOURHOOD_BYTES: u64 = 1 << 20;
+
+/// A mirror.
+pub struct MirrorDevice {
+    members: Arc<Members>,
+    detached: DetachedErrors,
+    geometry: Geometry,
+    name: String,
+}
+
+/// What becomes of a request.
+enum Pending {
+    Refused(DeviceError),
+    /// The same request to several members.
+    Everywhere(Vec<Place>),
+    /// A read, kept so that it can be repeated.
+    Read(Place, Request),
+}
+
+impl MirrorDevice {
+    /// RAID 1.
+    ///
+    /// - [`DeviceError::Open`] if these members cannot be one.
+    pub fn new(members: Vec<Arc<dyn BlockDevice>>) -> Result<Self, DeviceError> {
+        let name = array_name(RaidLevel::Raid1, &members);
+        check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT)?;
+        let smallest = members
+            .iter()
+            .map(|member| member.geometry().size_bytes)
+            .min()
+            .unwrap_or(0);
+        let geometry = combined_geometry(&members, smallest);
+        let tolerance = members.len() - 1;
+        let members = Arc::new(Members::new(members, tolerance));
+        Ok(Self {
+            members,
+            detached: DetachedErrors::default(),
+            geometry,
+            name,
+        })
+    }
+
+    /// The members that have left the array, in order.
+    pub fn failed_members(&self) -> Vec<usize> {
+        self.members.failed()
+    }
+
+    fn spread(&self, request: Request, healthy: &[usize], fanout: &mut Fanout) -> Pending {
+        if let Err(error) = self.geometry.check(&request) {
+            return Pending::Refused(error);
+        }
+        if let Request::Read { sector, .. } = &request {
+            let neighbourhood = sector.byte_offset() / NEIGHBOURHOOD_BYTES;
+            let member = healthy[(neighbourhood % healthy.len() as u64) as usize];
+            return Pending::Read(fanout.push(member, request.clone()), request);
+        }
+        let places = healthy
+            .iter()
+            .map(|member| fanout.push(*member, request.clone()))
+            .collect();
+        Pending::Everywhere(places)
+    }
+}
+
+impl Pending {
+    fn settle(self, returned: &mut Returned, members: &Members) -> Answer {
+        match self {
+            Self::Refused(error) => Err(error),
+            Self::Everywhere(places) => settle_everywhere(&places, returned, members),
+            Self::Read(place, request) => match returned.take(place) {
+                Ok(outcome) => Ok(outcome),
+                Err(error) => {
+                    if error == DeviceError::Gone {
+                        members.fail(place.member);
+                    }
+                    read_elsewhere(members, place.member, &request).ok_or(error)
+                }
+            },
+        }
+    }
+}
+
+/// Done if a member that stays has done it. Those that have not, leave.
+fn settle_everywhere(places: &[Place], returned: &mut Returned, members: &Members) -> Answer {
+    let mut errors = Vec::new();
+    let mut done_count = 0;
+    for place in places {
+        match returned.take(*place) {
+            Ok(_) => done_count += 1,
+            Err(error) => errors.push((place.member, error)),
+        }
+    }
+    let first_error = errors.first().map(|(_, error)| error.clone());
+    match first_error {
+        Some(error) if done_count == 0 => Err(error),
+        Some(error) if !errors.iter().all(|(member, _)| members.fail(*member)) => Err(error),
+        _ => Ok(Outcome::Done),
+    }
+}
+
+fn read_elsewhere(members: &Members, except: usize, request: &Request) -> Option<Outcome> {
+    members
+        .healthy()
+        .into_iter()
+        .filter(|member| *member != except)
+        .find_map(|member| {
+            match members
+                .get(member)
+                .submit(vec![request.clone()])
+                .wait()
+                .pop()?
+            {
+                Ok(outcome) => Some(outcome),
+                Err(error) => {
+                    if error == DeviceError::Gone {
+                        members.fail(member);
+                    }
+                    None
+                }
+            }
+        })
+}
+
+impl BlockDevice for MirrorDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        self.members.reap_detached(&self.detached);
+        let healthy = self.members.healthy();
+        let mut fanout = Fanout::new(self.members.count());
+        let pending: Vec<Pending> = batch
+            .into_iter()
+            .map(|request| self.spread(request, &healthy, &mut fanout))
+            .collect();
+        let tickets = fanout.submit(|member| self.members.get(member));
+        let members = Arc::clone(&self.members);
+        Ticket::joined(tickets, move |parts| {
+            let mut returned = Returned::new(parts);
+            pending
+                .into_iter()
+                .map(|one| one.settle(&mut returned, &members))
+                .collect()
+        })
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        self.members.reap_detached(&self.detached);
+        self.detached.take()
+    }
+}

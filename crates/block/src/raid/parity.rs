@@ -1,0 +1,391 @@
+//! RAID 5.
+//!
+//! Reads go to the member that holds the data. A write of a batch reads what its stripes' parities need, which is why
+//! `submit` waits for these reads, and then sends data and parity off together; the ticket waits for those. See
+//! `stripe_plan` for how the parity is found and `group` for stripes that several batches write to.
+//!
+//! Discards are accepted and ignored: members give back anything for what they have discarded, and then the parity
+//! would be wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use layout::SectorNr;
+
+use super::fanout::{Fanout, Place, Returned};
+use super::group::{Busy, GroupWork};
+use super::members::Members;
+use super::rebuild::Core;
+use super::stripe_plan::{Method, Need, NewData, StripeWrite};
+use super::stripes::{ChunkPart, Stripes};
+use super::{RaidLevel, array_name, check_array, combined_geometry};
+use crate::device::{BlockDevice, Geometry, Payload, Request};
+use crate::error::DeviceError;
+use crate::forward::{Answer, interleave};
+use crate::payload::{Cutter, payload_bytes, read_pieces, regroup};
+use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
+
+/// An array with rotating parity.
+pub struct ParityDevice {
+    core: Arc<Core>,
+    geometry: Geometry,
+    name: String,
+}
+
+/// A write of a batch.
+struct Write {
+    sector: SectorNr,
+    payload: Payload,
+    is_forced: bool,
+}
+
+/// A stripe whose old contents were asked for: how they will be used, and where they will be.
+struct Asked {
+    write: StripeWrite,
+    method: Method,
+    places: Vec<(Need, Place)>,
+}
+
+/// What becomes of a request that is not a write.
+enum Pending {
+    Answered(Answer),
+    Flush(Vec<Place>),
+    /// The parts, with a place unless their member has left, and the size of the pieces that were asked for.
+    Read(Vec<(ChunkPart, Option<Place>)>, usize),
+}
+
+impl ParityDevice {
+    /// RAID 5.
+    ///
+    /// - [`DeviceError::Open`] if these members cannot be one.
+    pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
+        let name = array_name(RaidLevel::Raid5, &members);
+        check_array(RaidLevel::Raid5, &name, &members, chunk_bytes)?;
+        let smallest = members
+            .iter()
+            .map(|member| member.geometry().size_bytes)
+            .min()
+            .unwrap_or(0);
+        let stripes = Stripes {
+            members: members.len(),
+            chunk_bytes,
+        };
+        let size_bytes = (smallest - smallest % chunk_bytes) * stripes.data_chunks() as u64;
+        let geometry = combined_geometry(&members, size_bytes);
+        let core = Core {
+            members: Members::new(members, 1),
+            stripes,
+            busy: Arc::new(Busy::default()),
+            detached: Arc::new(DetachedErrors::default()),
+        };
+        Ok(Self {
+            core: Arc::new(core),
+            geometry,
+            name,
+        })
+    }
+
+    /// The member that has left the array, if one has.
+    pub fn failed_member(&self) -> Option<usize> {
+        self.core.members.failed().first().copied()
+    }
+
+    /// Reads everything and returns the stripes whose parity is not that of their data. Nothing may be in flight.
+    pub fn scrub(&self) -> Result<Vec<u64>, DeviceError> {
+        let stripe_bytes = self.core.stripes.chunk_bytes * self.core.stripes.data_chunks() as u64;
+        let mut wrong = Vec::new();
+        for stripe in 0..self.geometry.size_bytes / stripe_bytes {
+            if !self.core.is_consistent(stripe)? {
+                wrong.push(stripe);
+            }
+        }
+        Ok(wrong)
+    }
+
+    fn spread(&self, request: Request, failed: &[usize], fanout: &mut Fanout) -> Pending {
+        if let Err(error) = self.geometry.check(&request) {
+            return Pending::Answered(Err(error));
+        }
+        match request {
+            Request::Read {
+                sector,
+                blocks,
+                block_bytes,
+            } => {
+                let bytes = u64::from(blocks) * u64::from(block_bytes);
+                let mut done = 0;
+                let mut parts = Vec::new();
+                for part in self.core.stripes.parts(sector.byte_offset(), bytes) {
+                    let member = self.core.stripes.data_member(part.stripe, part.index);
+                    let (blocks, block_bytes) = read_pieces(done, part.bytes, block_bytes);
+                    let sector = self.core.sector(part.stripe, part.within);
+                    let request = Request::Read {
+                        sector,
+                        blocks,
+                        block_bytes,
+                    };
+                    let has_left = failed.contains(&member);
+                    parts.push((part, (!has_left).then(|| fanout.push(member, request))));
+                    done += part.bytes;
+                }
+                Pending::Read(parts, block_bytes as usize)
+            }
+            Request::Flush => {
+                let healthy = (0..self.core.members.count()).filter(|one| !failed.contains(one));
+                Pending::Flush(
+                    healthy
+                        .map(|member| fanout.push(member, Request::Flush))
+                        .collect(),
+                )
+            }
+            Request::Discard { .. } | Request::Write { .. } => Pending::Answered(Ok(Outcome::Done)),
+        }
+    }
+
+    /// Reads, flushes and discards.
+    fn submit_others(&self, batch: Vec<Request>) -> Ticket {
+        let failed = self.core.members.failed();
+        let mut fanout = Fanout::new(self.core.members.count());
+        let pending: Vec<Pending> = batch
+            .into_iter()
+            .map(|request| self.spread(request, &failed, &mut fanout))
+            .collect();
+        let tickets = fanout.submit(|member| self.core.members.get(member));
+        let core = Arc::clone(&self.core);
+        Ticket::joined(tickets, move |parts| {
+            let mut returned = Returned::new(parts);
+            pending
+                .into_iter()
+                .map(|one| one.settle(&mut returned, &core))
+                .collect()
+        })
+    }
+
+    fn submit_writes(&self, batch: Vec<Write>) -> Ticket {
+        let mut failures: Vec<Option<DeviceError>> = Vec::with_capacity(batch.len());
+        let mut writes: BTreeMap<u64, StripeWrite> = BTreeMap::new();
+        let missing = self.failed_member();
+        for (number, write) in batch.into_iter().enumerate() {
+            let (sector, is_forced) = (write.sector, write.is_forced);
+            let bytes = payload_bytes(&write.payload);
+            let mut cutter = Cutter::new(write.payload);
+            for part in self.core.stripes.parts(sector.byte_offset(), bytes) {
+                let stripe = part.stripe;
+                let new = NewData {
+                    index: part.index,
+                    within: part.within,
+                    bytes: part.bytes,
+                    payload: cutter.take(part.bytes),
+                    is_forced,
+                    write: number,
+                };
+                let empty = || StripeWrite {
+                    stripe,
+                    data: Vec::new(),
+                    missing,
+                };
+                writes.entry(stripe).or_insert_with(empty).data.push(new);
+            }
+            failures.push(None);
+        }
+        let stripes = writes.keys().copied().collect();
+        let group = self.core.busy.hold(stripes, &self.core.detached);
+        let planned = self.plan(writes.into_values().collect(), &mut failures);
+        group.start(self.send(planned, failures));
+        let busy = Arc::clone(&self.core.busy);
+        Ticket::for_work(Arc::new(GroupWork { busy, group }))
+    }
+
+    /// Reads what the parities need and computes them. Stripes that cannot be written fail their writes.
+    fn plan(
+        &self,
+        mut open: Vec<StripeWrite>,
+        failures: &mut [Option<DeviceError>],
+    ) -> Vec<(StripeWrite, Payload)> {
+        let core = &self.core;
+        let mut planned = Vec::with_capacity(open.len());
+        while !open.is_empty() {
+            let failed = core.members.failed();
+            let mut fanout = Fanout::new(core.members.count());
+            let asked: Vec<Asked> = open
+                .drain(..)
+                .map(|write| {
+                    let parity_member = core.stripes.parity_member(write.stripe);
+                    let method = write.method(core.stripes, failed.contains(&parity_member));
+                    let needs = write.needs(core.stripes, method).into_iter();
+                    let places = needs
+                        .map(|need| {
+                            let request = core.read_request(write.stripe, &need);
+                            (need, fanout.push(need.member, request))
+                        })
+                        .collect();
+                    Asked {
+                        write,
+                        method,
+                        places,
+                    }
+                })
+                .collect();
+            let tickets = fanout.submit(|member| core.members.get(member));
+            let mut returned = Returned::new(tickets.into_iter().map(Ticket::wait).collect());
+            for Asked {
+                mut write,
+                method,
+                places,
+            } in asked
+            {
+                match core.collect(&places, &mut returned) {
+                    Ok(old) => {
+                        let parity = write.parity(core.stripes, method, old);
+                        planned.push((
+                            write,
+                            parity.map(|one| one.into_arc()).into_iter().collect(),
+                        ));
+                    }
+                    Err((member, _)) if write.missing.is_none() => {
+                        write.missing = Some(member);
+                        open.push(write);
+                    }
+                    Err((_, error)) => {
+                        for new in &write.data {
+                            failures[new.write] = Some(error.clone());
+                        }
+                    }
+                }
+            }
+        }
+        planned
+    }
+
+    /// Sends data and parity off.
+    fn send(
+        &self,
+        planned: Vec<(StripeWrite, Payload)>,
+        mut failures: Vec<Option<DeviceError>>,
+    ) -> Ticket {
+        let core = &self.core;
+        let failed = core.members.failed();
+        let mut fanout = Fanout::new(core.members.count());
+        let mut push = |member, stripe, within, payload, force_unit_access| {
+            let sector = core.sector(stripe, within);
+            let request = Request::Write {
+                sector,
+                payload,
+                force_unit_access,
+            };
+            (!failed.contains(&member)).then(|| fanout.push(member, request))
+        };
+        let mut sent: Vec<(Vec<usize>, Vec<Place>)> = Vec::with_capacity(planned.len());
+        for (mut write, parity) in planned {
+            let (stripe, is_forced, (from, _)) = (write.stripe, write.is_forced(), write.range());
+            let mut places = Vec::new();
+            for new in &mut write.data {
+                let member = core.stripes.data_member(stripe, new.index);
+                let payload = core::mem::take(&mut new.payload);
+                places.extend(push(member, stripe, new.within, payload, new.is_forced));
+            }
+            if !parity.is_empty() {
+                let member = core.stripes.parity_member(stripe);
+                places.extend(push(member, stripe, from, parity, is_forced));
+            }
+            sent.push((write.data.iter().map(|new| new.write).collect(), places));
+        }
+        let tickets = fanout.submit(|member| core.members.get(member));
+        let core = Arc::clone(core);
+        Ticket::joined(tickets, move |parts| {
+            let mut returned = Returned::new(parts);
+            for (writes, places) in sent {
+                let Some(error) = core.settle(&places, &mut returned) else {
+                    continue;
+                };
+                for write in writes {
+                    failures[write] = Some(error.clone());
+                }
+            }
+            failures
+                .into_iter()
+                .map(|failure| failure.map_or(Ok(Outcome::Done), Err))
+                .collect()
+        })
+    }
+}
+
+impl Pending {
+    fn settle(self, returned: &mut Returned, core: &Core) -> Answer {
+        match self {
+            Self::Answered(answer) => answer,
+            Self::Flush(places) => match core.settle(&places, returned) {
+                Some(error) => Err(error),
+                None => Ok(Outcome::Done),
+            },
+            Self::Read(parts, block_bytes) => {
+                let mut pieces = Payload::new();
+                for (part, place) in parts {
+                    match place.map(|place| (place.member, returned.take(place))) {
+                        Some((_, Ok(Outcome::Read(payload)))) => pieces.extend(payload),
+                        Some((member, Err(error))) => {
+                            core.note_read_error(member, &error);
+                            pieces.push(core.rebuild(&part).map_err(|_| error)?);
+                        }
+                        Some((_, Ok(Outcome::Done))) => return Err(DeviceError::Gone),
+                        None => pieces.push(core.rebuild(&part)?),
+                    }
+                }
+                Ok(Outcome::Read(regroup(pieces, block_bytes)))
+            }
+        }
+    }
+}
+
+const OTHERS: usize = 0;
+const WRITES: usize = 1;
+
+impl BlockDevice for ParityDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        self.core.members.reap_detached(&self.core.detached);
+        let (mut others, mut writes, mut order) = (Vec::new(), Vec::new(), Vec::new());
+        for request in batch {
+            let is_fit = self.geometry.check(&request).is_ok();
+            match request {
+                Request::Write {
+                    sector,
+                    payload,
+                    force_unit_access,
+                } if is_fit => {
+                    writes.push(Write {
+                        sector,
+                        payload,
+                        is_forced: force_unit_access,
+                    });
+                    order.push(WRITES);
+                }
+                other => {
+                    others.push(other);
+                    order.push(OTHERS);
+                }
+            }
+        }
+        if writes.is_empty() {
+            return self.submit_others(others);
+        }
+        if others.is_empty() {
+            return self.submit_writes(writes);
+        }
+        let parts = vec![self.submit_others(others), self.submit_writes(writes)];
+        Ticket::joined(parts, move |parts: Vec<Results>| interleave(&order, parts))
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        self.core.busy.reap_ready();
+        self.core.members.reap_detached(&self.core.detached);
+        self.core.detached.take()
+    }
+}

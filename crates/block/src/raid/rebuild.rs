@@ -1,0 +1,136 @@
+//! What reads and writes of RAID 5 share: reading members, computing what one of them does not give, and deciding what
+//! a member's errors mean for the array.
+
+use std::sync::Arc;
+
+use layout::{Block, SectorNr};
+
+use super::fanout::{Fanout, Place, Returned};
+use super::group::Busy;
+use super::members::Members;
+use super::stripe_plan::{Need, xor_into};
+use super::stripes::{ChunkPart, Stripes};
+use crate::device::Request;
+use crate::error::DeviceError;
+use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
+
+/// What was read of members.
+pub(super) type OldContents = Vec<(Need, Arc<Block>)>;
+
+/// A member and why it did not do what it was asked.
+pub(super) type MemberError = (usize, DeviceError);
+
+/// The array without its face.
+pub(super) struct Core {
+    pub(super) members: Members,
+    pub(super) stripes: Stripes,
+    pub(super) busy: Arc<Busy>,
+    pub(super) detached: Arc<DetachedErrors>,
+}
+
+impl Core {
+    pub(super) fn sector(&self, stripe: u64, within: u64) -> SectorNr {
+        SectorNr::from_byte_offset(self.stripes.member_offset(stripe, within))
+    }
+
+    pub(super) fn read_request(&self, stripe: u64, need: &Need) -> Request {
+        let block_bytes = u32::try_from(need.bytes).expect("a chunk is below 4 GiB");
+        Request::Read {
+            sector: self.sector(stripe, need.within),
+            blocks: 1,
+            block_bytes,
+        }
+    }
+
+    /// What was read; the first member that failed and its error otherwise.
+    pub(super) fn collect(
+        &self,
+        places: &[(Need, Place)],
+        returned: &mut Returned,
+    ) -> Result<OldContents, MemberError> {
+        let mut old = Vec::with_capacity(places.len());
+        for (need, place) in places {
+            match returned.take(*place) {
+                Ok(Outcome::Read(mut payload)) => {
+                    let block = payload.pop().ok_or((need.member, DeviceError::Gone))?;
+                    old.push((*need, block));
+                }
+                Ok(Outcome::Done) => return Err((need.member, DeviceError::Gone)),
+                Err(error) => {
+                    self.note_read_error(need.member, &error);
+                    return Err((need.member, error));
+                }
+            }
+        }
+        Ok(old)
+    }
+
+    /// A member that is gone leaves; one that cannot read some place stays.
+    pub(super) fn note_read_error(&self, member: usize, error: &DeviceError) {
+        if *error == DeviceError::Gone {
+            self.members.fail(member);
+        }
+    }
+
+    /// Takes out the member that failed a write or a flush; an error if the array cannot do without it.
+    pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {
+        let mut lost = None;
+        for place in places {
+            if let Err(error) = returned.take(*place)
+                && !self.members.fail(place.member)
+            {
+                lost = Some(error);
+            }
+        }
+        lost
+    }
+
+    /// Computes part of a chunk from the other members, while nobody writes to its stripe.
+    pub(super) fn rebuild(&self, part: &ChunkPart) -> Result<Arc<Block>, DeviceError> {
+        let member = self.stripes.data_member(part.stripe, part.index);
+        let group = self.busy.hold(vec![part.stripe], &self.detached);
+        let others = (0..self.members.count()).filter(|other| *other != member);
+        let computed = self.xor_of(others, part.stripe, part.within, part.bytes);
+        group.start(Ticket::ready(Results::new()));
+        self.busy.reap(&group);
+        computed.map(Block::into_arc)
+    }
+
+    /// Whether the members' chunks of a stripe cancel each other out.
+    pub(super) fn is_consistent(&self, stripe: u64) -> Result<bool, DeviceError> {
+        let all = 0..self.members.count();
+        let sum = self.xor_of(all, stripe, 0, self.stripes.chunk_bytes)?;
+        Ok(sum.iter().all(|byte| *byte == 0))
+    }
+
+    fn xor_of(
+        &self,
+        members: impl Iterator<Item = usize>,
+        stripe: u64,
+        within: u64,
+        bytes: u64,
+    ) -> Result<Block, DeviceError> {
+        let failed = self.members.failed();
+        let mut fanout = Fanout::new(self.members.count());
+        let mut places = Vec::new();
+        for member in members {
+            if failed.contains(&member) {
+                return Err(DeviceError::Gone);
+            }
+            let need = Need {
+                member,
+                within,
+                bytes,
+            };
+            places.push((need, fanout.push(member, self.read_request(stripe, &need))));
+        }
+        let tickets = fanout.submit(|member| self.members.get(member));
+        let mut returned = Returned::new(tickets.into_iter().map(Ticket::wait).collect());
+        let read = self
+            .collect(&places, &mut returned)
+            .map_err(|(_, error)| error)?;
+        let mut sum = Block::zeroed(usize::try_from(bytes).expect("a chunk fits into memory"));
+        read.iter().for_each(|(_, block)| xor_into(&mut sum, block));
+        Ok(sum)
+    }
+}

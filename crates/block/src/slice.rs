@@ -1,0 +1,149 @@
+//! A slice: part of a device that looks like a whole one, such as a journal's place on a disk that others use, too.
+
+use std::sync::Arc;
+
+use layout::SectorNr;
+
+use crate::device::{BlockDevice, Geometry, Request};
+use crate::error::DeviceError;
+use crate::forward::forward;
+use crate::ticket::{DetachedErrors, Ticket};
+
+/// The bytes `from..to` of a device.
+pub struct SliceDevice {
+    inner: Arc<dyn BlockDevice>,
+    geometry: Geometry,
+    first: SectorNr,
+    name: String,
+    detached: Arc<DetachedErrors>,
+}
+
+impl SliceDevice {
+    /// The bytes `from..to` of `inner`.
+    ///
+    /// - [`DeviceError::Open`] if the borders are not sectors of the device in ascending order within it.
+    pub fn new(inner: Arc<dyn BlockDevice>, from: u64, to: u64) -> Result<Self, DeviceError> {
+        let mut geometry = inner.geometry();
+        let name = format!("slice({},{from}..{to})", inner.name());
+        let refuse = |cause: String| {
+            Err(DeviceError::Open {
+                device: name.clone(),
+                cause,
+            })
+        };
+        let unit = u64::from(geometry.sector_bytes);
+        if !from.is_multiple_of(unit) || !to.is_multiple_of(unit) {
+            return refuse(format!(
+                "a slice begins and ends at sectors of {unit} bytes"
+            ));
+        }
+        if from >= to {
+            return refuse("a slice ends after its beginning".to_owned());
+        }
+        if to > geometry.size_bytes {
+            return refuse(format!("the device ends at {} bytes", geometry.size_bytes));
+        }
+        geometry.size_bytes = to - from;
+        let first = SectorNr::from_byte_offset(from);
+        Ok(Self {
+            inner,
+            geometry,
+            first,
+            name,
+            detached: Arc::default(),
+        })
+    }
+
+    fn shift(&self, request: Request) -> Request {
+        let shifted = |sector: SectorNr| self.first + sector.get();
+        match request {
+            Request::Read {
+                sector,
+                blocks,
+                block_bytes,
+            } => Request::Read {
+                sector: shifted(sector),
+                blocks,
+                block_bytes,
+            },
+            Request::Write {
+                sector,
+                payload,
+                force_unit_access,
+            } => Request::Write {
+                sector: shifted(sector),
+                payload,
+                force_unit_access,
+            },
+            Request::Flush => Request::Flush,
+            Request::Discard { sector, sectors } => Request::Discard {
+                sector: shifted(sector),
+                sectors,
+            },
+        }
+    }
+}
+
+impl BlockDevice for SliceDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        forward(&*self.inner, &self.detached, batch, |request| {
+            self.geometry.check(&request).map_err(Err)?;
+            Ok(self.shift(request))
+        })
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        self.detached
+            .take()
+            .or_else(|| self.inner.take_detached_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layout::Block;
+
+    use super::*;
+    use crate::memory::MemoryDevice;
+
+    #[test]
+    fn a_slice_shifts_and_ends_where_it_ends() {
+        let disk = Arc::new(MemoryDevice::new(64 * 1024));
+        let slice = SliceDevice::new(Arc::clone(&disk) as _, 4096, 8192).expect("it lies inside");
+        let device: &dyn BlockDevice = &slice;
+        let mut block = Block::zeroed(512);
+        block[0] = 7;
+        device
+            .write_blocks(512, vec![block.into_arc()])
+            .expect("memory does not fail");
+        assert_eq!(disk.to_bytes()[4096 + 512], 7);
+        assert_eq!(
+            device.read_block(512, 512).expect("memory does not fail")[0],
+            7
+        );
+        let beyond = device.read_block(4096, 512);
+        assert_eq!(
+            beyond,
+            Err(DeviceError::OutOfRange {
+                sector: SectorNr::new(8),
+                sectors: 1
+            })
+        );
+    }
+
+    #[test]
+    fn bad_borders_are_refused() {
+        for (from, to) in [(100, 4096), (4096, 4096), (8192, 4096), (0, 128 * 1024)] {
+            let disk = Arc::new(MemoryDevice::new(64 * 1024));
+            assert!(SliceDevice::new(disk, from, to).is_err(), "{from}..{to}");
+        }
+    }
+}

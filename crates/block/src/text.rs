@@ -1,0 +1,268 @@
+//! Device texts: how a device is named in every command that takes one.
+//!
+//! ```text
+//! device  := base postfix*
+//! base    := path | "quoted path" | kind(arguments) | kind:argument
+//! postfix := +cache(SIZE)
+//! ```
+//!
+//! | kind | what it is |
+//! |---|---|
+//! | `mem:1GiB` | memory |
+//! | `sim:atlas-v-18`, `sim(atlas-v-18,wcache=off)` | a simulated model |
+//! | `nvram:128MiB` | simulated NVRAM |
+//! | `file("disk image",direct=on)` | a file or block device, with options |
+//! | `slice(DEV,2.65GiB..3.95GiB)` | part of a device; without an end, up to the device's end |
+//! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid10` | an array |
+//! | `fault(DEV,seed=7,eio=1e-6)` | a device that fails on purpose |
+//!
+//! Something that begins with `.` or `/` is a path. Commas and parentheses within quotes, and commas within parentheses,
+//! separate nothing. Sizes have the units KiB, MiB, GiB, TiB (or K, M, G, T) for powers of 1024 and kB, MB, GB, TB for powers
+//! of 1000, may be decimal, and are rounded down to 4096 bytes; [`DeviceText::notes`] says where that changed something.
+
+mod image_path;
+mod open;
+mod parser;
+mod settings;
+mod size;
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::raid::RaidLevel;
+pub use image_path::split_image_path;
+pub use open::{Factory, Simulated, no_simulation, open};
+pub use settings::{FileSettings, Setting};
+pub use size::Size;
+
+/// A device as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceText {
+    /// A file or block device.
+    File {
+        /// Its path.
+        path: String,
+        /// How to open it.
+        settings: FileSettings,
+    },
+    /// Memory.
+    Memory {
+        /// How much.
+        size: Size,
+    },
+    /// A simulated model.
+    Simulated {
+        /// Its name in the catalogue.
+        model: String,
+        /// Its options.
+        settings: Vec<Setting>,
+    },
+    /// Simulated NVRAM.
+    Nvram {
+        /// How much.
+        size: Size,
+        /// Its options.
+        settings: Vec<Setting>,
+    },
+    /// Part of a device.
+    Slice {
+        /// The whole device.
+        device: Box<Self>,
+        /// The first byte.
+        from: Size,
+        /// The byte after the last; the device's end if absent.
+        to: Option<Size>,
+    },
+    /// An array.
+    Raid {
+        /// Its level.
+        level: RaidLevel,
+        /// Its members in order.
+        members: Vec<MemberText>,
+        /// The chunk size, if it is not the default.
+        chunk: Option<Size>,
+    },
+    /// A device that fails on purpose.
+    Fault {
+        /// The device below.
+        device: Box<Self>,
+        /// When and how it fails.
+        settings: Vec<Setting>,
+    },
+    /// A device behind a volatile cache.
+    Cached {
+        /// The device below.
+        device: Box<Self>,
+        /// The cache's size.
+        size: Size,
+    },
+}
+
+/// Members of an array: so many devices of one text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberText {
+    /// The device.
+    pub device: DeviceText,
+    /// How many of it.
+    pub count: u32,
+}
+
+/// What is wrong with a device text, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: expected {expected}, found {found}")]
+pub struct TextError {
+    /// The column, from 1, in characters.
+    pub column: usize,
+    /// What would have been right.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl DeviceText {
+    /// A file or block device, opened with the caller's options.
+    pub fn path(path: impl Into<String>) -> Self {
+        Self::File {
+            path: path.into(),
+            settings: FileSettings::default(),
+        }
+    }
+
+    /// Whether the device, or a part of it, lives for one process only, so that a later command would not find what an
+    /// earlier one wrote.
+    pub fn is_ephemeral(&self) -> bool {
+        match self {
+            Self::File { .. } => false,
+            Self::Memory { .. } | Self::Simulated { .. } | Self::Nvram { .. } => true,
+            Self::Slice { device, .. }
+            | Self::Fault { device, .. }
+            | Self::Cached { device, .. } => device.is_ephemeral(),
+            Self::Raid { members, .. } => members.iter().any(|member| member.device.is_ephemeral()),
+        }
+    }
+
+    /// Whether the device, or a part of it, takes virtual time and so exists in a simulated world only.
+    pub fn is_simulated(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::Memory { .. } => false,
+            Self::Simulated { .. } | Self::Nvram { .. } => true,
+            Self::Slice { device, .. }
+            | Self::Fault { device, .. }
+            | Self::Cached { device, .. } => device.is_simulated(),
+            Self::Raid { members, .. } => members.iter().any(|member| member.device.is_simulated()),
+        }
+    }
+
+    /// What was rounded, one sentence for each size.
+    pub fn notes(&self) -> Vec<String> {
+        let (below, sizes): (Vec<&Self>, Vec<&Size>) = match self {
+            Self::File { .. } | Self::Simulated { .. } => (vec![], vec![]),
+            Self::Memory { size } | Self::Nvram { size, .. } => (vec![], vec![size]),
+            Self::Slice { device, from, to } => {
+                (vec![device], [from].into_iter().chain(to).collect())
+            }
+            Self::Raid { members, chunk, .. } => (
+                members.iter().map(|member| &member.device).collect(),
+                chunk.iter().collect(),
+            ),
+            Self::Fault { device, .. } => (vec![device], vec![]),
+            Self::Cached { device, size } => (vec![device], vec![size]),
+        };
+        let below = below.into_iter().flat_map(Self::notes);
+        below
+            .chain(sizes.into_iter().filter_map(Size::note))
+            .collect()
+    }
+}
+
+impl FromStr for DeviceText {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        parser::parse(text)
+    }
+}
+
+impl fmt::Display for DeviceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, settings } if settings.is_default() => write_path(f, path),
+            Self::File { path, settings } => {
+                f.write_str("file(")?;
+                write_path(f, path)?;
+                write!(f, "{settings})")
+            }
+            Self::Memory { size } => write!(f, "mem:{size}"),
+            Self::Simulated { model, settings } => write_kind(f, "sim", model, settings),
+            Self::Nvram { size, settings } => write_kind(f, "nvram", &size.to_string(), settings),
+            Self::Slice {
+                device,
+                from,
+                to: Some(to),
+            } => write!(f, "slice({device},{from}..{to})"),
+            Self::Slice {
+                device,
+                from,
+                to: None,
+            } => write!(f, "slice({device},{from}..)"),
+            Self::Raid {
+                level,
+                members,
+                chunk,
+            } => {
+                write!(f, "{level}(")?;
+                for (number, member) in members.iter().enumerate() {
+                    let comma = if number == 0 { "" } else { "," };
+                    write!(f, "{comma}{}", member.device)?;
+                    if member.count != 1 {
+                        write!(f, " x{}", member.count)?;
+                    }
+                }
+                if let Some(chunk) = chunk {
+                    write!(f, ",chunk={chunk}")?;
+                }
+                f.write_str(")")
+            }
+            Self::Fault { device, settings } => {
+                write!(f, "fault({device}")?;
+                settings
+                    .iter()
+                    .try_for_each(|setting| write!(f, ",{setting}"))?;
+                f.write_str(")")
+            }
+            Self::Cached { device, size } => write!(f, "{device}+cache({size})"),
+        }
+    }
+}
+
+/// `kind:argument`, or `kind(argument,settings)` if there are settings.
+fn write_kind(
+    f: &mut fmt::Formatter<'_>,
+    kind: &str,
+    argument: &str,
+    settings: &[Setting],
+) -> fmt::Result {
+    if settings.is_empty() {
+        return write!(f, "{kind}:{argument}");
+    }
+    write!(f, "{kind}({argument}")?;
+    settings
+        .iter()
+        .try_for_each(|setting| write!(f, ",{setting}"))?;
+    f.write_str(")")
+}
+
+/// A path, in quotes if it would not be read back as one without them.
+fn write_path(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result {
+    let is_plain = path.starts_with(['.', '/'])
+        && path
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || "./-_@%=".contains(letter));
+    if is_plain {
+        return f.write_str(path);
+    }
+    write!(f, "\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! From a text to a device.
+
+use std::sync::Arc;
+
+use super::settings::{Setting, add_fault};
+use super::{DeviceText, MemberText};
+use crate::cache::CacheDevice;
+use crate::device::BlockDevice;
+use crate::error::DeviceError;
+use crate::fault::{FaultDevice, FaultPlan};
+use crate::file::{FileDevice, OpenOptions};
+use crate::memory::MemoryDevice;
+use crate::raid::{self, CHUNK_BYTES_DEFAULT};
+use crate::slice::SliceDevice;
+
+/// A simulated device that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Simulated<'a> {
+    /// A model of the catalogue.
+    Model {
+        /// Its name.
+        model: &'a str,
+        /// Its options.
+        settings: &'a [Setting],
+    },
+    /// NVRAM.
+    Nvram {
+        /// How much.
+        size_bytes: u64,
+        /// Its options.
+        settings: &'a [Setting],
+    },
+}
+
+/// Makes simulated devices, which this crate does not know.
+pub type Factory<'a> = dyn Fn(Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> + 'a;
+
+/// A factory for commands that run in the real world.
+///
+/// - [`DeviceError::Open`] always.
+pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let device = match wanted {
+        Simulated::Model { model, .. } => format!("sim:{model}"),
+        Simulated::Nvram { size_bytes, .. } => format!("nvram:{size_bytes}"),
+    };
+    let cause =
+        "simulated devices exist only in simulated time; lab and crash take them".to_owned();
+    Err(DeviceError::Open { device, cause })
+}
+
+/// Opens what a text says. `options` are for files and block devices; `factory` makes simulated devices.
+pub fn open(
+    text: &DeviceText,
+    options: &OpenOptions,
+    factory: &Factory<'_>,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    Ok(match text {
+        DeviceText::File { path, settings } => {
+            let is_direct = settings.is_direct.unwrap_or(options.is_direct);
+            Arc::new(FileDevice::open(
+                path,
+                &OpenOptions {
+                    is_direct,
+                    ..options.clone()
+                },
+            )?)
+        }
+        DeviceText::Memory { size } => Arc::new(MemoryDevice::new(size.bytes())),
+        DeviceText::Simulated { model, settings } => factory(Simulated::Model { model, settings })?,
+        DeviceText::Nvram { size, settings } => factory(Simulated::Nvram {
+            size_bytes: size.bytes(),
+            settings,
+        })?,
+        DeviceText::Slice { device, from, to } => {
+            let whole = open(device, options, factory)?;
+            let size = whole.geometry().size_bytes;
+            let to = to.as_ref().map_or(size - size % 4096, |to| to.bytes());
+            Arc::new(SliceDevice::new(whole, from.bytes(), to)?)
+        }
+        DeviceText::Raid {
+            level,
+            members,
+            chunk,
+        } => {
+            let opened = open_members(members, options, factory)?;
+            let chunk_bytes = chunk
+                .as_ref()
+                .map_or(CHUNK_BYTES_DEFAULT, |chunk| chunk.bytes());
+            raid::assemble(*level, opened, chunk_bytes)?
+        }
+        DeviceText::Fault { device, settings } => {
+            let plan = fault_plan(&text.to_string(), settings)?;
+            Arc::new(FaultDevice::new(open(device, options, factory)?, plan))
+        }
+        DeviceText::Cached { device, size } => Arc::new(CacheDevice::new(
+            open(device, options, factory)?,
+            size.bytes(),
+        )),
+    })
+}
+
+fn open_members(
+    members: &[MemberText],
+    options: &OpenOptions,
+    factory: &Factory<'_>,
+) -> Result<Vec<Arc<dyn BlockDevice>>, DeviceError> {
+    members
+        .iter()
+        .flat_map(|member| (0..member.count).map(|_| open(&member.device, options, factory)))
+        .collect()
+}
+
+fn fault_plan(name: &str, settings: &[Setting]) -> Result<FaultPlan, DeviceError> {
+    let mut plan = FaultPlan::default();
+    for setting in settings {
+        add_fault(&mut plan, setting).map_err(|expected| DeviceError::Open {
+            device: name.to_owned(),
+            cause: format!("{setting}: expected {expected}"),
+        })?;
+    }
+    Ok(plan)
+}

@@ -1,0 +1,311 @@
+//! Arrays whose members fail, and arrays that many threads write to.
+
+use std::sync::Arc;
+
+use block::fault::{Effect, FaultRule, Operations, When};
+use block::payload::{payload_from_bytes, payload_to_bytes};
+use block::raid::{MirrorDevice, ParityDevice, assemble};
+use block::{
+    BlockDevice, DeviceError, FaultDevice, FaultPlan, Geometry, MemoryDevice, RaidLevel, Request,
+    Results, Ticket, Work,
+};
+use layout::SectorNr;
+
+use crate::support::{Modelled, Random};
+
+const MEMBER_BYTES: u64 = 256 * 1024;
+
+fn members(count: usize, plan: impl Fn(usize) -> FaultPlan) -> Vec<Arc<FaultDevice>> {
+    let member = |number| {
+        let memory = Arc::new(MemoryDevice::new(MEMBER_BYTES));
+        Arc::new(FaultDevice::new(memory, plan(number)))
+    };
+    (0..count).map(member).collect()
+}
+
+fn devices(members: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
+    members
+        .iter()
+        .map(|member| Arc::clone(member) as _)
+        .collect()
+}
+
+/// A member fails its n-th write in whatever way, once, and is out from then on.
+fn fails_write(member: usize, nth: u64, effect: Effect) -> impl Fn(usize) -> FaultPlan {
+    move |number| {
+        let rule = FaultRule {
+            operations: Operations::WRITES,
+            when: When::Nth(nth),
+            effect,
+        };
+        let rules = if number == member { vec![rule] } else { vec![] };
+        FaultPlan {
+            seed: nth,
+            rules,
+            bad_sectors: vec![],
+        }
+    }
+}
+
+#[test]
+fn arrays_survive_the_loss_of_a_member_at_any_time() {
+    let levels = [
+        (RaidLevel::Raid1, 3),
+        (RaidLevel::Raid5, 3),
+        (RaidLevel::Raid5, 5),
+        (RaidLevel::Raid10, 4),
+    ];
+    for (level, count) in levels {
+        for lost in 0..count {
+            for step_of_loss in [0, 7, 40] {
+                let members = members(count, |_| FaultPlan::default());
+                let array = assemble(level, devices(&members), 4096).expect("an array");
+                let mut modelled = Modelled::new(array, lost as u64 * 100 + step_of_loss);
+                for step in 0..60 {
+                    if step == step_of_loss {
+                        members[lost].remove();
+                    }
+                    modelled.step();
+                }
+                modelled.compare();
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_survive_a_write_that_fails_on_one_member() {
+    for effect in [Effect::Fail, Effect::Torn, Effect::Gone] {
+        for level in [RaidLevel::Raid1, RaidLevel::Raid5, RaidLevel::Raid10] {
+            for nth in [1, 2, 5, 17] {
+                let members = members(4, fails_write(1, nth, effect));
+                let array = assemble(level, devices(&members), 4096).expect("an array");
+                let mut modelled = Modelled::new(array, nth);
+                (0..60).for_each(|_| modelled.step());
+                modelled.compare();
+                assert_eq!(
+                    members[1].strikes(),
+                    1,
+                    "{level} left the member alone afterwards"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_array_cannot_survive_is_an_error() {
+    for (level, lost) in [
+        (RaidLevel::Raid0, vec![0]),
+        (RaidLevel::Raid1, vec![0, 1, 2, 3]),
+        (RaidLevel::Raid5, vec![1, 3]),
+        (RaidLevel::Raid10, vec![2, 3]),
+    ] {
+        let members = members(4, |_| FaultPlan::default());
+        let array = assemble(level, devices(&members), 4096).expect("an array");
+        for member in lost {
+            members[member].remove();
+        }
+        let size = array.geometry().size_bytes;
+        let payload = payload_from_bytes(&vec![1; size as usize], 65_536);
+        assert_eq!(
+            array.write_blocks(0, payload),
+            Err(DeviceError::Gone),
+            "{level}"
+        );
+        assert_eq!(array.flush(), Err(DeviceError::Gone), "{level}");
+        let read = array.read_blocks(0, (size / 4096) as u32, 4096);
+        assert_eq!(read, Err(DeviceError::Gone), "{level}");
+    }
+}
+
+#[test]
+fn too_few_or_odd_members_are_refused() {
+    for (level, count) in [
+        (RaidLevel::Raid0, 1),
+        (RaidLevel::Raid1, 1),
+        (RaidLevel::Raid5, 2),
+        (RaidLevel::Raid10, 2),
+        (RaidLevel::Raid10, 5),
+    ] {
+        let members = members(count, |_| FaultPlan::default());
+        assert!(
+            assemble(level, devices(&members), 4096).is_err(),
+            "{level} of {count}"
+        );
+    }
+    for chunk in [0, 512, 4096 + 512, 1 << 31, 2 * MEMBER_BYTES] {
+        let members = members(4, |_| FaultPlan::default());
+        assert!(
+            assemble(RaidLevel::Raid5, devices(&members), chunk).is_err(),
+            "chunk {chunk}"
+        );
+    }
+}
+
+#[test]
+fn the_failed_members_are_known() {
+    let members = members(3, fails_write(2, 1, Effect::Fail));
+    let mirror = MirrorDevice::new(devices(&members)).expect("an array");
+    let device: &dyn BlockDevice = &mirror;
+    device
+        .write_blocks(0, payload_from_bytes(&[1; 4096], 4096))
+        .expect("two members are left");
+    assert_eq!(mirror.failed_members(), [2]);
+}
+
+/// A write whose ticket was dropped and that failed on one member must not leave that member to be read from.
+#[test]
+fn members_that_fail_detached_writes_leave_too() {
+    for level in [RaidLevel::Raid1, RaidLevel::Raid5] {
+        let members = members(3, fails_write(0, 1, Effect::Fail));
+        let array = assemble(level, devices(&members), 4096).expect("an array");
+        let payload = payload_from_bytes(&vec![7; 65_536], 4096);
+        let sector = SectorNr::new(0);
+        drop(array.submit(vec![Request::Write {
+            sector,
+            payload,
+            force_unit_access: false,
+        }]));
+        assert_eq!(array.take_detached_error(), None, "{level} makes up for it");
+        let read = array.read_blocks(0, 16, 4096).expect("the others have it");
+        assert!(
+            payload_to_bytes(&read).iter().all(|byte| *byte == 7),
+            "{level}"
+        );
+    }
+}
+
+#[test]
+fn errors_of_detached_writes_that_nothing_makes_up_for_are_kept() {
+    for level in [RaidLevel::Raid0, RaidLevel::Raid5] {
+        let rule = FaultRule {
+            operations: Operations::WRITES,
+            when: When::Always,
+            effect: Effect::Fail,
+        };
+        let plan = |_| FaultPlan {
+            seed: 0,
+            rules: vec![rule],
+            bad_sectors: vec![],
+        };
+        let array = assemble(level, devices(&members(3, plan)), 4096).expect("an array");
+        let payload = payload_from_bytes(&vec![7; 65_536], 4096);
+        let sector = SectorNr::new(0);
+        drop(array.submit(vec![Request::Write {
+            sector,
+            payload,
+            force_unit_access: false,
+        }]));
+        assert!(
+            matches!(
+                array.take_detached_error(),
+                Some(DeviceError::Failed { .. })
+            ),
+            "{level}"
+        );
+    }
+}
+
+/// A device that does nothing before somebody waits for it, so that whatever is not waited for is late.
+struct LazyDevice(Arc<MemoryDevice>);
+
+impl LazyDevice {
+    fn new(size: u64) -> Self {
+        Self(Arc::new(MemoryDevice::new(size)))
+    }
+}
+
+impl BlockDevice for LazyDevice {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        Ticket::for_work(Arc::new(LateWork {
+            memory: Arc::clone(&self.0),
+            batch,
+        }))
+    }
+
+    fn name(&self) -> String {
+        "lazy".to_owned()
+    }
+}
+
+struct LateWork {
+    memory: Arc<MemoryDevice>,
+    batch: Vec<Request>,
+}
+
+impl Work for LateWork {
+    fn is_ready(&self) -> bool {
+        false
+    }
+
+    fn wait(&self) -> Results {
+        self.memory.submit(self.batch.clone()).wait()
+    }
+
+    fn abandon(&self) {
+        self.wait();
+    }
+}
+
+/// Threads write to different sectors of the same stripes; data and parity must agree in the end.
+#[test]
+fn parity_is_right_after_many_threads_wrote_to_the_same_stripes() {
+    let devices = (0..4)
+        .map(|_| Arc::new(LazyDevice::new(64 * 1024)) as _)
+        .collect();
+    let array = Arc::new(ParityDevice::new(devices, 16 * 1024).expect("an array"));
+    let sectors = array.geometry().size_bytes / 512;
+    let threads: Vec<_> = (0..8_u64)
+        .map(|number| {
+            let array = Arc::clone(&array);
+            rt::spawn("writer", move || write_own_sectors(&array, number, sectors))
+        })
+        .collect();
+    let written: Vec<Vec<u8>> = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("it does not panic"))
+        .collect();
+    assert_eq!(array.scrub(), Ok(vec![]));
+    let device: &dyn BlockDevice = &*array;
+    let read = device
+        .read_blocks(0, sectors as u32, 512)
+        .expect("memory does not fail");
+    for (sector, block) in read.iter().enumerate() {
+        let expected = written[sector % 8][sector];
+        assert!(
+            block.iter().all(|byte| *byte == expected),
+            "sector {sector}"
+        );
+    }
+}
+
+/// Writes sectors `n` with `n % 8 == number`, two of neighbouring chunks in
+/// flight; the last byte of each sector.
+fn write_own_sectors(array: &ParityDevice, number: u64, sectors: u64) -> Vec<u8> {
+    let mut random = Random::new(number);
+    let mut last = vec![0; sectors as usize];
+    for _ in 0..150 {
+        let place = random.below(sectors / 8);
+        let tickets = [place, place ^ 4].map(|place| {
+            let sector = place * 8 + number;
+            let byte = random.next() as u8;
+            last[sector as usize] = byte;
+            let payload = payload_from_bytes(&[byte; 512], 512);
+            let sector = SectorNr::new(sector);
+            array.submit(vec![Request::Write {
+                sector,
+                payload,
+                force_unit_access: false,
+            }])
+        });
+        for ticket in tickets {
+            ticket.wait_all().expect("memory does not fail");
+        }
+    }
+    last
+}

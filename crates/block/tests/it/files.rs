@@ -1,0 +1,303 @@
+//! Files: buffered and direct, with and without threads; locks; what opening refuses.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::file::create_sparse;
+use block::payload::{payload_from_bytes, payload_to_bytes};
+use block::{BlockDevice, DeviceError, FileDevice, OpenOptions, Request};
+use layout::SectorNr;
+use tempfile::TempDir;
+
+use crate::support::Modelled;
+
+fn image(size: u64) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    create_sparse(&path, size).expect("the folder is writable");
+    (folder, path)
+}
+
+fn open(path: &PathBuf, options: &OpenOptions) -> FileDevice {
+    FileDevice::open(path, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Opens around the page cache, if the file system can.
+fn open_direct(path: &PathBuf, options: &OpenOptions) -> Option<FileDevice> {
+    match FileDevice::open(
+        path,
+        &OpenOptions {
+            is_direct: true,
+            ..options.clone()
+        },
+    ) {
+        Ok(device) => Some(device),
+        Err(DeviceError::Open { cause, .. }) if cause.contains("direct I/O is not possible") => {
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_way_of_doing_io_reads_what_was_written() {
+    let ways = [
+        OpenOptions::default(),
+        OpenOptions {
+            threads: 1,
+            queue_depth: 1,
+            ..OpenOptions::default()
+        },
+        OpenOptions {
+            threads: 4,
+            ..OpenOptions::default()
+        },
+    ];
+    for (seed, options) in ways.iter().enumerate() {
+        let (_folder, path) = image(2 << 20);
+        let mut modelled = Modelled::new(Arc::new(open(&path, options)), seed as u64);
+        (0..300).for_each(|_| modelled.step());
+        modelled.compare();
+        let Modelled { device, bytes, .. } = modelled;
+        drop(device);
+        assert!(fs::read(&path).expect("it is there") == bytes);
+    }
+}
+
+#[test]
+fn direct_io_reads_what_was_written() {
+    for options in [
+        OpenOptions::direct(),
+        OpenOptions {
+            threads: 2,
+            ..OpenOptions::direct()
+        },
+    ] {
+        let (_folder, path) = image(2 << 20);
+        let Some(device) = open_direct(&path, &options) else {
+            return;
+        };
+        assert!(device.is_direct());
+        let mut modelled = Modelled::new(Arc::new(device), 7);
+        (0..200).for_each(|_| modelled.step());
+        modelled.compare();
+        let Modelled { device, bytes, .. } = modelled;
+        drop(device);
+        assert!(fs::read(&path).expect("it is there") == bytes);
+    }
+}
+
+#[test]
+fn many_threads_share_a_small_queue() {
+    let (_folder, path) = image(1 << 20);
+    let options = OpenOptions {
+        threads: 3,
+        queue_depth: 2,
+        ..OpenOptions::default()
+    };
+    let device = Arc::new(open(&path, &options));
+    let threads: Vec<_> = (0..8_u64)
+        .map(|number| {
+            let device = Arc::clone(&device);
+            rt::spawn("writer", move || {
+                let device: &dyn BlockDevice = &*device;
+                for round in 0..50_u64 {
+                    let offset = (round % 25 * 8 + number) * 4096;
+                    let byte = (number * 50 + round) as u8;
+                    let payload = payload_from_bytes(&[byte; 4096], 4096);
+                    device
+                        .write_blocks(offset, payload)
+                        .expect("the file system works");
+                    let block = device
+                        .read_block(offset, 4096)
+                        .expect("the file system works");
+                    assert!(block.iter().all(|own| *own == byte));
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("every thread reads what it wrote");
+    }
+}
+
+#[test]
+fn a_file_has_one_writer_or_many_readers() {
+    let (_folder, path) = image(1 << 20);
+    let (writing, reading) = (OpenOptions::default(), OpenOptions::read_only());
+    let is_in_use = |options: &OpenOptions| match FileDevice::open(&path, options) {
+        Ok(_) => false,
+        Err(DeviceError::InUse { device, .. }) => device.ends_with("image"),
+        Err(error) => panic!("{error}"),
+    };
+    let writer = open(&path, &writing);
+    assert!(is_in_use(&writing));
+    assert!(is_in_use(&reading));
+    assert!(!is_in_use(&OpenOptions {
+        locks: false,
+        ..reading.clone()
+    }));
+    drop(writer);
+    let readers = [open(&path, &reading), open(&path, &reading)];
+    assert!(is_in_use(&writing));
+    drop(readers);
+    assert!(!is_in_use(&writing));
+}
+
+/// The file must be free as soon as the device is dropped, although the device's threads end later.
+#[test]
+fn threads_do_not_keep_the_lock() {
+    let (_folder, path) = image(1 << 20);
+    let options = OpenOptions {
+        threads: 4,
+        ..OpenOptions::default()
+    };
+    for round in 0..50_u64 {
+        let device = open(&path, &options);
+        let payload = payload_from_bytes(&vec![round as u8; 65_536], 4096);
+        let dynamic: &dyn BlockDevice = &device;
+        dynamic
+            .write_blocks(round * 4096, payload)
+            .expect("the file system works");
+    }
+}
+
+#[test]
+fn a_read_only_device_refuses_writes() {
+    let (_folder, path) = image(1 << 20);
+    let device = open(&path, &OpenOptions::read_only());
+    assert!(device.geometry().is_read_only);
+    let device: &dyn BlockDevice = &device;
+    let refused = device.write_blocks(0, payload_from_bytes(&[1; 512], 512));
+    assert_eq!(refused, Err(DeviceError::ReadOnly));
+    assert!(device.flush().is_ok());
+}
+
+#[test]
+fn opening_says_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let empty = folder.path().join("empty");
+    fs::write(&empty, []).expect("the folder is writable");
+    let socket = folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).expect("the folder is writable");
+    let cases = [
+        (folder.path().join("missing"), "No such file"),
+        (
+            folder.path().to_path_buf(),
+            "neither a regular file nor a block device",
+        ),
+        (empty, "it is empty"),
+        (socket, "neither a regular file nor a block device"),
+    ];
+    for (path, expected) in cases {
+        match FileDevice::open(&path, &OpenOptions::default()) {
+            Err(DeviceError::Open { cause, .. }) => assert!(cause.contains(expected), "{cause}"),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("{} was opened", path.display()),
+        }
+    }
+}
+
+#[test]
+fn images_are_made_sparse_and_never_over_another() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    let options = OpenOptions {
+        create_bytes: Some(1 << 30),
+        ..OpenOptions::default()
+    };
+    let device = open(&path, &options);
+    assert_eq!(device.geometry().size_bytes, 1 << 30);
+    assert!(fs::metadata(&path).expect("it was made").blocks() * 512 < 1 << 20);
+    drop(device);
+    assert!(matches!(
+        create_sparse(&path, 4096),
+        Err(DeviceError::Open { .. })
+    ));
+    let again = OpenOptions {
+        create_bytes: Some(4096),
+        ..OpenOptions::default()
+    };
+    assert_eq!(open(&path, &again).geometry().size_bytes, 1 << 30);
+}
+
+#[test]
+fn a_discard_punches_a_hole() {
+    let (_folder, path) = image(4 << 20);
+    let device = open(&path, &OpenOptions::default());
+    let dynamic: &dyn BlockDevice = &device;
+    dynamic
+        .write_blocks(0, payload_from_bytes(&vec![1; 4 << 20], 65_536))
+        .expect("there is room");
+    dynamic.flush().expect("the file system works");
+    let before = fs::metadata(&path).expect("it is there").blocks();
+    let discard = Request::Discard {
+        sector: SectorNr::new(2048),
+        sectors: 4096,
+    };
+    device
+        .submit(vec![discard])
+        .wait_all()
+        .expect("the file system works");
+    let after = fs::metadata(&path).expect("it is there").blocks();
+    assert!(after < before, "{after} of {before} blocks are left");
+    let kept = dynamic
+        .read_block((2048 + 4096) * 512, 4096)
+        .expect("the file system works");
+    assert!(kept.iter().all(|byte| *byte == 1));
+    assert_eq!(fs::metadata(&path).expect("it is there").len(), 4 << 20);
+}
+
+/// A file that was cut short behind the device's back fails the requests beyond its end, and only those.
+#[test]
+fn a_merged_request_fails_only_where_it_must() {
+    let (_folder, path) = image(64 * 1024);
+    let device = open(&path, &OpenOptions::default());
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("it is there");
+    file.set_len(32 * 1024).expect("the file system works");
+    let read = |sector| Request::Read {
+        sector: SectorNr::new(sector),
+        blocks: 1,
+        block_bytes: 8192,
+    };
+    let results = device
+        .submit(vec![read(32), read(48), read(64), read(80)])
+        .wait();
+    let went: Vec<bool> = results.iter().map(Result::is_ok).collect();
+    assert_eq!(went, [true, true, false, false]);
+    let expected_sector = SectorNr::new(64);
+    match &results[2] {
+        Err(DeviceError::Failed {
+            operation: "read",
+            sector,
+            sectors: 16,
+            ..
+        }) => {
+            assert_eq!(*sector, expected_sector);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn more_pieces_than_one_call_takes_are_written_and_read() {
+    let (_folder, path) = image(2 << 20);
+    let device = open(&path, &OpenOptions::default());
+    let device: &dyn BlockDevice = &device;
+    let bytes: Vec<u8> = (0..2 << 20)
+        .map(|at| (at / 512) as u8 ^ (at / 131_072) as u8)
+        .collect();
+    device
+        .write_blocks(0, payload_from_bytes(&bytes, 512))
+        .expect("the file system works");
+    let back = device
+        .read_blocks(0, 4096, 512)
+        .expect("the file system works");
+    assert!(payload_to_bytes(&back) == bytes);
+}

@@ -1,0 +1,163 @@
+//! A seeded generator, random batches, and the plain model that devices are compared with.
+
+use std::sync::Arc;
+
+use block::payload::{payload_from_bytes, payload_to_bytes};
+use block::{BlockDevice, Outcome, Request};
+use layout::SectorNr;
+
+/// SplitMix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(crate) fn choose<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.below(among.len() as u64) as usize]
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let seed = self.next();
+        (0..length)
+            .map(|at| (seed >> (at % 8 * 8)) as u8 ^ (at / 512) as u8)
+            .collect()
+    }
+}
+
+/// Sizes of pieces that batches use.
+const PIECES: [u64; 8] = [512, 512, 1024, 1024, 1536, 4096, 8192, 65_536];
+
+/// A device and what it must read as.
+pub(crate) struct Modelled {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) bytes: Vec<u8>,
+    random: Random,
+}
+
+impl Modelled {
+    /// A device of zeroes.
+    pub(crate) fn new(device: Arc<dyn BlockDevice>, seed: u64) -> Self {
+        let size = device.geometry().size_bytes as usize;
+        Self {
+            device,
+            bytes: vec![0; size],
+            random: Random::new(seed),
+        }
+    }
+
+    /// A random range of sectors, in pieces of one size: offset, piece size, count.
+    fn range(&mut self) -> (u64, u64, u64) {
+        let size = self.bytes.len() as u64;
+        loop {
+            let piece = self.random.choose(&PIECES);
+            let count = 1 + self.random.below(6);
+            let room = size.saturating_sub(piece * count) / 512;
+            if room > 0 {
+                // Half of the offsets are aligned to the piece, as a file system's are.
+                let offset = self.random.below(room) * 512;
+                let offset = if self.random.below(2) == 0 {
+                    offset - offset % piece
+                } else {
+                    offset
+                };
+                return (offset, piece, count);
+            }
+        }
+    }
+
+    /// Submits a random batch in which nothing overlaps a write, waits, and compares what was read.
+    pub(crate) fn step(&mut self) {
+        let mut taken: Vec<(u64, u64)> = Vec::new();
+        let mut batch = Vec::new();
+        let mut expected = Vec::new();
+        for _ in 0..1 + self.random.below(6) {
+            let (offset, piece, count) = self.range();
+            let end = offset + piece * count;
+            if taken.iter().any(|(from, to)| offset < *to && *from < end) {
+                continue;
+            }
+            taken.push((offset, end));
+            let sector = SectorNr::from_byte_offset(offset);
+            match self.random.below(8) {
+                0 => {
+                    batch.push(Request::Flush);
+                    expected.push(None);
+                }
+                1..4 => {
+                    let (blocks, block_bytes) = (count as u32, piece as u32);
+                    batch.push(Request::Read {
+                        sector,
+                        blocks,
+                        block_bytes,
+                    });
+                    expected.push(Some(self.bytes[offset as usize..end as usize].to_vec()));
+                }
+                kind => {
+                    let bytes = self.random.bytes((piece * count) as usize);
+                    let payload = payload_from_bytes(&bytes, piece as usize);
+                    let force_unit_access = kind == 7;
+                    batch.push(Request::Write {
+                        sector,
+                        payload,
+                        force_unit_access,
+                    });
+                    expected.push(None);
+                    self.bytes[offset as usize..end as usize].copy_from_slice(&bytes);
+                }
+            }
+        }
+        let name = self.device.name();
+        let results = self.device.submit(batch).wait();
+        assert_eq!(results.len(), expected.len());
+        for (result, expected) in results.into_iter().zip(expected) {
+            match (
+                result.unwrap_or_else(|error| panic!("{name}: {error}")),
+                expected,
+            ) {
+                (Outcome::Read(payload), Some(bytes)) => {
+                    assert!(
+                        payload_to_bytes(&payload) == bytes,
+                        "{name} reads what was written"
+                    );
+                }
+                (Outcome::Done, None) => {}
+                (outcome, _) => panic!("{name}: {outcome:?} answers another request"),
+            }
+        }
+    }
+
+    /// Reads everything in pieces of a size that fits, and compares.
+    pub(crate) fn compare(&self) {
+        let device = &*self.device;
+        for (at, expected) in self.bytes.chunks(65_536).enumerate() {
+            let piece = if expected.len().is_multiple_of(4096) {
+                4096
+            } else {
+                512
+            };
+            let count = (expected.len() / piece) as u32;
+            let read = device
+                .read_blocks(at as u64 * 65_536, count, piece as u32)
+                .unwrap_or_else(|error| panic!("{}: {error}", device.name()));
+            assert!(
+                payload_to_bytes(&read) == expected,
+                "{} at {at} x 64 KiB",
+                device.name()
+            );
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The cache of metadata blocks (and of journaled data while the journal holds it).
+//!
+//! A buffer is found by its block number. While it is in a transaction, owes a checkpoint or is dirty, it stays; clean
+//! buffers are evicted when the memory budget asks for it. On a volume without a journal the cache itself remembers
+//! which buffers are dirty and since when, and writes them back.
+//!
+//! # Rules
+//!
+//! - There is at most one buffer of a block: whoever finds it being read waits, and one that anybody still refers to is
+//!   not evicted.
+//! - At most one write of a block is in flight (volumes without a journal; with one, this is the journal's rule).
+//! - A shard's lock is held for memory work only, and may be taken while holding one buffer's lock. Nobody takes a buffer's
+//!   lock while holding a shard's, but for buffers that nobody else refers to.
+
+pub(crate) mod batch;
+mod shard;
+mod write_back;
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Request};
+use jbd2::{Buffer, BufferWrite};
+use layout::{Block, BlockNr, SectorNr};
+use rt::Nanos;
+use rt::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+use shard::{Found, Shard};
+
+/// How many locks the buffers are spread over.
+const SHARDS: usize = 16;
+
+/// The cache of metadata blocks.
+pub(crate) struct BufferCache {
+    device: Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    has_journal: bool,
+    shards: Vec<Shard>,
+    /// Buffers in memory.
+    count: AtomicU64,
+    /// Of them dirty (without a journal).
+    dirty_count: AtomicU64,
+}
+
+impl BufferCache {
+    /// An empty cache over a device. With a journal, dirtiness is the journal's business.
+    pub(crate) fn new(device: Arc<dyn BlockDevice>, block_bytes: u32, has_journal: bool) -> Self {
+        Self {
+            device,
+            block_bytes,
+            has_journal,
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            count: AtomicU64::new(0),
+            dirty_count: AtomicU64::new(0),
+        }
+    }
+
+    /// The buffer of a block, read from the device if it is not in memory.
+    pub(crate) fn get(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+        rt::charge(rt::Cost::Lookup);
+        let shard = self.shard(block);
+        let mut state = shard.state.lock();
+        loop {
+            match state.find(block) {
+                Found::Ready(buffer) => return Ok(buffer),
+                Found::Loading => shard.changed.wait(&mut state),
+                Found::Absent => break,
+            }
+        }
+        state.begin_load(block);
+        drop(state);
+        let image = self
+            .device
+            .read_block(self.byte_offset(block), self.block_bytes);
+        Ok(self.finish_load(block, image)?)
+    }
+
+    /// The buffer of a block whose old contents do not matter: zeroes if it was not in memory. No read.
+    pub(crate) fn get_new(&self, block: BlockNr) -> Arc<Buffer> {
+        rt::charge(rt::Cost::Lookup);
+        let shard = self.shard(block);
+        let mut state = shard.state.lock();
+        loop {
+            match state.find(block) {
+                Found::Ready(buffer) => return buffer,
+                Found::Loading => shard.changed.wait(&mut state),
+                Found::Absent => break,
+            }
+        }
+        let buffer = Buffer::new(block, Block::zeroed(self.block_bytes as usize).into_arc());
+        state.insert(Arc::clone(&buffer));
+        drop(state);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        buffer
+    }
+
+    /// The buffer of a block if it is in memory.
+    pub(crate) fn peek(&self, block: BlockNr) -> Option<Arc<Buffer>> {
+        match self.shard(block).state.lock().find(block) {
+            Found::Ready(buffer) => Some(buffer),
+            Found::Loading | Found::Absent => None,
+        }
+    }
+
+    /// Reads blocks that will be wanted soon, in one batch.
+    pub(crate) fn prefetch(&self, blocks: &[BlockNr]) -> Result<()> {
+        let mut wanted: Vec<BlockNr> = blocks.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|block| {
+            let mut state = self.shard(*block).state.lock();
+            let is_absent = matches!(state.find(*block), Found::Absent);
+            if is_absent {
+                state.begin_load(*block);
+            }
+            is_absent
+        });
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let runs = batch::runs(&wanted, |block| *block, self.block_bytes);
+        let requests = runs.iter().map(|run| Request::Read {
+            sector: SectorNr::from_byte_offset(self.byte_offset(run[0])),
+            blocks: run.len() as u32,
+            block_bytes: self.block_bytes,
+        });
+        let results = self.device.submit(requests.collect()).wait();
+        let mut outcome = Ok(());
+        for (run, result) in runs.iter().zip(results) {
+            let images = batch::images(result);
+            for (index, block) in run.iter().enumerate() {
+                let image = match &images {
+                    Ok(images) => Ok(Arc::clone(&images[index])),
+                    Err(error) => Err(error.clone()),
+                };
+                let loaded = self.finish_load(*block, image);
+                outcome = outcome.and(loaded.map(drop));
+            }
+        }
+        Ok(outcome?)
+    }
+
+    /// Drops a freed block's buffer from the cache and returns it. On a volume without a journal its dirt is dropped too.
+    pub(crate) fn remove(&self, block: BlockNr) -> Option<Arc<Buffer>> {
+        let shard = self.shard(block);
+        let mut state = shard.state.lock();
+        while state.is_busy(block) {
+            shard.changed.wait(&mut state);
+        }
+        let (buffer, was_dirty) = state.remove(block)?;
+        drop(state);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        if was_dirty {
+            self.dirty_count.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(buffer)
+    }
+
+    /// Without a journal: the right to change a buffer, which is dirty from now on.
+    pub(crate) fn write_plain<'b>(&self, buffer: &'b Arc<Buffer>) -> BufferWrite<'b> {
+        debug_assert!(
+            !self.has_journal,
+            "with a journal, handles give the right to change"
+        );
+        // The guard comes first: a writer that clears the dirt from now on waits for the guard before it takes the image.
+        let guard = buffer.write_unjournaled();
+        if self
+            .shard(buffer.nr())
+            .state
+            .lock()
+            .mark_dirty(buffer, rt::monotonic)
+        {
+            self.dirty_count.fetch_add(1, Ordering::Relaxed);
+        }
+        guard
+    }
+
+    /// Without a journal: whole new contents.
+    pub(crate) fn replace_plain(&self, buffer: &Arc<Buffer>, image: Arc<Block>) {
+        self.write_plain(buffer).copy_from_slice(&image);
+    }
+
+    /// Without a journal: writes buffers that are dirty since before a time, at most `limit`; how many it wrote.
+    pub(crate) fn write_back(&self, dirty_before: Nanos, limit: usize) -> Result<usize> {
+        if self.dirty_count.load(Ordering::Relaxed) == 0 {
+            return Ok(0);
+        }
+        let mut blocks = Vec::new();
+        for shard in &self.shards {
+            shard.state.lock().dirty_before(dirty_before, &mut blocks);
+        }
+        blocks.sort_unstable();
+        blocks.truncate(limit);
+        let (written, _) = self.write_dirty(&blocks)?;
+        Ok(written)
+    }
+
+    /// Without a journal: writes just these blocks, if they are dirty, and waits, also for writes of others.
+    pub(crate) fn write_now(&self, blocks: &[BlockNr]) -> Result<()> {
+        let mut blocks = blocks.to_vec();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let (_, busy) = self.write_dirty(&blocks)?;
+        for block in &busy {
+            let shard = self.shard(*block);
+            let mut state = shard.state.lock();
+            while state.is_busy(*block) {
+                shard.changed.wait(&mut state);
+            }
+        }
+        // What was in flight may have become dirty again, or have failed.
+        self.write_dirty(&busy).map(drop)
+    }
+
+    /// Without a journal: writes everything that is dirty and waits, also for writes of others.
+    pub(crate) fn write_everything(&self) -> Result<()> {
+        let mut blocks = Vec::new();
+        for shard in &self.shards {
+            shard.state.lock().unsettled(&mut blocks);
+        }
+        self.write_now(&blocks)
+    }
+
+    /// Bytes in memory, and of them how many are dirty (without a journal).
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed) * u64::from(self.block_bytes);
+        (bytes(&self.count), bytes(&self.dirty_count))
+    }
+
+    /// Evicts clean buffers until at most `target_bytes` are in memory, or no clean one is left.
+    pub(crate) fn shrink(&self, target_bytes: u64) {
+        let target = target_bytes / u64::from(self.block_bytes);
+        for share in [SHARDS as u64, 1] {
+            for shard in &self.shards {
+                let excess = self.count.load(Ordering::Relaxed).saturating_sub(target);
+                if excess == 0 {
+                    return;
+                }
+                let evicted = shard.state.lock().evict(excess.div_ceil(share));
+                self.count.fetch_sub(evicted, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn shard(&self, block: BlockNr) -> &Shard {
+        &self.shards[block.index() % SHARDS]
+    }
+
+    fn byte_offset(&self, block: BlockNr) -> u64 {
+        block.get() * u64::from(self.block_bytes)
+    }
+
+    fn finish_load(
+        &self,
+        block: BlockNr,
+        image: Result<Arc<Block>, block::DeviceError>,
+    ) -> Result<Arc<Buffer>, block::DeviceError> {
+        let shard = self.shard(block);
+        let mut state = shard.state.lock();
+        state.end_load(block);
+        let loaded = image.map(|image| {
+            let buffer = Buffer::new(block, image);
+            state.insert(Arc::clone(&buffer));
+            buffer
+        });
+        drop(state);
+        shard.changed.notify_all();
+        if loaded.is_ok() {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        loaded
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Tests of the cache of metadata blocks.
+
+use block::memory::MemoryDevice;
+use rt::JoinHandle;
+
+use super::*;
+
+const BYTES: u32 = 1024;
+
+fn cache(has_journal: bool) -> (Arc<MemoryDevice>, Arc<BufferCache>) {
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let shared: Arc<dyn BlockDevice> = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    (
+        device,
+        Arc::new(BufferCache::new(shared, BYTES, has_journal)),
+    )
+}
+
+fn on_device(device: &Arc<MemoryDevice>, block: u64) -> u8 {
+    let device: &dyn BlockDevice = &**device;
+    device
+        .read_block(block * u64::from(BYTES), BYTES)
+        .expect("in range")[0]
+}
+
+#[test]
+fn a_block_has_one_buffer() {
+    let (_, cache) = cache(true);
+    let block = BlockNr::new(5);
+    assert!(cache.peek(block).is_none());
+    let first = cache.get(block).expect("in range");
+    assert!(Arc::ptr_eq(&first, &cache.get(block).expect("in memory")));
+    assert!(Arc::ptr_eq(&first, &cache.get_new(block)));
+    assert!(Arc::ptr_eq(
+        &first,
+        &cache.remove(block).expect("in memory")
+    ));
+    assert!(cache.peek(block).is_none());
+    assert_eq!(cache.bytes(), (0, 0));
+}
+
+#[test]
+fn a_failed_read_leaves_nothing_behind() {
+    let (_, cache) = cache(true);
+    let block = BlockNr::new(1024);
+    assert!(cache.get(block).is_err());
+    assert!(cache.get(block).is_err());
+    assert!(cache.prefetch(&[BlockNr::new(1), block]).is_err());
+    assert_eq!(cache.bytes().0, 1024);
+}
+
+#[test]
+fn dirty_buffers_are_written_when_they_are_old_enough() {
+    let (device, cache) = cache(false);
+    for block in [9, 3, 4, 700] {
+        let buffer = cache.get(BlockNr::new(block)).expect("in range");
+        cache.write_plain(&buffer)[0] = block as u8;
+    }
+    assert_eq!(cache.bytes(), (4096, 4096));
+    assert_eq!(cache.write_back(Nanos::new(0), 10).expect("works"), 0);
+    assert_eq!(cache.write_back(rt::monotonic(), 2).expect("works"), 2);
+    assert_eq!(
+        (
+            on_device(&device, 3),
+            on_device(&device, 4),
+            on_device(&device, 9)
+        ),
+        (3, 4, 0)
+    );
+    assert_eq!(cache.bytes(), (4096, 2048));
+    cache
+        .write_now(&[BlockNr::new(9), BlockNr::new(3), BlockNr::new(8)])
+        .expect("works");
+    assert_eq!((on_device(&device, 9), cache.bytes().1), (9, 1024));
+    cache.remove(BlockNr::new(700));
+    assert_eq!(cache.bytes(), (3072, 0));
+    assert_eq!(cache.write_back(rt::monotonic(), 10).expect("works"), 0);
+}
+
+#[test]
+fn a_failed_write_leaves_the_buffer_dirty() {
+    let (_, cache) = cache(false);
+    let buffer = cache.get_new(BlockNr::new(5000));
+    cache.write_plain(&buffer)[0] = 1;
+    assert!(cache.write_back(rt::monotonic(), 10).is_err());
+    assert_eq!(cache.bytes(), (1024, 1024));
+    assert!(cache.write_now(&[BlockNr::new(5000)]).is_err());
+    cache.remove(BlockNr::new(5000));
+    assert_eq!(
+        cache
+            .write_back(rt::monotonic(), 10)
+            .expect("nothing is dirty"),
+        0
+    );
+}
+
+#[test]
+fn only_clean_buffers_without_references_are_evicted() {
+    let (_, cache) = cache(false);
+    let all: Vec<BlockNr> = (0..64).map(BlockNr::new).collect();
+    cache.prefetch(&all).expect("in range");
+    assert_eq!(cache.bytes().0, 64 * 1024);
+    let held = cache.get(all[7]).expect("in memory");
+    cache.write_plain(&cache.get(all[8]).expect("in memory"))[0] = 1;
+    cache.shrink(32 * 1024);
+    assert_eq!(cache.bytes().0, 32 * 1024);
+    cache.shrink(0);
+    assert_eq!(cache.bytes().0, 2 * 1024);
+    drop(held);
+    cache.write_back(rt::monotonic(), 10).expect("works");
+    cache.shrink(0);
+    assert_eq!(cache.bytes(), (0, 0));
+}
+
+/// Several threads count up in the same blocks while they write and evict; no count is lost.
+fn count_together(rounds: u64) {
+    const THREADS: u8 = 4;
+    let (device, cache) = cache(false);
+    let adders: Vec<JoinHandle<()>> = (0..THREADS)
+        .map(|thread| {
+            let cache = Arc::clone(&cache);
+            rt::spawn("adder", move || {
+                for round in 0..rounds {
+                    let buffer = cache.get(BlockNr::new(round % 50)).expect("in range");
+                    let mut bytes = cache.write_plain(&buffer);
+                    let at = usize::from(thread) * 8;
+                    let count = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+                    bytes[at..at + 8].copy_from_slice(&(count + 1).to_le_bytes());
+                    drop(bytes);
+                    drop(buffer);
+                    match round % 16 {
+                        3 => drop(cache.write_back(rt::monotonic(), 20).expect("works")),
+                        7 => cache.shrink(10 * 1024),
+                        11 => cache.write_now(&[BlockNr::new(round % 50)]).expect("works"),
+                        _ => {}
+                    }
+                }
+            })
+        })
+        .collect();
+    for adder in adders {
+        assert!(adder.join().is_ok());
+    }
+    cache
+        .write_back(rt::monotonic(), usize::MAX)
+        .expect("works");
+    let device: &dyn BlockDevice = &*device;
+    let mut total = 0;
+    for block in 0..50 {
+        let bytes = device
+            .read_block(block * u64::from(BYTES), BYTES)
+            .expect("in range");
+        total += bytes[..32]
+            .chunks(8)
+            .map(|count| u64::from(count[0]) + u64::from(count[1]) * 256)
+            .sum::<u64>();
+    }
+    assert_eq!(total, u64::from(THREADS) * rounds);
+}
+
+#[test]
+fn threads_that_read_change_write_and_evict_agree() {
+    count_together(2000);
+}
+
+#[test]
+fn tasks_that_read_change_write_and_evict_agree_in_any_order() {
+    for seed in 0..20 {
+        let world = move || count_together(60);
+        sim::run(sim::Config::random(seed), world).expect("no task waits for ever");
+    }
+}

@@ -1,0 +1,113 @@
+//! What every part of an open volume shares.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use jbd2::{Credits, Journal};
+use layout::InodeNr;
+use rt::Mutex;
+use rt::atomic::{AtomicBool, Ordering};
+
+use crate::buffers::BufferCache;
+use crate::error::{Error, Result};
+use crate::file::Pages;
+use crate::geometry::Geometry;
+use crate::inodes::InodeCache;
+use crate::options::MountOptions;
+use crate::space::Space;
+use crate::superblock::Superblock;
+use crate::transaction::Transaction;
+
+/// The shared heart of an open volume.
+pub(crate) struct Core {
+    /// The device of the file system.
+    pub(crate) device: Arc<dyn BlockDevice>,
+    /// Sizes and places.
+    pub(crate) geometry: Geometry,
+    /// How it is mounted.
+    pub(crate) options: MountOptions,
+    /// The validated superblock as it was at open, features included. Changing counts live in `space`.
+    pub(crate) superblock: Superblock,
+    /// Metadata blocks.
+    pub(crate) buffers: BufferCache,
+    /// The journal, where there is one and the volume is not read-only.
+    pub(crate) journal: Option<Arc<Journal>>,
+    /// Bitmaps, groups and counts.
+    pub(crate) space: Space,
+    /// Inodes in memory.
+    pub(crate) inodes: InodeCache,
+    /// File pages: budget, dirty lists, ordered sets, writer.
+    pub(crate) pages: Pages,
+    /// Held across a rename that moves a directory, and nothing else. // [rename]
+    pub(crate) rename: Mutex<()>,
+    /// Held while the on-disk orphan list changes. // [orphan]
+    pub(crate) orphans: Mutex<crate::orphan::OrphanList>,
+    /// Set at mount when read-only, or later by an error; never cleared.
+    pub(crate) is_read_only: AtomicBool,
+}
+
+impl Core {
+    /// Starts a transaction for one step of an operation. May wait for the journal.
+    ///
+    /// # Errors
+    /// - [`Error::ReadOnly`] when the volume is, or has become, read-only.
+    pub(crate) fn begin(&self, credits: Credits) -> Result<Transaction<'_>> {
+        self.check_writable()?;
+        self.pages.tick(self);
+        Transaction::begin(self, credits)
+    }
+
+    /// That the volume may be changed.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only.load(Ordering::Acquire) {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// An inode number from an entry: one that the volume has.
+    pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
+        if raw >= 1 && raw <= self.geometry.inode_count {
+            Ok(InodeNr::new(raw))
+        } else {
+            Err("an entry names an inode that does not exist")
+        }
+    }
+
+    /// Bytes of a block, as an index.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.geometry.block_bytes as usize
+    }
+}
+
+impl Core {
+    /// Puts the parts together.
+    pub(crate) fn assemble(
+        device: Arc<dyn BlockDevice>,
+        superblock: Superblock,
+        options: MountOptions,
+        journal: Option<Arc<Journal>>,
+        is_read_only: bool,
+    ) -> Result<Self> {
+        let geometry = superblock.geometry.clone();
+        let buffers =
+            BufferCache::new(Arc::clone(&device), geometry.block_bytes, journal.is_some());
+        let space = Space::open(&superblock, &buffers, &options)?;
+        let pages = Pages::new(&options, geometry.block_bytes);
+        Ok(Self {
+            device,
+            geometry,
+            options,
+            superblock,
+            buffers,
+            journal,
+            space,
+            inodes: InodeCache::new(),
+            pages,
+            rename: Mutex::new(()),
+            orphans: Mutex::default(),
+            is_read_only: AtomicBool::new(is_read_only),
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! An index block of an htree: sorted pairs of hash and block, the first without a hash.
+//!
+//! The functions work on the bytes of the block, from the offset at which its entries begin: 32 in the root (behind `.`, `..` and
+//! the root's information), 8 in the nodes below it (behind an unused entry that covers the block).
+
+use layout::htree::{BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, limit};
+use layout::{Block, FileBlock};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::entry::{self, Bad};
+
+const ENTRY_BYTES: usize = size_of::<Entry>();
+
+/// A pair: names from this hash on are in this block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) hash: u32,
+    pub(super) block: FileBlock,
+}
+
+/// How many pairs an index block has, checked.
+fn count(bytes: &[u8], offset: usize) -> Result<usize, Bad> {
+    let bad = |why| Bad { offset, why };
+    let (head, _) = CountLimit::read_from_prefix(&bytes[offset..])
+        .map_err(|_| bad("an index block has no room for its count"))?;
+    let count = usize::from(head.count.get());
+    if usize::from(head.limit.get()) != limit(bytes.len(), offset, false) {
+        return Err(bad("an index block's limit is not what its size allows"));
+    }
+    if count == 0 || count > usize::from(head.limit.get()) {
+        return Err(bad("an index block's count is impossible"));
+    }
+    Ok(count)
+}
+
+/// All pairs of an index block, checked. The first has hash 0.
+pub(super) fn pairs(bytes: &[u8], offset: usize) -> Result<Vec<Pair>, Bad> {
+    let count = count(bytes, offset)?;
+    let mut all = Vec::with_capacity(count);
+    for index in 0..count {
+        let pair = pair_at(bytes, offset, index);
+        let in_order = all.last().is_none_or(|last: &Pair| last.hash <= pair.hash);
+        if !in_order {
+            return Err(Bad {
+                offset,
+                why: "an index block's hashes are not in order",
+            });
+        }
+        all.push(pair);
+    }
+    Ok(all)
+}
+
+/// The pair at a place, if there are so many.
+pub(super) fn pair(bytes: &[u8], offset: usize, index: usize) -> Result<Option<Pair>, Bad> {
+    Ok((index < count(bytes, offset)?).then(|| pair_at(bytes, offset, index)))
+}
+
+/// The pair that a hash belongs to, and its place: the last whose hash is not greater.
+pub(super) fn lookup(bytes: &[u8], offset: usize, hash: u32) -> Result<(usize, Pair), Bad> {
+    let (mut low, mut high) = (0, count(bytes, offset)?);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if pair_at(bytes, offset, middle).hash <= hash {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok((low, pair_at(bytes, offset, low)))
+}
+
+fn pair_at(bytes: &[u8], offset: usize, index: usize) -> Pair {
+    let at = offset + index * ENTRY_BYTES;
+    let (raw, _) = Entry::read_from_prefix(&bytes[at..]).expect("the count was checked");
+    let hash = if index == 0 { 0 } else { raw.hash.get() };
+    Pair {
+        hash,
+        block: FileBlock::new(u64::from(raw.block.get() & BLOCK_MASK)),
+    }
+}
+
+/// Whether there is room for one more.
+pub(super) fn has_room(pairs: &[Pair], block_bytes: usize, offset: usize) -> bool {
+    pairs.len() < limit(block_bytes, offset, false)
+}
+
+/// Writes pairs, count and limit into an index block.
+pub(super) fn write(bytes: &mut [u8], offset: usize, pairs: &[Pair]) {
+    let most = limit(bytes.len(), offset, false);
+    assert!(
+        !pairs.is_empty() && pairs.len() <= most,
+        "the pairs fit the block"
+    );
+    for (index, pair) in pairs.iter().enumerate() {
+        let at = offset + index * ENTRY_BYTES;
+        let mut raw = Entry::default();
+        raw.hash.set(pair.hash);
+        raw.block
+            .set(u32::try_from(pair.block.get()).expect("directories are below 2^28 blocks"));
+        bytes[at..at + ENTRY_BYTES].copy_from_slice(raw.as_bytes());
+    }
+    let mut head = CountLimit::default();
+    head.limit
+        .set(u16::try_from(most).expect("a block of at most 32 KiB"));
+    head.count
+        .set(u16::try_from(pairs.len()).expect("at most the limit"));
+    bytes[offset..offset + size_of::<CountLimit>()].copy_from_slice(head.as_bytes());
+}
+
+/// A new node below the root.
+pub(super) fn node(block_bytes: usize, pairs: &[Pair]) -> Block {
+    let mut block = Block::zeroed(block_bytes);
+    entry::set_length(&mut block, 0, block_bytes);
+    write(&mut block, NODE_ENTRIES_OFFSET, pairs);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(hash: u32, block: u64) -> Pair {
+        Pair {
+            hash,
+            block: FileBlock::new(block),
+        }
+    }
+
+    #[test]
+    fn pairs_survive_a_block() {
+        let all = [at(0, 1), at(100, 2), at(201, 7)];
+        let block = node(1024, &all);
+        assert_eq!(pairs(&block, NODE_ENTRIES_OFFSET).expect("sound"), all);
+    }
+
+    #[test]
+    fn a_hash_belongs_to_the_last_pair_not_greater() {
+        let block = node(1024, &[at(0, 1), at(100, 2), at(200, 3)]);
+        for (hash, index) in [(0, 0), (98, 0), (100, 1), (198, 1), (200, 2), (u32::MAX, 2)] {
+            let (found, _) = lookup(&block, NODE_ENTRIES_OFFSET, hash).expect("sound");
+            assert_eq!(found, index, "hash {hash}");
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let mut block = node(1024, &[at(0, 1), at(50, 2)]);
+        block[NODE_ENTRIES_OFFSET + 2] = 0;
+        let bad = pairs(&block, NODE_ENTRIES_OFFSET).expect_err("count 0");
+        assert_eq!(bad.why, "an index block's count is impossible");
+        block[NODE_ENTRIES_OFFSET] = 0;
+        let bad = pairs(&block, NODE_ENTRIES_OFFSET).expect_err("limit");
+        assert_eq!(
+            bad.why,
+            "an index block's limit is not what its size allows"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! Errors, in families: the device failed, the bytes are wrong, the bytes are fine but we cannot, and the outcomes that
+//! POSIX knows. `errno` does not appear here.
+
+use block::DeviceError;
+use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
+
+/// Result of an operation on a volume.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an operation did not happen.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The journal failed, or refuses.
+    #[error(transparent)]
+    Journal(#[from] jbd2::Error),
+    /// The bytes on the device are wrong.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// The bytes are fine, but this version cannot.
+    #[error("{0}")]
+    Unsupported(String),
+    /// No such file or directory.
+    #[error("no such file or directory")]
+    NotFound,
+    /// The name exists already.
+    #[error("the name exists already")]
+    Exists,
+    /// A directory was expected.
+    #[error("not a directory")]
+    NotDirectory,
+    /// A directory was not expected.
+    #[error("is a directory")]
+    IsDirectory,
+    /// The directory is not empty.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// No block or no inode is left.
+    #[error("no space is left on the volume")]
+    NoSpace,
+    /// The inode has as many links as the format allows.
+    #[error("too many links")]
+    TooManyLinks,
+    /// The name is longer than 255 bytes, or the target of a link longer than a block.
+    #[error("the name is too long")]
+    NameTooLong,
+    /// The file would be larger than the format allows.
+    #[error("the file would be too large")]
+    FileTooLarge,
+    /// The volume is mounted read-only, or has become so after an error.
+    #[error("the volume is read-only")]
+    ReadOnly,
+    /// The inode is immutable or append-only.
+    #[error("the operation is not permitted by the inode's flags")]
+    NotPermitted,
+    /// Too many symbolic links on the way, or a rename of a directory into itself.
+    #[error("too many symbolic links")]
+    TooManySymlinks,
+    /// A directory cannot be moved into itself; a flag is unknown; an offset is not aligned: the text says which.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The file is not open any more.
+    #[error("the file handle is not open")]
+    BadHandle,
+    /// An earlier write of this file's data failed.
+    #[error("writing data of inode {inode} failed earlier: {cause}")]
+    DataLost {
+        /// The file.
+        inode: InodeNr,
+        /// What the device said.
+        cause: DeviceError,
+    },
+}
+
+/// A fact on the device that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Corrupt {
+    /// There is no ext superblock.
+    #[error("no ext2/ext3/ext4 superblock found (magic is {magic:#06x}, not 0xef53)")]
+    Magic {
+        /// What stands in its place.
+        magic: u16,
+    },
+    /// A field of the superblock has an impossible value.
+    #[error("superblock: {field} is {value}: {why}")]
+    Superblock {
+        /// The field's kernel name.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A group descriptor points outside its group or the volume.
+    #[error("group {group}: {field} is {value}")]
+    Group {
+        /// The group.
+        group: GroupNr,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A field of an inode is impossible.
+    #[error("inode {inode}: {field} is {value}")]
+    Inode {
+        /// The inode.
+        inode: InodeNr,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A file's map points outside the volume or into its metadata.
+    #[error("inode {inode}: block {file_block} maps to {block}, outside the volume's data")]
+    Mapping {
+        /// The inode.
+        inode: InodeNr,
+        /// The block of the file.
+        file_block: FileBlock,
+        /// Where it points.
+        block: BlockNr,
+    },
+    /// A directory block is damaged.
+    #[error("directory {inode}: block {file_block}, offset {offset}: {why}")]
+    Directory {
+        /// The directory.
+        inode: InodeNr,
+        /// The block of the directory.
+        file_block: FileBlock,
+        /// The offset within the block.
+        offset: u32,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A bitmap disagrees with what is being freed or counted.
+    #[error("group {group}: bitmap disagrees: {why} (block or inode {number})")]
+    Bitmap {
+        /// The group.
+        group: GroupNr,
+        /// The block or inode.
+        number: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The orphan list is damaged.
+    #[error("orphan list: inode {inode}: {why}")]
+    Orphan {
+        /// The inode.
+        inode: InodeNr,
+        /// What is wrong.
+        why: &'static str,
+    },
+}

@@ -1,0 +1,122 @@
+//! Direct writes: past the page cache.
+//!
+//! Only overwriting what is mapped and inside the file goes straight to the device; then nothing about the map can be
+//! ahead of the data after a crash. What needs blocks or grows the file is written through the cache, written out at once
+//! and dropped from it. Journaled files and unaligned writes use the cache as usual.
+//!
+//! The cache stays coherent: dirty pages in the range are written and waited for first, and the range is dropped.
+
+use std::sync::Arc;
+
+use block::Request;
+use jbd2::Credits;
+use layout::{Block, SectorNr};
+
+use super::read::{Span, map_spans};
+use super::write::buffered;
+use super::write_back::{Which, write_file};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{Inode, InodeState, now};
+
+/// Bytes written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Whether a write can be direct at all.
+pub(super) fn is_possible(core: &Core, state: &InodeState, offset: u64, from: &[u8]) -> bool {
+    let bytes = core.block_bytes();
+    !state.is_journaled(core)
+        && offset.is_multiple_of(bytes as u64)
+        && from.len().is_multiple_of(bytes)
+}
+
+/// Writes whole blocks. The caller holds the inode lock exclusively.
+pub(super) fn write(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    offset: u64,
+    from: &[u8],
+) -> Result<usize> {
+    let mut done = 0;
+    for piece in from.chunks(PIECE_BYTES) {
+        let written = write_piece(core, inode, state, offset + done as u64, piece)?;
+        done += written;
+        if written < piece.len() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+fn write_piece(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    offset: u64,
+    from: &[u8],
+) -> Result<usize> {
+    let bytes = core.block_bytes();
+    let first = offset / bytes as u64;
+    let count = (from.len() / bytes) as u64;
+    let spans = map_spans(core, inode, state, first, count)?;
+    let mapped: u64 = spans.iter().map(|span| u64::from(span.run.count)).sum();
+    if mapped < count || offset + from.len() as u64 > state.size {
+        let written = buffered(core, inode, state, offset, from)?;
+        drop_range(core, inode, first, first + count)?;
+        return Ok(written);
+    }
+    drop_range(core, inode, first, first + count)?;
+    rt::charge(rt::Cost::Copy(from.len() as u64));
+    overwrite(core, inode, &spans, from)?;
+    let _table = core.hold_table(inode.nr)?;
+    let mut transaction = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    state.mtime = now();
+    state.ctime = state.mtime;
+    state.store(core, &mut transaction, inode.nr, false)?;
+    transaction.finish()?;
+    Ok(from.len())
+}
+
+/// Writes what is dirty in a range of blocks and drops the range from the cache.
+fn drop_range(core: &Core, inode: &Arc<Inode>, first: u64, end: u64) -> Result<()> {
+    write_file(core, inode, Which::Range(first, end - 1)).map_err(|cause| Error::DataLost {
+        inode: inode.nr,
+        cause,
+    })?;
+    loop {
+        inode.pages.wait_landed();
+        let mut inner = inode.pages.lock();
+        if !inner.is_busy(first) {
+            inner.drop_range(&core.pages, inode, first, end, None);
+            return Ok(());
+        }
+    }
+}
+
+fn overwrite(core: &Core, inode: &Arc<Inode>, spans: &[Span], from: &[u8]) -> Result<()> {
+    let mut blocks = from.chunks_exact(core.block_bytes());
+    let batch = spans.iter().map(|span| {
+        rt::charge(rt::Cost::Request);
+        let part = blocks.by_ref().take(span.run.count as usize);
+        let payload = part
+            .map(|bytes| Block::copy_from(bytes).into_arc())
+            .collect();
+        let sector = SectorNr::from_byte_offset(core.geometry.byte_offset(span.run.first));
+        Request::Write {
+            sector,
+            payload,
+            force_unit_access: false,
+        }
+    });
+    let batch = batch.collect();
+    let written = core.device.submit(batch).wait_all();
+    let mut inner = inode.pages.lock();
+    inner.written_at = rt::monotonic();
+    inner.written_count += 1;
+    core.pages.flushes.note_written(inner.written_at);
+    Ok(written?)
+}

@@ -1,0 +1,58 @@
+//! Switching a file's data journaling (`chattr +j`, `-j`).
+//!
+//! Either way nothing of the file may be half in one world: dirty pages are written, the log is committed and
+//! checkpointed until its durable tail is empty, and the buffers of the file's data leave the cache, so that no old image can come back from
+//! recovery or from memory. Then the flag is switched in a transaction that is made durable. All this happens under
+//! the inode lock.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::inode_flags::InodeFlags;
+
+use super::ahead;
+use super::write_back::{Which, write_file};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, now};
+use crate::mapping;
+
+/// Turns data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints all, then switches under the inode lock.
+pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result<()> {
+    core.check_writable()?;
+    let mut state = inode.state.write();
+    if state.flags.contains(InodeFlags::JOURNAL_DATA) == on {
+        return Ok(());
+    }
+    ahead::settle(inode);
+    let _table = core.hold_table(inode.nr)?;
+    if state.kind == FileKind::Regular
+        && let Some(journal) = &core.journal
+    {
+        write_file(core, inode, Which::All).map_err(|cause| Error::DataLost {
+            inode: inode.nr,
+            cause,
+        })?;
+        journal.checkpoint_all()?;
+        mapping::walk(core, inode, &state, &mut |file_block, run| {
+            if file_block.is_some() {
+                for step in 0..u64::from(run.count) {
+                    core.buffers.remove(run.first + step);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    let mut transaction = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    state.flags.set(InodeFlags::JOURNAL_DATA, on);
+    state.ctime = now();
+    state.store(core, &mut transaction, inode.nr, true)?;
+    let tid = transaction.finish()?;
+    if let (Some(journal), Some(tid)) = (&core.journal, tid) {
+        journal.commit(tid)?;
+    }
+    Ok(())
+}

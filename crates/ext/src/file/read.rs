@@ -1,0 +1,399 @@
+//! Reading: from the page cache, and from the device into it.
+
+use std::sync::Arc;
+
+use block::Outcome;
+use jbd2::Credits;
+use layout::inode_flags::InodeFlags;
+use layout::{Block, FileBlock};
+
+use super::ahead;
+use super::write_back::{Which, write_file};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{Inode, InodeState, now};
+use crate::mapping::{self, Mapped};
+use crate::options::AccessTime;
+use crate::space::Run;
+
+/// Pages copied at a time.
+const PAGES_AT_A_TIME: usize = 16;
+/// Blocks read from the device at a time.
+const BLOCKS_AT_A_TIME: u64 = 256;
+/// A relative access time is renewed after this many seconds: a day.
+const RELATIVE_SECONDS: i64 = 86_400;
+
+/// Blocks of a file that lie together on the device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// The first block of the file.
+    pub(super) first: u64,
+    /// Where they lie.
+    pub(super) run: Run,
+}
+
+/// Reads; returns how many bytes, fewer only at the end of the file.
+pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<usize> {
+    let (count, is_stale) = {
+        let state = inode.state.read();
+        let count = read_locked(core, inode, &state, offset, into)?;
+        (count, wants_access_time(core, &state))
+    };
+    core.pages.balance(core);
+    if is_stale && !into.is_empty() {
+        touch_access(core, inode)?;
+    }
+    Ok(count)
+}
+
+/// Reads past the page cache. Unaligned reads, and those of journaled files, go through it.
+pub(crate) fn read_direct(
+    core: &Core,
+    inode: &Arc<Inode>,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize> {
+    let bytes = core.block_bytes();
+    let is_aligned = offset.is_multiple_of(bytes as u64) && into.len().is_multiple_of(bytes);
+    if !is_aligned || into.is_empty() || inode.state.read().is_journaled(core) {
+        return read(core, inode, offset, into);
+    }
+    let first = offset / bytes as u64;
+    let last = first + (into.len() / bytes) as u64 - 1;
+    write_file(core, inode, Which::Range(first, last))?;
+    let state = inode.state.read();
+    let length = into
+        .len()
+        .min(usize::try_from(state.size.saturating_sub(offset)).unwrap_or(usize::MAX));
+    rt::charge(rt::Cost::Copy(length as u64));
+    let mut done = 0;
+    while done < length {
+        let block = first + (done / bytes) as u64;
+        let wanted = (length - done).div_ceil(bytes) as u64;
+        let spans = map_spans(core, inode, &state, block, wanted.min(BLOCKS_AT_A_TIME))?;
+        if spans.is_empty() {
+            let end = length.min(done + bytes);
+            into[done..end].fill(0);
+            done = end;
+            continue;
+        }
+        for image in fetch_spans(core, &spans)? {
+            let end = length.min(done + bytes);
+            into[done..end].copy_from_slice(&image[..end - done]);
+            done = end;
+        }
+    }
+    Ok(length)
+}
+
+fn read_locked(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize> {
+    let left = usize::try_from(state.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let length = into.len().min(left);
+    if length == 0 {
+        return Ok(0);
+    }
+    rt::charge(rt::Cost::Copy(length as u64));
+    let into = &mut into[..length];
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let last = (offset + length as u64 - 1) / block_bytes;
+    inode
+        .pages
+        .lock()
+        .ahead
+        .note(offset / block_bytes, last, block_bytes);
+    let mut done = 0;
+    while done < length {
+        let position = offset + done as u64;
+        let (block, within) = (position / block_bytes, (position % block_bytes) as usize);
+        let wanted = last - block + 1;
+        let mut images = [const { None }; PAGES_AT_A_TIME];
+        let room = PAGES_AT_A_TIME.min(usize::try_from(wanted).unwrap_or(usize::MAX));
+        let count = inode.pages.lock().images(block, &mut images[..room]);
+        if count > 0 {
+            let images = images.iter().flatten().take(count);
+            done += copy_out(images, within, &mut into[done..]);
+            continue;
+        }
+        match fetch(core, inode, state, block, wanted)? {
+            Fetched::Images(images) => done += copy_out(images.iter(), within, &mut into[done..]),
+            Fetched::Hole(blocks) => {
+                let hole = usize::try_from(blocks * block_bytes).unwrap_or(usize::MAX) - within;
+                let end = length.min(done.saturating_add(hole));
+                into[done..end].fill(0);
+                done = end;
+            }
+            Fetched::Again => {}
+        }
+    }
+    if !state.is_journaled(core) {
+        ahead::extend(core, inode, state);
+    }
+    Ok(length)
+}
+
+/// Copies pages out, from an offset in the first; how many bytes.
+fn copy_out<'i>(
+    images: impl Iterator<Item = &'i Arc<Block>>,
+    mut within: usize,
+    into: &mut [u8],
+) -> usize {
+    let mut done = 0;
+    for image in images {
+        let count = (image.len() - within).min(into.len() - done);
+        into[done..done + count].copy_from_slice(&image[within..within + count]);
+        done += count;
+        within = 0;
+    }
+    done
+}
+
+/// What became of a wish for blocks that are not in the cache.
+enum Fetched {
+    /// These, from the wanted one on.
+    Images(Vec<Arc<Block>>),
+    /// So many of them are a hole.
+    Hole(u64),
+    /// They were under way and are in the cache now.
+    Again,
+}
+
+/// Reads blocks into the cache: those wanted, and some ahead.
+fn fetch(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    block: u64,
+    wanted: u64,
+) -> Result<Fetched> {
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let blocks = state.size.div_ceil(block_bytes);
+    let (pending, count) = {
+        let mut inner = inode.pages.lock();
+        let pending = inner.ahead.take(block);
+        let count = if pending.is_some() {
+            0
+        } else {
+            inner.ahead.plan(block, wanted, block_bytes)
+        };
+        let count = count
+            .min(blocks - block)
+            .min(BLOCKS_AT_A_TIME.max(wanted.min(BLOCKS_AT_A_TIME)));
+        (pending, inner.absent(block, count))
+    };
+    if let Some(pending) = pending {
+        ahead::land(core, inode, state, pending);
+        return Ok(Fetched::Again);
+    }
+    let first = FileBlock::new(block);
+    let found = mapping::find(
+        core,
+        inode,
+        state,
+        first,
+        u32::try_from(count.max(1)).unwrap_or(u32::MAX),
+    )?;
+    if let Mapped::Hole(hole) = found {
+        return Ok(Fetched::Hole(hole.min(wanted)));
+    }
+    if state.is_journaled(core)
+        && let Some(images) = fetch_from_buffers(core, inode, state, block, found)
+    {
+        return Ok(Fetched::Images(images));
+    }
+    let spans = map_spans(core, inode, state, block, count.max(1))?;
+    let images = match fetch_spans(core, &spans) {
+        Ok(images) => images,
+        Err(_) if count > 1 => fetch_spans(core, &[one_block(&spans[0])])?,
+        Err(error) => return Err(error),
+    };
+    Ok(Fetched::Images(put_images(
+        core, inode, state, &spans, images,
+    )))
+}
+
+fn one_block(span: &Span) -> Span {
+    Span {
+        first: span.first,
+        run: Run {
+            first: span.run.first,
+            count: 1,
+        },
+    }
+}
+
+/// Reads spans in one batch.
+fn fetch_spans(core: &Core, spans: &[Span]) -> Result<Vec<Arc<Block>>> {
+    let batch = spans.iter().map(|span| span.request(core)).collect();
+    let mut images = Vec::new();
+    for result in core.device.submit(batch).wait() {
+        match result? {
+            Outcome::Read(payload) => images.extend(payload),
+            Outcome::Done => return Err(Error::Device(block::DeviceError::Gone)),
+        }
+    }
+    Ok(images)
+}
+
+/// Puts what was read into the cache, with zeroes beyond the file's size.
+fn put_images(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    spans: &[Span],
+    mut images: Vec<Arc<Block>>,
+) -> Vec<Arc<Block>> {
+    let places = spans.iter().flat_map(|span| {
+        (0..u64::from(span.run.count)).map(|step| (span.first + step, span.run.first + step))
+    });
+    let mut inner = inode.pages.lock();
+    for ((block, nr), image) in places.zip(&mut images) {
+        let is_masked = mask_tail(core, state, block, image);
+        inner.fill(&core.pages, block, nr, image, is_masked);
+    }
+    images
+}
+
+/// The newest images of a journaled file may be in the buffer cache, and not yet on the device.
+fn fetch_from_buffers(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    block: u64,
+    found: Mapped,
+) -> Option<Vec<Arc<Block>>> {
+    let Mapped::Run(run) = found else { return None };
+    let count = (0..u64::from(run.count))
+        .map_while(|step| {
+            core.buffers
+                .peek(run.first + step)
+                .map(|buffer| buffer.image())
+        })
+        .collect::<Vec<_>>();
+    if count.is_empty() {
+        return None;
+    }
+    let run = Run {
+        first: run.first,
+        count: count.len() as u32,
+    };
+    Some(put_images(
+        core,
+        inode,
+        state,
+        &[Span { first: block, run }],
+        count,
+    ))
+}
+
+/// Where blocks lie, up to the first hole. Blocks of a journaled file end where a buffer is in memory.
+pub(super) fn map_spans(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    first: u64,
+    count: u64,
+) -> Result<Vec<Span>> {
+    let mut spans = Vec::new();
+    let end = first + count;
+    let mut at = first;
+    while at < end {
+        let wanted = u32::try_from(end - at).unwrap_or(u32::MAX);
+        let Mapped::Run(mut run) = mapping::find(core, inode, state, FileBlock::new(at), wanted)?
+        else {
+            break;
+        };
+        if state.is_journaled(core) {
+            let on_device = (0..run.count)
+                .take_while(|step| core.buffers.peek(run.first + u64::from(*step)).is_none())
+                .count() as u32;
+            if on_device < run.count {
+                run.count = on_device;
+                if on_device > 0 {
+                    spans.push(Span { first: at, run });
+                }
+                break;
+            }
+        }
+        spans.push(Span { first: at, run });
+        at += u64::from(run.count);
+    }
+    Ok(spans)
+}
+
+/// Zeroes what lies beyond the file's size in its last block; whether there was something.
+pub(super) fn mask_tail(
+    core: &Core,
+    state: &InodeState,
+    block: u64,
+    image: &mut Arc<Block>,
+) -> bool {
+    let start = block * u64::from(core.geometry.block_bytes);
+    let inside = usize::try_from(state.size.saturating_sub(start)).unwrap_or(usize::MAX);
+    if inside >= image.len() || image[inside..].iter().all(|byte| *byte == 0) {
+        return false;
+    }
+    Arc::make_mut(image)[inside..].fill(0);
+    true
+}
+
+/// The page of one block, from the cache or the device; none for a hole.
+pub(super) fn load(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    block: u64,
+) -> Result<Option<Arc<Block>>> {
+    loop {
+        if let Some(image) = inode.pages.lock().image(block) {
+            return Ok(Some(image));
+        }
+        if block * u64::from(core.geometry.block_bytes) >= state.size {
+            return Ok(None);
+        }
+        match fetch(core, inode, state, block, 1)? {
+            Fetched::Images(images) => return Ok(images.into_iter().next()),
+            Fetched::Hole(_) => return Ok(None),
+            Fetched::Again => {}
+        }
+    }
+}
+
+fn wants_access_time(core: &Core, state: &InodeState) -> bool {
+    if core.options.access_time == AccessTime::Never
+        || state.flags.contains(InodeFlags::NO_ATIME)
+        || core.is_read_only.load(rt::atomic::Ordering::Acquire)
+    {
+        return false;
+    }
+    if core.options.access_time == AccessTime::Strict {
+        return state.atime != now();
+    }
+    let is_old = state.atime <= state.mtime || state.atime <= state.ctime;
+    is_old || now().seconds - state.atime.seconds >= RELATIVE_SECONDS
+}
+
+/// After a read: renews the access time, if the mount options want it.
+fn touch_access(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    if !wants_access_time(core, &inode.state.read()) {
+        return Ok(());
+    }
+    let mut state = inode.state.write();
+    if state.links == 0 && !state.is_orphan {
+        return Ok(());
+    }
+    let _table = core.hold_table(inode.nr)?;
+    let mut transaction = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    state.atime = now();
+    state.store(core, &mut transaction, inode.nr, false)?;
+    transaction.finish()?;
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! fsync and its kin.
+//!
+//! | what | how |
+//! |---|---|
+//! | data | dirty pages are written and waited for |
+//! | metadata, with a journal | the last transaction of the inode (fdatasync: of what is needed to read it back) becomes durable |
+//! | metadata, without one | all dirty metadata of the volume is written |
+//! | the device's cache | flushed, unless a flush submitted after the file's last write has completed |
+
+use std::sync::Arc;
+
+use layout::Tid;
+use layout::inode_flags::InodeFlags;
+
+use super::write_back::{Which, write_everything, write_file};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState};
+use crate::space::Space;
+
+/// Makes a file (or directory) durable. `data_only` is fdatasync.
+///
+/// # Errors
+/// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes it again.
+pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
+    core.pages.flushes.check()?;
+    let errors_before = inode.pages.error_count();
+    let written = write_file(core, inode, Which::All);
+    let (errors, last) = inode.pages.last_error();
+    written.map_err(|cause| Error::DataLost {
+        inode: inode.nr,
+        cause,
+    })?;
+    if errors != errors_before
+        && let Some(cause) = last
+    {
+        return Err(Error::DataLost {
+            inode: inode.nr,
+            cause,
+        });
+    }
+    let tid = {
+        let state = inode.state.read();
+        if data_only {
+            state.data_tid
+        } else {
+            state.last_tid
+        }
+    };
+    make_durable(core, tid)?;
+    flush_file(core, inode)
+}
+
+/// Makes a transaction durable; without a journal, all metadata.
+fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
+    let Some(journal) = &core.journal else {
+        if !core.is_read_only.load(rt::atomic::Ordering::Acquire) {
+            core.buffers.write_everything()?;
+        }
+        return Ok(());
+    };
+    match tid {
+        Some(tid) if !journal.is_durable(tid) => Ok(journal.commit(tid)?),
+        _ => match journal.error() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Flushes the device if data of the file may still be in its cache.
+fn flush_file(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    let pages = &core.pages;
+    let count = {
+        let inner = inode.pages.lock();
+        let is_covered =
+            inner.written_count == inner.flushed_count || pages.flushes.covers(inner.written_at);
+        if is_covered && core.journal.is_some() {
+            return Ok(());
+        }
+        inner.written_count
+    };
+    pages.flushes.flush(core)?;
+    let mut inner = inode.pages.lock();
+    inner.flushed_count = inner.flushed_count.max(count);
+    Ok(())
+}
+
+/// Makes the whole volume durable.
+pub(crate) fn sync_all(core: &Core) -> Result<()> {
+    if core.is_read_only.load(rt::atomic::Ordering::Acquire) && core.journal.is_none() {
+        return Ok(());
+    }
+    core.pages.flushes.check()?;
+    let written = write_everything(core);
+    if let Some(journal) = &core.journal {
+        if let Some(error) = journal.error() {
+            return Err(error.into());
+        }
+        Space::store_counts(core)?;
+        journal.commit_running()?;
+        if core.pages.flushes.is_owed() {
+            core.pages.flushes.flush(core)?;
+        }
+    } else {
+        Space::store_counts(core)?;
+        core.buffers.write_everything()?;
+        core.pages.flushes.flush(core)?;
+    }
+    Ok(written?)
+}
+
+/// After a change of a directory or inode on a volume or inode that is `sync` or `dirsync`: waits until `tid` is durable.
+pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) -> Result<()> {
+    let options = &core.options;
+    let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);
+    let is_directory = state.kind == FileKind::Directory;
+    let has_directory_sync = options.directory_sync || state.flags.contains(InodeFlags::DIRSYNC);
+    if !(is_synchronous || is_directory && has_directory_sync) {
+        return Ok(());
+    }
+    make_durable(core, tid)?;
+    if core.journal.is_none() {
+        core.pages.flushes.flush(core)?;
+    }
+    Ok(())
+}

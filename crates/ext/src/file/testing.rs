@@ -1,0 +1,185 @@
+//! Volumes in memory for tests, made by `mke2fs` and judged by `e2fsck`.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::memory::MemoryDevice;
+use layout::InodeNr;
+use layout::device::DeviceNumber;
+
+use crate::core::Core;
+use crate::inode::{FileKind, Inode};
+use crate::options::MountOptions;
+use crate::volume::{NewInode, OpenReport, close_core, open_core};
+use crate::{file, names};
+
+/// Where e2fsprogs come from, for whoever does not have them.
+const INSTALL: &str = "e2fsprogs is needed: apt-get install e2fsprogs";
+
+/// Runs a tool.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("{program} does not run ({error}); {INSTALL}");
+        })
+}
+
+/// A device with a file system of `mke2fs`.
+pub(crate) fn image(size_bytes: u64, arguments: &[&str]) -> Arc<MemoryDevice> {
+    let directory = tempfile::tempdir().expect("a directory for the image");
+    let path = directory.path().join("image");
+    let path = path.to_str().expect("UTF-8");
+    std::fs::File::create(path)
+        .and_then(|file| file.set_len(size_bytes))
+        .expect("a sparse file");
+    let mut all = vec!["-q", "-F"];
+    all.extend(arguments);
+    all.push(path);
+    let made = run("mke2fs", &all);
+    assert!(made.status.success(), "mke2fs {arguments:?}: {made:?}");
+    Arc::new(MemoryDevice::load_from_file(path).expect("the image loads"))
+}
+
+/// That `e2fsck -fn` finds nothing.
+pub(crate) fn check(device: &MemoryDevice) {
+    let directory = tempfile::tempdir().expect("a directory for the image");
+    let path = directory.path().join("image");
+    device.write_to_file(&path).expect("the image is written");
+    let checked = run("e2fsck", &["-fn", path.to_str().expect("UTF-8")]);
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stdout)
+    );
+}
+
+/// What `debugfs` says to a request.
+pub(crate) fn debugfs(device: &MemoryDevice, request: &str) -> String {
+    let directory = tempfile::tempdir().expect("a directory for the image");
+    let path = directory.path().join("image");
+    device.write_to_file(&path).expect("the image is written");
+    let said = run("debugfs", &["-R", request, path.to_str().expect("UTF-8")]);
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+/// An open volume without a writer daemon.
+pub(crate) struct Bench {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Bench {
+    /// Opens.
+    pub(crate) fn open(device: Arc<dyn BlockDevice>, options: MountOptions) -> Self {
+        Self::open_with_report(device, options).0
+    }
+
+    /// Opens, and says what happened on the way.
+    pub(crate) fn open_with_report(
+        device: Arc<dyn BlockDevice>,
+        options: MountOptions,
+    ) -> (Self, OpenReport) {
+        let (core, report) = open_core(device, None, options).expect("the volume opens");
+        (Self { core }, report)
+    }
+
+    /// Makes a file in the root directory.
+    pub(crate) fn create(&self, name: &str) -> Arc<Inode> {
+        let (kind, device, new) = (
+            FileKind::Regular,
+            DeviceNumber::default(),
+            NewInode::default(),
+        );
+        let nr = names::create(
+            &self.core,
+            InodeNr::ROOT,
+            name.as_bytes(),
+            kind,
+            device,
+            &new,
+        )
+        .expect("the file is made");
+        self.inode(nr)
+    }
+
+    /// Looks a file of the root directory up.
+    pub(crate) fn find(&self, name: &str) -> Arc<Inode> {
+        self.inode(names::lookup(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there"))
+    }
+
+    /// Takes a file of the root directory away.
+    pub(crate) fn unlink(&self, name: &str) {
+        names::unlink(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there");
+    }
+
+    fn inode(&self, nr: InodeNr) -> Arc<Inode> {
+        self.core
+            .inodes
+            .get(&self.core, nr)
+            .expect("the inode is there")
+    }
+
+    /// Writes all of some bytes.
+    pub(crate) fn write(&self, inode: &Arc<Inode>, offset: u64, bytes: &[u8]) {
+        self.write_with(inode, offset, bytes, file::WriteOptions::default());
+    }
+
+    /// Writes all of some bytes.
+    pub(crate) fn write_with(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        bytes: &[u8],
+        options: file::WriteOptions,
+    ) {
+        let count = file::write(&self.core, inode, offset, bytes, options).expect("it is written");
+        assert_eq!(count, bytes.len());
+    }
+
+    /// Reads so many bytes, or up to the end.
+    pub(crate) fn read(&self, inode: &Arc<Inode>, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0xEE; length];
+        let count = file::read(&self.core, inode, offset, &mut bytes).expect("it is read");
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// Closes.
+    pub(crate) fn close(self) {
+        close_core(&self.core).expect("the volume closes");
+    }
+}
+
+/// Random numbers for tests: the same for a seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below a limit.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// So many bytes.
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend(self.next().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+}

@@ -1,0 +1,12 @@
+//! Files against a model in memory, and images against `e2fsck`.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod crash;
+mod limits;
+mod model;
+mod orphans;
+mod sparse;
+mod stress;
+
+use super::testing;

@@ -1,0 +1,230 @@
+//! Random reads, writes and truncations against a vector of bytes.
+
+use std::sync::Arc;
+
+use super::testing::{Bench, Random, check, image};
+use crate::file::{self, WriteOptions};
+use crate::inode::Inode;
+use crate::options::{AllocationProfile, DataMode, MountOptions, OrderedScope};
+
+const SIZE_MAX: u64 = 3 << 20;
+
+struct Pair {
+    name: String,
+    inode: Arc<Inode>,
+    bytes: Vec<u8>,
+}
+
+/// Random operations on a few files, with remounts; then everything is compared and checked.
+fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
+    let device = image(48 << 20, &["-t", kind, "-b", &block_bytes.to_string()]);
+    let mut random = Random::new(seed);
+    let mut bench = Bench::open(device.clone(), options.clone());
+    let mut files: Vec<Pair> = Vec::new();
+    for step in 0..400 {
+        if files.len() < 3 || random.below(40) == 0 {
+            let name = format!("file-{step}");
+            files.push(Pair {
+                inode: bench.create(&name),
+                name,
+                bytes: Vec::new(),
+            });
+        }
+        let index = random.below(files.len() as u64) as usize;
+        match random.below(100) {
+            0..45 => write(&bench, &mut files[index], &mut random),
+            45..70 => read(&bench, &files[index], &mut random),
+            70..85 => truncate(&bench, &mut files[index], &mut random),
+            85..90 => file::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap(),
+            90..93 => file::sync_all(&bench.core).unwrap(),
+            93..96 => {
+                let pair = files.swap_remove(index);
+                bench.unlink(&pair.name);
+            }
+            96..98 => file::write_back_round(&bench.core).unwrap(),
+            _ => {
+                for pair in &files {
+                    compare(&bench, pair);
+                }
+                let names: Vec<_> = files
+                    .drain(..)
+                    .map(|pair| (pair.name, pair.bytes))
+                    .collect();
+                bench.close();
+                check(&device);
+                bench = Bench::open(device.clone(), options.clone());
+                for (name, bytes) in names {
+                    files.push(Pair {
+                        inode: bench.find(&name),
+                        name,
+                        bytes,
+                    });
+                }
+            }
+        }
+    }
+    for pair in &files {
+        compare(&bench, pair);
+    }
+    drop(files);
+    bench.close();
+    check(&device);
+}
+
+fn write(bench: &Bench, pair: &mut Pair, random: &mut Random) {
+    let length = match random.below(4) {
+        0 => 1 + random.below(64),
+        1 => 4096,
+        2 => 1 + random.below(20_000),
+        _ => 1 + random.below(200_000),
+    };
+    let size = pair.bytes.len() as u64;
+    let offset = match random.below(4) {
+        0 => size,
+        1 => random.below(SIZE_MAX - length),
+        2 => random.below(size + 1).min(SIZE_MAX - length) / 4096 * 4096,
+        _ => random.below(size + 1).min(SIZE_MAX - length),
+    };
+    let offset = if offset + length > SIZE_MAX {
+        0
+    } else {
+        offset
+    };
+    let bytes = random.bytes(length as usize);
+    let options = WriteOptions {
+        sync: random.below(30) == 0,
+        data_sync: random.below(30) == 0,
+        direct: random.below(8) == 0,
+        append: random.below(8) == 0 && size + length <= SIZE_MAX,
+    };
+    let count = file::write(&bench.core, &pair.inode, offset, &bytes, options).unwrap();
+    assert_eq!(count, bytes.len());
+    let start = if options.append {
+        pair.bytes.len()
+    } else {
+        offset as usize
+    };
+    let end = start + count;
+    if pair.bytes.len() < end {
+        pair.bytes.resize(end, 0);
+    }
+    pair.bytes[start..end].copy_from_slice(&bytes);
+}
+
+fn read(bench: &Bench, pair: &Pair, random: &mut Random) {
+    let length = 1 + random.below(100_000) as usize;
+    let start = random.below(pair.bytes.len() as u64 + 1000) as usize;
+    let expected = pair.bytes.get(start..).unwrap_or_default();
+    let expected = &expected[..expected.len().min(length)];
+    if random.below(8) == 0 {
+        let mut bytes = vec![0xEE; length];
+        let read = file::read_direct(&bench.core, &pair.inode, start as u64, &mut bytes).unwrap();
+        assert!(
+            bytes[..read] == *expected,
+            "{}: direct, {length} at {start}",
+            pair.name
+        );
+        return;
+    }
+    let bytes = bench.read(&pair.inode, start as u64, length);
+    assert!(bytes == expected, "{}: {length} at {start}", pair.name);
+}
+
+fn truncate(bench: &Bench, pair: &mut Pair, random: &mut Random) {
+    let size = pair.bytes.len() as u64;
+    let new = match random.below(5) {
+        0 => 0,
+        1 => size,
+        2 => random.below(SIZE_MAX),
+        _ => random.below(size + 1),
+    };
+    file::truncate(&bench.core, &pair.inode, new).unwrap();
+    pair.bytes.resize(new as usize, 0);
+}
+
+fn compare(bench: &Bench, pair: &Pair) {
+    assert_eq!(
+        pair.inode.state.read().size,
+        pair.bytes.len() as u64,
+        "{}",
+        pair.name
+    );
+    let bytes = bench.read(&pair.inode, 0, pair.bytes.len() + 1);
+    let differs = bytes
+        .iter()
+        .zip(&pair.bytes)
+        .position(|(ours, theirs)| ours != theirs);
+    assert_eq!(differs, None, "{} differs", pair.name);
+}
+
+fn options(data: DataMode) -> MountOptions {
+    MountOptions {
+        data,
+        ..MountOptions::default()
+    }
+}
+
+fn small_memory(data: DataMode) -> MountOptions {
+    let mut options = options(data);
+    options.memory.budget_bytes = 1 << 20;
+    options
+}
+
+#[test]
+fn files_without_a_journal() {
+    for (seed, block_bytes) in [(1, 1024), (2, 2048), (3, 4096)] {
+        run(seed, block_bytes, "ext2", options(DataMode::Ordered));
+        run(
+            seed + 10,
+            block_bytes,
+            "ext2",
+            small_memory(DataMode::Ordered),
+        );
+    }
+}
+
+#[test]
+fn files_as_linux_2_4_places_them() {
+    let mut options = options(DataMode::Ordered);
+    options.allocation = AllocationProfile::Ext3Linux24;
+    run(4, 1024, "ext2", options.clone());
+    run(5, 4096, "ext2", options);
+}
+
+#[test]
+fn files_in_ordered_mode() {
+    for (seed, block_bytes) in [(21, 1024), (22, 2048), (23, 4096)] {
+        run(seed, block_bytes, "ext3", options(DataMode::Ordered));
+        run(
+            seed + 10,
+            block_bytes,
+            "ext3",
+            small_memory(DataMode::Ordered),
+        );
+    }
+    let allocated = MountOptions {
+        ordered: OrderedScope::Allocated,
+        ..MountOptions::default()
+    };
+    run(29, 4096, "ext3", allocated);
+}
+
+#[test]
+fn files_in_writeback_mode() {
+    for (seed, block_bytes) in [(41, 1024), (42, 2048), (43, 4096)] {
+        run(seed, block_bytes, "ext3", options(DataMode::Writeback));
+    }
+}
+
+#[test]
+fn files_in_journal_mode() {
+    for (seed, block_bytes) in [(61, 1024), (62, 2048), (63, 4096)] {
+        run(seed, block_bytes, "ext3", options(DataMode::Journal));
+        run(
+            seed + 10,
+            block_bytes,
+            "ext3",
+            small_memory(DataMode::Journal),
+        );
+    }
+}

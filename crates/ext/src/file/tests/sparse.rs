@@ -1,0 +1,146 @@
+//! Holes, and blocks on both sides of every border of the trees.
+
+use super::testing::{Bench, Random, check, image};
+use crate::core::Core;
+use crate::file::{self, WriteOptions};
+use crate::inode::Inode;
+use crate::mapping;
+use crate::options::MountOptions;
+
+/// File blocks around the borders of the direct, single, double and triple indirect parts.
+fn borders(block_bytes: u64) -> Vec<u64> {
+    let width = block_bytes / 4;
+    let single = 12;
+    let double = single + width;
+    let triple = double + width * width;
+    let end = mapping::size_max(block_bytes as u32) / block_bytes;
+    let mut blocks = vec![0, 1, single - 1, single, double - 1, double, double + width];
+    blocks.extend([
+        triple - 1,
+        triple,
+        triple + width,
+        triple + width * width,
+        end - 1,
+    ]);
+    blocks.retain(|block| *block < end);
+    blocks
+}
+
+fn block_count(core: &Core, inode: &Inode) -> u64 {
+    let state = inode.state.read();
+    let mut count = 0;
+    mapping::walk(core, inode, &state, &mut |_, run| {
+        count += u64::from(run.count);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(count * core.sectors_per_block(), state.sectors);
+    count
+}
+
+#[test]
+fn every_border_of_the_trees_is_written_read_and_cut() {
+    for block_bytes in [1024, 2048, 4096] {
+        let size = block_bytes.to_string();
+        let device = image(32 << 20, &["-t", "ext2", "-b", &size]);
+        let bench = Bench::open(device.clone(), MountOptions::default());
+        let inode = bench.create("sparse");
+        let block_bytes = block_bytes as u64;
+        let blocks = borders(block_bytes);
+        let mut random = Random::new(block_bytes);
+        let contents: Vec<_> = blocks
+            .iter()
+            .map(|_| random.bytes(block_bytes as usize))
+            .collect();
+        for (block, bytes) in blocks.iter().zip(&contents) {
+            bench.write(&inode, block * block_bytes, bytes);
+        }
+        let count = block_count(&bench.core, &inode);
+        bench.close();
+        check(&device);
+        let bench = Bench::open(device.clone(), MountOptions::default());
+        let inode = bench.find("sparse");
+        assert_eq!(block_count(&bench.core, &inode), count);
+        for (block, bytes) in blocks.iter().zip(&contents) {
+            let read = bench.read(&inode, block * block_bytes, bytes.len());
+            assert!(read == *bytes, "block {block} of {block_bytes} bytes");
+        }
+        let hole = bench.read(&inode, 5 * block_bytes, 3000);
+        assert!(hole.iter().all(|byte| *byte == 0));
+        for block in blocks.iter().rev() {
+            file::truncate(&bench.core, &inode, block * block_bytes + 1).unwrap();
+            let state = inode.state.read().clone();
+            assert_eq!(state.size, block * block_bytes + 1);
+            block_count(&bench.core, &inode);
+        }
+        file::truncate(&bench.core, &inode, 0).unwrap();
+        assert_eq!(inode.state.read().sectors, 0);
+        assert_eq!(inode.state.read().words, [0; 15]);
+        bench.close();
+        check(&device);
+    }
+}
+
+#[test]
+fn a_file_beyond_2_gib_sets_the_feature() {
+    let device = image(16 << 20, &["-t", "ext2", "-b", "4096", "-O", "^large_file"]);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.create("large");
+    bench.write(&inode, (1 << 31) - 1, b"x");
+    bench.close();
+    check(&device);
+    let features = super::testing::debugfs(&device, "features");
+    assert!(features.contains("large_file"), "{features}");
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_never_seen() {
+    let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.create("file");
+    bench.write(&inode, 0, &[7; 5000]);
+    bench.close();
+    // Somebody leaves bytes behind the end, in the last block.
+    let block: u64 = super::testing::debugfs(&device, "bmap /file 1")
+        .trim()
+        .parse()
+        .unwrap();
+    let device_trait: &dyn block::BlockDevice = &*device;
+    let mut image = device_trait.read_block(block * 4096, 4096).unwrap();
+    std::sync::Arc::make_mut(&mut image)[1000..].fill(9);
+    device_trait
+        .write_blocks(block * 4096, vec![image])
+        .unwrap();
+    for extend in [true, false] {
+        let snapshot = std::sync::Arc::new(device.snapshot());
+        let bench = Bench::open(snapshot.clone(), MountOptions::default());
+        let inode = bench.find("file");
+        if extend {
+            file::truncate(&bench.core, &inode, 8192).unwrap();
+        } else {
+            bench.write(&inode, 8000, b"end");
+        }
+        bench.close();
+        let bench = Bench::open(snapshot.clone(), MountOptions::default());
+        let bytes = bench.read(&bench.find("file"), 4990, 3000);
+        assert!(bytes[..10] == [7; 10] && bytes[10..].iter().all(|byte| *byte == 0));
+        bench.close();
+        check(&snapshot);
+    }
+}
+
+#[test]
+fn writes_behind_the_largest_size_are_refused() {
+    let device = image(16 << 20, &["-t", "ext2", "-b", "1024"]);
+    let bench = Bench::open(device, MountOptions::default());
+    let inode = bench.create("file");
+    let limit = mapping::size_max(1024);
+    let options = WriteOptions::default();
+    let count = file::write(&bench.core, &inode, limit - 3, b"12345", options).unwrap();
+    assert_eq!(count, 3);
+    let error = file::write(&bench.core, &inode, limit, b"1", options).unwrap_err();
+    assert!(matches!(error, crate::Error::FileTooLarge));
+    assert!(file::truncate(&bench.core, &inode, limit + 1).is_err());
+    file::truncate(&bench.core, &inode, limit).unwrap();
+    bench.close();
+}

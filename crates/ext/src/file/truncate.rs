@@ -1,0 +1,231 @@
+//! Setting the size, and deleting.
+//!
+//! Shrinking puts the inode on the orphan list and stores the new size in the transaction that begins to free blocks;
+//! the inode leaves the list in the transaction that frees the last. A crash in between is finished at the next open. The
+//! part of the last block behind the new size becomes zero, ordered before the new size.
+//!
+//! Before blocks are freed, pages in flight are waited for: their blocks may belong to somebody else soon.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::attribute::{BlockHeader, MAGIC};
+use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, FileBlock};
+use zerocopy::FromBytes;
+
+use super::ahead;
+use super::read::load;
+use super::write::{check_live, clear_tail, note_large_file, zero_from};
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::mapping::{self, CREDITS_FREE};
+use crate::orphan;
+use crate::space::Run;
+use crate::transaction::Transaction;
+
+/// Credits of a truncation's first part: freeing, and the journaled last block.
+const CREDITS_SHRINK: Credits = Credits {
+    blocks: CREDITS_FREE.blocks + 4,
+    revokes: 1,
+};
+
+/// Sets the size, freeing or zeroing as needed; orphan-protected. Takes the inode lock.
+pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
+    core.check_writable()?;
+    if size > mapping::size_max(core.geometry.block_bytes) {
+        return Err(Error::FileTooLarge);
+    }
+    let is_synchronous = {
+        let mut state = inode.state.write();
+        check_live(&state)?;
+        ahead::settle(inode);
+        let _table = core.hold_table(inode.nr)?;
+        if size >= state.size {
+            grow(core, inode, &mut state, size)?;
+        } else {
+            shrink(core, inode, &mut state, size)?;
+        }
+        core.options.sync || state.flags.contains(InodeFlags::SYNC)
+    };
+    if is_synchronous {
+        super::sync(core, inode, false)?;
+    }
+    Ok(())
+}
+
+fn grow(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+    if size > state.size {
+        clear_tail(core, inode, state)?;
+    }
+    let mut transaction = core.begin(Credits {
+        blocks: 2,
+        revokes: 0,
+    })?;
+    let has_grown = size > state.size;
+    state.size = size;
+    state.mtime = now();
+    state.ctime = state.mtime;
+    note_large_file(core, &mut transaction, size)?;
+    state.store(core, &mut transaction, inode.nr, has_grown)?;
+    transaction.finish()?;
+    Ok(())
+}
+
+/// At open: finishes a truncation that a crash interrupted.
+pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    let mut state = inode.state.write();
+    if !state.has_map(core) {
+        return leave_list(core, inode, &mut state);
+    }
+    let size = state.size;
+    shrink(core, inode, &mut state, size)
+}
+
+/// Something that has no blocks leaves the orphan list.
+fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
+    let mut transaction = core.begin(orphan::CREDITS_FINISH)?;
+    orphan::remove(core, &mut transaction, inode.nr, state)?;
+    state.store(core, &mut transaction, inode.nr, true)?;
+    transaction.finish()?;
+    Ok(())
+}
+
+/// Cuts a file (or directory) to a size that is at most its own.
+fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let keep = size.div_ceil(block_bytes);
+    let tail = if size.is_multiple_of(block_bytes) {
+        None
+    } else {
+        load(core, inode, state, size / block_bytes)?
+    };
+    let mut transaction = drop_pages(core, inode, keep)?;
+    orphan::add(core, &mut transaction, inode.nr, state)?;
+    state.size = size;
+    state.mtime = now();
+    state.ctime = state.mtime;
+    if tail.is_some()
+        && let mapping::Mapped::Run(run) =
+            mapping::find(core, inode, state, FileBlock::new(keep - 1), 1)?
+    {
+        zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
+    }
+    state.store(core, &mut transaction, inode.nr, true)?;
+    let is_journaled = state.is_journaled(core);
+    let from = FileBlock::new(keep);
+    let freed = mapping::free_from(core, &mut transaction, inode, state, from, is_journaled);
+    if freed.is_ok() {
+        orphan::remove(core, &mut transaction, inode.nr, state)?;
+    }
+    core.discard_window(&inode.window);
+    state.store(core, &mut transaction, inode.nr, true)?;
+    transaction.finish()?;
+    freed
+}
+
+/// Drops the pages from a block on, within a new transaction.
+fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: u64) -> Result<Transaction<'c>> {
+    loop {
+        inode.pages.wait_landed();
+        let transaction = core.begin(CREDITS_SHRINK)?;
+        let mut inner = inode.pages.lock();
+        if !inner.is_busy(from) {
+            inner.drop_range(&core.pages, inode, from, u64::MAX, transaction.tid());
+            drop(inner);
+            return Ok(transaction);
+        }
+        drop(inner);
+        transaction.finish()?;
+    }
+}
+
+/// Frees everything that an inode without links and pins holds, and the inode itself; it is on the orphan list. Nothing
+/// happens if somebody was faster, or has opened it meanwhile.
+pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    let mut state = inode.state.write();
+    if state.links > 0 || !state.is_orphan || core.inodes.is_pinned(inode) {
+        return Ok(());
+    }
+    ahead::settle(inode);
+    let _table = core.hold_table(inode.nr)?;
+    let _attributes = match state.attribute_block.get() {
+        0 => None,
+        _ => Some(core.buffers.get(state.attribute_block)?),
+    };
+    let mut transaction = drop_pages(core, inode, 0)?;
+    let result = delete_within(core, &mut transaction, inode, &mut state);
+    transaction.finish()?;
+    result
+}
+
+fn delete_within(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+) -> Result<()> {
+    if state.has_map(core) {
+        let is_journaled = state.is_journaled(core);
+        let from = FileBlock::new(0);
+        let freed = mapping::free_from(core, transaction, inode, state, from, is_journaled);
+        if let Err(error) = freed {
+            state.store(core, transaction, inode.nr, true)?;
+            return Err(error);
+        }
+    }
+    core.discard_window(&inode.window);
+    release_attributes(core, transaction, inode, state)?;
+    orphan::remove(core, transaction, inode.nr, state)?;
+    state.size = 0;
+    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
+    state.store(core, transaction, inode.nr, true)?;
+    // From here on the number may be given to a new inode, which must not find this one in the cache.
+    core.inodes.remove(inode.nr);
+    core.free_inode(transaction, inode.nr, state.kind == FileKind::Directory)
+}
+
+/// Gives up the block of extended attributes: one user less, or freed.
+fn release_attributes(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+) -> Result<()> {
+    let block = state.attribute_block;
+    if block == BlockNr::new(0) {
+        return Ok(());
+    }
+    let buffer = core.buffers.get(block)?;
+    let (header, _) =
+        BlockHeader::read_from_prefix(&buffer.read()).expect("a block holds the header");
+    if header.h_magic.get() != MAGIC {
+        let value = block.get();
+        return Err(Corrupt::Inode {
+            inode: inode.nr,
+            field: "i_file_acl",
+            value,
+        }
+        .into());
+    }
+    if header.h_refcount.get() > 1 {
+        let mut bytes = transaction.write(&buffer)?;
+        let (header, _) =
+            BlockHeader::mut_from_prefix(&mut bytes).expect("a block holds the header");
+        header.h_refcount.set(header.h_refcount.get() - 1);
+    } else {
+        drop(buffer);
+        transaction.forget(block)?;
+        core.free_blocks(
+            transaction,
+            Run {
+                first: block,
+                count: 1,
+            },
+        )?;
+    }
+    state.sectors = state.sectors.saturating_sub(core.sectors_per_block());
+    state.attribute_block = BlockNr::new(0);
+    Ok(())
+}

@@ -1,0 +1,373 @@
+//! Dirty pages on their way to the device.
+//!
+//! Pages are taken from their files in order of age, sorted by block, and handed to the device in large batches in which
+//! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than a queue of 128 requests:
+//! with `log_policy=linux24` pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever took pages waits for them and says at the
+//! files how it went.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use block::{DeviceError, Request, Ticket};
+use layout::{Block, BlockNr, FileBlock, SectorNr, Tid};
+use rt::Nanos;
+
+use super::cache::DirtyKey;
+use super::folio::{FOLIO_PAGES, Slot};
+use crate::core::Core;
+use crate::error::Result;
+use crate::inode::Inode;
+
+/// Pages in a batch.
+const BATCH_PAGES: usize = 2048;
+/// Batches on their way at a time.
+const BATCHES_MAX: usize = 2;
+/// Bytes of the largest request.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+/// Files taken from the dirty list at a time.
+const FILES_AT_A_TIME: usize = 64;
+/// Metadata blocks that one round of the writer writes at most.
+const METADATA_BLOCKS_MAX: usize = 16_384;
+
+/// Which dirty pages are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All.
+    All,
+    /// Those dirty since before a time.
+    Before(Nanos),
+    /// Those that a transaction waits for.
+    Ordered(Tid),
+    /// Those in a range of blocks, both ends included.
+    Range(u64, u64),
+}
+
+impl Which {
+    /// The folios to look at.
+    pub(super) fn folios(self) -> RangeInclusive<u64> {
+        match self {
+            Self::Range(first, last) => first / FOLIO_PAGES..=last / FOLIO_PAGES,
+            _ => 0..=u64::MAX,
+        }
+    }
+
+    /// Whether a dirty page is meant.
+    pub(super) fn wants(self, block: u64, slot: &Slot) -> bool {
+        match self {
+            Self::All => true,
+            Self::Before(time) => slot.dirty_since <= time,
+            Self::Ordered(tid) => slot.ordered.is_some_and(|owner| tid.is_at_or_after(owner)),
+            Self::Range(first, last) => (first..=last).contains(&block),
+        }
+    }
+}
+
+/// Pages to be written.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    items: Vec<Item>,
+    flights: Vec<Flight>,
+}
+
+struct Item {
+    nr: BlockNr,
+    image: Arc<Block>,
+    flight: usize,
+    block: FileBlock,
+}
+
+/// The pages of one file in a batch.
+struct Flight {
+    inode: Arc<Inode>,
+    id: u64,
+}
+
+impl Outgoing {
+    /// The flight of images that belong to no file any more.
+    pub(super) const LOOSE: usize = usize::MAX;
+
+    /// Begins a flight of a file; its index.
+    pub(super) fn board(&mut self, inode: &Arc<Inode>, id: u64) -> usize {
+        self.flights.push(Flight {
+            inode: Arc::clone(inode),
+            id,
+        });
+        self.flights.len() - 1
+    }
+
+    /// Adds a page.
+    pub(super) fn push(&mut self, flight: usize, block: FileBlock, nr: BlockNr, image: Arc<Block>) {
+        self.items.push(Item {
+            nr,
+            image,
+            flight,
+            block,
+        });
+    }
+
+    /// Pages in it.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn submit(mut self, core: &Core) -> Submitted {
+        if core.options.log_policy != jbd2::LogPolicy::Linux24 {
+            self.items.sort_by_key(|item| item.nr);
+        }
+        let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry.block_bytes)) as usize;
+        let mut batch = Vec::new();
+        let mut spans = Vec::new();
+        let mut start = 0;
+        while start < self.items.len() {
+            let first = self.items[start].nr;
+            let follows = |(step, item): &(usize, &Item)| item.nr == first + *step as u64;
+            let rest = self.items[start..].iter().enumerate();
+            let count = rest.take(per_request).take_while(follows).count();
+            let payload = self.items[start..start + count]
+                .iter()
+                .map(|item| Arc::clone(&item.image));
+            let sector = SectorNr::from_byte_offset(core.geometry.byte_offset(first));
+            let payload = payload.collect();
+            rt::charge(rt::Cost::Request);
+            batch.push(Request::Write {
+                sector,
+                payload,
+                force_unit_access: false,
+            });
+            spans.push(count);
+            start += count;
+        }
+        Submitted {
+            ticket: core.device.submit(batch),
+            outgoing: self,
+            spans,
+        }
+    }
+}
+
+/// Pages in flight.
+struct Submitted {
+    ticket: Ticket,
+    outgoing: Outgoing,
+    /// How many pages each request has.
+    spans: Vec<usize>,
+}
+
+impl Submitted {
+    /// Waits, and ends the flights.
+    fn finish(self, core: &Core) -> Result<(), DeviceError> {
+        let Outgoing { items, flights } = self.outgoing;
+        let results = self.ticket.wait();
+        assert_eq!(results.len(), self.spans.len(), "a result for each request");
+        let per_request = results.into_iter().map(Result::err).zip(self.spans);
+        let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
+        let mut landed: Vec<Vec<(FileBlock, Option<DeviceError>)>> = Vec::new();
+        landed.resize_with(flights.len(), Vec::new);
+        let mut first_error = None;
+        for item in items {
+            let error = errors.next().flatten();
+            if first_error.is_none() {
+                first_error.clone_from(&error);
+            }
+            if let Some(list) = landed.get_mut(item.flight) {
+                list.push((item.block, error));
+            }
+        }
+        for (flight, list) in flights.into_iter().zip(landed) {
+            let pages = &flight.inode.pages;
+            pages.land(&core.pages, &flight.inode, flight.id, list.into_iter());
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+/// A series of batches.
+struct Convoy<'c> {
+    core: &'c Core,
+    filling: Outgoing,
+    underway: VecDeque<Submitted>,
+    error: Option<DeviceError>,
+    sent: usize,
+}
+
+impl<'c> Convoy<'c> {
+    fn new(core: &'c Core, filling: Outgoing) -> Self {
+        Self {
+            core,
+            filling,
+            underway: VecDeque::new(),
+            error: None,
+            sent: 0,
+        }
+    }
+
+    /// Takes pages of a file; whether some of them were in flight and dirty again.
+    fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
+        let mut has_busy = false;
+        loop {
+            let mut inner = inode.pages.lock();
+            let collected = inner.collect(inode, which, BATCH_PAGES, &mut self.filling);
+            inner.relist(&self.core.pages, inode);
+            drop(inner);
+            has_busy |= collected.has_busy;
+            if self.filling.len() >= BATCH_PAGES {
+                self.send();
+            }
+            if !collected.has_more {
+                return has_busy;
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        if self.filling.len() == 0 {
+            return;
+        }
+        if self.underway.len() >= BATCHES_MAX {
+            self.reap();
+        }
+        let outgoing = std::mem::take(&mut self.filling);
+        self.sent += outgoing.len();
+        self.underway.push_back(outgoing.submit(self.core));
+    }
+
+    fn reap(&mut self) {
+        if let Some(submitted) = self.underway.pop_front()
+            && let Err(error) = submitted.finish(self.core)
+        {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    /// Sends the rest and waits for all; how many pages were written.
+    fn finish(mut self) -> Result<usize, DeviceError> {
+        self.send();
+        while !self.underway.is_empty() {
+            self.reap();
+        }
+        self.error.map_or(Ok(self.sent), Err)
+    }
+}
+
+/// Writes pages of files, and loose images with them, and waits: also for what others were writing already.
+pub(super) fn write_files(
+    core: &Core,
+    files: &[Arc<Inode>],
+    which: Which,
+    loose: Outgoing,
+) -> Result<(), DeviceError> {
+    let mut convoy = Convoy::new(core, loose);
+    let mut busy = Vec::new();
+    for inode in files {
+        if convoy.add(inode, which) {
+            busy.push(inode);
+        }
+    }
+    let mut result = convoy.finish().map(drop);
+    for inode in files {
+        inode.pages.wait_landed();
+    }
+    while !busy.is_empty() {
+        let mut convoy = Convoy::new(core, Outgoing::default());
+        let again: Vec<_> = busy
+            .drain(..)
+            .filter(|inode| convoy.add(inode, which))
+            .collect();
+        result = result.and(convoy.finish().map(drop));
+        busy = again;
+        for inode in &busy {
+            inode.pages.wait_landed();
+        }
+    }
+    result
+}
+
+/// Writes pages of one file and waits.
+pub(super) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Result<(), DeviceError> {
+    write_files(
+        core,
+        std::slice::from_ref(inode),
+        which,
+        Outgoing::default(),
+    )
+}
+
+/// Writes every dirty page of the volume and waits.
+pub(super) fn write_everything(core: &Core) -> Result<(), DeviceError> {
+    let mut result = Ok(());
+    let mut last: Option<DirtyKey> = None;
+    loop {
+        let files = core
+            .pages
+            .list
+            .after(last, Nanos::MAX, FILES_AT_A_TIME * 16);
+        let Some((key, _)) = files.last() else {
+            return result;
+        };
+        last = Some(*key);
+        let files: Vec<_> = files.into_iter().map(|(_, inode)| inode).collect();
+        result = result.and(write_files(core, &files, Which::All, Outgoing::default()));
+    }
+}
+
+/// Writes pages dirty since before a time, oldest files first, until `is_enough` says so after a batch; how many.
+fn write_oldest(
+    core: &Core,
+    before: Nanos,
+    which: Which,
+    is_enough: impl Fn(usize) -> bool,
+) -> Result<usize, DeviceError> {
+    let mut convoy = Convoy::new(core, Outgoing::default());
+    let mut last = None;
+    loop {
+        let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
+        let Some((key, _)) = files.last() else {
+            return convoy.finish();
+        };
+        last = Some(*key);
+        for (_, inode) in &files {
+            convoy.add(inode, which);
+            if is_enough(convoy.sent + convoy.filling.len()) {
+                return convoy.finish();
+            }
+        }
+    }
+}
+
+/// Writes about so many of the oldest dirty pages and waits; how many it were.
+pub(super) fn write_some(core: &Core, pages: usize) -> Result<usize, DeviceError> {
+    write_oldest(core, Nanos::MAX, Which::All, |count| count >= pages)
+}
+
+/// One round of the writer daemon: old dirty pages and metadata, and as much as the background limit asks for.
+pub(crate) fn write_back_round(core: &Core) -> Result<()> {
+    let now = rt::monotonic();
+    let cutoff = now.saturating_sub(core.options.memory.dirty_expiry);
+    let mut data = Ok(0);
+    if now > core.options.memory.dirty_expiry {
+        data = write_oldest(core, cutoff, Which::Before(cutoff), |_| false);
+    }
+    let background = core.pages.limits.background;
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    while data.is_ok() && core.pages.dirty_bytes() > background {
+        let excess = (core.pages.dirty_bytes() - background).div_ceil(block_bytes) as usize;
+        data = write_some(core, excess.min(BATCH_PAGES));
+        if let Ok(0) = data {
+            break;
+        }
+    }
+    let metadata = match &core.journal {
+        Some(journal) => journal
+            .write_back(cutoff, METADATA_BLOCKS_MAX)
+            .map(drop)
+            .map_err(Into::into),
+        None => core
+            .buffers
+            .write_back(cutoff, METADATA_BLOCKS_MAX)
+            .map(drop),
+    };
+    core.pages.balance(core);
+    data?;
+    metadata
+}

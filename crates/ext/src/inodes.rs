@@ -1,0 +1,272 @@
+//! The cache of inodes in memory, and who holds them open.
+//!
+//! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes are evicted by the memory
+//! budget. When the last pin of an inode without links goes, it is deleted.
+//!
+//! # Rules
+//!
+//! - There is at most one [`Inode`] for a number. Reading it from the table happens outside the shard's lock, behind a
+//!   mark that lets others wait.
+//! - Evicted is only what nobody else refers to (the reference count is 1 under the shard's lock, where alone new
+//!   references come from), whose last transaction is durable and which is not an orphan: fsync after a later reload
+//!   must not miss anything.
+
+use std::sync::Arc;
+
+use layout::{InodeNr, Map};
+use rt::atomic::Ordering;
+use rt::{Condvar, Mutex};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+
+/// Independent parts of the cache.
+const SHARDS: usize = 16;
+/// One inode for so many bytes of the memory budget.
+const BUDGET_BYTES_PER_INODE: u64 = 4096;
+/// The least number of inodes in a shard before any is evicted.
+const SHARD_INODES_MIN: usize = 64;
+/// How many inodes an insertion into a full shard looks at for eviction.
+const EVICTION_STEPS: usize = 8;
+
+/// The cache of inodes.
+pub(crate) struct InodeCache {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    table: Mutex<Table>,
+    loaded: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    places: Map<u32, usize>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    hand: usize,
+}
+
+enum Slot {
+    Empty,
+    Loading,
+    Ready {
+        inode: Arc<Inode>,
+        is_referenced: bool,
+    },
+}
+
+/// Where a sweep over all inodes stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    shard: usize,
+    slot: usize,
+}
+
+impl InodeCache {
+    /// An empty cache.
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+        }
+    }
+
+    fn shard(&self, nr: InodeNr) -> &Shard {
+        &self.shards[nr.index() % SHARDS]
+    }
+
+    /// The inode, read from the table if it is not in memory.
+    pub(crate) fn get(&self, core: &Core, nr: InodeNr) -> Result<Arc<Inode>> {
+        rt::charge(rt::Cost::Lookup);
+        let shard = self.shard(nr);
+        let mut table = shard.table.lock();
+        loop {
+            match table.find(nr) {
+                Some(Slot::Ready {
+                    inode,
+                    is_referenced,
+                }) => {
+                    *is_referenced = true;
+                    return Ok(Arc::clone(inode));
+                }
+                Some(_) => shard.loaded.wait(&mut table),
+                None => break,
+            }
+        }
+        table.make_room(core);
+        table.put(nr, Slot::Loading);
+        drop(table);
+        let loaded = Inode::load(core, nr);
+        let mut table = shard.table.lock();
+        let result = table.settle(nr, loaded);
+        drop(table);
+        shard.loaded.notify_all();
+        result
+    }
+
+    /// Puts a new inode into the cache.
+    pub(crate) fn insert(&self, inode: Inode) -> Arc<Inode> {
+        let inode = Arc::new(inode);
+        let shard = self.shard(inode.nr);
+        let slot = Slot::Ready {
+            inode: Arc::clone(&inode),
+            is_referenced: true,
+        };
+        shard.table.lock().put(inode.nr, slot);
+        shard.loaded.notify_all();
+        inode
+    }
+
+    /// Keeps an inode while it is open.
+    pub(crate) fn pin(&self, inode: &Inode) {
+        inode.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends a pin; true if it was the last.
+    pub(crate) fn unpin(&self, inode: &Inode) -> bool {
+        let before = inode.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a pin is ended once");
+        before == 1
+    }
+
+    /// Whether anybody has it open.
+    pub(crate) fn is_pinned(&self, inode: &Inode) -> bool {
+        inode.pins.load(Ordering::Acquire) > 0
+    }
+
+    /// Drops a deleted inode from the cache.
+    pub(crate) fn remove(&self, nr: InodeNr) {
+        let shard = self.shard(nr);
+        shard.table.lock().take(nr);
+        shard.loaded.notify_all();
+    }
+
+    /// How many inodes are in memory.
+    pub(crate) fn count(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.table.lock().places.len())
+            .sum()
+    }
+
+    /// The next inodes with pages from a position on, at most `count_max`, and the position after them; the position is
+    /// back at the start after the last shard.
+    pub(crate) fn sweep(&self, from: Position, count_max: usize) -> (Vec<Arc<Inode>>, Position) {
+        let mut found = Vec::new();
+        let mut position = from;
+        while position.shard < SHARDS {
+            let table = self.shards[position.shard].table.lock();
+            while let Some(slot) = table.slots.get(position.slot) {
+                position.slot += 1;
+                match slot {
+                    Slot::Ready { inode, .. } if inode.pages.has_pages() => {
+                        found.push(Arc::clone(inode));
+                    }
+                    _ => {}
+                }
+                if found.len() == count_max {
+                    return (found, position);
+                }
+            }
+            position = Position {
+                shard: position.shard + 1,
+                slot: 0,
+            };
+        }
+        (found, Position::default())
+    }
+}
+
+impl Table {
+    fn find(&mut self, nr: InodeNr) -> Option<&mut Slot> {
+        let place = *self.places.get(&nr.get())?;
+        Some(&mut self.slots[place])
+    }
+
+    fn put(&mut self, nr: InodeNr, slot: Slot) {
+        if let Some(old) = self.find(nr) {
+            *old = slot;
+            return;
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slots[place] = slot;
+                place
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        self.places.insert(nr.get(), place);
+    }
+
+    fn take(&mut self, nr: InodeNr) {
+        if let Some(place) = self.places.remove(&nr.get()) {
+            self.slots[place] = Slot::Empty;
+            self.free.push(place);
+        }
+    }
+
+    /// Ends a load: somebody may have put a new inode in its place, or have deleted it.
+    fn settle(&mut self, nr: InodeNr, loaded: Result<Inode>) -> Result<Arc<Inode>> {
+        match self.find(nr) {
+            Some(Slot::Ready { inode, .. }) => Ok(Arc::clone(inode)),
+            Some(slot) => match loaded {
+                Ok(inode) => {
+                    let inode = Arc::new(inode);
+                    *slot = Slot::Ready {
+                        inode: Arc::clone(&inode),
+                        is_referenced: true,
+                    };
+                    Ok(inode)
+                }
+                Err(error) => {
+                    self.take(nr);
+                    Err(error)
+                }
+            },
+            None => Err(loaded.err().unwrap_or(Error::NotFound)),
+        }
+    }
+
+    /// Evicts a little when the shard is full.
+    fn make_room(&mut self, core: &Core) {
+        let share = core.options.memory.budget_bytes / BUDGET_BYTES_PER_INODE / SHARDS as u64;
+        let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));
+        let mut steps = EVICTION_STEPS;
+        while self.places.len() >= limit && steps > 0 {
+            steps -= 1;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let evicted = match &mut self.slots[self.hand] {
+                Slot::Ready { is_referenced, .. } if *is_referenced => {
+                    *is_referenced = false;
+                    None
+                }
+                Slot::Ready { inode, .. } if is_evictable(core, inode) => Some(Arc::clone(inode)),
+                _ => None,
+            };
+            if let Some(inode) = evicted {
+                inode.pages.evict_all(&core.pages);
+                core.discard_window(&inode.window);
+                self.take(inode.nr);
+            }
+        }
+    }
+}
+
+fn is_evictable(core: &Core, inode: &Arc<Inode>) -> bool {
+    if Arc::strong_count(inode) > 1 || inode.pins.load(Ordering::Acquire) > 0 {
+        return false;
+    }
+    let Some(state) = inode.state.try_read() else {
+        return false;
+    };
+    let is_durable = match (&core.journal, state.last_tid) {
+        (Some(journal), Some(tid)) => journal.is_durable(tid),
+        _ => true,
+    };
+    is_durable && !state.is_orphan && inode.pages.is_idle()
+}

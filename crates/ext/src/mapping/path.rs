@@ -1,0 +1,122 @@
+//! The way through the trees to one block of a file.
+
+use layout::FileBlock;
+
+use super::DIRECT;
+
+/// Which word, and which index in each block on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Path {
+    /// The word of the inode.
+    pub(super) root: usize,
+    /// Map blocks on the way: 0 for a direct pointer.
+    pub(super) depth: usize,
+    /// The index in each of them, from the root on.
+    pub(super) offsets: [u32; 3],
+    per_block: u32,
+}
+
+impl Path {
+    /// The way to a block; none if the trees do not reach it.
+    pub(super) fn of(block: FileBlock, per_block: u32) -> Option<Self> {
+        if block.get() < DIRECT {
+            return Some(Self {
+                root: block.index(),
+                depth: 0,
+                offsets: [0; 3],
+                per_block,
+            });
+        }
+        let width = u64::from(per_block);
+        let mut index = block.get() - DIRECT;
+        for depth in 1..=3 {
+            let reach = width.pow(depth);
+            if index < reach {
+                let mut offsets = [0; 3];
+                for level in (0..depth as usize).rev() {
+                    offsets[level] = (index % width) as u32;
+                    index /= width;
+                }
+                let root = DIRECT as usize + depth as usize - 1;
+                return Some(Self {
+                    root,
+                    depth: depth as usize,
+                    offsets,
+                    per_block,
+                });
+            }
+            index -= reach;
+        }
+        None
+    }
+
+    /// The first file block that the leaf on the way maps.
+    pub(super) fn leaf_first(&self, block: FileBlock) -> u64 {
+        block.get() - u64::from(self.offsets[self.depth - 1])
+    }
+
+    /// How many file blocks, from this one on, lie below the same pointer at a level (0: the inode's word).
+    pub(super) fn hole_below(&self, level: usize) -> u64 {
+        let width = u64::from(self.per_block);
+        let mut index = 0;
+        for offset in &self.offsets[level..self.depth] {
+            index = index * width + u64::from(*offset);
+        }
+        width.pow((self.depth - level) as u32) - index
+    }
+}
+
+/// The first file block below each of the three trees' words, and how many blocks the tree reaches.
+pub(super) fn tree(depth: u32, per_block: u32) -> (u64, u64) {
+    let width = u64::from(per_block);
+    let before: u64 = (1..depth).map(|depth| width.pow(depth)).sum();
+    (DIRECT + before, width.pow(depth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(block: u64, root: usize, depth: usize, offsets: [u32; 3]) {
+        let path = Path::of(FileBlock::new(block), 256).expect("within reach");
+        assert_eq!(
+            (path.root, path.depth, path.offsets),
+            (root, depth, offsets),
+            "{block}"
+        );
+    }
+
+    #[test]
+    fn the_trees_begin_where_they_should() {
+        check(0, 0, 0, [0, 0, 0]);
+        check(11, 11, 0, [0, 0, 0]);
+        check(12, 12, 1, [0, 0, 0]);
+        check(12 + 255, 12, 1, [255, 0, 0]);
+        check(12 + 256, 13, 2, [0, 0, 0]);
+        check(12 + 256 + 65_535, 13, 2, [255, 255, 0]);
+        check(12 + 256 + 65_536, 14, 3, [0, 0, 0]);
+        check(
+            12 + 256 + 65_536 + 256 * 256 * 3 + 256 * 2 + 1,
+            14,
+            3,
+            [3, 2, 1],
+        );
+        assert_eq!(
+            Path::of(FileBlock::new(12 + 256 + 65_536 + 16_777_216), 256),
+            None
+        );
+        assert_eq!(tree(1, 256), (12, 256));
+        assert_eq!(tree(2, 256), (268, 65_536));
+        assert_eq!(tree(3, 256), (65_804, 16_777_216));
+    }
+
+    #[test]
+    fn a_missing_level_is_a_hole_to_its_end() {
+        let path =
+            Path::of(FileBlock::new(12 + 256 + 65_536 + 256 * 2 + 1), 256).expect("in reach");
+        assert_eq!(path.hole_below(0), 16_777_216 - 513);
+        assert_eq!(path.hole_below(1), 65_536 - 513);
+        assert_eq!(path.hole_below(2), 255);
+        assert_eq!(path.leaf_first(FileBlock::new(66_317)), 66_316);
+    }
+}

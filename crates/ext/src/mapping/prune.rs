@@ -1,0 +1,272 @@
+//! Freeing a map from some block to its end, over as many transactions as it takes.
+//!
+//! # How a part is made consistent
+//!
+//! Going forward through the trees, the indices whose blocks have been freed are noted for each map block on the way
+//! ("pending") and not written at once: a map block that is freed as a whole never is. Before the step is restarted,
+//! and at the end, the noted pointers are zeroed and the inode is stored, so that no transaction ends with a pointer to a
+//! freed block. A file is on the orphan list meanwhile, and its size says what is still to be freed.
+//!
+//! When a damaged pointer or an unreadable map block stops it half-way, what has been freed is unlinked first.
+
+use jbd2::Credits;
+use layout::{BlockNr, FileBlock};
+
+use super::path::tree;
+use super::walk::runs;
+use super::{DIRECT, MapCache, check_data, check_map_block, pointers};
+use crate::core::Core;
+use crate::error::Result;
+use crate::inode::{Inode, InodeState};
+use crate::space::{CREDITS_PER_GROUP, Run};
+use crate::transaction::Transaction;
+
+/// Credits that stay for the caller, and for unlinking what is pending: 3 map blocks and the inode.
+const CREDITS_KEPT: u32 = crate::orphan::CREDITS_FINISH.blocks + 4;
+/// What is asked for when more is needed.
+const SEGMENT: Credits = Credits {
+    blocks: 48,
+    revokes: 64,
+};
+/// What a caller starts its transaction with for [`free_from`].
+pub(crate) const CREDITS_FREE: Credits = Credits {
+    blocks: CREDITS_KEPT + 2 * CREDITS_PER_GROUP,
+    revokes: 0,
+};
+
+/// Frees the blocks from `from` to the end of the map, a part for each transaction, restarting as needed; data blocks are
+/// forgotten with a revoke when `is_journaled` (directories, journaled files). The inode is stored at every restart; the
+/// caller stores it at the end, and finishes the transaction also after an error.
+pub(crate) fn free_from(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    is_journaled: bool,
+) -> Result<()> {
+    *inode.map.lock() = MapCache::default();
+    let mut pruner = Pruner {
+        core,
+        transaction,
+        inode,
+        state,
+        from: from.get(),
+        is_journaled,
+        revokes: 0,
+        pending: Vec::new(),
+    };
+    let result = pruner.prune();
+    let unlinked = pruner.unlink_pending();
+    *inode.map.lock() = MapCache::default();
+    result.and(unlinked)
+}
+
+/// Indices of a map block whose blocks have been freed.
+struct Pending {
+    block: BlockNr,
+    start: usize,
+    end: usize,
+}
+
+struct Pruner<'a, 'c> {
+    core: &'a Core,
+    transaction: &'a mut Transaction<'c>,
+    inode: &'a Inode,
+    state: &'a mut InodeState,
+    from: u64,
+    is_journaled: bool,
+    /// Revokes that may still be added.
+    revokes: u32,
+    /// The map blocks on the way, from the root on.
+    pending: Vec<Pending>,
+}
+
+impl Pruner<'_, '_> {
+    fn prune(&mut self) -> Result<()> {
+        self.prune_direct()?;
+        for depth in 1..=3 {
+            let word = DIRECT as usize + depth as usize - 1;
+            let pointer = self.state.words[word];
+            let (first, reach) = tree(depth, self.core.geometry.pointers_per_block());
+            if pointer == 0 || self.from >= first + reach {
+                continue;
+            }
+            if self.prune_tree(pointer, depth, first)? {
+                self.state.words[word] = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn prune_direct(&mut self) -> Result<()> {
+        let start = self.from.min(DIRECT) as usize;
+        let words: Vec<u32> = self.state.words[start..DIRECT as usize].to_vec();
+        for (at, run) in runs(&words) {
+            let mut at = start + at;
+            let mut rest = run;
+            while rest.count > 0 {
+                let freed = self.free_part(at as u64, rest)?;
+                self.state.words[at..at + freed as usize].fill(0);
+                at += freed as usize;
+                rest = Run {
+                    first: rest.first + u64::from(freed),
+                    count: rest.count - freed,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what lies below a map block from `from` on; true if that was all of it, and the map block is freed too.
+    fn prune_tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<bool> {
+        let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
+        let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
+        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        let start = (self.from.saturating_sub(first) / span) as usize;
+        self.pending.push(Pending {
+            block,
+            start,
+            end: start,
+        });
+        if depth == 1 {
+            self.prune_leaf(&children, start, first)?;
+        } else {
+            self.prune_children(&children, start, depth, first, span)?;
+        }
+        if self.from > first {
+            self.unlink_last()?;
+            return Ok(false);
+        }
+        self.make_room(1)?;
+        self.pending.pop();
+        self.revokes -= 1;
+        self.transaction.forget(block)?;
+        self.free(Run {
+            first: block,
+            count: 1,
+        })?;
+        Ok(true)
+    }
+
+    fn prune_leaf(&mut self, children: &[u32], start: usize, first: u64) -> Result<()> {
+        for (at, run) in runs(&children[start..]) {
+            let mut at = start + at;
+            let mut rest = run;
+            while rest.count > 0 {
+                let freed = self.free_part(first + at as u64, rest)?;
+                at += freed as usize;
+                rest = Run {
+                    first: rest.first + u64::from(freed),
+                    count: rest.count - freed,
+                };
+                self.note(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn prune_children(
+        &mut self,
+        children: &[u32],
+        start: usize,
+        depth: u32,
+        first: u64,
+        span: u64,
+    ) -> Result<()> {
+        for (index, pointer) in children.iter().enumerate().skip(start) {
+            if *pointer == 0 {
+                continue;
+            }
+            if self.prune_tree(*pointer, depth - 1, first + index as u64 * span)? {
+                self.note(index + 1);
+            } else if let Some(pending) = self.pending.last_mut() {
+                pending.start = index + 1;
+                pending.end = index + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything below the last map block on the way has been freed up to an index.
+    fn note(&mut self, end: usize) {
+        if let Some(pending) = self.pending.last_mut() {
+            pending.end = end;
+        }
+    }
+
+    /// Frees the first blocks of a run, as many as one transaction takes; how many.
+    fn free_part(&mut self, file_block: u64, run: Run) -> Result<u32> {
+        check_data(self.core, self.inode, FileBlock::new(file_block), run)?;
+        if !self.is_journaled {
+            self.make_room(0)?;
+            self.free(run)?;
+            return Ok(run.count);
+        }
+        self.make_room(1)?;
+        let part = Run {
+            first: run.first,
+            count: run.count.min(self.revokes),
+        };
+        for step in 0..part.count {
+            self.transaction.forget(part.first + u64::from(step))?;
+        }
+        self.revokes -= part.count;
+        self.free(part)?;
+        Ok(part.count)
+    }
+
+    fn free(&mut self, run: Run) -> Result<()> {
+        self.core.free_blocks(self.transaction, run)?;
+        let sectors = u64::from(run.count) * self.core.sectors_per_block();
+        self.state.sectors = self.state.sectors.saturating_sub(sectors);
+        Ok(())
+    }
+
+    /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.
+    fn make_room(&mut self, revokes: u32) -> Result<()> {
+        let has_blocks = self.transaction.credits_left() >= CREDITS_KEPT + CREDITS_PER_GROUP;
+        let has_revokes = self.revokes >= revokes;
+        if has_blocks && has_revokes {
+            return Ok(());
+        }
+        let more = Credits {
+            blocks: if has_blocks { 0 } else { SEGMENT.blocks },
+            revokes: if has_revokes { 0 } else { SEGMENT.revokes },
+        };
+        if self.transaction.extend(more)? {
+            self.revokes += more.revokes;
+            return Ok(());
+        }
+        self.unlink_pending()?;
+        self.state
+            .store(self.core, self.transaction, self.inode.nr, true)?;
+        self.transaction.restart(SEGMENT)?;
+        self.revokes = SEGMENT.revokes;
+        Ok(())
+    }
+
+    /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.
+    fn unlink_pending(&mut self) -> Result<()> {
+        for index in 0..self.pending.len() {
+            let Pending { block, start, end } = self.pending[index];
+            if end > start {
+                let buffer = self.core.buffers.get(block)?;
+                self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+                self.pending[index].start = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last map block on the way stays: zeroes its freed pointers and leaves it.
+    fn unlink_last(&mut self) -> Result<()> {
+        if let Some(Pending { block, start, end }) = self.pending.pop()
+            && end > start
+        {
+            let buffer = self.core.buffers.get(block)?;
+            self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! The inode that holds the room for more group descriptors (`resize_inode`, inode 7).
+//!
+//! It maps by its double indirect block only. The entry of that block at the index of a descriptor block (among all that
+//! there could be, modulo the entries of a block) is the reserved block itself in group 0; that block serves as an indirect
+//! block, and lists the blocks in its place in the groups with copies. So growing a volume takes the blocks out of the
+//! file one descriptor block after another, in all groups at once.
+//!
+//! Source: e2fsprogs' `resize2fs(8)` and the layout that e2fsck checks for inode 7.
+
+use layout::inode::{DIRECT_BLOCKS, DOUBLE_INDIRECT_SLOT};
+use layout::{Block, InodeNr, mode};
+
+use super::files::{Image, NewInode};
+use super::plan::Plan;
+use crate::error::Result;
+
+/// Makes the inode and the blocks of its map.
+pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
+    let geometry = plan.geometry.clone();
+    let reserved = u32::from(geometry.reserved_descriptor_blocks);
+    let mut words = [0; 15];
+    let mut blocks = 0;
+    if reserved > 0 {
+        let root = image.take(&geometry, 1)?[0].first;
+        words[DOUBLE_INDIRECT_SLOT] = root.get() as u32;
+        blocks = 1 + u64::from(reserved);
+        let mut root_image = Block::zeroed(geometry.block_bytes as usize);
+        let copies: Vec<_> = geometry
+            .groups()
+            .skip(1)
+            .filter(|group| geometry.has_super(*group))
+            .collect();
+        for index in 0..reserved {
+            let number = geometry.descriptor_blocks() + index;
+            let block = geometry.first_data_block + 1 + u64::from(number);
+            let slot = (number % geometry.pointers_per_block()) as usize * 4;
+            root_image[slot..slot + 4].copy_from_slice(&(block.get() as u32).to_le_bytes());
+            let mut list = Block::zeroed(geometry.block_bytes as usize);
+            for (pointer, group) in list.chunks_exact_mut(4).zip(&copies) {
+                let copy = geometry.first_block_of(*group) + 1 + u64::from(number);
+                pointer.copy_from_slice(&(copy.get() as u32).to_le_bytes());
+            }
+            blocks += copies.len() as u64;
+            image.blocks.insert(block, list.into_arc());
+        }
+        image.blocks.insert(root, root_image.into_arc());
+    }
+    let pointers = u64::from(geometry.pointers_per_block());
+    let size =
+        (pointers * pointers + pointers + DIRECT_BLOCKS as u64) * u64::from(geometry.block_bytes);
+    if size > i32::MAX as u64 {
+        use layout::feature::ReadOnlyCompatible;
+        plan.features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
+    }
+    image.add_inode(
+        plan,
+        &NewInode {
+            nr: InodeNr::RESIZE,
+            mode: mode::REGULAR | 0o600,
+            owner: (0, 0),
+            links: 1,
+            size,
+            blocks,
+            words,
+        },
+    );
+    Ok(())
+}

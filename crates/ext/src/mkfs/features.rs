@@ -1,0 +1,88 @@
+//! `-O`: which features are added and taken away.
+
+use layout::feature::{
+    Compatible, Features, Incompatible, ReadOnlyCompatible, Word, lookup, word_names,
+};
+
+use crate::error::{Error, Result};
+
+/// Changes of the features that a profile begins with, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FeatureEdits {
+    edits: Vec<Edit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edit {
+    Clear,
+    Set(Word, u32, bool),
+}
+
+impl FeatureEdits {
+    /// Reads a list as `-O` takes it: names separated by commas, `^` before one to take it away, `none` for no feature at
+    /// all to begin with.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] names a feature that is unknown, or that volumes made here cannot have.
+    pub fn parse(list: &str) -> Result<Self> {
+        let names = list.split([',', ' ']).filter(|name| !name.is_empty());
+        let edits = names.map(parse_one).collect::<Result<_>>()?;
+        Ok(Self { edits })
+    }
+
+    /// Adds a further list.
+    ///
+    /// # Errors
+    /// As [`FeatureEdits::parse`].
+    pub fn add(&mut self, list: &str) -> Result<()> {
+        self.edits.extend(Self::parse(list)?.edits);
+        Ok(())
+    }
+
+    /// Applies the edits.
+    pub(super) fn apply(&self, features: Features) -> Features {
+        let mut features = features;
+        for edit in &self.edits {
+            match *edit {
+                Edit::Clear => features = Features::default(),
+                Edit::Set(word, bits, on) => features.set(word, bits, on),
+            }
+        }
+        features
+    }
+}
+
+fn parse_one(name: &str) -> Result<Edit> {
+    if name == "none" {
+        return Ok(Edit::Clear);
+    }
+    let (plain, on) = match name.strip_prefix('^') {
+        Some(plain) => (plain, false),
+        None => (name, true),
+    };
+    let Some((word, bit)) = lookup(plain) else {
+        return Err(Error::Unsupported(format!("there is no feature {plain}")));
+    };
+    if on && supported(word) & bit != bit {
+        let name = word_names(word, bit).join(" ");
+        return Err(Error::Unsupported(format!(
+            "volumes with the feature {name} cannot be made"
+        )));
+    }
+    Ok(Edit::Set(word, bit, on))
+}
+
+/// The bits of a word that volumes made here can have.
+const fn supported(word: Word) -> u32 {
+    match word {
+        Word::Compatible => Compatible::HAS_JOURNAL
+            .union(Compatible::EXT_ATTR)
+            .union(Compatible::RESIZE_INODE)
+            .union(Compatible::DIR_INDEX)
+            .bits(),
+        Word::Incompatible => Incompatible::FILETYPE.bits(),
+        Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER
+            .union(ReadOnlyCompatible::LARGE_FILE)
+            .bits(),
+    }
+}

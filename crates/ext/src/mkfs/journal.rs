@@ -1,0 +1,199 @@
+//! The journal of a new volume: inside it, or a device of its own.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::feature::{Compatible, Incompatible};
+use layout::superblock as disk;
+use layout::{BlockNr, GroupNr, InodeNr, mode};
+use zerocopy::FromBytes;
+
+use super::files::{Image, NewInode};
+use super::map;
+use super::plan::Plan;
+use super::{JournalOption, JournalPlace, Options, defaults};
+use crate::error::{Corrupt, Error, Result};
+
+/// The shortest journal that is made, in blocks.
+const BLOCKS_MIN: u32 = 1024;
+/// The longest journal that is made, in blocks.
+const BLOCKS_MAX: u32 = 10_240_000;
+
+/// Makes the journal's inode, if the journal lies inside.
+pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {
+    let Some(count) = block_count(plan, options, image)? else {
+        return Ok(());
+    };
+    let geometry = plan.geometry.clone();
+    let goal = match options.journal_place {
+        JournalPlace::Start => geometry.first_data_block,
+        JournalPlace::Middle => {
+            let middle = (geometry.block_count - geometry.first_data_block.get()) / 2;
+            geometry.first_block_of(GroupNr::new(
+                (middle / u64::from(geometry.blocks_per_group)) as u32,
+            ))
+        }
+    };
+    let map_count = map::map_blocks(&geometry, u64::from(count));
+    let map_runs = image.places.take(&geometry, goal, map_count)?;
+    let behind = map_runs.last().map_or(goal, |run| run.end());
+    let behind = if geometry.contains(behind) {
+        behind
+    } else {
+        geometry.first_data_block
+    };
+    let data = image.places.take(&geometry, behind, u64::from(count))?;
+    let (words, images) = map::build(&geometry, &data, &map_runs);
+    image.blocks.extend(
+        images
+            .into_iter()
+            .map(|(block, bytes)| (block, bytes.into_arc())),
+    );
+    let size = u64::from(count) * u64::from(geometry.block_bytes);
+    image.add_inode(
+        plan,
+        &NewInode {
+            nr: InodeNr::JOURNAL,
+            mode: mode::REGULAR | 0o600,
+            owner: (0, 0),
+            links: 1,
+            size,
+            blocks: u64::from(count) + map_count,
+            words,
+        },
+    );
+    let mut backup = [0; 17];
+    backup[..15].copy_from_slice(&words);
+    backup[15] = (size >> 32) as u32;
+    backup[16] = size as u32;
+    image.journal_backup = Some(backup);
+    image.journal = data;
+    Ok(())
+}
+
+/// How many blocks the journal has; none if it lies elsewhere, or if the volume is too small for one.
+fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Option<u32>> {
+    let count = match options.journal {
+        JournalOption::External(_) => return Ok(None),
+        JournalOption::Blocks(count) => count,
+        JournalOption::Megabytes(size) => {
+            let blocks = u64::from(size) * ((1 << 20) / u64::from(plan.geometry.block_bytes));
+            u32::try_from(blocks).unwrap_or(u32::MAX)
+        }
+        JournalOption::Default => {
+            let Some(count) = defaults::journal_blocks(plan.profile, plan.geometry.block_count)
+            else {
+                plan.features.compatible.remove(Compatible::HAS_JOURNAL);
+                plan.warnings
+                    .push("the volume is too small for a journal and has none".to_owned());
+                return Ok(None);
+            };
+            return Ok(Some(count));
+        }
+    };
+    if !(BLOCKS_MIN..=BLOCKS_MAX).contains(&count) {
+        return Err(Error::Invalid("a journal has 1024 to 10240000 blocks"));
+    }
+    if u64::from(count) > image.free_blocks(&plan.geometry) / 2 {
+        return Err(Error::Invalid(
+            "the journal would take more than half of the free blocks",
+        ));
+    }
+    Ok(Some(count))
+}
+
+/// What a journal device says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalDevice {
+    /// Its UUID, by which a volume names it.
+    pub uuid: [u8; 16],
+    /// Bytes of its blocks.
+    pub block_bytes: u32,
+    /// How many blocks it has.
+    pub block_count: u64,
+}
+
+/// Makes a device the journal of a volume that is made or changed later. All of the device is used.
+///
+/// # Errors
+/// - [`Error::Invalid`] if it is too small for a journal.
+/// - [`Error::Journal`] when the device fails.
+pub fn format_journal_device(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    uuid: [u8; 16],
+) -> Result<JournalDevice> {
+    let is_size = block_bytes.is_power_of_two() && (1024..=4096).contains(&block_bytes);
+    if !is_size || block_bytes < device.geometry().sector_bytes {
+        return Err(Error::Invalid(
+            "blocks have 1024, 2048 or 4096 bytes, and no less than a sector",
+        ));
+    }
+    let block_count = device.geometry().size_bytes / u64::from(block_bytes);
+    if block_count < u64::from(BLOCKS_MIN) {
+        return Err(Error::Invalid("a journal device has at least 1024 blocks"));
+    }
+    let block_count = block_count.min(u64::from(BLOCKS_MAX));
+    jbd2::format::create_external(device, block_bytes, uuid, block_count)?;
+    Ok(JournalDevice {
+        uuid,
+        block_bytes,
+        block_count,
+    })
+}
+
+/// What a journal device says of itself.
+///
+/// # Errors
+/// [`Error::Corrupt`] or [`Error::Unsupported`] if it is none.
+pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
+    let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
+    let (raw, _) = disk::Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
+    if raw.s_magic.get() != disk::MAGIC {
+        return Err(Corrupt::Magic {
+            magic: raw.s_magic.get(),
+        }
+        .into());
+    }
+    if !raw
+        .features()
+        .incompatible
+        .contains(Incompatible::JOURNAL_DEV)
+    {
+        return Err(Error::Unsupported(
+            "the device is not a journal device".to_owned(),
+        ));
+    }
+    let Some(block_bytes) = raw.block_size() else {
+        let value = raw.s_log_block_size.get().into();
+        let why = "blocks have 1 KiB to 64 KiB";
+        return Err(Corrupt::Superblock {
+            field: "s_log_block_size",
+            value,
+            why,
+        }
+        .into());
+    };
+    Ok(JournalDevice {
+        uuid: raw.s_uuid,
+        block_bytes,
+        block_count: raw.blocks_count(),
+    })
+}
+
+/// The log's place on the volume.
+pub(super) fn location(
+    device: &Arc<dyn BlockDevice>,
+    plan: &Plan,
+    image: &Image,
+) -> jbd2::Location {
+    let extents = image.journal.iter().map(|run| jbd2::LogExtent {
+        first: BlockNr::new(run.first.get()),
+        count: run.count,
+    });
+    jbd2::Location {
+        device: Arc::clone(device),
+        block_bytes: plan.geometry.block_bytes,
+        extents: extents.collect(),
+    }
+}

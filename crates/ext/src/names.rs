@@ -1,0 +1,141 @@
+//! What changes the tree: create, mkdir, mknod, symlink, link, unlink, rmdir, rename. Each is one transaction, so that after
+//! a crash it has happened or has not.
+//!
+//! # Rules
+//!
+//! - The parent's inode lock is taken first, then the child's; two directories are locked ancestor first, otherwise by
+//!   number, with the rename lock held.
+//! - What can fail is done before the first change: look-ups, reads of blocks, allocation. When space runs out and blocks
+//!   freed by uncommitted transactions would help, the step is given up unchanged, committed, and tried again.
+//! - A file that loses its last name goes onto the orphan list in the same transaction. If nobody has it open it is deleted
+//!   at once, in steps of its own; otherwise when the last handle closes.
+
+mod create;
+mod link;
+mod rename;
+mod symlink;
+mod unlink;
+
+use std::sync::Arc;
+
+use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
+
+pub(crate) use create::{create, make_directory};
+pub(crate) use link::link;
+pub(crate) use rename::rename;
+pub(crate) use symlink::{read_link, symlink};
+pub(crate) use unlink::{remove_directory, unlink};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState};
+
+/// Links that an inode may have.
+const LINKS_MAX: u16 = 32_000;
+/// Bytes that a name may have.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Looks a name up in a directory.
+pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    rt::charge(rt::Cost::Lookup);
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::NameTooLong);
+    }
+    let directory = core.inodes.get(core, parent)?;
+    let state = directory.state.read();
+    check_is_directory(&state)?;
+    match crate::directory::find(core, &directory, &state, name)? {
+        Some((nr, _)) => Ok(nr),
+        None => Err(Error::NotFound),
+    }
+}
+
+/// A name that may be made: neither empty, nor too long, nor one of the two that every directory has.
+fn check_new_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::NameTooLong);
+    }
+    if name == b"." || name == b".." {
+        return Err(Error::Exists);
+    }
+    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+        return Err(Error::Invalid(
+            "a name is not empty and holds neither '/' nor a zero byte",
+        ));
+    }
+    Ok(())
+}
+
+/// A name that may be removed.
+fn check_old_name(name: &[u8]) -> Result<()> {
+    match name {
+        b"." => Err(Error::Invalid("\".\" cannot be removed or renamed")),
+        b".." => Err(Error::NotEmpty),
+        name if name.len() > NAME_BYTES_MAX => Err(Error::NameTooLong),
+        _ => Ok(()),
+    }
+}
+
+fn check_is_directory(state: &InodeState) -> Result<()> {
+    if state.kind == FileKind::Directory {
+        Ok(())
+    } else {
+        Err(Error::NotDirectory)
+    }
+}
+
+/// A directory that takes new names: still linked, not immutable.
+fn check_takes_names(state: &InodeState) -> Result<()> {
+    check_is_directory(state)?;
+    if state.links == 0 {
+        return Err(Error::NotFound);
+    }
+    if state.flags.contains(InodeFlags::IMMUTABLE) {
+        Err(Error::NotPermitted)
+    } else {
+        Ok(())
+    }
+}
+
+/// A directory that lets names go: neither immutable nor append-only.
+fn check_loses_names(state: &InodeState) -> Result<()> {
+    check_takes_names(state)?;
+    if state.flags.contains(InodeFlags::APPEND) {
+        Err(Error::NotPermitted)
+    } else {
+        Ok(())
+    }
+}
+
+/// An inode whose names may change: neither immutable nor append-only.
+fn check_name_changes(state: &InodeState) -> Result<()> {
+    if state
+        .flags
+        .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+    {
+        Err(Error::NotPermitted)
+    } else {
+        Ok(())
+    }
+}
+
+/// Runs a step, and again after a commit when it failed for space that a commit gives back. The step must have
+/// changed nothing when it fails for space.
+fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match step() {
+            Err(Error::NoSpace) if core.wait_for_space()? => {}
+            other => return other,
+        }
+    }
+}
+
+/// After a name is gone: deletes the inode if it has no name left and nobody has it open.
+fn delete_if_unused(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    let has_links = inode.state.read().links > 0;
+    if has_links || core.inodes.is_pinned(inode) {
+        return Ok(());
+    }
+    crate::file::delete(core, inode)
+}

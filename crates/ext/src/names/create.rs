@@ -1,0 +1,195 @@
+//! Making inodes with a first name: files, nodes and directories.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::InodeNr;
+use layout::device::DeviceNumber;
+use layout::inode_flags::InodeFlags;
+
+use super::{LINKS_MAX, check_new_name, check_takes_names, with_space};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::transaction::Transaction;
+use crate::volume::NewInode;
+use crate::{directory, file, mapping, space};
+
+/// Permission bit: new entries take the directory's group, and new directories the bit.
+const SET_GID: u16 = layout::mode::SET_GID;
+/// Blocks that adding one name may dirty: leaf and index blocks, what they allocate, the map, the directory's inode.
+pub(super) const CREDITS_NAME: u32 =
+    directory::CREDITS_ADD + 3 * space::CREDITS_PER_GROUP + mapping::CREDITS_MAP + 1;
+/// Blocks that making an inode may dirty, its first block included.
+pub(super) const CREDITS_NEW_INODE: u32 =
+    space::CREDITS_INODE + space::CREDITS_PER_GROUP + mapping::CREDITS_MAP + 1;
+
+/// Makes a regular file, device node, fifo or socket.
+pub(crate) fn create(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    kind: FileKind,
+    device: DeviceNumber,
+    new: &NewInode,
+) -> Result<InodeNr> {
+    make(core, parent, name, kind, new, &mut |_, _, _, state| {
+        if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+            let words = device.encode();
+            let words = words.ok_or(Error::Invalid("the device number is too large"))?;
+            state.words[..2].copy_from_slice(&words);
+        }
+        Ok(())
+    })
+}
+
+/// Makes a directory.
+pub(crate) fn make_directory(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    new: &NewInode,
+) -> Result<InodeNr> {
+    make(
+        core,
+        parent,
+        name,
+        FileKind::Directory,
+        new,
+        &mut |core, transaction, inode, state| {
+            state.links = 2;
+            directory::initialise(core, transaction, inode, state, parent)
+        },
+    )
+}
+
+/// Gives a new inode its first contents, within the transaction that makes it.
+pub(super) type Fill<'f> =
+    &'f mut dyn FnMut(&Core, &mut Transaction<'_>, &Inode, &mut InodeState) -> Result<()>;
+
+/// Makes an inode and its name in one transaction; `fill` gives it its first contents.
+pub(super) fn make(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    kind: FileKind,
+    new: &NewInode,
+    fill: Fill<'_>,
+) -> Result<InodeNr> {
+    core.check_writable()?;
+    check_new_name(name)?;
+    let directory = core.inodes.get(core, parent)?;
+    with_space(core, || {
+        let mut parent_state = directory.state.write();
+        check_takes_names(&parent_state)?;
+        if directory::find(core, &directory, &parent_state, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        if kind == FileKind::Directory && parent_state.links >= LINKS_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let credits = Credits {
+            blocks: CREDITS_NEW_INODE + CREDITS_NAME,
+            revokes: 1,
+        };
+        let mut transaction = core.begin(credits)?;
+        let made = make_inode(
+            core,
+            &mut transaction,
+            &directory,
+            &parent_state,
+            kind,
+            new,
+            &mut *fill,
+        );
+        let inode = match made {
+            Ok(inode) => inode,
+            Err(error) => {
+                transaction.finish()?;
+                return Err(error);
+            }
+        };
+        let added = directory::add(
+            core,
+            &mut transaction,
+            &directory,
+            &mut parent_state,
+            name,
+            inode.nr,
+            kind,
+        );
+        if let Err(error) = added {
+            undo_inode(core, &mut transaction, &inode)?;
+            transaction.finish()?;
+            return Err(error);
+        }
+        if kind == FileKind::Directory {
+            parent_state.links += 1;
+        }
+        parent_state.mtime = now();
+        parent_state.ctime = parent_state.mtime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        file::sync_operation(core, &parent_state, tid)?;
+        Ok(inode.nr)
+    })
+}
+
+/// Allocates and stores an inode. When it fails it has changed nothing that stays.
+fn make_inode(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    parent_state: &InodeState,
+    kind: FileKind,
+    new: &NewInode,
+    fill: Fill<'_>,
+) -> Result<Arc<Inode>> {
+    let is_directory = kind == FileKind::Directory;
+    let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
+    let mut state = fresh_state(parent_state, kind, new);
+    let inode = Inode::new(nr, state.clone());
+    let filled = fill(core, transaction, &inode, &mut state)
+        .and_then(|()| state.store(core, transaction, nr, true));
+    if let Err(error) = filled {
+        core.free_inode(transaction, nr, is_directory)?;
+        return Err(error);
+    }
+    *inode.state.write() = state;
+    Ok(core.inodes.insert(inode))
+}
+
+/// Takes a new inode back whose name could not be added.
+fn undo_inode(core: &Core, transaction: &mut Transaction<'_>, inode: &Arc<Inode>) -> Result<()> {
+    let mut state = inode.state.write();
+    let is_directory = state.kind == FileKind::Directory;
+    let is_fast_symlink = state.kind == FileKind::Symlink && state.sectors == 0;
+    if is_directory || (state.kind == FileKind::Symlink && !is_fast_symlink) {
+        let start = layout::FileBlock::new(0);
+        mapping::free_from(core, transaction, inode, &mut state, start, true)?;
+    }
+    state.links = 0;
+    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
+    state.store(core, transaction, inode.nr, true)?;
+    core.free_inode(transaction, inode.nr, is_directory)?;
+    core.inodes.remove(inode.nr);
+    Ok(())
+}
+
+fn fresh_state(parent: &InodeState, kind: FileKind, new: &NewInode) -> InodeState {
+    let mut permissions = new.permissions & 0o7777;
+    let mut gid = new.gid;
+    if parent.permissions & SET_GID != 0 {
+        gid = parent.gid;
+        if kind == FileKind::Directory {
+            permissions |= SET_GID;
+        }
+    }
+    let generation = rt::random_u64() as u32;
+    let mut state = InodeState::fresh(kind, permissions, new.uid, gid, generation);
+    state.flags |= parent
+        .flags
+        .intersection(InodeFlags::INHERITED)
+        .masked_for(kind.mode());
+    state
+}

@@ -1,0 +1,66 @@
+//! Another name for an inode.
+
+use jbd2::Credits;
+use layout::InodeNr;
+
+use super::create::CREDITS_NAME;
+use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names, with_space};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, now};
+use crate::{directory, file};
+
+/// Gives an inode that is not a directory another name.
+pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    check_new_name(name)?;
+    if nr == parent {
+        return Err(Error::IsDirectory);
+    }
+    let directory = core.inodes.get(core, parent)?;
+    let inode = core.inodes.get(core, nr)?;
+    with_space(core, || {
+        let mut parent_state = directory.state.write();
+        check_takes_names(&parent_state)?;
+        if directory::find(core, &directory, &parent_state, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let mut state = inode.state.write();
+        if state.kind == FileKind::Directory {
+            return Err(Error::IsDirectory);
+        }
+        check_name_changes(&state)?;
+        if state.links == 0 {
+            return Err(Error::NotFound);
+        }
+        if state.links >= LINKS_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_NAME + 1,
+            revokes: 0,
+        })?;
+        let kind = state.kind;
+        let added = directory::add(
+            core,
+            &mut transaction,
+            &directory,
+            &mut parent_state,
+            name,
+            nr,
+            kind,
+        );
+        if let Err(error) = added {
+            transaction.finish()?;
+            return Err(error);
+        }
+        state.links += 1;
+        state.ctime = now();
+        state.store(core, &mut transaction, nr, false)?;
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        file::sync_operation(core, &parent_state, tid)
+    })
+}

@@ -1,0 +1,463 @@
+//! Rename, in one transaction.
+//!
+//! | source | target | mode | result |
+//! |---|---|---|---|
+//! | absent | any | any | not found |
+//! | any | same inode | replace | nothing happens |
+//! | any | exists | no-replace | exists |
+//! | any | absent | exchange | not found |
+//! | directory | absent or empty directory | replace | moved; `..` and the parents' links follow |
+//! | directory | directory with entries | replace | not empty |
+//! | directory | not a directory | replace | not a directory |
+//! | not a directory | directory | replace | is a directory |
+//! | not a directory | absent or not a directory | replace | moved; the target loses a link |
+//! | directory | inside itself | replace, no-replace, exchange | invalid |
+//! | any | any | exchange | both entries point to the other; `..` and links follow where kinds differ |
+//!
+//! Locks: `rename` (for moves between directories), then the two directories (the ancestor first, otherwise by number),
+//! then the inodes by number.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::InodeNr;
+use rt::RwLockWriteGuard;
+
+use super::create::CREDITS_NAME;
+use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
+use super::{
+    LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
+    check_takes_names, delete_if_unused, with_space,
+};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::transaction::Transaction;
+use crate::volume::RenameMode;
+use crate::{directory, file};
+
+/// How deep the walk from a directory to the root may be before the tree is taken to be damaged.
+const DEPTH_MAX: u32 = 65_536;
+/// Blocks that a rename may dirty: a new name, an old one, a replaced inode, `..`, four inodes.
+const CREDITS_RENAME: u32 = CREDITS_NAME + CREDITS_UNLINK + 6;
+
+/// One side of a rename: a directory and a name in it.
+struct Side<'a> {
+    directory: Arc<Inode>,
+    name: &'a [u8],
+}
+
+/// The locked directories: one guard if they are the same.
+struct Directories<'a> {
+    source: RwLockWriteGuard<'a, InodeState>,
+    target: Option<RwLockWriteGuard<'a, InodeState>>,
+}
+
+impl Directories<'_> {
+    fn source(&mut self) -> &mut InodeState {
+        &mut self.source
+    }
+
+    fn target(&mut self) -> &mut InodeState {
+        match &mut self.target {
+            Some(target) => target,
+            None => &mut self.source,
+        }
+    }
+
+    fn target_ref(&self) -> &InodeState {
+        self.target.as_ref().unwrap_or(&self.source)
+    }
+
+    fn is_same(&self) -> bool {
+        self.target.is_none()
+    }
+}
+
+/// Moves a name.
+pub(crate) fn rename(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    new_parent: InodeNr,
+    new_name: &[u8],
+    mode: RenameMode,
+) -> Result<()> {
+    core.check_writable()?;
+    check_old_name(name)?;
+    if mode == RenameMode::Exchange {
+        check_old_name(new_name)?;
+    } else {
+        match check_new_name(new_name) {
+            Err(Error::Exists) if mode == RenameMode::Replace => {
+                return Err(Error::Invalid("\".\" and \"..\" cannot be replaced"));
+            }
+            checked => checked?,
+        }
+    }
+    let source = Side {
+        directory: core.inodes.get(core, parent)?,
+        name,
+    };
+    let target = Side {
+        directory: core.inodes.get(core, new_parent)?,
+        name: new_name,
+    };
+    let replaced = with_space(core, || {
+        let is_move = parent != new_parent || names_directory(core, &source)?;
+        let _moves = is_move.then(|| core.rename.lock());
+        if parent != new_parent {
+            check_no_loop(core, &source, &target, mode)?;
+        }
+        step(core, &source, &target, mode, is_move)
+    })?;
+    match replaced {
+        Some(inode) => delete_if_unused(core, &inode),
+        None => Ok(()),
+    }
+}
+
+/// Whether a name is a directory's. It may change until the directory is locked: `step` looks again.
+fn names_directory(core: &Core, side: &Side<'_>) -> Result<bool> {
+    let nr = super::lookup(core, side.directory.nr, side.name)?;
+    Ok(core.inodes.get(core, nr)?.state.read().kind == FileKind::Directory)
+}
+
+/// A directory does not move into itself, and does not replace one that it lies in. Asked before the directories are
+/// locked; the rename lock keeps the answer true.
+fn check_no_loop(
+    core: &Core,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    mode: RenameMode,
+) -> Result<()> {
+    let moved = super::lookup(core, source.directory.nr, source.name)?;
+    if is_ancestor(core, moved, &target.directory)? {
+        return Err(Error::Invalid("a directory cannot be moved into itself"));
+    }
+    match super::lookup(core, target.directory.nr, target.name) {
+        Ok(existing) if is_ancestor(core, existing, &source.directory)? => match mode {
+            RenameMode::Replace => Err(Error::NotEmpty),
+            RenameMode::NoReplace => Err(Error::Exists),
+            RenameMode::Exchange => Err(Error::Invalid("a directory cannot be moved into itself")),
+        },
+        Ok(_) | Err(Error::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// One attempt. Returns the inode that lost a name.
+fn step(
+    core: &Core,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    mode: RenameMode,
+    holds_rename_lock: bool,
+) -> Result<Option<Arc<Inode>>> {
+    let mut directories = lock_directories(core, source, target)?;
+    check_loses_names(&directories.source)?;
+    check_takes_names(directories.target_ref())?;
+    let moved = find_child(core, &source.directory, &directories.source, source.name)?;
+    let found = directory::find(
+        core,
+        &target.directory,
+        directories.target_ref(),
+        target.name,
+    )?;
+    let existing = match (found, mode) {
+        (Some(_), RenameMode::NoReplace) => return Err(Error::Exists),
+        (None, RenameMode::Exchange) => return Err(Error::NotFound),
+        (Some((nr, _)), _) if nr == moved.nr => return Ok(None),
+        (Some((nr, _)), _) => Some(core.inodes.get(core, nr)?),
+        (None, _) => None,
+    };
+    if !holds_rename_lock && moved.state.read().kind == FileKind::Directory {
+        return Err(Error::NotFound);
+    }
+    if let Some(existing) = &existing {
+        check_loses_names(directories.target_ref())?;
+        if mode == RenameMode::Exchange {
+            exchange(core, source, target, &mut directories, &moved, existing)?;
+            return Ok(None);
+        }
+    }
+    replace(
+        core,
+        source,
+        target,
+        &mut directories,
+        &moved,
+        existing.as_ref(),
+    )?;
+    Ok(existing)
+}
+
+fn lock_directories<'a>(
+    core: &Core,
+    source: &'a Side<'_>,
+    target: &'a Side<'_>,
+) -> Result<Directories<'a>> {
+    let (from, to) = (&source.directory, &target.directory);
+    if from.nr == to.nr {
+        return Ok(Directories {
+            source: from.state.write(),
+            target: None,
+        });
+    }
+    let source_first = if is_ancestor(core, from.nr, to)? {
+        true
+    } else if is_ancestor(core, to.nr, from)? {
+        false
+    } else {
+        from.nr < to.nr
+    };
+    if source_first {
+        let source = from.state.write();
+        let target = Some(to.state.write());
+        Ok(Directories { source, target })
+    } else {
+        let target = Some(to.state.write());
+        Ok(Directories {
+            source: from.state.write(),
+            target,
+        })
+    }
+}
+
+/// Whether `ancestor` lies on the way from `from` to the root (or is it). The rename lock keeps the way as it is.
+fn is_ancestor(core: &Core, ancestor: InodeNr, from: &Arc<Inode>) -> Result<bool> {
+    let mut current = Arc::clone(from);
+    for _ in 0..DEPTH_MAX {
+        if current.nr == ancestor {
+            return Ok(true);
+        }
+        if current.nr == InodeNr::ROOT {
+            return Ok(false);
+        }
+        let state = current.state.read();
+        if state.links == 0 {
+            return Err(Error::NotFound);
+        }
+        let up = directory::find(core, &current, &state, b"..")?.map(|(nr, _)| nr);
+        drop(state);
+        let Some(up) = up else {
+            return Err(Error::NotFound);
+        };
+        current = core.inodes.get(core, up)?;
+    }
+    Err(Error::TooManySymlinks)
+}
+
+fn check_kinds(
+    core: &Core,
+    moved: &InodeState,
+    existing: &Inode,
+    existing_state: &InodeState,
+) -> Result<()> {
+    let is_directory = moved.kind == FileKind::Directory;
+    check_name_changes(existing_state)?;
+    match (is_directory, existing_state.kind == FileKind::Directory) {
+        (true, false) => Err(Error::NotDirectory),
+        (false, true) => Err(Error::IsDirectory),
+        (true, true) if !directory::is_empty(core, existing, existing_state)? => {
+            Err(Error::NotEmpty)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The usual rename: the target's entry is set or added, the source's removed.
+fn replace(
+    core: &Core,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    directories: &mut Directories<'_>,
+    moved: &Arc<Inode>,
+    existing: Option<&Arc<Inode>>,
+) -> Result<()> {
+    let (mut state, mut existing_state) = lock_children(moved, existing);
+    check_name_changes(&state)?;
+    if let (Some(existing), Some(existing_state)) = (existing, &existing_state) {
+        check_kinds(core, &state, existing, existing_state)?;
+    }
+    let is_directory = state.kind == FileKind::Directory;
+    let changes_parent = is_directory && !directories.is_same();
+    let gains_link = changes_parent && existing.is_none();
+    if gains_link && directories.target_ref().links >= LINKS_MAX {
+        return Err(Error::TooManyLinks);
+    }
+    let mut transaction = core.begin(Credits {
+        blocks: CREDITS_RENAME,
+        revokes: 0,
+    })?;
+    let t = &mut transaction;
+    let kind = state.kind;
+    if existing.is_some() {
+        let into = directories.target();
+        directory::set(
+            core,
+            t,
+            &target.directory,
+            into,
+            target.name,
+            moved.nr,
+            kind,
+        )?;
+    } else {
+        let into = directories.target();
+        let added = directory::add(
+            core,
+            t,
+            &target.directory,
+            into,
+            target.name,
+            moved.nr,
+            kind,
+        );
+        if let Err(error) = added {
+            transaction.finish()?;
+            return Err(error);
+        }
+    }
+    directory::remove(
+        core,
+        t,
+        &source.directory,
+        directories.source(),
+        source.name,
+    )?;
+    if changes_parent {
+        let up = target.directory.nr;
+        directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
+        directories.source().links -= 1;
+        directories.target().links += 1;
+    }
+    if let (Some(existing), Some(existing_state)) = (existing, &mut existing_state) {
+        if is_directory {
+            directories.target().links -= 1;
+            drop_directory(core, t, existing.nr, existing_state)?;
+        } else {
+            drop_link(core, t, existing.nr, existing_state)?;
+        }
+    }
+    state.ctime = now();
+    state.store(core, t, moved.nr, is_directory)?;
+    store_parents(core, t, source, target, directories)?;
+    let tid = transaction.finish()?;
+    drop((state, existing_state));
+    file::sync_operation(core, directories.target(), tid)
+}
+
+/// Both entries point to the other's inode.
+fn exchange(
+    core: &Core,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    directories: &mut Directories<'_>,
+    moved: &Arc<Inode>,
+    existing: &Arc<Inode>,
+) -> Result<()> {
+    let (mut state, other) = lock_children(moved, Some(existing));
+    let Some(mut other) = other else {
+        return Err(Error::NotFound);
+    };
+    check_name_changes(&state)?;
+    check_name_changes(&other)?;
+    let (kind, other_kind) = (state.kind, other.kind);
+    let mut transaction = core.begin(Credits {
+        blocks: CREDITS_RENAME,
+        revokes: 0,
+    })?;
+    let t = &mut transaction;
+    let into = directories.target();
+    directory::set(
+        core,
+        t,
+        &target.directory,
+        into,
+        target.name,
+        moved.nr,
+        kind,
+    )?;
+    let from = directories.source();
+    directory::set(
+        core,
+        t,
+        &source.directory,
+        from,
+        source.name,
+        existing.nr,
+        other_kind,
+    )?;
+    if !directories.is_same() {
+        if kind == FileKind::Directory {
+            let up = target.directory.nr;
+            directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
+            directories.source().links -= 1;
+            directories.target().links += 1;
+        }
+        if other_kind == FileKind::Directory {
+            let up = source.directory.nr;
+            directory::set(
+                core,
+                t,
+                existing,
+                &mut other,
+                b"..",
+                up,
+                FileKind::Directory,
+            )?;
+            directories.target().links -= 1;
+            directories.source().links += 1;
+        }
+    }
+    state.ctime = now();
+    other.ctime = state.ctime;
+    state.store(core, t, moved.nr, kind == FileKind::Directory)?;
+    other.store(core, t, existing.nr, other_kind == FileKind::Directory)?;
+    store_parents(core, t, source, target, directories)?;
+    let tid = transaction.finish()?;
+    drop((state, other));
+    file::sync_operation(core, directories.target(), tid)
+}
+
+type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
+
+/// Locks the moved inode and the one in its way, by number.
+fn lock_children<'a>(
+    moved: &'a Arc<Inode>,
+    existing: Option<&'a Arc<Inode>>,
+) -> (Guard<'a>, Option<Guard<'a>>) {
+    match existing {
+        Some(existing) if existing.nr < moved.nr => {
+            let other = existing.state.write();
+            (moved.state.write(), Some(other))
+        }
+        Some(existing) => {
+            let state = moved.state.write();
+            (state, Some(existing.state.write()))
+        }
+        None => (moved.state.write(), None),
+    }
+}
+
+fn store_parents(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    directories: &mut Directories<'_>,
+) -> Result<()> {
+    let present = now();
+    let state = directories.source();
+    state.mtime = present;
+    state.ctime = present;
+    state.store(core, transaction, source.directory.nr, true)?;
+    if !directories.is_same() {
+        let state = directories.target();
+        state.mtime = present;
+        state.ctime = present;
+        state.store(core, transaction, target.directory.nr, true)?;
+    }
+    Ok(())
+}

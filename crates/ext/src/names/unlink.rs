@@ -1,0 +1,129 @@
+//! Taking names away.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::InodeNr;
+
+use super::{check_loses_names, check_name_changes, check_old_name, delete_if_unused};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::transaction::Transaction;
+use crate::{directory, file, orphan};
+
+/// Blocks that taking a name away may dirty: leaf, both inodes, the orphan list.
+pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
+
+/// Takes a name of something that is not a directory away.
+pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    check_old_name(name)?;
+    let directory = core.inodes.get(core, parent)?;
+    let mut parent_state = directory.state.write();
+    check_loses_names(&parent_state)?;
+    let inode = find_child(core, &directory, &parent_state, name)?;
+    {
+        let mut state = inode.state.write();
+        if state.kind == FileKind::Directory {
+            return Err(Error::IsDirectory);
+        }
+        check_name_changes(&state)?;
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_UNLINK,
+            revokes: 0,
+        })?;
+        directory::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        drop_link(core, &mut transaction, inode.nr, &mut state)?;
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
+    }
+    drop(parent_state);
+    delete_if_unused(core, &inode)
+}
+
+/// Removes an empty directory.
+pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    if name == b"." || name == b".." {
+        check_old_name(name)?;
+    }
+    let directory = core.inodes.get(core, parent)?;
+    let mut parent_state = directory.state.write();
+    check_loses_names(&parent_state)?;
+    let inode = find_child(core, &directory, &parent_state, name)?;
+    if inode.nr == InodeNr::ROOT {
+        return Err(Error::Invalid("the root directory cannot be removed"));
+    }
+    {
+        let mut state = inode.state.write();
+        if state.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        check_name_changes(&state)?;
+        if !directory::is_empty(core, &inode, &state)? {
+            return Err(Error::NotEmpty);
+        }
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_UNLINK,
+            revokes: 0,
+        })?;
+        directory::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        drop_directory(core, &mut transaction, inode.nr, &mut state)?;
+        parent_state.links = parent_state.links.saturating_sub(1);
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
+    }
+    drop(parent_state);
+    delete_if_unused(core, &inode)
+}
+
+/// The inode behind a name.
+pub(super) fn find_child(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Arc<Inode>> {
+    match directory::find(core, directory, state, name)? {
+        Some((nr, _)) if nr == directory.nr => Err(Error::Invalid("the entry names its directory")),
+        Some((nr, _)) => core.inodes.get(core, nr),
+        None => Err(Error::NotFound),
+    }
+}
+
+/// One link less; an inode without links goes onto the orphan list. Stores the inode.
+pub(super) fn drop_link(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<()> {
+    state.links = state.links.saturating_sub(1);
+    state.ctime = now();
+    if state.links == 0 {
+        orphan::add(core, transaction, nr, state)?;
+    }
+    state.store(core, transaction, nr, true)
+}
+
+/// An empty directory loses its name and its own link; it goes onto the orphan list. Stores the inode.
+pub(super) fn drop_directory(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<()> {
+    state.links = 0;
+    state.ctime = now();
+    orphan::add(core, transaction, nr, state)?;
+    state.store(core, transaction, nr, true)
+}

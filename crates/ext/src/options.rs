@@ -1,0 +1,144 @@
+//! Mount options, in the field's own words.
+
+use rt::Nanos;
+
+/// How file data and the journal go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DataMode {
+    /// Data goes through the journal.
+    Journal,
+    /// Data is on the device before the commit record of the transaction that allocated it.
+    #[default]
+    Ordered,
+    /// No order between data and the journal.
+    Writeback,
+}
+
+/// Which blocks ordered mode writes before a commit record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OrderedScope {
+    /// Every block written in the transaction: ext3's own rule.
+    #[default]
+    All,
+    /// Only blocks that the transaction allocates or brings inside the file's size.
+    Allocated,
+}
+
+/// What happens after an error in metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// Note it and go on.
+    Continue,
+    /// Turn the volume read-only.
+    #[default]
+    RemountReadOnly,
+}
+
+/// Which access times are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccessTime {
+    /// Never.
+    Never,
+    /// When it is older than the change time, or a day.
+    #[default]
+    Relative,
+    /// At every read.
+    Strict,
+}
+
+/// How blocks and inodes are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AllocationProfile {
+    /// Orlov for directories, reservation windows for files.
+    #[default]
+    Modern,
+    /// What Linux 2.4.18 did: linear directories, one-block goal allocator, no windows.
+    Ext3Linux24,
+}
+
+/// One budget of memory, and when dirty pages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes for pages, metadata and images that the journal pins.
+    pub budget_bytes: u64,
+    /// Percent of the budget that may be dirty before the writer starts.
+    pub dirty_background_percent: u8,
+    /// Percent of the budget that may be dirty before a writer of data has to wait.
+    pub dirty_percent: u8,
+    /// How often the writer looks for old dirty data.
+    pub writer_interval: Nanos,
+    /// How old dirty data may become before the writer writes it.
+    pub dirty_expiry: Nanos,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 256 << 20,
+            dirty_background_percent: 40,
+            dirty_percent: 60,
+            writer_interval: Nanos::from_secs(5),
+            dirty_expiry: Nanos::from_secs(30),
+        }
+    }
+}
+
+/// How a volume is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Change nothing. A dirty journal is replayed all the same, unless `no_recovery`.
+    pub read_only: bool,
+    /// Do not replay the journal; only with `read_only`.
+    pub no_recovery: bool,
+    /// `data=`
+    pub data: DataMode,
+    /// `ordered=all|allocated`
+    pub ordered: OrderedScope,
+    /// `commit=`, the age at which a transaction is committed.
+    pub commit_interval: Nanos,
+    /// `barrier=`
+    pub barrier: bool,
+    /// `sync`: every change is durable when the call returns.
+    pub sync: bool,
+    /// `dirsync`: every change of a directory is durable when the call returns.
+    pub directory_sync: bool,
+    /// `noatime`, `relatime`, `strictatime`
+    pub access_time: AccessTime,
+    /// `errors=`
+    pub on_error: OnError,
+    /// `data_err=abort`: a failed write of ordered data aborts the journal.
+    pub abort_on_data_error: bool,
+    /// When transactions close, who checkpoints and who waits.
+    pub log_policy: jbd2::LogPolicy,
+    /// How blocks and inodes are placed.
+    pub allocation: AllocationProfile,
+    /// Memory and write-back.
+    pub memory: Memory,
+    /// Open read-write even on a device that cannot flush.
+    pub force: bool,
+    /// The uid that may use the reserved blocks, beside the superblock's.
+    pub privileged: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            no_recovery: false,
+            data: DataMode::Ordered,
+            ordered: OrderedScope::All,
+            commit_interval: Nanos::from_secs(5),
+            barrier: true,
+            sync: false,
+            directory_sync: false,
+            access_time: AccessTime::Relative,
+            on_error: OnError::RemountReadOnly,
+            abort_on_data_error: false,
+            log_policy: jbd2::LogPolicy::Default,
+            allocation: AllocationProfile::Modern,
+            memory: Memory::default(),
+            force: false,
+            privileged: true,
+        }
+    }
+}

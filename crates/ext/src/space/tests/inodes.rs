@@ -1,0 +1,87 @@
+//! The inode allocator.
+
+use super::*;
+
+#[test]
+fn inodes_are_taken_to_the_last_and_given_back() {
+    for profile in PROFILES {
+        let volume = open(4 << 20, &small(FileSystemType::Ext2), with_profile(profile));
+        let core = volume.core();
+        let usage = core.usage();
+        let mut taken = BTreeSet::new();
+        loop {
+            let mut transaction = begin(core);
+            let is_directory = taken.len() % 5 == 0;
+            let result = core.allocate_inode(&mut transaction, InodeNr::ROOT, is_directory);
+            transaction.finish().expect("works");
+            match result {
+                Ok(inode) => {
+                    assert!(inode > InodeNr::new(11));
+                    assert!(taken.insert((inode, is_directory)));
+                    core.inode_location(inode).expect("exists");
+                }
+                Err(Error::NoSpace) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(taken.len() as u32, usage.inodes_free);
+        let directories: u32 = core
+            .space
+            .groups
+            .iter()
+            .map(|group| group.directories.load(Ordering::Relaxed))
+            .sum();
+        assert_eq!(
+            directories as usize,
+            2 + taken.iter().filter(|(_, is)| *is).count()
+        );
+        for (inode, is_directory) in taken {
+            let mut transaction = begin(core);
+            core.free_inode(&mut transaction, inode, is_directory)
+                .expect("taken before");
+            transaction.finish().expect("works");
+        }
+        assert_eq!(core.usage(), usage);
+        let mut transaction = begin(core);
+        assert!(
+            core.free_inode(&mut transaction, InodeNr::new(20), false)
+                .is_err()
+        );
+        assert!(
+            core.free_inode(&mut transaction, InodeNr::ROOT, true)
+                .is_err()
+        );
+        transaction.finish().expect("works");
+        assert!(core.inode_location(InodeNr::new(0)).is_err());
+        assert!(
+            core.inode_location(InodeNr::new(core.geometry.inode_count + 1))
+                .is_err()
+        );
+    }
+}
+
+#[test]
+fn directories_of_the_root_are_spread_and_files_stay_near() {
+    let volume = open(
+        8 << 20,
+        &small(FileSystemType::Ext2),
+        MountOptions::default(),
+    );
+    let core = volume.core();
+    let count = core.geometry.group_count;
+    let mut groups = BTreeSet::new();
+    for _ in 0..count {
+        let mut transaction = begin(core);
+        let top = core
+            .allocate_inode(&mut transaction, InodeNr::ROOT, true)
+            .expect("free");
+        let (group, _) = core.geometry.group_of_inode(top);
+        groups.insert(group);
+        let file = core
+            .allocate_inode(&mut transaction, top, false)
+            .expect("free");
+        assert_eq!(core.geometry.group_of_inode(file).0, group);
+        transaction.finish().expect("works");
+    }
+    assert!(groups.len() as u32 > count / 2, "{groups:?} of {count}");
+}

@@ -1,0 +1,65 @@
+//! What a mount and an unmount change in the superblock, outside of any transaction.
+
+use layout::feature::Incompatible;
+use layout::superblock::State;
+use zerocopy::IntoBytes;
+
+use super::Superblock;
+
+impl Superblock {
+    /// The on-disk form: 1024 bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.raw.as_bytes()
+    }
+
+    /// Sets or clears the mark that the journal has to be replayed.
+    pub fn set_needs_recovery(&mut self, needs_recovery: bool) {
+        let mut features = self.raw.features();
+        features
+            .incompatible
+            .set(Incompatible::NEEDS_RECOVERY, needs_recovery);
+        self.raw.set_features(features);
+        self.needs_recovery = needs_recovery;
+    }
+
+    /// Notes that the volume is in use: with a journal it needs recovery from now on, without one it is not valid.
+    pub fn note_mount(&mut self, seconds: i64, has_journal: bool) {
+        if has_journal {
+            self.set_needs_recovery(true);
+        } else {
+            self.set_state(State::VALID, false);
+        }
+        let count = self.raw.s_mnt_count.get().saturating_add(1);
+        self.raw.s_mnt_count.set(count);
+        (self.raw.s_mtime, self.raw.s_mtime_hi) = split_time(seconds);
+        self.note_write(seconds);
+    }
+
+    /// Notes that the volume is not in use any more. It is valid now if it was when it was opened: without a journal,
+    /// nobody but a check can make good what an earlier crash left.
+    pub fn note_unmount(&mut self, seconds: i64, was_valid: bool) {
+        self.set_needs_recovery(false);
+        self.set_state(State::VALID, was_valid);
+        self.note_write(seconds);
+    }
+
+    /// Notes when the superblock was last written.
+    pub fn note_write(&mut self, seconds: i64) {
+        (self.raw.s_wtime, self.raw.s_wtime_hi) = split_time(seconds);
+    }
+
+    fn set_state(&mut self, bit: State, on: bool) {
+        let mut state = self.raw.state();
+        state.set(bit, on);
+        self.raw.s_state.set(state.bits());
+    }
+}
+
+/// A time in the superblock: 40 bits of seconds.
+pub(crate) fn split_time(seconds: i64) -> (zerocopy::little_endian::U32, u8) {
+    let seconds = seconds.max(0) as u64;
+    (
+        zerocopy::little_endian::U32::new(seconds as u32),
+        (seconds >> 32) as u8,
+    )
+}

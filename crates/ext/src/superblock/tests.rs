@@ -1,0 +1,240 @@
+//! Every field that is looked at is made wrong once.
+
+use layout::superblock::{MAGIC, Superblock as Raw};
+use zerocopy::IntoBytes;
+
+use super::*;
+
+const DEVICE_BYTES: u64 = 8 << 20;
+
+/// A good superblock: blocks of 1 KiB, one group.
+fn good() -> Raw {
+    let mut raw = <Raw as zerocopy::FromZeros>::new_zeroed();
+    raw.s_magic.set(MAGIC);
+    raw.s_rev_level.set(1);
+    raw.s_inodes_count.set(2048);
+    raw.s_blocks_count_lo.set(8192);
+    raw.s_first_data_block.set(1);
+    raw.s_blocks_per_group.set(8192);
+    raw.s_clusters_per_group.set(8192);
+    raw.s_inodes_per_group.set(2048);
+    raw.s_first_ino.set(11);
+    raw.s_inode_size.set(256);
+    raw.s_feature_incompat.set(2);
+    raw.s_feature_ro_compat.set(3);
+    raw
+}
+
+fn decode(change: impl FnOnce(&mut Raw)) -> Result<Superblock> {
+    let mut raw = good();
+    change(&mut raw);
+    Superblock::decode(raw.as_bytes(), DEVICE_BYTES)
+}
+
+/// The field that the error names.
+fn wrong_field(change: impl FnOnce(&mut Raw)) -> &'static str {
+    match decode(change) {
+        Err(Error::Corrupt(Corrupt::Superblock { field, .. })) => field,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unsupported(change: impl FnOnce(&mut Raw)) -> String {
+    match decode(change) {
+        Err(Error::Unsupported(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_good_superblock_is_decoded() {
+    let superblock = decode(|_| {}).expect("good");
+    assert_eq!(superblock.geometry.group_count, 1);
+    assert!(superblock.has_filetype && !superblock.has_dir_index && !superblock.needs_recovery);
+    assert!(superblock.geometry.is_sparse_super);
+    assert_eq!(superblock.unknown_read_only_features, None);
+    assert_eq!(
+        (superblock.journal_inode, superblock.journal_uuid),
+        (None, None)
+    );
+}
+
+#[test]
+fn wrong_sizes_are_named() {
+    assert_eq!(
+        wrong_field(|raw| raw.s_log_block_size.set(7)),
+        "s_log_block_size"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_log_cluster_size.set(1)),
+        "s_log_cluster_size"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_blocks_per_group.set(0)),
+        "s_blocks_per_group"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_blocks_per_group.set(8200)),
+        "s_blocks_per_group"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_blocks_per_group.set(8191)),
+        "s_blocks_per_group"
+    );
+    assert_eq!(wrong_field(|raw| raw.s_inode_size.set(0)), "s_inode_size");
+    assert_eq!(wrong_field(|raw| raw.s_inode_size.set(160)), "s_inode_size");
+    assert_eq!(
+        wrong_field(|raw| raw.s_inode_size.set(2048)),
+        "s_inode_size"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_first_data_block.set(0)),
+        "s_first_data_block"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_blocks_count_lo.set(1)),
+        "s_blocks_count"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_blocks_count_lo.set(8193)),
+        "s_blocks_count"
+    );
+}
+
+#[test]
+fn wrong_counts_and_features_are_named() {
+    assert_eq!(
+        wrong_field(|raw| raw.s_inodes_per_group.set(3)),
+        "s_inodes_per_group"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_inodes_per_group.set(8193)),
+        "s_inodes_per_group"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_inodes_count.set(2047)),
+        "s_inodes_count"
+    );
+    assert_eq!(wrong_field(|raw| raw.s_first_ino.set(10)), "s_first_ino");
+    assert_eq!(wrong_field(|raw| raw.s_first_ino.set(2049)), "s_first_ino");
+    assert_eq!(
+        wrong_field(|raw| raw.s_reserved_gdt_blocks.set(257)),
+        "s_reserved_gdt_blocks"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_r_blocks_count_lo.set(8193)),
+        "s_r_blocks_count"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_last_orphan.set(2049)),
+        "s_last_orphan"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_feature_incompat.set(4)),
+        "s_feature_incompat"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.s_feature_compat.set(4)),
+        "s_journal_inum"
+    );
+    let no_room = |raw: &mut Raw| {
+        raw.s_blocks_count_lo.set(300);
+        raw.s_inodes_per_group.set(8192);
+        raw.s_inodes_count.set(8192);
+    };
+    assert_eq!(wrong_field(no_room), "s_inodes_per_group");
+    let unknown_hash = |raw: &mut Raw| {
+        raw.s_feature_compat.set(0x20);
+        raw.s_def_hash_version = 6;
+    };
+    assert_eq!(wrong_field(unknown_hash), "s_def_hash_version");
+}
+
+#[test]
+fn no_superblock_is_told_from_a_damaged_one() {
+    let error = decode(|raw| raw.s_magic.set(0x1234)).expect_err("no magic");
+    assert!(matches!(
+        error,
+        Error::Corrupt(Corrupt::Magic { magic: 0x1234 })
+    ));
+    assert!(Superblock::decode(&[0; 100], DEVICE_BYTES).is_err());
+}
+
+#[test]
+fn features_are_refused_by_name() {
+    assert!(unsupported(|raw| raw.s_feature_incompat.set(8)).contains("journal device"));
+    assert!(unsupported(|raw| raw.s_feature_incompat.set(0x42)).contains("extent"));
+    assert!(unsupported(|raw| raw.s_feature_incompat.set(0x8000_0000)).contains("FEATURE_I31"));
+    assert!(unsupported(|raw| raw.s_rev_level.set(2)).contains("revision"));
+    let blocks = unsupported(|raw| {
+        raw.s_log_block_size.set(3);
+        raw.s_log_cluster_size.set(3);
+    });
+    assert!(blocks.contains("8192"));
+    let read_only = decode(|raw| raw.s_feature_ro_compat.set(0x411)).expect("readable");
+    let unknown = read_only.unknown_read_only_features.expect("two");
+    assert_eq!(unknown, "uninit_bg, metadata_csum");
+}
+
+#[test]
+fn the_journal_is_inside_or_outside() {
+    let inside = decode(|raw| {
+        raw.s_feature_compat.set(4);
+        raw.s_feature_incompat.set(6);
+        raw.s_journal_inum.set(8);
+    });
+    let inside = inside.expect("good");
+    assert_eq!(inside.journal_inode, Some(InodeNr::new(8)));
+    assert!(inside.needs_recovery);
+    let outside = decode(|raw| {
+        raw.s_feature_compat.set(4);
+        raw.s_journal_uuid = [7; 16];
+    });
+    assert_eq!(outside.expect("good").journal_uuid, Some([7; 16]));
+    let unsigned = decode(|raw| {
+        raw.s_feature_compat.set(0x20);
+        raw.s_def_hash_version = 1;
+        raw.s_flags.set(2);
+    });
+    assert_eq!(unsigned.expect("good").hash_version, 4);
+}
+
+#[test]
+fn the_original_revision_has_fixed_inodes_and_no_features() {
+    let old = decode(|raw| {
+        raw.s_rev_level.set(0);
+        raw.s_inode_size.set(0);
+        raw.s_first_ino.set(0);
+        raw.s_feature_incompat.set(0x40);
+    });
+    let old = old.expect("good");
+    assert_eq!(
+        (old.geometry.inode_bytes, old.geometry.first_inode.get()),
+        (128, 11)
+    );
+    assert!(!old.has_filetype && !old.geometry.is_sparse_super);
+}
+
+#[test]
+fn mounts_and_unmounts_are_noted() {
+    let mut superblock = decode(|raw| {
+        raw.s_feature_compat.set(4);
+        raw.s_journal_inum.set(8);
+        raw.s_state.set(1);
+    })
+    .expect("good");
+    superblock.note_mount(1_234_567, true);
+    let mounted = Superblock::decode(superblock.as_bytes(), DEVICE_BYTES).expect("good");
+    assert!(mounted.needs_recovery && mounted.is_clean());
+    assert_eq!(
+        (mounted.raw.s_mnt_count.get(), mounted.raw.s_mtime.get()),
+        (1, 1_234_567)
+    );
+    superblock.note_unmount(1_234_568, true);
+    assert!(!superblock.needs_recovery && superblock.is_clean());
+    superblock.note_mount(1 << 33, false);
+    assert!(!superblock.is_clean());
+    assert_eq!(superblock.raw.s_mtime_hi, 2);
+    superblock.note_unmount(1 << 33, false);
+    assert!(!superblock.is_clean());
+}

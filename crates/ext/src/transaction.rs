@@ -1,0 +1,97 @@
+//! One step of an operation: a handle on the journal or, on a volume without one, a plain pass to the buffer cache.
+//!
+//! Everything that changes metadata goes through here. `finish` is the only good end.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, BufferWrite, Credits, Handle};
+use layout::{Block, BlockNr, Tid};
+
+use crate::core::Core;
+use crate::error::Result;
+
+/// A step that may change metadata.
+#[must_use = "a transaction has to be finished"]
+pub(crate) struct Transaction<'c> {
+    core: &'c Core,
+    /// The journal's handle; none on a volume without a journal.
+    handle: Option<Handle>,
+}
+
+impl<'c> Transaction<'c> {
+    /// Use [`Core::begin`].
+    pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {
+        rt::charge(rt::Cost::Handle);
+        let handle = match &core.journal {
+            Some(journal) => Some(journal.start(credits)?),
+            None => None,
+        };
+        Ok(Self { core, handle })
+    }
+
+    /// The number of the running transaction; none without a journal.
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        self.handle.as_ref().map(Handle::tid)
+    }
+
+    /// The right to change a buffer's contents, for a moment.
+    pub(crate) fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        rt::charge(rt::Cost::BlockAccess);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.write(buffer)?),
+            None => Ok(self.core.buffers.write_plain(buffer)),
+        }
+    }
+
+    /// Gives a buffer whole new contents.
+    pub(crate) fn replace(&mut self, buffer: &Arc<Buffer>, image: Arc<Block>) -> Result<()> {
+        rt::charge(rt::Cost::BlockAccess);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.replace(buffer, image)?),
+            None => {
+                self.core.buffers.replace_plain(buffer, image);
+                Ok(())
+            }
+        }
+    }
+
+    /// A block that held metadata (or journaled data) is freed: its contents are never written again, and a revoke keeps
+    /// recovery from doing so.
+    pub(crate) fn forget(&mut self, block: BlockNr) -> Result<()> {
+        let buffer = self.core.buffers.remove(block);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.forget(block, buffer.as_ref(), true)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks that this step may still dirty; unbounded without a journal.
+    pub(crate) fn credits_left(&self) -> u32 {
+        self.handle.as_ref().map_or(u32::MAX, Handle::credits_left)
+    }
+
+    /// Asks for more credits without waiting; false means that the step has to `restart`.
+    pub(crate) fn extend(&mut self, more: Credits) -> Result<bool> {
+        match &mut self.handle {
+            Some(handle) => Ok(handle.extend(more)?),
+            None => Ok(true),
+        }
+    }
+
+    /// Ends the step and begins the next, perhaps in a later transaction. What has been done so far must be consistent,
+    /// or be on the orphan list.
+    pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
+        match &mut self.handle {
+            Some(handle) => Ok(handle.restart(credits)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The good end. The number of the transaction that the step belongs to; none without a journal.
+    pub(crate) fn finish(self) -> Result<Option<Tid>> {
+        match self.handle {
+            Some(handle) => Ok(Some(handle.finish()?)),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The entry: a volume is opened, used and closed.
+//!
+//! A [`Volume`] owns its daemons. `close` writes everything, stops and joins them and returns what went wrong. Dropping an
+//! unclosed volume sets stop flags and does nothing else: it is a power cut for what was not synced.
+
+pub mod attributes;
+mod client;
+mod files;
+mod open;
+pub mod path;
+mod tree;
+mod writer;
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::InodeNr;
+use rt::atomic::Ordering;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::options::MountOptions;
+
+pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
+pub use files::{FileId, OpenFlags};
+pub use layout::device::DeviceNumber;
+pub use layout::inode_flags::InodeFlags;
+pub use tree::RenameMode;
+
+#[cfg(test)]
+pub(crate) use open::{close as close_core, open as open_core};
+
+pub use crate::directory::Entry;
+pub use crate::inode::FileKind;
+pub use crate::space::Usage;
+
+/// An open file system.
+///
+/// All operations take `&self` and may be called from any number of threads.
+pub struct Volume {
+    core: Arc<Core>,
+    open_files: files::OpenFiles,
+    writer: Option<writer::Writer>,
+}
+
+/// What happened while a volume was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Transactions that recovery replayed.
+    pub replayed_transactions: u32,
+    /// Orphans that were deleted.
+    pub orphans_deleted: usize,
+    /// Orphans whose truncation was finished.
+    pub orphans_truncated: usize,
+    /// Why the volume is read-only although it was to be read-write.
+    pub read_only_because: Option<String>,
+}
+
+impl Volume {
+    /// Opens a volume: replays its journal if needed, finishes what the orphan list says, starts the daemons.
+    ///
+    /// `journal_device` is the external journal, for a volume that has one.
+    ///
+    /// # Errors
+    /// - `Corrupt` and `Unsupported` name the fact or the feature.
+    /// - `Device` when a device fails or cannot flush and `force` is not set.
+    pub fn open(
+        device: Arc<dyn BlockDevice>,
+        journal_device: Option<Arc<dyn BlockDevice>>,
+        options: MountOptions,
+    ) -> Result<Self> {
+        Self::open_with_report(device, journal_device, options).map(|(volume, _)| volume)
+    }
+
+    /// Like [`Volume::open`], and says what happened on the way.
+    pub fn open_with_report(
+        device: Arc<dyn BlockDevice>,
+        journal_device: Option<Arc<dyn BlockDevice>>,
+        options: MountOptions,
+    ) -> Result<(Self, OpenReport)> {
+        let (core, report) = open::open(device, journal_device, options)?;
+        let writer = if core.is_read_only.load(Ordering::Acquire) {
+            None
+        } else {
+            Some(writer::Writer::start(&core))
+        };
+        Ok((
+            Self {
+                core,
+                open_files: files::OpenFiles::default(),
+                writer,
+            },
+            report,
+        ))
+    }
+
+    /// Writes everything, marks the volume clean, stops the daemons.
+    ///
+    /// # Errors
+    /// What could not be written. The volume is closed all the same; a journal replays what it has at the next open.
+    pub fn close(mut self) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        if let Some(writer) = self.writer.take() {
+            writer.stop();
+        }
+        let released = self.release_all();
+        open::close(&self.core).and(released)
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&self) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        crate::file::sync_all(&self.core)
+    }
+
+    /// Free and used space.
+    pub fn usage(&self) -> Usage {
+        rt::charge(rt::Cost::Syscall);
+        self.core.usage()
+    }
+
+    /// Whether the volume is, or has become, read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.core.is_read_only.load(Ordering::Acquire)
+    }
+
+    /// What the journal has done so far; none on a volume without one.
+    pub fn journal_stats(&self) -> Option<jbd2::Stats> {
+        self.core.journal.as_ref().map(|journal| journal.stats())
+    }
+
+    /// The validated superblock, as it was when the volume was opened.
+    pub fn superblock(&self) -> &crate::superblock::Superblock {
+        &self.core.superblock
+    }
+
+    /// How the volume is mounted.
+    pub fn options(&self) -> &MountOptions {
+        &self.core.options
+    }
+
+    /// The blocks of a file in file order: `(first file block, first block, count)`; blocks of the map itself have no
+    /// file block.
+    pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, inode)?;
+        let state = inode.state.read();
+        let mut blocks = Vec::new();
+        crate::mapping::walk(&self.core, &inode, &state, &mut |file_block, run| {
+            blocks.push((
+                file_block.map(layout::FileBlock::get),
+                run.first.get(),
+                run.count,
+            ));
+            Ok(())
+        })?;
+        Ok(blocks)
+    }
+}
+
+#[cfg(test)]
+impl Volume {
+    /// What tests of the parts look into.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.writer {
+            writer.request_stop();
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What an inode says about itself, and how that is changed.
+
+use layout::InodeNr;
+use layout::device::DeviceNumber;
+use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
+
+use super::Volume;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode, InodeState, now};
+use jbd2::Credits;
+
+/// All that stat says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes {
+    /// Number.
+    pub inode: InodeNr,
+    /// Generation.
+    pub generation: u32,
+    /// Kind.
+    pub kind: FileKind,
+    /// Permission bits with set-id and sticky: the lower 12 bits of the mode.
+    pub permissions: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space held, in units of 512 bytes.
+    pub sectors: u64,
+    /// Number of names.
+    pub links: u32,
+    /// Last access.
+    pub atime: InodeTime,
+    /// Last change of contents.
+    pub mtime: InodeTime,
+    /// Last change of the inode.
+    pub ctime: InodeTime,
+    /// Birth, where the inode has room for it.
+    pub crtime: Option<InodeTime>,
+    /// Inode flags.
+    pub flags: InodeFlags,
+    /// For device inodes.
+    pub device: Option<DeviceNumber>,
+}
+
+/// A time to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present.
+    Now,
+    /// This time.
+    At(InodeTime),
+}
+
+/// What is to change; `None` leaves it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size, of a regular file.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: Option<SetTime>,
+    /// Last change of contents.
+    pub mtime: Option<SetTime>,
+    /// Inode flags that a user may set.
+    pub flags: Option<InodeFlags>,
+}
+
+/// What a new inode shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewInode {
+    /// Permission bits (the caller has applied its umask).
+    pub permissions: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group; a set-gid parent overrides it.
+    pub gid: u32,
+}
+
+impl Default for NewInode {
+    fn default() -> Self {
+        Self {
+            permissions: 0o644,
+            uid: 0,
+            gid: 0,
+        }
+    }
+}
+
+impl Volume {
+    /// What stat says of an inode.
+    pub fn attributes(&self, nr: InodeNr) -> Result<Attributes> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let state = inode.state.read();
+        Ok(describe(nr, &state))
+    }
+
+    /// Changes owner, mode, size, times or flags.
+    pub fn set_attributes(&self, nr: InodeNr, change: &SetAttributes) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        self.core.check_writable()?;
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        check_changeable(&inode.state.read(), change)?;
+        if let Some(size) = change.size {
+            crate::file::truncate(&self.core, &inode, size)?;
+        }
+        if let Some(flags) = change.flags {
+            set_journaled(&self.core, &inode, flags)?;
+        }
+        let without_size = SetAttributes {
+            size: None,
+            ..change.clone()
+        };
+        if without_size == SetAttributes::default() {
+            return Ok(());
+        }
+        let mut state = inode.state.write();
+        let mut transaction = self.core.begin(Credits {
+            blocks: 1,
+            revokes: 0,
+        })?;
+        apply(&mut state, &without_size);
+        state.store(&self.core, &mut transaction, nr, false)?;
+        let tid = transaction.finish()?;
+        crate::file::sync_operation(&self.core, &state, tid)
+    }
+}
+
+/// `+j` and `-j` take the file through the journal's door.
+fn set_journaled(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) -> Result<()> {
+    let (kind, is_on) = {
+        let state = inode.state.read();
+        (state.kind, state.flags.contains(InodeFlags::JOURNAL_DATA))
+    };
+    let wanted = flags.contains(InodeFlags::JOURNAL_DATA);
+    if kind == FileKind::Regular && wanted != is_on {
+        crate::file::set_journaled(core, inode, wanted)?;
+    }
+    Ok(())
+}
+
+fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
+    let clears = change.flags.is_some();
+    let is_frozen = state
+        .flags
+        .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+    if is_frozen && !clears {
+        return Err(Error::NotPermitted);
+    }
+    if change.size.is_some() {
+        match state.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Error::IsDirectory),
+            _ => {
+                return Err(Error::Invalid(
+                    "only a regular file has a size that can be set",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apply(state: &mut InodeState, change: &SetAttributes) {
+    let present = now();
+    let resolve = |time: SetTime| match time {
+        SetTime::Now => present,
+        SetTime::At(time) => time,
+    };
+    if let Some(permissions) = change.permissions {
+        state.permissions = permissions & 0o7777;
+    }
+    if let Some(uid) = change.uid {
+        state.uid = uid;
+    }
+    if let Some(gid) = change.gid {
+        state.gid = gid;
+    }
+    if let Some(time) = change.atime {
+        state.atime = resolve(time);
+    }
+    if let Some(time) = change.mtime {
+        state.mtime = resolve(time);
+    }
+    if let Some(flags) = change.flags {
+        let settable = InodeFlags::USER_MODIFIABLE.masked_for(state.kind.mode());
+        state.flags = state.flags.difference(settable) | flags.intersection(settable);
+    }
+    state.ctime = present;
+}
+
+/// Turns a state into attributes.
+pub(crate) fn describe(nr: InodeNr, state: &InodeState) -> Attributes {
+    let device = match state.kind {
+        FileKind::CharacterDevice | FileKind::BlockDevice => {
+            Some(DeviceNumber::decode(state.words[0], state.words[1]))
+        }
+        _ => None,
+    };
+    Attributes {
+        inode: nr,
+        generation: state.generation,
+        kind: state.kind,
+        permissions: state.permissions,
+        uid: state.uid,
+        gid: state.gid,
+        size: state.size,
+        sectors: state.sectors,
+        links: u32::from(state.links),
+        atime: state.atime,
+        mtime: state.mtime,
+        ctime: state.ctime,
+        crtime: state.crtime,
+        flags: state.flags,
+        device,
+    }
+}

@@ -1,0 +1,57 @@
+//! What the file system does for its journal: ordered data, the release of freed blocks, and going read-only on abort.
+
+use std::sync::{Arc, Weak};
+
+use block::DeviceError;
+use layout::Tid;
+use rt::atomic::Ordering;
+use rt::{Mutex, Nanos};
+
+use crate::core::Core;
+
+/// The journal's client. It learns of the core after the journal has been opened, since each needs the other.
+#[derive(Default)]
+pub(super) struct Client {
+    core: Mutex<Weak<Core>>,
+}
+
+impl Client {
+    /// Tells it for whom it works.
+    pub(super) fn attach(&self, core: &Arc<Core>) {
+        *self.core.lock() = Arc::downgrade(core);
+    }
+
+    fn core(&self) -> Option<Arc<Core>> {
+        self.core.lock().upgrade()
+    }
+}
+
+impl jbd2::Client for Client {
+    fn commit_begins(&self, _tid: Tid) {}
+
+    fn write_ordered_data(&self, tid: Tid) -> Result<bool, DeviceError> {
+        match self.core() {
+            Some(core) => core.pages.write_ordered(&core, tid),
+            None => Ok(false),
+        }
+    }
+
+    fn committed(&self, tid: Tid) {
+        if let Some(core) = self.core() {
+            core.space.release(tid);
+        }
+    }
+
+    fn home_flushed(&self, submitted: Nanos) {
+        if let Some(core) = self.core() {
+            core.pages.home_flushed(submitted);
+        }
+    }
+
+    fn aborted(&self, error: &jbd2::Error) {
+        tracing::error!(%error, "the journal has aborted; the volume is read-only");
+        if let Some(core) = self.core() {
+            core.is_read_only.store(true, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Open files: a handle pins its inode, remembers how it was opened and which write errors it has seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
+use rt::Mutex;
+
+use super::Volume;
+use crate::error::{Error, Result};
+use crate::file::{self, WriteOptions};
+use crate::inode::{FileKind, Inode};
+
+/// An open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(u64);
+
+impl FileId {
+    /// The raw number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// A handle from its raw number; one that is not open is refused where it is used.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Every write goes to the end.
+    pub append: bool,
+    /// Cut to nothing at open.
+    pub truncate: bool,
+    /// O_SYNC.
+    pub sync: bool,
+    /// O_DSYNC.
+    pub data_sync: bool,
+    /// O_DIRECT.
+    pub direct: bool,
+}
+
+impl OpenFlags {
+    /// For reading only.
+    pub const READ: Self = Self {
+        read: true,
+        write: false,
+        append: false,
+        truncate: false,
+        sync: false,
+        data_sync: false,
+        direct: false,
+    };
+    /// For reading and writing.
+    pub const READ_WRITE: Self = Self {
+        write: true,
+        ..Self::READ
+    };
+}
+
+/// One open file.
+struct OpenFile {
+    inode: Arc<Inode>,
+    flags: OpenFlags,
+    /// Write errors of the file that had happened when this handle last looked.
+    seen_errors: Mutex<u64>,
+}
+
+/// All open files of a volume.
+#[derive(Default)]
+pub(super) struct OpenFiles {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    files: BTreeMap<u64, Arc<OpenFile>>,
+}
+
+impl Volume {
+    /// Opens a regular file (or a directory, for syncing it).
+    pub fn open_inode(&self, nr: InodeNr, flags: OpenFlags) -> Result<FileId> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        self.core.inodes.pin(&inode);
+        let opened = self.check_open(&inode, flags);
+        if let Err(error) = opened {
+            self.unpin(&inode)?;
+            return Err(error);
+        }
+        Ok(self.insert_open(inode, flags))
+    }
+
+    fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<()> {
+        let (kind, inode_flags, size) = {
+            let state = inode.state.read();
+            (state.kind, state.flags, state.size)
+        };
+        if flags.write || flags.truncate {
+            self.core.check_writable()?;
+            if kind == FileKind::Directory {
+                return Err(Error::IsDirectory);
+            }
+            if inode_flags.contains(InodeFlags::IMMUTABLE) {
+                return Err(Error::NotPermitted);
+            }
+            let only_appends = flags.append && !flags.truncate;
+            if inode_flags.contains(InodeFlags::APPEND) && !only_appends {
+                return Err(Error::NotPermitted);
+            }
+        }
+        if flags.truncate && kind == FileKind::Regular && size > 0 {
+            file::truncate(&self.core, inode, 0)?;
+        }
+        Ok(())
+    }
+
+    fn insert_open(&self, inode: Arc<Inode>, flags: OpenFlags) -> FileId {
+        let seen_errors = Mutex::new(inode.pages.error_count());
+        let file = Arc::new(OpenFile {
+            inode,
+            flags,
+            seen_errors,
+        });
+        let mut table = self.open_files.table.lock();
+        table.next += 1;
+        let id = table.next;
+        table.files.insert(id, file);
+        FileId(id)
+    }
+
+    fn opened(&self, file: FileId) -> Result<Arc<OpenFile>> {
+        let table = self.open_files.table.lock();
+        table.files.get(&file.0).cloned().ok_or(Error::BadHandle)
+    }
+
+    /// Closes a file. The last close of a file without names deletes it.
+    ///
+    /// # Errors
+    /// - [`Error::DataLost`] once, if writing its data has failed since this handle last looked.
+    pub fn release(&self, file: FileId) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let removed = self.open_files.table.lock().files.remove(&file.0);
+        let opened = removed.ok_or(Error::BadHandle)?;
+        let reported = report_errors(&opened);
+        self.unpin(&opened.inode)?;
+        reported
+    }
+
+    /// Ends all pins; for a volume that closes.
+    pub(super) fn release_all(&self) -> Result<()> {
+        let files = core::mem::take(&mut self.open_files.table.lock().files);
+        let mut result = Ok(());
+        for opened in files.into_values() {
+            result = result
+                .and(report_errors(&opened))
+                .and(self.unpin(&opened.inode));
+        }
+        result
+    }
+
+    fn unpin(&self, inode: &Arc<Inode>) -> Result<()> {
+        let is_last = self.core.inodes.unpin(inode);
+        if is_last {
+            self.core.discard_window(&inode.window);
+        }
+        if is_last && inode.state.read().links == 0 && !self.is_read_only() {
+            return file::delete(&self.core, inode);
+        }
+        Ok(())
+    }
+
+    /// The inode of an open file.
+    pub fn inode_of(&self, file: FileId) -> Result<InodeNr> {
+        Ok(self.opened(file)?.inode.nr)
+    }
+
+    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    pub fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> Result<usize> {
+        rt::charge(rt::Cost::Syscall);
+        let opened = self.opened(file)?;
+        if !opened.flags.read {
+            return Err(Error::BadHandle);
+        }
+        match opened.inode.state.read().kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid("only a regular file has contents here")),
+        }
+        if opened.flags.direct {
+            return file::read_direct(&self.core, &opened.inode, offset, into);
+        }
+        file::read(&self.core, &opened.inode, offset, into)
+    }
+
+    /// Writes at an offset, or at the end for a file opened to append. Returns how many bytes: fewer when the volume
+    /// fills up on the way.
+    pub fn write(&self, file: FileId, offset: u64, from: &[u8]) -> Result<usize> {
+        rt::charge(rt::Cost::Syscall);
+        let opened = self.opened(file)?;
+        if !opened.flags.write {
+            return Err(Error::BadHandle);
+        }
+        self.core.check_writable()?;
+        let options = WriteOptions {
+            append: opened.flags.append,
+            sync: opened.flags.sync,
+            data_sync: opened.flags.data_sync,
+            direct: opened.flags.direct,
+        };
+        file::write(&self.core, &opened.inode, offset, from, options)
+    }
+
+    /// Makes a file durable: data, and all of the inode (fsync) or what is needed to read it back (`data_only`, fdatasync).
+    pub fn sync_file(&self, file: FileId, data_only: bool) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let opened = self.opened(file)?;
+        let synced = file::sync(&self.core, &opened.inode, data_only);
+        report_errors(&opened).and(synced)
+    }
+}
+
+/// Every open file learns of a failed write once.
+fn report_errors(opened: &OpenFile) -> Result<()> {
+    let (count, cause) = opened.inode.pages.last_error();
+    let mut seen = opened.seen_errors.lock();
+    if *seen == count {
+        return Ok(());
+    }
+    *seen = count;
+    match cause {
+        Some(cause) => Err(Error::DataLost {
+            inode: opened.inode.nr,
+            cause,
+        }),
+        None => Ok(()),
+    }
+}

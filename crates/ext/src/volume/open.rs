@@ -1,0 +1,280 @@
+//! Opening and closing.
+//!
+//! The order matters: decode the superblock, decide whether the volume will be changed at all, find the log, replay it, read
+//! the superblock again (recovery may have changed it), say on the device that the volume is in use (`needs_recovery`,
+//! durable, before the first commit can be acknowledged), open the journal, and finish what the orphan list says.
+//!
+//! | journal | `needs_recovery` or log not empty | asked for | device | result |
+//! |---|---|---|---|---|
+//! | none | - | read-write | writable | state "clean" is taken away until the close |
+//! | any | no | read-write | writable | journal opened |
+//! | any | yes | any | writable | replayed, then as above |
+//! | any | yes | read-only, `no_recovery` | any | opened as it lies |
+//! | any | yes | any | read-only | refused: what stands in the log cannot be seen |
+//! | external | any | any | missing or foreign | refused |
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use jbd2::{Config, Journal, Location, LogExtent};
+use layout::{Block, BlockNr, InodeNr, SectorNr};
+use rt::atomic::Ordering;
+
+use super::OpenReport;
+use super::client::Client;
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::inode::Inode;
+use crate::options::MountOptions;
+use crate::superblock::Superblock;
+
+/// Where the superblock lies, in bytes from the start of the device, and how long it is.
+const SUPERBLOCK_OFFSET: u64 = 1024;
+const SUPERBLOCK_BYTES: u32 = 1024;
+
+/// Opens the core of a volume.
+pub(crate) fn open(
+    device: Arc<dyn BlockDevice>,
+    journal_device: Option<Arc<dyn BlockDevice>>,
+    options: MountOptions,
+) -> Result<(Arc<Core>, OpenReport)> {
+    let mut report = OpenReport::default();
+    let mut superblock = read_superblock(&device)?;
+    let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
+    let log = locate_log(&device, &superblock, &options, journal_device)?;
+    if let Some(log) = &log
+        && replay(&device, log, &superblock, &options, &mut report)?
+    {
+        superblock = read_superblock(&device)?;
+    }
+    if is_read_only {
+        let core = Core::assemble(device, superblock, options, None, true)?;
+        return Ok((Arc::new(core), report));
+    }
+    let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
+    mark_in_use(&device, &mut superblock, log.is_some())?;
+    let client = Arc::new(Client::default());
+    let journal = match log {
+        Some(log) => Some(open_journal(log, &device, &options, &superblock, &client)?),
+        None => None,
+    };
+    let core = Core::assemble(device, superblock, options, journal, false)?;
+    let core = Arc::new(core);
+    client.attach(&core);
+    if !was_clean {
+        crate::space::Space::store_counts(&core)?;
+    }
+    (report.orphans_deleted, report.orphans_truncated) = crate::orphan::clean_up(&core)?;
+    Ok((core, report))
+}
+
+/// Writes everything and marks the volume clean.
+pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
+    if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let synced = crate::file::sync_all(core);
+    if let Some(journal) = &core.journal {
+        Arc::clone(journal).close()?;
+    }
+    synced?;
+    mark_clean(core)
+}
+
+fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+    let size = device.geometry().size_bytes;
+    if size < SUPERBLOCK_OFFSET + u64::from(SUPERBLOCK_BYTES) {
+        return Err(Corrupt::Superblock {
+            field: "device size",
+            value: size,
+            why: "too small to hold a superblock",
+        }
+        .into());
+    }
+    let block = device.read_block(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)?;
+    Superblock::decode(&block, size)
+}
+
+fn decide_read_only(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    options: &MountOptions,
+    report: &mut OpenReport,
+) -> Result<bool> {
+    let geometry = device.geometry();
+    if options.read_only {
+        return Ok(true);
+    }
+    if let Some(features) = &superblock.unknown_read_only_features {
+        report.read_only_because = Some(format!("features that can only be read: {features}"));
+        return Ok(true);
+    }
+    if geometry.is_read_only {
+        report.read_only_because = Some(format!("{} is read-only", device.name()));
+        return Ok(true);
+    }
+    if !geometry.can_flush && !options.force {
+        return Err(Error::Unsupported(format!(
+            "{} cannot flush, so that nothing could be promised; open it read-only, or with `force`",
+            device.name()
+        )));
+    }
+    Ok(false)
+}
+
+/// Finds the log: the blocks of the journal inode, or the external device.
+fn locate_log(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    options: &MountOptions,
+    journal_device: Option<Arc<dyn BlockDevice>>,
+) -> Result<Option<Location>> {
+    if options.read_only && options.no_recovery {
+        return Ok(None);
+    }
+    if let Some(uuid) = superblock.journal_uuid {
+        let Some(journal_device) = journal_device else {
+            return Err(Error::Unsupported(
+                "the journal is on another device: name it with journal_path=".to_owned(),
+            ));
+        };
+        let block_bytes = superblock.geometry.block_bytes;
+        return Ok(Some(jbd2::format::open_external(
+            journal_device,
+            block_bytes,
+            uuid,
+        )?));
+    }
+    let Some(nr) = superblock.journal_inode else {
+        return Ok(None);
+    };
+    let probe = Core::assemble(
+        Arc::clone(device),
+        superblock.clone(),
+        options.clone(),
+        None,
+        true,
+    )?;
+    Ok(Some(log_of_inode(&probe, nr)?))
+}
+
+fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
+    let inode = Inode::load(core, nr)?;
+    let state = inode.state.read();
+    let block_count = state.size / u64::from(core.geometry.block_bytes);
+    let mut extents: Vec<LogExtent> = Vec::new();
+    let mut next = 0u64;
+    let mut has_hole = false;
+    crate::mapping::walk(core, &inode, &state, &mut |file_block, run| {
+        if let Some(file_block) = file_block {
+            has_hole |= file_block.get() != next;
+            next = file_block.get() + u64::from(run.count);
+            extents.push(LogExtent {
+                first: run.first,
+                count: run.count,
+            });
+        }
+        Ok(())
+    })?;
+    if has_hole || next < block_count {
+        return Err(Corrupt::Inode {
+            inode: nr,
+            field: "journal blocks mapped",
+            value: next,
+        }
+        .into());
+    }
+    Ok(Location {
+        device: Arc::clone(&core.device),
+        block_bytes: core.geometry.block_bytes,
+        extents,
+    })
+}
+
+/// Replays the log if it has to be; whether the device has changed.
+fn replay(
+    device: &Arc<dyn BlockDevice>,
+    log: &Location,
+    superblock: &Superblock,
+    options: &MountOptions,
+    report: &mut OpenReport,
+) -> Result<bool> {
+    if options.read_only && options.no_recovery {
+        return Ok(false);
+    }
+    let is_read_only = device.geometry().is_read_only || log.device.geometry().is_read_only;
+    if is_read_only {
+        return if superblock.needs_recovery {
+            Err(Error::Unsupported(
+                "the journal has to be replayed, but the device is read-only; copy the image, or open it with no_recovery to see it as it lies".to_owned(),
+            ))
+        } else {
+            Ok(false)
+        };
+    }
+    if options.read_only && !superblock.needs_recovery {
+        return Ok(false);
+    }
+    let recovered = jbd2::recovery::recover(log, device)?;
+    report.replayed_transactions = recovered.transactions;
+    if superblock.needs_recovery && options.read_only {
+        let mut replayed = read_superblock(device)?;
+        replayed.set_needs_recovery(false);
+        write_superblock(device, &replayed)?;
+    }
+    Ok(!recovered.was_clean || superblock.needs_recovery)
+}
+
+/// Says on the device, durably, that the volume is in use.
+fn mark_in_use(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    has_journal: bool,
+) -> Result<()> {
+    superblock.note_mount(rt::wall().seconds, has_journal);
+    write_superblock(device, superblock)
+}
+
+fn write_superblock(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
+    let image = Block::copy_from(superblock.as_bytes()).into_arc();
+    device.write_blocks(SUPERBLOCK_OFFSET, vec![image])?;
+    device.flush()?;
+    Ok(())
+}
+
+fn open_journal(
+    log: Location,
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+    superblock: &Superblock,
+    client: &Arc<Client>,
+) -> Result<Arc<Journal>> {
+    let config = Config {
+        commit_interval: options.commit_interval,
+        barrier: options.barrier,
+        policy: options.log_policy,
+        is_external: superblock.journal_uuid.is_some(),
+        ..Config::default()
+    };
+    let client: Arc<dyn jbd2::Client> = Arc::<Client>::clone(client);
+    Ok(Journal::open(log, Arc::clone(device), config, client)?)
+}
+
+/// The last write of a clean close: state clean, no recovery needed.
+fn mark_clean(core: &Core) -> Result<()> {
+    let bytes = core
+        .device
+        .read_block(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)?;
+    let mut superblock = Superblock::decode(&bytes, core.device.geometry().size_bytes)?;
+    superblock.note_unmount(rt::wall().seconds, core.superblock.was_valid);
+    let sector = SectorNr::from_byte_offset(SUPERBLOCK_OFFSET);
+    debug_assert!(
+        core.geometry
+            .contains(BlockNr::new(core.geometry.first_data_block.get()))
+    );
+    let image = Block::copy_from(superblock.as_bytes()).into_arc();
+    core.device
+        .write_blocks(sector.byte_offset(), vec![image])?;
+    core.device.flush()?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Operations on the tree by inode and name, in the style of a VFS.
+
+use layout::InodeNr;
+use layout::device::DeviceNumber;
+
+use super::{NewInode, Volume};
+use crate::directory::Entry;
+use crate::error::{Error, Result};
+use crate::inode::FileKind;
+use crate::names;
+
+/// What a rename does when the new name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RenameMode {
+    /// Replaces it.
+    #[default]
+    Replace,
+    /// Refuses.
+    NoReplace,
+    /// Exchanges the two; both must exist.
+    Exchange,
+}
+
+impl Volume {
+    /// Looks a name up in a directory.
+    pub fn lookup(&self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+        rt::charge(rt::Cost::Syscall);
+        names::lookup(&self.core, parent, name)
+    }
+
+    /// Makes an empty regular file.
+    pub fn create(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
+        rt::charge(rt::Cost::Syscall);
+        names::create(
+            &self.core,
+            parent,
+            name,
+            FileKind::Regular,
+            DeviceNumber::default(),
+            new,
+        )
+    }
+
+    /// Makes a device node, fifo, socket or empty regular file.
+    pub fn make_node(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        kind: FileKind,
+        device: DeviceNumber,
+        new: &NewInode,
+    ) -> Result<InodeNr> {
+        rt::charge(rt::Cost::Syscall);
+        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+            return Err(Error::Invalid(
+                "directories and links have calls of their own",
+            ));
+        }
+        names::create(&self.core, parent, name, kind, device, new)
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
+        rt::charge(rt::Cost::Syscall);
+        names::make_directory(&self.core, parent, name, new)
+    }
+
+    /// Makes a symbolic link.
+    pub fn symlink(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        target: &[u8],
+        new: &NewInode,
+    ) -> Result<InodeNr> {
+        rt::charge(rt::Cost::Syscall);
+        names::symlink(&self.core, parent, name, target, new)
+    }
+
+    /// The target of a symbolic link.
+    pub fn read_link(&self, nr: InodeNr) -> Result<Vec<u8>> {
+        rt::charge(rt::Cost::Syscall);
+        names::read_link(&self.core, nr)
+    }
+
+    /// Gives an inode another name.
+    pub fn link(&self, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        names::link(&self.core, nr, parent, name)
+    }
+
+    /// Takes a name of something that is not a directory away; with the last name and the last open handle it is deleted.
+    pub fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        names::unlink(&self.core, parent, name)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        names::remove_directory(&self.core, parent, name)
+    }
+
+    /// Moves a name, in one step.
+    pub fn rename(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new_parent: InodeNr,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        names::rename(&self.core, parent, name, new_parent, new_name, mode)
+    }
+
+    /// Calls `visit` with `(cookie, entry)` for each entry from a cookie on, 0 being the start, until it returns false.
+    pub fn read_directory(
+        &self,
+        nr: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, Entry) -> bool,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let state = inode.state.read();
+        if state.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        crate::directory::read(&self.core, &inode, &state, cookie, visit)
+    }
+
+    /// Makes a directory durable: its entries, and all that was committed with them.
+    pub fn sync_directory(&self, nr: InodeNr) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        crate::file::sync(&self.core, &inode, false)
+    }
+}

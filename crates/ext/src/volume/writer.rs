@@ -1,0 +1,45 @@
+//! The writer daemon: writes old dirty pages and metadata in the background.
+
+use std::sync::Arc;
+
+use rt::JoinHandle;
+
+use crate::core::Core;
+use crate::file::Wake;
+
+/// The handle on the daemon.
+pub(super) struct Writer {
+    wake: Arc<Wake>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Starts the daemon. It holds the core weakly, so that a dropped volume is not kept alive by it.
+    pub(super) fn start(core: &Arc<Core>) -> Self {
+        let wake = Arc::clone(core.pages.wake());
+        let interval = core.options.memory.writer_interval;
+        let (daemon_wake, weak) = (Arc::clone(&wake), Arc::downgrade(core));
+        let thread = rt::spawn_daemon("jext-writer", move || {
+            while !daemon_wake.sleep(interval) {
+                let Some(core) = weak.upgrade() else { break };
+                if let Err(error) = crate::file::write_back_round(&core) {
+                    tracing::warn!(%error, "background write failed; it will be tried again");
+                }
+            }
+        });
+        Self { wake, thread }
+    }
+
+    /// Tells the daemon to stop, without waiting.
+    pub(super) fn request_stop(&self) {
+        self.wake.stop();
+    }
+
+    /// Stops the daemon and waits for it.
+    pub(super) fn stop(self) {
+        self.request_stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the writer daemon panicked");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Volumes that are full: to the last block, to the last inode, in each data mode and without a journal. What was
+//! acknowledged is there, no metadata is half-made, and space comes back when what held it is deleted.
+
+use std::collections::BTreeMap;
+
+use ext::options::DataMode;
+use ext::volume::{NewInode, OpenFlags, RenameMode};
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+use crate::random::Random;
+use crate::rig::{Place, Rig, quiet};
+
+const VOLUME_BYTES: u64 = 6 << 20;
+
+fn modes() -> Vec<(Place, DataMode)> {
+    let all = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
+    let mut modes = vec![(Place::None, DataMode::Ordered)];
+    modes.extend(all.map(|data| (Place::Internal, data)));
+    modes.extend(all.map(|data| (Place::External, data)));
+    modes
+}
+
+fn is_full<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::NoSpace))
+}
+
+/// Fills the volume with files; what was acknowledged.
+fn fill(volume: &Volume, random: &mut Random) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for number in 0.. {
+        let path = format!("/f{number}");
+        let made = volume.create(InodeNr::ROOT, &path.as_bytes()[1..], &NewInode::default());
+        let Ok(nr) = made else {
+            assert!(is_full(&made), "{made:?}");
+            break;
+        };
+        let length = 1 + random.below(100_000) as usize;
+        let bytes = random.bytes(length);
+        let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+        let mut done = 0;
+        while done < bytes.len() {
+            match volume.write(file, done as u64, &bytes[done..]) {
+                Ok(count) => done += count,
+                Err(Error::NoSpace) => break,
+                Err(error) => panic!("write: {error}"),
+            }
+        }
+        volume.release(file).expect("close");
+        files.insert(path, bytes[..done].to_vec());
+        if done < bytes.len() {
+            break;
+        }
+    }
+    files
+}
+
+fn assert_contents(volume: &Volume, files: &BTreeMap<String, Vec<u8>>) {
+    for (path, bytes) in files {
+        assert!(
+            volume.read_file(path).expect("read") == *bytes,
+            "contents of {path}"
+        );
+    }
+}
+
+fn fill_to_the_last_block(place: Place, data: DataMode) {
+    let what = format!("journal {place:?}, {data:?}");
+    let rig = Rig::new(place, 1024, VOLUME_BYTES);
+    let volume = rig.open(quiet(data));
+    let mut random = Random::new(4);
+    let free_before = volume.usage().blocks_free;
+    let mut files = fill(&volume, &mut random);
+    volume.sync().expect("sync of a full volume");
+    assert_eq!(volume.usage().blocks_free, 0, "every block is used: {what}");
+    assert_contents(&volume, &files);
+    // What needs a block fails, and leaves nothing behind.
+    let new = NewInode::default();
+    assert!(
+        is_full(&volume.make_directory(InodeNr::ROOT, b"d", &new)),
+        "{what}"
+    );
+    assert!(
+        is_full(&volume.symlink(InodeNr::ROOT, b"s", &[b'x'; 200], &new)),
+        "{what}"
+    );
+    assert!(volume.resolve("/d", true).is_err() && volume.resolve("/s", false).is_err());
+    // What needs none works.
+    let (path, bytes) = files.pop_first().expect("there are files");
+    let renamed = path.replace("/f", "/g");
+    let to = &renamed.as_bytes()[1..];
+    volume
+        .rename(
+            InodeNr::ROOT,
+            &path.as_bytes()[1..],
+            InodeNr::ROOT,
+            to,
+            RenameMode::Replace,
+        )
+        .expect("a rename in place needs no block");
+    files.insert(renamed.clone(), bytes);
+    let nr = volume.resolve(&renamed, true).expect("it is there");
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+    let size = files[&renamed].len();
+    let overwrite = random.bytes(size);
+    volume
+        .write_all(file, 0, &overwrite)
+        .expect("an overwrite needs no block");
+    volume.sync_file(file, false).expect("fsync");
+    volume.release(file).expect("close");
+    files.insert(renamed.clone(), overwrite);
+    // Space comes back, at once or after a commit that the writer waits for.
+    volume.remove_file(&renamed).expect("unlink");
+    let deleted = files.remove(&renamed).expect("it was there");
+    let again = random.bytes(deleted.len());
+    volume
+        .write_file("/again", &again)
+        .expect("space comes back");
+    files.insert("/again".to_owned(), again);
+    volume.sync().expect("sync");
+    assert_contents(&volume, &files);
+    volume.close().expect("close");
+    rig.assert_fsck_clean(&format!("full: {what}"));
+    let volume = rig.open(quiet(data));
+    assert_contents(&volume, &files);
+    for path in files.keys() {
+        volume.remove_file(path).expect("unlink");
+    }
+    volume.sync().expect("sync");
+    let free = volume.usage().blocks_free;
+    // The root directory does not shrink.
+    let root = volume.attributes(InodeNr::ROOT).expect("attributes").size / 1024;
+    assert_eq!(free + root, free_before + 1, "all space is back: {what}");
+    volume.close().expect("close");
+    rig.assert_fsck_clean(&format!("emptied: {what}"));
+}
+
+#[test]
+fn to_the_last_block() {
+    for (place, data) in modes() {
+        fill_to_the_last_block(place, data);
+    }
+}
+
+#[test]
+fn to_the_last_inode() {
+    for (place, data) in modes() {
+        let rig = Rig::with_inodes(place, 1024, VOLUME_BYTES, Some(64));
+        let volume = rig.open(quiet(data));
+        let free = volume.usage().inodes_free;
+        let new = NewInode::default();
+        let create =
+            |number: u32| volume.create(InodeNr::ROOT, format!("f{number}").as_bytes(), &new);
+        for number in 0..free {
+            create(number).expect("an inode is free");
+        }
+        assert_eq!(volume.usage().inodes_free, 0);
+        let blocks = volume.usage().blocks_free;
+        assert!(is_full(&create(free)));
+        assert!(is_full(&volume.make_directory(InodeNr::ROOT, b"d", &new)));
+        assert!(is_full(&volume.symlink(InodeNr::ROOT, b"s", b"f1", &new)));
+        assert_eq!(
+            volume.usage().blocks_free,
+            blocks,
+            "nothing was taken for what failed"
+        );
+        volume.remove_file("/f3").expect("unlink");
+        create(free).expect("an inode is reusable at once");
+        volume.close().expect("close");
+        rig.assert_fsck_clean(&format!("no inode left: {place:?}, {data:?}"));
+    }
+}
+
+/// The blocks of the reserve are not for everybody.
+#[test]
+fn the_reserve_is_kept() {
+    let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+    let volume = rig.open(ext::MountOptions {
+        privileged: false,
+        ..quiet(DataMode::Ordered)
+    });
+    fill(&volume, &mut Random::new(9));
+    volume.sync().expect("sync");
+    let usage = volume.usage();
+    assert_eq!(usage.blocks_available, 0);
+    assert!(usage.blocks_free > 0, "the reserve is still there");
+    volume.close().expect("close");
+    rig.assert_fsck_clean("filled to the reserve");
+}

@@ -1,0 +1,474 @@
+//! A scripted run with a model beside it: the states that there were, and which of them a crash or a failure may leave.
+//!
+//! State 0 is the empty volume, state `n` what it is after operation `n - 1`. A sync call binds: no state before the one
+//! that it covers may come back. Every sector that is written tells which operation wrote it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ext::volume::{FileKind, NewInode, OpenFlags, SetAttributes};
+use ext::{Error, Volume};
+
+const SECTOR_BYTES: usize = 512;
+
+/// One operation: a single step, as far as crashes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    Create(&'static str),
+    Mkdir(&'static str),
+    /// Path, offset, length.
+    Write(&'static str, usize, usize),
+    Truncate(&'static str, usize),
+    Rename(&'static str, &'static str),
+    Link(&'static str, &'static str),
+    Unlink(&'static str),
+    Rmdir(&'static str),
+    Fsync(&'static str),
+    Fdatasync(&'static str),
+    SyncDirectory(&'static str),
+    Sync,
+}
+
+/// Files that grow, shrink, are overwritten, renamed over each other and deleted, with sync calls of each kind.
+pub const SCRIPT: &[Op] = &[
+    Op::Create("/a"),
+    Op::Write("/a", 0, 3000),
+    Op::Fsync("/a"),
+    Op::Mkdir("/d"),
+    Op::Create("/d/b"),
+    Op::Write("/d/b", 0, 20_000),
+    Op::SyncDirectory("/d"),
+    Op::Write("/a", 1000, 500),
+    Op::Fdatasync("/a"),
+    Op::Create("/c"),
+    Op::Write("/c", 0, 9000),
+    Op::Rename("/c", "/a"),
+    Op::Fsync("/d/b"),
+    Op::Write("/d/b", 18_000, 30_000),
+    Op::Fsync("/d/b"),
+    Op::Truncate("/d/b", 5000),
+    Op::Link("/d/b", "/e"),
+    Op::Fsync("/e"),
+    Op::Write("/e", 12_000, 4000),
+    Op::Unlink("/d/b"),
+    Op::Sync,
+    Op::Create("/f"),
+    Op::Write("/f", 0, 40_000),
+    Op::Unlink("/a"),
+    Op::Rmdir("/d"),
+    Op::Sync,
+    Op::Create("/g"),
+    Op::Write("/g", 0, 40_000),
+    Op::Write("/f", 0, 4096),
+    Op::Fdatasync("/f"),
+    Op::Unlink("/f"),
+    Op::Fsync("/g"),
+    Op::Create("/h"),
+    Op::Write("/h", 0, 12_000),
+    Op::Rename("/h", "/g"),
+    Op::SyncDirectory("/"),
+    Op::Write("/g", 6000, 9000),
+];
+
+impl Op {
+    /// Whether it only makes durable.
+    pub fn is_sync(self) -> bool {
+        matches!(
+            self,
+            Self::Fsync(_) | Self::Fdatasync(_) | Self::SyncDirectory(_) | Self::Sync
+        )
+    }
+
+    /// Does it on a volume. `number` is the operation's place in the script.
+    pub fn run(self, volume: &Volume, number: usize) -> Result<(), Error> {
+        match self {
+            Self::Create(path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                volume.create(parent, name, &NewInode::default()).map(drop)
+            }
+            Self::Mkdir(path) => volume.create_directory(path).map(drop),
+            Self::Write(path, offset, length) => with_file(volume, path, |file| {
+                file.write_at(offset as u64, &bytes_of(number, offset, length))
+            }),
+            Self::Truncate(path, size) => {
+                let nr = volume.resolve(path, true)?;
+                let change = SetAttributes {
+                    size: Some(size as u64),
+                    ..Default::default()
+                };
+                volume.set_attributes(nr, &change)
+            }
+            Self::Rename(from, to) => volume.rename_path(from, to),
+            Self::Link(from, to) => {
+                let nr = volume.resolve(from, true)?;
+                let (parent, name) = volume.resolve_parent(to)?;
+                volume.link(nr, parent, name)
+            }
+            Self::Unlink(path) => volume.remove_file(path),
+            Self::Rmdir(path) => volume.remove_directory_at(path),
+            Self::Fsync(path) => with_file(volume, path, |file| file.sync_all()),
+            Self::Fdatasync(path) => with_file(volume, path, |file| file.sync_data()),
+            Self::SyncDirectory(path) => volume.sync_directory(volume.resolve(path, true)?),
+            Self::Sync => volume.sync(),
+        }
+    }
+}
+
+fn with_file(
+    volume: &Volume,
+    path: &str,
+    work: impl FnOnce(&ext::volume::path::File<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let file = volume.open_file(path, OpenFlags::READ_WRITE)?;
+    let result = work(&file);
+    let closed = file.close();
+    result.and(closed)
+}
+
+/// What operation `number` writes: each sector says who wrote it and where.
+pub fn bytes_of(number: usize, offset: usize, length: usize) -> Vec<u8> {
+    let byte = |at: usize| {
+        let word = (number as u64 + 1) << 32 | (at / 8) as u64;
+        word.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[at % 8]
+    };
+    (offset..offset + length).map(byte).collect()
+}
+
+/// What a path is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// None for a directory.
+    pub file: Option<(usize, Arc<Vec<u8>>)>,
+    /// The state that the last change of the inode made.
+    pub changed: usize,
+    /// The state that the last change of the contents made.
+    pub data: usize,
+}
+
+pub type State = BTreeMap<String, Node>;
+
+/// What was found on a volume: contents, or none for a directory.
+pub type Found = BTreeMap<String, Option<Vec<u8>>>;
+
+/// How much of what was not synced is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// `data=journal`: contents are those of the state.
+    Exact,
+    /// `data=ordered`: no contents are older than the state.
+    Ordered,
+    /// Only contents that were synced and not written since.
+    Synced,
+}
+
+/// The states of a script.
+pub struct History {
+    pub ops: Vec<Op>,
+    pub states: Vec<State>,
+}
+
+/// What sync calls have bound so far.
+#[derive(Debug, Clone, Default)]
+pub struct Bound {
+    /// No state before this one.
+    pub state: usize,
+    /// For single files, by identity: no contents before this state.
+    pub files: BTreeMap<usize, usize>,
+}
+
+impl History {
+    pub fn new(ops: &[Op]) -> Self {
+        let root = Node {
+            file: None,
+            changed: 0,
+            data: 0,
+        };
+        let mut states = vec![State::from([("/".to_owned(), root)])];
+        for (number, op) in ops.iter().enumerate() {
+            let next = after(&states[number], number, *op);
+            states.push(next);
+        }
+        Self {
+            ops: ops.to_vec(),
+            states,
+        }
+    }
+
+    /// Operation `number` is a sync call that has returned without an error.
+    pub fn bind(&self, bound: &mut Bound, number: usize) {
+        let state = &self.states[number];
+        match self.ops[number] {
+            Op::Sync => self.bind_all(bound, number),
+            Op::Fsync(path) | Op::SyncDirectory(path) => {
+                let node = &state[path];
+                bound.state = bound.state.max(node.changed);
+                if let Some((id, _)) = &node.file {
+                    bound.files.insert(*id, node.data);
+                }
+            }
+            Op::Fdatasync(path) => {
+                let node = &state[path];
+                let id = node.file.as_ref().expect("a file").0;
+                bound.files.insert(id, node.data);
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything up to a state is durable.
+    pub fn bind_all(&self, bound: &mut Bound, number: usize) {
+        bound.state = number;
+        for node in self.states[number].values() {
+            if let Some((id, _)) = &node.file {
+                bound.files.insert(*id, node.data);
+            }
+        }
+    }
+
+    /// All names and sizes up to a state are durable, and with `has_data` all contents.
+    pub fn bind_state(&self, bound: &mut Bound, number: usize, has_data: bool) {
+        if has_data {
+            self.bind_all(bound, number);
+        } else {
+            bound.state = number;
+        }
+    }
+
+    /// That what was found is allowed when all from `bound` up to state `most` may have been on its way: the state that it
+    /// is, or what is wrong.
+    pub fn check(
+        &self,
+        found: &Found,
+        bound: &Bound,
+        most: usize,
+        rule: Rule,
+    ) -> Result<usize, String> {
+        let mut why = format!(
+            "no state from {} to {most} has these names and sizes",
+            bound.state
+        );
+        for k in bound.state..=most {
+            if !same_shape(&self.states[k], found) {
+                continue;
+            }
+            match self.check_contents(found, k, bound, most, rule) {
+                Ok(()) => return Ok(k),
+                Err(difference) => why = format!("as state {k}, {difference}"),
+            }
+        }
+        let shape: Vec<(&String, Option<usize>)> = found
+            .iter()
+            .map(|(path, file)| (path, file.as_ref().map(Vec::len)))
+            .collect();
+        Err(format!("{why}; found {shape:?}"))
+    }
+
+    fn check_contents(
+        &self,
+        found: &Found,
+        k: usize,
+        bound: &Bound,
+        most: usize,
+        rule: Rule,
+    ) -> Result<(), String> {
+        for (path, node) in &self.states[k] {
+            let (Some((id, contents)), Some(Some(seen))) = (&node.file, found.get(path)) else {
+                continue;
+            };
+            let least = bound.files.get(id).copied().unwrap_or(0);
+            let versions: Vec<&Vec<u8>> = match rule {
+                Rule::Exact if least <= k => vec![&**contents],
+                Rule::Exact | Rule::Ordered => self.versions(*id, k.max(least), most),
+                Rule::Synced if least > 0 && self.last_data(*id, most) <= least => {
+                    self.versions(*id, least, most)
+                }
+                Rule::Synced => continue,
+            };
+            for (sector, bytes) in seen.chunks(SECTOR_BYTES).enumerate() {
+                let at = sector * SECTOR_BYTES;
+                let is_known = versions.iter().any(|version| {
+                    bytes
+                        .iter()
+                        .enumerate()
+                        .all(|(index, byte)| *byte == version.get(at + index).copied().unwrap_or(0))
+                });
+                if !is_known {
+                    let zero = bytes.iter().all(|byte| *byte == 0);
+                    return Err(format!(
+                        "{path} has at byte {at} what it never had since (zeroes: {zero})"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn versions(&self, id: usize, from: usize, to: usize) -> Vec<&Vec<u8>> {
+        let all = self.states[from..=to]
+            .iter()
+            .filter_map(|state| contents(state, id));
+        let mut versions: Vec<&Vec<u8>> = all.collect();
+        versions.dedup();
+        versions
+    }
+
+    fn last_data(&self, id: usize, to: usize) -> usize {
+        let find = |state: &State| {
+            let is_it = |node: &&Node| node.file.as_ref().is_some_and(|file| file.0 == id);
+            state.values().find(is_it).map(|node| node.data)
+        };
+        self.states[..=to]
+            .iter()
+            .filter_map(find)
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+fn contents(state: &State, id: usize) -> Option<&Vec<u8>> {
+    state.values().find_map(|node| match &node.file {
+        Some((other, contents)) if *other == id => Some(&**contents),
+        _ => None,
+    })
+}
+
+fn same_shape(state: &State, found: &Found) -> bool {
+    state.len() == found.len()
+        && state
+            .iter()
+            .zip(found)
+            .all(|((path, node), (other, seen))| {
+                let size = node.file.as_ref().map(|(_, contents)| contents.len());
+                path == other && size == seen.as_ref().map(Vec::len)
+            })
+}
+
+fn parent_of(path: &str) -> String {
+    match path.rfind('/') {
+        Some(0) | None => "/".to_owned(),
+        Some(at) => path[..at].to_owned(),
+    }
+}
+
+fn after(state: &State, number: usize, op: Op) -> State {
+    let mut next = state.clone();
+    let at = number + 1;
+    let touch = |state: &mut State, path: &str| {
+        state
+            .get_mut(&parent_of(path))
+            .expect("the directory is there")
+            .changed = at;
+    };
+    match op {
+        Op::Create(path) => {
+            let file = Some((number, Arc::new(Vec::new())));
+            next.insert(
+                path.to_owned(),
+                Node {
+                    file,
+                    changed: at,
+                    data: at,
+                },
+            );
+            touch(&mut next, path);
+        }
+        Op::Mkdir(path) => {
+            next.insert(
+                path.to_owned(),
+                Node {
+                    file: None,
+                    changed: at,
+                    data: at,
+                },
+            );
+            touch(&mut next, path);
+        }
+        Op::Write(path, offset, length) => {
+            let bytes = bytes_of(number, offset, length);
+            change(&mut next, path, at, |contents| {
+                contents.resize(contents.len().max(offset + length), 0);
+                contents[offset..offset + length].copy_from_slice(&bytes);
+            });
+        }
+        Op::Truncate(path, size) => {
+            change(&mut next, path, at, |contents| contents.resize(size, 0))
+        }
+        Op::Rename(from, to) => {
+            let mut node = next.remove(from).expect("it is there");
+            node.changed = at;
+            next.insert(to.to_owned(), node);
+            touch(&mut next, from);
+            touch(&mut next, to);
+        }
+        Op::Link(from, to) => {
+            let node = next.get_mut(from).expect("it is there");
+            node.changed = at;
+            let node = node.clone();
+            next.insert(to.to_owned(), node);
+            touch(&mut next, to);
+        }
+        Op::Unlink(path) | Op::Rmdir(path) => {
+            next.remove(path).expect("it is there");
+            touch(&mut next, path);
+        }
+        Op::Fsync(_) | Op::Fdatasync(_) | Op::SyncDirectory(_) | Op::Sync => {}
+    }
+    next
+}
+
+/// Changes the contents of a file under all its names.
+fn change(state: &mut State, path: &str, at: usize, work: impl FnOnce(&mut Vec<u8>)) {
+    let (id, contents) = state[path].file.clone().expect("a file");
+    let mut changed = (*contents).clone();
+    work(&mut changed);
+    let changed = Arc::new(changed);
+    for node in state.values_mut() {
+        if let Some((other, contents)) = &mut node.file
+            && *other == id
+        {
+            *contents = Arc::clone(&changed);
+            (node.changed, node.data) = (at, at);
+        }
+    }
+}
+
+/// Everything below the root but `lost+found`, and the root itself.
+pub fn read_tree(volume: &Volume) -> Result<Found, Error> {
+    let mut found = Found::from([("/".to_owned(), None)]);
+    let mut open = vec![String::new()];
+    while let Some(directory) = open.pop() {
+        for entry in volume.list(&format!("{directory}/"))? {
+            let name = String::from_utf8_lossy(&entry.name);
+            let path = format!("{directory}/{name}");
+            if path == "/lost+found" {
+                continue;
+            }
+            if volume.metadata(&path, false)?.kind == FileKind::Directory {
+                found.insert(path.clone(), None);
+                open.push(path);
+            } else {
+                let bytes = volume.read_file(&path)?;
+                found.insert(path, Some(bytes));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn the_script_works_without_failures() {
+    let history = History::new(SCRIPT);
+    let rig = crate::rig::Rig::new(crate::rig::Place::Internal, 1024, 16 << 20);
+    let volume = rig.open(crate::rig::quiet(Default::default()));
+    for (number, op) in history.ops.iter().enumerate() {
+        op.run(&volume, number)
+            .unwrap_or_else(|error| panic!("{op:?}: {error}"));
+        let found = read_tree(&volume).expect("it can be read");
+        let mut bound = Bound::default();
+        history.bind_all(&mut bound, number + 1);
+        let checked = history.check(&found, &bound, number + 1, Rule::Exact);
+        assert_eq!(checked, Ok(number + 1), "after {op:?}");
+    }
+    volume.close().expect("close");
+    rig.assert_fsck_clean("after the script");
+}

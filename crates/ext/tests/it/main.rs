@@ -1,0 +1,26 @@
+//! The file system against a model, and against everybody else who reads it: `e2fsck`, the Linux kernel, `ext4-view`.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the number of random runs is taken from the environment"
+)]
+
+mod cell;
+mod crossing;
+mod damage;
+mod directories;
+mod durability;
+mod faults;
+mod full;
+mod history;
+mod hostile;
+mod image;
+mod model;
+mod oracle;
+mod pins;
+mod random;
+mod rig;
+mod script;
+mod sequences;
+mod tree;

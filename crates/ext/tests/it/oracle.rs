@@ -1,0 +1,230 @@
+//! Those who must agree: `e2fsck -fn`, the kernel through a loop mount, and the crate `ext4-view`.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::image::Image;
+use crate::tree::{Node, Tree};
+
+/// Runs a tool; its absence is a failure that says how to install it.
+pub fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("{program} does not run ({error}): run scripts/install-test-tools")
+        })
+}
+
+fn run_well(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {text}{error}"
+    );
+    text
+}
+
+/// A loop device that goes away with its value.
+pub struct Loop {
+    pub path: String,
+}
+
+impl Loop {
+    pub fn attach(image: &Path, is_read_only: bool) -> Self {
+        let image = image.to_str().expect("UTF-8");
+        let mut arguments = vec!["--find", "--show"];
+        if is_read_only {
+            arguments.push("--read-only");
+        }
+        arguments.push(image);
+        Self {
+            path: run_well("losetup", &arguments).trim().to_owned(),
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        run("losetup", &["--detach", &self.path]);
+    }
+}
+
+/// `e2fsck -fn` finds nothing.
+pub fn assert_fsck_clean(image: &Image, when: &str) {
+    let path = image.path.to_str().expect("UTF-8");
+    let journal = image
+        .journal_path
+        .as_ref()
+        .map(|path| path.to_str().expect("UTF-8"));
+    let mut arguments = vec!["-fn"];
+    if let Some(journal) = journal {
+        arguments.extend(["-j", journal]);
+    }
+    arguments.push(path);
+    let output = run("e2fsck", &arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(0),
+        "e2fsck -fn {when}:\n{text}{error}"
+    );
+}
+
+/// A kernel mount that goes away with its value.
+struct Mount {
+    directory: PathBuf,
+    _loops: Vec<Loop>,
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run("umount", &[self.directory.to_str().expect("UTF-8")]);
+    }
+}
+
+/// The tree as the Linux kernel reads it.
+pub fn kernel_tree(image: &Image) -> Tree {
+    let directory = image.path.with_extension("mount");
+    std::fs::create_dir_all(&directory).expect("a mount point");
+    let device = Loop::attach(&image.path, false);
+    let mut options = String::from("ro,noatime");
+    let mut loops = Vec::new();
+    if let Some(journal) = &image.journal_path {
+        let journal = Loop::attach(journal, false);
+        options.push_str(&format!(",journal_path={}", journal.path));
+        loops.push(journal);
+    }
+    let kind = if image.has_journal { "ext3" } else { "ext2" };
+    let at = directory.to_str().expect("UTF-8");
+    let output = run("mount", &["-t", kind, "-o", &options, &device.path, at]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "a loop mount needs root: {error}");
+    loops.push(device);
+    let mount = Mount {
+        directory: directory.clone(),
+        _loops: loops,
+    };
+    let mut tree = Tree::new();
+    walk_kernel(&mount.directory, &[], &mut tree);
+    tree
+}
+
+fn walk_kernel(at: &Path, path: &[u8], tree: &mut Tree) {
+    let metadata = std::fs::symlink_metadata(at).expect("stat through the kernel");
+    let kind = metadata.file_type();
+    let (letter, contents) = if kind.is_dir() {
+        ('d', Vec::new())
+    } else if kind.is_symlink() {
+        (
+            'l',
+            std::fs::read_link(at)
+                .expect("readlink")
+                .into_os_string()
+                .into_vec(),
+        )
+    } else if kind.is_file() {
+        ('-', std::fs::read(at).expect("read through the kernel"))
+    } else if kind.is_block_device() {
+        ('b', Vec::new())
+    } else if kind.is_char_device() {
+        ('c', Vec::new())
+    } else if kind.is_fifo() {
+        ('p', Vec::new())
+    } else {
+        ('s', Vec::new())
+    };
+    let raw = metadata.rdev();
+    let major = ((raw >> 8) & 0xFFF) as u32;
+    let minor = ((raw & 0xFF) | ((raw >> 12) & 0xF_FF00)) as u32;
+    let node = Node {
+        kind: letter,
+        permissions: (metadata.mode() & 0o7777) as u16,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        links: Some(metadata.nlink() as u32),
+        mtime: Some(metadata.mtime()),
+        contents: Some(contents),
+        device: matches!(letter, 'b' | 'c').then_some((major, minor)),
+    };
+    tree.insert(path.to_vec(), node);
+    if kind.is_dir() {
+        for entry in std::fs::read_dir(at).expect("readdir through the kernel") {
+            let entry = entry.expect("an entry");
+            let mut child = path.to_vec();
+            child.push(b'/');
+            child.extend_from_slice(entry.file_name().as_bytes());
+            walk_kernel(&entry.path(), &child, tree);
+        }
+    }
+}
+
+/// The tree as the crate `ext4-view` reads it.
+pub fn view_tree(image: &Image) -> Tree {
+    let view = ext4_view::Ext4::load_from_path(&image.path).expect("ext4-view loads the image");
+    let mut tree = Tree::new();
+    walk_view(&view, &[], &mut tree);
+    tree
+}
+
+fn walk_view(view: &ext4_view::Ext4, path: &[u8], tree: &mut Tree) {
+    let full: Vec<u8> = if path.is_empty() {
+        b"/".to_vec()
+    } else {
+        path.to_vec()
+    };
+    let at = ext4_view::PathBuf::try_from(full.as_slice()).expect("a path");
+    let metadata = view.symlink_metadata(&at).expect("stat through ext4-view");
+    let kind = metadata.file_type();
+    let (letter, contents) = match kind {
+        ext4_view::FileType::Directory => ('d', Some(Vec::new())),
+        ext4_view::FileType::Symlink => (
+            'l',
+            Some(view.read_link(&at).expect("readlink").as_ref().to_vec()),
+        ),
+        ext4_view::FileType::Regular => ('-', view_contents(view, &at)),
+        ext4_view::FileType::BlockDevice => ('b', Some(Vec::new())),
+        ext4_view::FileType::CharacterDevice => ('c', Some(Vec::new())),
+        ext4_view::FileType::Fifo => ('p', Some(Vec::new())),
+        _ => ('s', Some(Vec::new())),
+    };
+    let node = Node {
+        kind: letter,
+        permissions: metadata.mode() & 0o7777,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        links: None,
+        mtime: None,
+        contents,
+        device: None,
+    };
+    tree.insert(path.to_vec(), node);
+    if letter == 'd' {
+        for entry in view.read_dir(&at).expect("readdir through ext4-view") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name();
+            if name.as_ref() == b"." || name.as_ref() == b".." {
+                continue;
+            }
+            let mut child = path.to_vec();
+            child.push(b'/');
+            child.extend_from_slice(name.as_ref());
+            walk_view(view, &child, tree);
+        }
+    }
+}
+
+/// The contents of a file. The crate takes a missing indirect block for damage (block 0), so that it cannot read files
+/// with holes as large as that: those are not compared.
+fn view_contents(view: &ext4_view::Ext4, at: &ext4_view::PathBuf) -> Option<Vec<u8>> {
+    match view.read(at) {
+        Ok(contents) => Some(contents),
+        Err(error) if format!("{error:?}").contains("BlockRead { block_index: 0,") => None,
+        Err(error) => panic!("read through ext4-view: {error:?}"),
+    }
+}

@@ -1,0 +1,180 @@
+//! Volumes in memory, with the journal inside or on a device of its own, and what `e2fsck` says of them.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::memory::MemoryDevice;
+use ext::mkfs::{self, FileSystemType, JournalOption};
+use ext::options::{DataMode, Memory};
+use ext::{MountOptions, Volume};
+use layout::InodeNr;
+use rt::Nanos;
+
+use crate::oracle;
+
+/// The shortest journal that there is.
+const JOURNAL_BLOCKS: u32 = 1024;
+const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
+/// Byte of a journal's superblock at which `s_sequence` begins.
+const SEQUENCE_OFFSET: usize = 0x18;
+
+/// Where the journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    None,
+    Internal,
+    External,
+}
+
+/// The media of a volume.
+pub struct Rig {
+    pub home: Arc<MemoryDevice>,
+    pub log: Option<Arc<MemoryDevice>>,
+    pub block_bytes: u32,
+}
+
+/// As a device.
+pub fn device(memory: &Arc<MemoryDevice>) -> Arc<dyn BlockDevice> {
+    Arc::<MemoryDevice>::clone(memory)
+}
+
+/// Options under which nothing happens by itself.
+pub fn quiet(data: DataMode) -> MountOptions {
+    let never = Nanos::from_secs(100_000);
+    let memory = Memory {
+        writer_interval: never,
+        ..Memory::default()
+    };
+    MountOptions {
+        data,
+        commit_interval: never,
+        memory,
+        ..MountOptions::default()
+    }
+}
+
+impl Rig {
+    /// An empty volume, made by our own mkfs; the journal is as short as can be.
+    pub fn new(place: Place, block_bytes: u32, size_bytes: u64) -> Self {
+        Self::with_inodes(place, block_bytes, size_bytes, None)
+    }
+
+    /// The same with so many inodes.
+    pub fn with_inodes(place: Place, block_bytes: u32, size: u64, inodes: Option<u32>) -> Self {
+        let home = Arc::new(MemoryDevice::new(size));
+        let options = mkfs::Options {
+            file_system: if place == Place::None {
+                FileSystemType::Ext2
+            } else {
+                FileSystemType::Ext3
+            },
+            block_bytes: Some(block_bytes),
+            inode_count: inodes,
+            uuid: Some([0x11; 16]),
+            hash_seed: Some([0x22; 16]),
+            seconds: Some(1_000_000_000),
+            journal: match place {
+                Place::Internal => JournalOption::Blocks(JOURNAL_BLOCKS),
+                _ => JournalOption::Default,
+            },
+            ..mkfs::Options::default()
+        };
+        let mut log = None;
+        if place == Place::External {
+            let bytes = u64::from(JOURNAL_BLOCKS + 8) * u64::from(block_bytes);
+            let memory = Arc::new(MemoryDevice::new(bytes));
+            mkfs::format_journal_device(&device(&memory), block_bytes, JOURNAL_UUID)
+                .expect("the journal device is made");
+            mkfs::format_with_journal(&device(&home), &device(&memory), &options)
+                .expect("the volume is made");
+            log = Some(memory);
+        } else {
+            mkfs::format(&device(&home), &options).expect("the volume is made");
+        }
+        Self {
+            home,
+            log,
+            block_bytes,
+        }
+    }
+
+    /// The same contents, which go their own way.
+    pub fn copy(&self) -> Self {
+        Self {
+            home: Arc::new(self.home.snapshot()),
+            log: self.log.as_ref().map(|log| Arc::new(log.snapshot())),
+            block_bytes: self.block_bytes,
+        }
+    }
+
+    /// The journal's device, if it has one of its own.
+    pub fn log_device(&self) -> Option<Arc<dyn BlockDevice>> {
+        self.log.as_ref().map(device)
+    }
+
+    /// Opens the volume.
+    pub fn open(&self, options: MountOptions) -> Volume {
+        Volume::open(device(&self.home), self.log_device(), options).expect("the volume opens")
+    }
+
+    /// Lets the next transactions have numbers from `sequence` on. The log must be empty.
+    pub fn set_sequence(&self, sequence: u32) {
+        let place = match &self.log {
+            Some(_) => {
+                if self.block_bytes == 1024 {
+                    2
+                } else {
+                    1
+                }
+            }
+            None => {
+                let volume = self.open(MountOptions {
+                    read_only: true,
+                    ..quiet(DataMode::Ordered)
+                });
+                let blocks = volume
+                    .blocks_of(InodeNr::JOURNAL)
+                    .expect("the journal is mapped");
+                let first = blocks
+                    .iter()
+                    .find(|(file_block, ..)| *file_block == Some(0));
+                let first = first.expect("the journal has a first block").1;
+                volume.close().expect("close");
+                first
+            }
+        };
+        let target = self.log_device().unwrap_or_else(|| device(&self.home));
+        let at = place * u64::from(self.block_bytes);
+        let mut block = target
+            .read_block(at, self.block_bytes)
+            .expect("memory does not fail");
+        let bytes = Arc::make_mut(&mut block);
+        bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + 4].copy_from_slice(&sequence.to_be_bytes());
+        target
+            .write_blocks(at, vec![block])
+            .expect("memory does not fail");
+    }
+
+    /// `e2fsck -fn` finds nothing.
+    pub fn assert_fsck_clean(&self, when: &str) {
+        let directory = tempfile::tempdir().expect("a directory for the image");
+        let path = directory.path().join("image");
+        self.home
+            .write_to_file(&path)
+            .expect("the image is written");
+        let journal = directory.path().join("journal");
+        let mut arguments = vec!["-fn"];
+        if let Some(log) = &self.log {
+            log.write_to_file(&journal).expect("the journal is written");
+            arguments.extend(["-j", journal.to_str().expect("UTF-8")]);
+        }
+        arguments.push(path.to_str().expect("UTF-8"));
+        let output = oracle::run("e2fsck", &arguments);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(0),
+            "e2fsck -fn {when}:\n{text}{error}"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! Seeded random sequences in all 21 cells: remounted at random, then read by everybody.
+
+use layout::InodeNr;
+
+use crate::cell::{self, Cell, Journal};
+use crate::image::Image;
+use crate::model::Model;
+use crate::oracle;
+use crate::random::Random;
+use crate::script::Script;
+use crate::tree::assert_same;
+
+/// Operations in a sequence.
+const OPERATIONS: u32 = 500;
+/// Sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` asks for another number.
+const SEQUENCES: u64 = 3;
+/// One remount in so many operations.
+const REMOUNT_ONE_IN: u64 = 120;
+/// Bytes of the volumes: small, so that they fill up now and then.
+const VOLUME_BYTES: u64 = 24 << 20;
+
+fn sequences() -> u64 {
+    match std::env::var("JEXT_TEST_SEQUENCES") {
+        Ok(count) => count.parse().expect("JEXT_TEST_SEQUENCES is a number"),
+        Err(_) => SEQUENCES,
+    }
+}
+
+fn run_cell(cell: Cell) {
+    for seed in 0..sequences() {
+        run_sequence(cell, seed);
+    }
+}
+
+fn run_sequence(cell: Cell, seed: u64) {
+    println!("cell: {cell}; seed {seed}");
+    let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
+    let image = Image::by_mke2fs(cell, VOLUME_BYTES);
+    let mut volume = image.open(&cell);
+    let lost_found = volume
+        .lookup(InodeNr::ROOT, b"lost+found")
+        .expect("lost+found");
+    let mut model = Model::new(lost_found);
+    for _ in 0..OPERATIONS {
+        if random.below(REMOUNT_ONE_IN) == 0 {
+            volume.close().expect("close");
+            oracle::assert_fsck_clean(&image, "after a remount");
+            volume = image.open(&cell);
+        }
+        let block_bytes = cell.block_bytes;
+        Script {
+            volume: &volume,
+            model: &mut model,
+            random: &mut random,
+            block_bytes,
+        }
+        .step();
+    }
+    volume.close().expect("close");
+    oracle::assert_fsck_clean(&image, "at the end");
+    let expected = model.tree();
+    let volume = image.open(&cell);
+    assert_same(&expected, &image.own_tree(&volume), "the volume itself");
+    volume.close().expect("close");
+    if cell.journal != Journal::None && image.journal_path.is_some() {
+        assert_same(&expected, &oracle::kernel_tree(&image), "the kernel");
+        return;
+    }
+    assert_same(&expected, &oracle::view_tree(&image), "ext4-view");
+    assert_same(&expected, &oracle::kernel_tree(&image), "the kernel");
+}
+
+/// One test for each block size and place of the journal, so that they run side by side.
+macro_rules! cells {
+    ($($name:ident: $index:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run_cell(cell::all()[$index]);
+            }
+        )*
+    };
+}
+
+cells! {
+    blocks_1k_no_journal: 0;
+    blocks_1k_internal_ordered: 1;
+    blocks_1k_internal_writeback: 2;
+    blocks_1k_internal_journal: 3;
+    blocks_1k_external_ordered: 4;
+    blocks_1k_external_writeback: 5;
+    blocks_1k_external_journal: 6;
+    blocks_2k_no_journal: 7;
+    blocks_2k_internal_ordered: 8;
+    blocks_2k_internal_writeback: 9;
+    blocks_2k_internal_journal: 10;
+    blocks_2k_external_ordered: 11;
+    blocks_2k_external_writeback: 12;
+    blocks_2k_external_journal: 13;
+    blocks_4k_no_journal: 14;
+    blocks_4k_internal_ordered: 15;
+    blocks_4k_internal_writeback: 16;
+    blocks_4k_internal_journal: 17;
+    blocks_4k_external_ordered: 18;
+    blocks_4k_external_writeback: 19;
+    blocks_4k_external_journal: 20;
+}

@@ -1,0 +1,180 @@
+//! Buffers: metadata blocks (and journaled data blocks) in memory.
+//!
+//! A buffer belongs to the file system's cache; transactions and the checkpoint list hold references to it while they
+//! need it. It always shows the newest image. Whoever froze an older image holds that image's `Arc`, so the next change
+//! copies (`Arc::make_mut`) exactly when somebody still needs the old contents: a commit that writes it to the log, a
+//! checkpoint that writes it home, or a memory device that kept it.
+//!
+//! # Rules
+//!
+//! - A buffer's lock is a *leaf* for everybody but the journal: it is held for memory work only, never across I/O, the start
+//!   or end of a handle or another lock, except that of another buffer with a higher block number.
+//! - `holds` says who needs the buffer; only a buffer that nobody needs may be evicted. The life cycle of a block is the
+//!   table in [`crate::lifecycle`].
+
+use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use layout::{Block, BlockNr, Tid};
+use rt::{Cost, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// One block in memory, shared by the file system's cache and the journal.
+pub struct Buffer {
+    nr: BlockNr,
+    // [buffer]
+    state: RwLock<State>,
+}
+
+/// What the lock protects.
+pub(crate) struct State {
+    /// The newest contents.
+    image: Arc<Block>,
+    /// Who needs the buffer.
+    pub(crate) holds: Holds,
+}
+
+/// Who needs a buffer. A clean one has none of these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    /// The running transaction that it is filed in, and where in its list.
+    pub(crate) running: Option<Filing>,
+    /// The committing transaction that logs it.
+    pub(crate) committing: Option<Tid>,
+    /// The committed transaction that has yet to write it home.
+    pub(crate) owed: Option<Tid>,
+}
+
+/// Where a buffer is in the running transaction's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filing {
+    pub(crate) tid: Tid,
+    pub(crate) slot: usize,
+}
+
+/// The right to read a buffer's newest contents, for a moment.
+pub struct BufferRead<'a>(RwLockReadGuard<'a, State>);
+
+/// The right to change a buffer's contents, for a moment.
+pub struct BufferWrite<'a>(RwLockWriteGuard<'a, State>);
+
+impl Buffer {
+    /// A clean buffer of a block with the given contents.
+    pub fn new(nr: BlockNr, image: Arc<Block>) -> Arc<Self> {
+        Arc::new(Self {
+            nr,
+            state: RwLock::new(State {
+                image,
+                holds: Holds::default(),
+            }),
+        })
+    }
+
+    /// The block's number on the file system's device.
+    pub fn nr(&self) -> BlockNr {
+        self.nr
+    }
+
+    /// The newest contents. Keep the guard for memory work only.
+    pub fn read(&self) -> BufferRead<'_> {
+        BufferRead(self.state.read())
+    }
+
+    /// The newest image, shared: it stays as it is whatever happens to the buffer.
+    pub fn image(&self) -> Arc<Block> {
+        Arc::clone(&self.state.read().image)
+    }
+
+    /// The right to change the contents on a volume without a journal, where the caller tracks what is dirty.
+    pub fn write_unjournaled(&self) -> BufferWrite<'_> {
+        BufferWrite(self.state.write())
+    }
+
+    /// Whether nobody needs the buffer: it is in no transaction and owes no write. A cache may evict it.
+    pub fn is_clean(&self) -> bool {
+        self.state.read().holds == Holds::default()
+    }
+
+    /// The right to change contents and holds.
+    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write()
+    }
+}
+
+impl State {
+    /// The newest image, to be kept as it is now.
+    pub(crate) fn freeze(&self) -> Arc<Block> {
+        Arc::clone(&self.image)
+    }
+}
+
+impl<'a> BufferWrite<'a> {
+    pub(crate) fn new(guard: RwLockWriteGuard<'a, State>) -> Self {
+        Self(guard)
+    }
+
+    /// Whole new contents.
+    pub(crate) fn replace(&mut self, image: Arc<Block>) {
+        assert_eq!(image.len(), self.0.image.len(), "a block keeps its size");
+        self.0.image = image;
+    }
+}
+
+impl Deref for BufferRead<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0.image
+    }
+}
+
+impl Deref for BufferWrite<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0.image
+    }
+}
+
+impl DerefMut for BufferWrite<'_> {
+    /// The bytes to change; somebody else's frozen image is copied first.
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let image = &mut self.0.image;
+        if Arc::get_mut(image).is_none() {
+            rt::charge(Cost::Copy(image.len() as u64));
+        }
+        let block: &mut Block = Arc::make_mut(image);
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer() -> Arc<Buffer> {
+        Buffer::new(BlockNr::new(7), Block::zeroed(1024).into_arc())
+    }
+
+    #[test]
+    fn a_new_buffer_is_clean_and_shows_its_image() {
+        let buffer = buffer();
+        assert!(buffer.is_clean());
+        assert_eq!(buffer.nr(), BlockNr::new(7));
+        assert_eq!(buffer.read().len(), 1024);
+    }
+
+    #[test]
+    fn a_frozen_image_survives_a_change() {
+        let buffer = buffer();
+        let frozen = buffer.image();
+        buffer.write_unjournaled()[0] = 1;
+        assert_eq!(frozen[0], 0);
+        assert_eq!(buffer.read()[0], 1);
+    }
+
+    #[test]
+    fn an_image_that_nobody_shares_changes_in_place() {
+        let buffer = buffer();
+        let address = buffer.read().as_ptr();
+        buffer.write_unjournaled()[0] = 1;
+        assert_eq!(buffer.read().as_ptr(), address);
+    }
+}

@@ -1,0 +1,270 @@
+//! Checkpointing: what committed transactions owe to the blocks' homes, and who writes it.
+//!
+//! Each block has at most one debt, that of the newest committed transaction that holds it: when a transaction becomes
+//! durable it takes its blocks over from older ones, which then owe nothing for them ([`crate::lifecycle`]). A transaction
+//! whose blocks all are home, or taken over, leaves the log at the next move of the tail ([`tail`]).
+//!
+//! Who writes: with the default policy a daemon, a quarter of the log at a time, sorted; with `linux24` whoever finds the
+//! log too full, oldest transaction first; with both the age-based writer, and a close. They may do so at the same time: a
+//! block is written by one at a time.
+
+pub(crate) mod home;
+pub(crate) mod tail;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use layout::{Block, BlockNr, Tid};
+use rt::{Cost, Nanos};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::lifecycle::{Debt, DebtEvent, Next};
+use crate::shared::Shared;
+use crate::transaction::{Contents, Logged};
+
+/// What committed transactions owe. // [checkpoint]
+#[derive(Default)]
+pub(crate) struct Checkpoint {
+    /// The debts, by block.
+    owed: BTreeMap<BlockNr, Owed>,
+    /// The transactions in the log, oldest first, with consecutive numbers.
+    filed: VecDeque<Filed>,
+    /// Writes home that have completed, and how many of them a flush of the home device covers.
+    written: u64,
+    flushed: u64,
+    pub(crate) is_aborted: bool,
+}
+
+/// A block's debt.
+struct Owed {
+    /// The transaction that owes it.
+    tid: Tid,
+    image: Arc<Block>,
+    buffer: Arc<Buffer>,
+    debt: Debt,
+}
+
+/// A committed transaction in the log.
+struct Filed {
+    tid: Tid,
+    /// Its first block in the log.
+    start: u32,
+    /// How many log blocks it takes.
+    log_blocks: u32,
+    /// When it was committed.
+    since: Nanos,
+    /// How many blocks it owes.
+    owed: usize,
+    /// Blocks that nobody has chosen to write yet; some of them may be owed by later transactions, or nobody, by now.
+    unchosen: Vec<BlockNr>,
+}
+
+impl Checkpoint {
+    /// How many blocks are owed.
+    pub(crate) fn owed_count(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// Whether a committed transaction is in the log.
+    pub(crate) fn has_filed(&self) -> bool {
+        !self.filed.is_empty()
+    }
+
+    /// That writes home make sense.
+    fn check(&self) -> Result<()> {
+        // The journal says why; this only ends waits.
+        if self.is_aborted {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A transaction has one debt less.
+    fn settle(&mut self, tid: Tid) {
+        let front = self.filed.front().expect("whoever owes is in the log").tid;
+        let filed = &mut self.filed[tid.distance_from(front) as usize];
+        assert_eq!(
+            filed.tid, tid,
+            "transactions in the log have consecutive numbers"
+        );
+        filed.owed -= 1;
+    }
+
+    /// A durable transaction takes a block over. Whether an older one owed it.
+    fn take_over(&mut self, tid: Tid, logged: Logged) -> bool {
+        let Logged { buffer, image } = logged;
+        let mut state = buffer.lock();
+        assert_eq!(
+            state.holds.committing,
+            Some(tid),
+            "it was frozen by this transaction"
+        );
+        state.holds.committing = None;
+        state.holds.owed = Some(tid);
+        drop(state);
+        let Some(owed) = self.owed.get_mut(&buffer.nr()) else {
+            let debt = Debt::Awaiting;
+            self.owed.insert(
+                buffer.nr(),
+                Owed {
+                    tid,
+                    image,
+                    buffer,
+                    debt,
+                },
+            );
+            return false;
+        };
+        let Next::Become(debt) = owed.debt.after(DebtEvent::Commit) else {
+            unreachable!("a commit never waits for a checkpoint")
+        };
+        let older = core::mem::replace(
+            owed,
+            Owed {
+                tid,
+                image,
+                buffer,
+                debt,
+            },
+        );
+        if !Arc::ptr_eq(&older.buffer, &owed.buffer) {
+            older.buffer.lock().holds.owed = None;
+        }
+        self.settle(older.tid);
+        true
+    }
+
+    /// Cancels the debt of a freed block. `Some(true)`: there was one; `None`: the write in flight has to end first.
+    fn cancel(&mut self, nr: BlockNr) -> Option<bool> {
+        let Some(owed) = self.owed.get(&nr) else {
+            return Some(false);
+        };
+        match owed.debt.after(DebtEvent::Free) {
+            Next::Become(_) => {
+                let owed = self.owed.remove(&nr).expect("it is there");
+                owed.buffer.lock().holds.owed = None;
+                self.settle(owed.tid);
+                Some(true)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Shared {
+    /// Files a durable transaction: it takes its blocks over, and cancels the debts of what it has freed.
+    pub(crate) fn file(&self, contents: Contents, start: u32, log_blocks: u32) -> Result<()> {
+        let tid = contents.tid;
+        let mut checkpoint = self.checkpoint.lock();
+        let unchosen: Vec<BlockNr> = contents
+            .logged
+            .iter()
+            .map(|logged| logged.buffer.nr())
+            .collect();
+        checkpoint.filed.push_back(Filed {
+            tid,
+            start,
+            log_blocks,
+            since: rt::monotonic(),
+            owed: unchosen.len(),
+            unchosen,
+        });
+        let mut superseded = 0;
+        for logged in contents.logged {
+            rt::charge(Cost::BlockAccess);
+            superseded += u64::from(checkpoint.take_over(tid, logged));
+        }
+        self.counters.superseded_blocks.add(superseded);
+        for nr in contents.forgotten {
+            loop {
+                if let Some(was_owed) = checkpoint.cancel(nr) {
+                    self.counters.cancelled_blocks.add(u64::from(was_owed));
+                    break;
+                }
+                checkpoint.check()?;
+                self.writes_done.wait(&mut checkpoint);
+            }
+        }
+        drop(checkpoint);
+        // Whoever waits until older transactions owe nothing may have got it without a write.
+        self.writes_done.notify_all();
+        Ok(())
+    }
+
+    /// The default policy's daemon: writes what the oldest quarter of the log owes, and moves the tail.
+    pub(crate) fn checkpoint_quarter(&self, is_urgent: bool) -> Result<()> {
+        let quarter = self.limits.ring.capacity() / 4;
+        let last = {
+            let checkpoint = self.checkpoint.lock();
+            let mut log_blocks = 0;
+            let last = checkpoint.filed.iter().find(|filed| {
+                log_blocks += filed.log_blocks;
+                log_blocks >= quarter
+            });
+            last.or(checkpoint.filed.back()).map(|filed| filed.tid)
+        };
+        if let Some(last) = last {
+            self.write_home_through(last, home::BATCH_BLOCKS)?;
+        }
+        self.advance_tail(if is_urgent { 1 } else { quarter })?;
+        Ok(())
+    }
+
+    /// `linux24`: frees log space on the caller's time. Whether there was anything to do.
+    pub(crate) fn checkpoint_synchronously(&self) -> bool {
+        let result = self.advance_tail(1).and_then(|freed| {
+            let oldest = self.checkpoint.lock().filed.front().map(|filed| filed.tid);
+            match oldest {
+                Some(oldest) if freed == 0 => {
+                    self.write_home_through(oldest, home::LINUX24_BATCH_BLOCKS)?;
+                    self.advance_tail(1)
+                }
+                _ => Ok(freed),
+            }
+        });
+        match result {
+            Ok(freed) => freed > 0,
+            Err(error) => {
+                self.abort(error);
+                true
+            }
+        }
+    }
+
+    /// The age-based writer.
+    pub(crate) fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
+        let candidates = self.checkpoint.lock().choose_aged(owed_before, limit);
+        let written = self
+            .write_candidates(candidates, home::BATCH_BLOCKS)
+            .and_then(|written| {
+                if self.config.policy == crate::LogPolicy::Default {
+                    self.advance_tail(self.limits.ring.capacity() / 4)?;
+                }
+                Ok(written)
+            });
+        written.map_err(|error| self.fail(error))
+    }
+
+    /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing is left, the log is
+    /// durably empty.
+    pub(crate) fn checkpoint_all(&self) -> Result<()> {
+        let last = self.checkpoint.lock().filed.back().map(|filed| filed.tid);
+        let result = match last {
+            Some(last) => self.write_home_through(last, home::BATCH_BLOCKS),
+            None => Ok(()),
+        };
+        let result = result.and_then(|()| self.empty_log());
+        result.map_err(|error| self.fail(error))
+    }
+
+    /// Aborts because of an error, unless the journal has aborted already; the error for the caller.
+    fn fail(&self, error: Error) -> Error {
+        self.abort(error.clone());
+        self.error().unwrap_or(error)
+    }
+}

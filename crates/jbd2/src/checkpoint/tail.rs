@@ -1,0 +1,221 @@
+//! The log's tail, and every write of the journal's superblock.
+//!
+//! # Rules
+//!
+//! - The tail moves only past transactions whose blocks are home *and flushed*, or taken over by a later transaction that
+//!   is durable.
+//! - Freed log space is used again only when the superblock with the new tail is durable: `State::used` shrinks after that.
+//! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before the commit block's
+//!   flush. The same holds for the feature bit of revokes.
+//! - `s_sequence` never goes back. An empty log carries the number that the next transaction would have had; whoever opens
+//!   it goes on one later.
+//! - A move costs a flush of the home device and a forced write, so it is done when it frees a quarter of the log, or when
+//!   somebody needs the space.
+
+use block::Request;
+use layout::Tid;
+
+use super::Checkpoint;
+use crate::error::Result;
+use crate::location::Location;
+use crate::shared::Shared;
+use crate::superblock::Superblock;
+
+impl Superblock {
+    /// Reads and checks the superblock of a log.
+    pub(crate) fn load(log: &Location) -> Result<Self> {
+        let sector = log
+            .pieces(0, 1)
+            .next()
+            .ok_or(crate::Corrupt::NoSuperblock)?
+            .sector;
+        let block = log
+            .device
+            .read_block(sector.byte_offset(), log.block_bytes)?;
+        Self::decode(&block, log.block_bytes, log.block_count())
+    }
+
+    /// The requests that write it.
+    pub(crate) fn requests(&self, log: &Location) -> Vec<Request> {
+        let piece = log.pieces(0, 1).next().expect("it was read from there");
+        vec![Request::Write {
+            sector: piece.sector,
+            payload: vec![self.encode().into_arc()],
+            force_unit_access: false,
+        }]
+    }
+}
+
+impl Checkpoint {
+    /// Takes settled transactions out, oldest first. Returns the first block and the number of the oldest that is left.
+    fn oldest(&mut self) -> Option<(u32, Tid)> {
+        while self.filed.front().is_some_and(|filed| filed.owed == 0) {
+            self.filed.pop_front();
+        }
+        self.filed.front().map(|filed| (filed.start, filed.tid))
+    }
+}
+
+impl Shared {
+    /// Moves the tail as far as it can, if that frees at least `least` blocks. Returns how many it freed.
+    pub(crate) fn advance_tail(&self, least: u32) -> Result<u32> {
+        let mut superblock = self.superblock.lock();
+        let (start, tid, freed) = {
+            let state = self.state.lock();
+            if state.error.is_some() {
+                return Ok(0);
+            }
+            let oldest = self.checkpoint.lock().oldest();
+            let committing = state.committing.as_ref().map(|it| (it.start, it.tid));
+            let (start, tid) = oldest
+                .or(committing)
+                .unwrap_or((state.head, state.next_committed()));
+            // The ring is never full, so that no distance means that nothing is left.
+            let left = self.limits.ring.distance(start, state.head);
+            (start, tid, state.used - left)
+        };
+        if freed == 0 || freed < least {
+            return Ok(0);
+        }
+        self.flush_home_writes()?;
+        superblock.set_tail(Some(start), tid);
+        self.write_superblock(&superblock)?;
+        self.counters.tail_moves.add(1);
+        let mut state = self.state.lock();
+        state.used -= freed;
+        assert_eq!(state.tail(), start, "the tail is where the superblock says");
+        drop(state);
+        drop(superblock);
+        self.space_freed.notify_all();
+        Ok(freed)
+    }
+
+    /// Moves the tail, and says on the device that the log is empty if it is.
+    pub(super) fn empty_log(&self) -> Result<()> {
+        self.advance_tail(1)?;
+        let mut superblock = self.superblock.lock();
+        let sequence = {
+            let mut state = self.state.lock();
+            let is_idle = state.committing.is_none() && !self.checkpoint.lock().has_filed();
+            if state.is_log_empty || !is_idle || state.used > 0 {
+                return Ok(());
+            }
+            state.is_log_empty = true;
+            state.next_committed()
+        };
+        superblock.set_tail(None, sequence);
+        self.write_superblock(&superblock)
+    }
+
+    /// Before a transaction is logged: sees to it that the log can be found, and that revokes are allowed. What this
+    /// writes is durable after the flush before the commit block.
+    pub(crate) fn prepare_superblock(&self, tid: Tid, start: u32, has_revokes: bool) -> Result<()> {
+        let (is_log_empty, needs_revoke) = {
+            let state = self.state.lock();
+            (state.is_log_empty, has_revokes && !state.can_revoke)
+        };
+        if !is_log_empty && !needs_revoke {
+            return Ok(());
+        }
+        let mut superblock = self.superblock.lock();
+        if is_log_empty {
+            superblock.set_tail(Some(start), tid);
+        }
+        if needs_revoke {
+            superblock.enable_revoke();
+        }
+        self.log
+            .device
+            .submit(superblock.requests(&self.log))
+            .wait_all()?;
+        let mut state = self.state.lock();
+        state.is_log_empty = false;
+        state.can_revoke |= needs_revoke;
+        Ok(())
+    }
+
+    /// After an abort: leaves a note for the next mount and for e2fsck, if the device still takes it.
+    pub(crate) fn note_error_on_device(&self) {
+        let mut superblock = self.superblock.lock();
+        superblock.set_error(true);
+        if let Err(error) = self.write_superblock(&superblock) {
+            tracing::warn!(%error, "the abort could not be noted in the journal's superblock");
+        }
+    }
+
+    /// Writes the superblock durably.
+    fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        let mut requests = superblock.requests(&self.log);
+        self.force(&mut requests);
+        self.log.device.submit(requests).wait_all()?;
+        self.flush_if_not_forced()
+    }
+
+    /// Turns writes into forced ones, where barriers are on and the device can do it.
+    pub(crate) fn force(&self, requests: &mut [Request]) {
+        if !self.config.barrier || !self.log.device.geometry().has_force_unit_access {
+            return;
+        }
+        for request in requests {
+            if let Request::Write {
+                force_unit_access, ..
+            } = request
+            {
+                *force_unit_access = true;
+            }
+        }
+    }
+
+    /// Makes a write durable that could not be forced.
+    pub(crate) fn flush_if_not_forced(&self) -> Result<()> {
+        if self.config.barrier && !self.log.device.geometry().has_force_unit_access {
+            self.flush_log()?;
+        }
+        Ok(())
+    }
+
+    /// Flushes the log's device. Where it is the home device, too, that covers writes home.
+    pub(crate) fn flush_log(&self) -> Result<()> {
+        if self.config.is_external {
+            self.counters.log_flushes.add(1);
+            return Ok(self.log.device.flush()?);
+        }
+        let (written, submitted) = (self.checkpoint.lock().written, rt::monotonic());
+        self.counters.log_flushes.add(1);
+        self.log.device.flush()?;
+        self.note_home_flush(written, submitted);
+        Ok(())
+    }
+
+    /// Flushes the home device.
+    pub(crate) fn flush_home(&self) -> Result<()> {
+        if !self.config.is_external {
+            return self.flush_log();
+        }
+        let (written, submitted) = (self.checkpoint.lock().written, rt::monotonic());
+        self.counters.home_flushes.add(1);
+        self.home.flush()?;
+        self.note_home_flush(written, submitted);
+        Ok(())
+    }
+
+    /// Flushes the home device if blocks have been written home since its last flush.
+    fn flush_home_writes(&self) -> Result<()> {
+        let is_flushed = {
+            let checkpoint = self.checkpoint.lock();
+            checkpoint.written == checkpoint.flushed
+        };
+        if is_flushed || !self.config.barrier {
+            Ok(())
+        } else {
+            self.flush_home()
+        }
+    }
+
+    fn note_home_flush(&self, written: u64, submitted: rt::Nanos) {
+        let mut checkpoint = self.checkpoint.lock();
+        checkpoint.flushed = checkpoint.flushed.max(written);
+        drop(checkpoint);
+        self.client.home_flushed(submitted);
+    }
+}

@@ -1,0 +1,277 @@
+//! Committing: how the running transaction becomes durable.
+//!
+//! ```text
+//! 1  close it: whoever wants to start a handle waits; wait for open handles
+//! 2  the client notes what belongs to it; freeze all images; the next transaction may start
+//! 3  journal superblock, if the log was empty or never had revokes         (log device)
+//! 4  revoke blocks, descriptor blocks and images, in one batch             (log device)
+//!    ordered data, by the client                                           (home device)
+//! 5  flush the home device, if it is another one and has unflushed data    (home device)
+//! 6  flush, then the commit block with forced unit access                  (log device)
+//! 7  it is durable: wake everybody who waits for it
+//! 8  take its blocks over from older transactions, cancel what it has freed, release that
+//! ```
+//!
+//! An error before 7 aborts the journal; no later commit record is written. Step 6 makes everything before it durable, the
+//! superblock of step 3 included, so that the log is never acknowledged before it can be found. Without barriers there is
+//! no flush and no forced write; without forced writes there is a second flush.
+//!
+//! Commits are led by whoever comes first: a caller who waits for one, or the daemon. See [`group`].
+
+pub(crate) mod group;
+pub(crate) mod records;
+
+use block::Request;
+use layout::Tid;
+use rt::Nanos;
+
+use crate::config::LogPolicy;
+use crate::error::Result;
+use crate::shared::{HANDLE_PATIENCE, Shared, StateGuard};
+use crate::state::Committing;
+use crate::transaction::Contents;
+use records::Records;
+
+/// The largest request to the log, in blocks.
+const REQUEST_BLOCKS: usize = 256;
+
+impl Shared {
+    /// Commits the running transaction. The caller has made itself the committer.
+    pub(crate) fn lead_commit<'a>(&'a self, state: StateGuard<'a>) -> StateGuard<'a> {
+        assert!(
+            state.has_committer,
+            "the caller has made itself the committer"
+        );
+        let began = rt::monotonic();
+        if let Err(error) = self.close_and_write(state, began) {
+            self.abort(error);
+        }
+        let mut state = self.state.lock();
+        state.has_committer = false;
+        let Some(running) = &state.running else {
+            return state;
+        };
+        let tid = running.transaction.tid;
+        if running.callers > 0 && self.config.policy == LogPolicy::Default {
+            // One of the waiters for the next transaction leads its commit.
+            self.committed(tid).notify_one();
+        } else if state.commit_wanted == Some(tid) {
+            self.work.notify_one();
+        }
+        state
+    }
+
+    fn close_and_write(&self, state: StateGuard<'_>, began: Nanos) -> Result<()> {
+        let contents = self.close_running(state, began)?;
+        let tid = contents.tid;
+        let (start, blocks) = self.switch(&contents);
+        let written = self.write_transaction(&contents, start, blocks);
+        self.set_log_io(false);
+        written?;
+        self.mark_durable(tid, rt::monotonic().saturating_sub(began));
+        self.file(contents, start, blocks)?;
+        self.client.committed(tid);
+        let mut state = self.state.lock();
+        state.committing = None;
+        let has_waiters = state.space_waiters > 0;
+        drop(state);
+        self.filed.notify_all();
+        self.space_freed.notify_all();
+        if has_waiters || self.wants_checkpoint() {
+            self.checkpoint_work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Closes the running transaction and freezes it.
+    fn close_running(&self, mut state: StateGuard<'_>, began: Nanos) -> Result<Contents> {
+        let running = state
+            .running
+            .as_mut()
+            .expect("there is something to commit");
+        running.is_closing = true;
+        let transaction = std::sync::Arc::clone(&running.transaction);
+        while state
+            .running
+            .as_ref()
+            .is_some_and(|running| running.updates > 0)
+        {
+            self.check_open(&state)?;
+            let deadline = rt::monotonic() + HANDLE_PATIENCE;
+            self.handles_done.wait_until(&mut state, deadline);
+        }
+        self.check_open(&state)?;
+        drop(state);
+        let waited = rt::monotonic().saturating_sub(began);
+        self.counters.waited_for_handles.add_time(waited);
+        self.client.commit_begins(transaction.tid);
+        Ok(transaction.freeze())
+    }
+
+    fn check_open(&self, state: &StateGuard<'_>) -> Result<()> {
+        if self.has_abandoned() {
+            let tid = state.running_tid().unwrap_or(state.next);
+            return Err(crate::Error::Abandoned { tid });
+        }
+        match state.check() {
+            Err(crate::Error::Closed) | Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the transaction its place in the log and lets the next one start. Returns the place: first block, count.
+    fn switch(&self, contents: &Contents) -> (u32, u32) {
+        let blocks = records::block_count(contents, &self.limits);
+        let mut state = self.state.lock();
+        let running = state
+            .running
+            .take()
+            .expect("it is closing, and only the committer takes it");
+        assert!(
+            blocks <= self.limits.need(running.reserved),
+            "a transaction takes no more than it has reserved"
+        );
+        assert!(state.fits(blocks), "what was reserved is free");
+        let start = state.head;
+        state.committing = Some(Committing {
+            tid: contents.tid,
+            start,
+            images: contents.logged.len(),
+            is_in_log_io: false,
+            callers: running.callers,
+        });
+        state.head = self.limits.ring.advance(start, blocks);
+        state.used += blocks;
+        if state.commit_wanted == Some(contents.tid) {
+            state.commit_wanted = None;
+        }
+        drop(state);
+        self.closed.notify_all();
+        (start, blocks)
+    }
+
+    fn write_transaction(&self, contents: &Contents, start: u32, blocks: u32) -> Result<()> {
+        let tid = contents.tid;
+        self.prepare_superblock(tid, start, !contents.revokes.is_empty())?;
+        let records = Records::build(&self.format, &self.limits, contents);
+        assert_eq!(
+            records.blocks.len() as u64 + 1,
+            u64::from(blocks),
+            "the records fill the place"
+        );
+        self.count_records(&records, contents);
+        let crc = records.crc;
+        let requests = self.log_requests(start, records.blocks);
+        self.counters.log_requests.add(requests.len() as u64 + 1);
+        let needs_home_flush = if self.config.policy == LogPolicy::Linux24 {
+            let needs_flush = self.client.write_ordered_data(tid)?;
+            self.set_log_io(true);
+            self.log.device.submit(requests).wait_all()?;
+            needs_flush
+        } else {
+            let logging = self.log.device.submit(requests);
+            let needs_flush = self.client.write_ordered_data(tid);
+            logging.wait_all()?;
+            needs_flush?
+        };
+        if self.config.is_external && needs_home_flush && self.config.barrier {
+            self.flush_home()?;
+        }
+        self.write_commit_block(tid, crc, self.limits.ring.advance(start, blocks - 1))
+    }
+
+    fn write_commit_block(&self, tid: Tid, crc: u32, at: u32) -> Result<()> {
+        let block = records::commit_block(&self.format, tid, crc, rt::wall());
+        let mut requests = self.log_requests(at, vec![block]);
+        if self.config.barrier {
+            self.flush_log()?;
+        }
+        self.check_before_record(tid)?;
+        self.counters.commit_blocks.add(1);
+        self.force(&mut requests);
+        self.log.device.submit(requests).wait_all()?;
+        self.flush_if_not_forced()
+    }
+
+    /// Requests that write blocks to the log from a place on.
+    fn log_requests(&self, start: u32, blocks: block::Payload) -> Vec<Request> {
+        let count = u32::try_from(blocks.len()).expect("less than the log");
+        let first_part = self.limits.ring.before_wrap(start, count);
+        let parts = [
+            (start, first_part),
+            (self.limits.ring.first(), count - first_part),
+        ];
+        let mut blocks = blocks.into_iter();
+        let mut requests = Vec::new();
+        for (first, count) in parts {
+            for piece in self.log.pieces(first, count) {
+                let (mut sector, mut left) = (piece.sector, piece.count as usize);
+                while left > 0 {
+                    let taken = left.min(REQUEST_BLOCKS);
+                    let payload: block::Payload = blocks.by_ref().take(taken).collect();
+                    requests.push(Request::Write {
+                        sector,
+                        payload,
+                        force_unit_access: false,
+                    });
+                    sector = sector + taken as u64 * u64::from(self.format.block_bytes) / 512;
+                    left -= taken;
+                }
+            }
+        }
+        assert!(
+            blocks.next().is_none(),
+            "the log is mapped as far as its superblock says"
+        );
+        requests
+    }
+
+    fn set_log_io(&self, is_in_log_io: bool) {
+        if self.config.policy != LogPolicy::Linux24 {
+            return;
+        }
+        if let Some(committing) = &mut self.state.lock().committing {
+            committing.is_in_log_io = is_in_log_io;
+        }
+        if !is_in_log_io {
+            self.log_io_done.notify_all();
+        }
+    }
+
+    /// The commit record is durable: everybody who waits for it may go.
+    fn mark_durable(&self, tid: Tid, took: Nanos) {
+        self.counters.commits.add(1);
+        self.counters.committing.add_time(took);
+        let average = &self.counters.commit_average;
+        average.set(match average.get() {
+            0 => took.get(),
+            before => before / 4 * 3 + took.get() / 4,
+        });
+        let mut state = self.state.lock();
+        state.durable = tid;
+        let callers = state
+            .committing
+            .as_ref()
+            .map_or(0, |committing| committing.callers);
+        if callers > 0 {
+            state.groups = [callers, state.groups[0]];
+            self.counters.group_size_max.raise_to(callers.into());
+        }
+        drop(state);
+        self.committed(tid).notify_all();
+    }
+
+    fn count_records(&self, records: &Records, contents: &Contents) {
+        self.counters
+            .logged_blocks
+            .add(contents.logged.len() as u64);
+        self.counters.escaped_blocks.add(records.escaped_count);
+        self.counters
+            .descriptor_blocks
+            .add(records.descriptor_count);
+        self.counters.revoke_blocks.add(records.revoke_count);
+        self.counters
+            .revoke_records
+            .add(contents.revokes.len() as u64);
+    }
+}

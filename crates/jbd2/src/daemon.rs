@@ -1,0 +1,101 @@
+//! The daemons: one commits what is old or was requested, one keeps a part of the log free.
+//!
+//! Both look at their work again at least once in a commit interval, so that a missed signal costs time and nothing else;
+//! that is why whoever starts a transaction need not wake anybody.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use rt::{JoinHandle, Nanos};
+
+use crate::shared::Shared;
+use crate::state::State;
+
+/// The longest that the checkpointer sleeps.
+const CHECKPOINTER_PATIENCE: Nanos = Nanos::from_secs(5);
+
+/// Starts the daemon that commits.
+pub(crate) fn spawn_committer(shared: &Arc<Shared>) -> JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    rt::spawn_daemon("jbd2-commit", move || shared.run_committer())
+}
+
+/// Starts the daemon that checkpoints.
+pub(crate) fn spawn_checkpointer(shared: &Arc<Shared>) -> JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    rt::spawn_daemon("jbd2-checkpoint", move || shared.run_checkpointer())
+}
+
+impl Shared {
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    fn run_committer(&self) {
+        let mut state = self.state.lock();
+        while !self.is_stopping() {
+            if let Some(tid) = state.abandoned
+                && state.error.is_none()
+            {
+                drop(state);
+                self.abort(crate::Error::Abandoned { tid });
+                state = self.state.lock();
+                continue;
+            }
+            let now = rt::monotonic();
+            let (is_due, deadline) = self.commit_is_due(&state, now);
+            if is_due && !state.has_committer && state.error.is_none() {
+                state.has_committer = true;
+                if let Some(tid) = state.running_tid() {
+                    self.gather_group(&mut state, tid);
+                }
+                state = self.lead_commit(state);
+                continue;
+            }
+            self.work.wait_until(&mut state, deadline);
+        }
+    }
+
+    /// Whether the running transaction should be committed now, and if not, when to look again.
+    fn commit_is_due(&self, state: &State, now: Nanos) -> (bool, Nanos) {
+        let interval = self.config.commit_interval;
+        let Some(running) = &state.running else {
+            return (false, now + interval);
+        };
+        let due = running.started + interval;
+        let is_wanted = state.commit_wanted == Some(running.transaction.tid);
+        let is_due = is_wanted || due <= now;
+        // A transaction that somebody else commits at the moment is looked at again when he has done.
+        let deadline = if is_due { now + interval } else { due };
+        (is_due, deadline)
+    }
+
+    fn run_checkpointer(&self) {
+        let mut state = self.state.lock();
+        while !self.is_stopping() {
+            let is_urgent = state.space_waiters > 0;
+            let has_debts = self.checkpoint.lock().has_filed();
+            if state.error.is_none() && has_debts && (is_urgent || self.is_short(&state)) {
+                drop(state);
+                if let Err(error) = self.checkpoint_quarter(is_urgent) {
+                    self.abort(error);
+                }
+                state = self.state.lock();
+                continue;
+            }
+            let deadline = rt::monotonic() + CHECKPOINTER_PATIENCE;
+            self.checkpoint_work.wait_until(&mut state, deadline);
+        }
+    }
+
+    /// Whether less of the log is free than should be: three eighths.
+    fn is_short(&self, state: &State) -> bool {
+        let capacity = self.limits.ring.capacity();
+        state.free() < capacity / 8 * 3
+    }
+
+    /// Whether the checkpointer has something to do.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.is_short(&self.state.lock())
+    }
+}

@@ -1,0 +1,137 @@
+//! Why the journal did not do what it was asked.
+//!
+//! Three families: a device failed, the bytes of a log are wrong, or they are fine and mean something that is not
+//! supported; and what a caller did.
+
+use std::sync::Arc;
+
+use block::DeviceError;
+use layout::{BlockNr, Tid};
+
+/// An error of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device failed.
+    #[error(transparent)]
+    Io(#[from] DeviceError),
+    /// The bytes of a log are wrong.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// The log uses a feature that is recognised and not supported.
+    #[error("the journal uses {0}, which is not supported")]
+    Unsupported(String),
+    /// The journal has aborted earlier, for this reason; nothing more will be committed.
+    #[error("the journal has aborted: {0}")]
+    Aborted(Arc<Error>),
+    /// A handle asked for more than a transaction can hold.
+    #[error("an operation asked for {asked} log blocks, the journal has room for {most}")]
+    TooManyCredits {
+        /// Log blocks that the handle would have reserved.
+        asked: u32,
+        /// The most that a transaction may take.
+        most: u32,
+    },
+    /// A handle dirtied or revoked more than it had asked for.
+    #[error("an operation used up its credits before block {block}")]
+    OutOfCredits {
+        /// The block that it wanted to change or revoke.
+        block: BlockNr,
+    },
+    /// A handle was dropped unfinished after it had changed something.
+    #[error("an operation ended half-way in transaction {tid}")]
+    Abandoned {
+        /// The transaction that it belonged to.
+        tid: Tid,
+    },
+    /// The journal was opened before its log had been recovered.
+    #[error("the log has to be recovered before the journal is opened")]
+    NotRecovered,
+    /// The log is too small to be used.
+    #[error("the journal has {blocks} blocks, at least {least} are needed")]
+    TooSmall {
+        /// Its length in blocks.
+        blocks: u32,
+        /// The least that is needed.
+        least: u32,
+    },
+    /// The external journal is not the one that the file system names.
+    #[error("the journal device has UUID {found:02x?}, the file system wants {wanted:02x?}")]
+    WrongJournal {
+        /// The UUID on the device.
+        found: [u8; 16],
+        /// The UUID that the file system names.
+        wanted: [u8; 16],
+    },
+    /// The external journal belongs to another file system already.
+    #[error("the journal device is in use by {users} file systems, one is supported")]
+    InUse {
+        /// How many users it has.
+        users: u32,
+    },
+    /// The journal was closed.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+/// Which fact about a log's bytes is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Corrupt {
+    /// There is no journal superblock where it should be.
+    #[error("the journal's superblock has no magic number")]
+    NoSuperblock,
+    /// The superblock's checksum does not match.
+    #[error("the journal's superblock has checksum {stored:#010x}, computed {computed:#010x}")]
+    SuperblockChecksum {
+        /// What it says.
+        stored: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+    /// A field of the superblock has an impossible value.
+    #[error("the journal's superblock has {field} {value}: {why}")]
+    SuperblockField {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The external journal device does not begin with the superblock of one.
+    #[error("the device is no external journal: {why}")]
+    NoJournalDevice {
+        /// What is missing.
+        why: &'static str,
+    },
+    /// The journal's blocks on the device are fewer than its superblock says.
+    #[error("the journal has {mapped} blocks on the device, its superblock says {wanted}")]
+    Unmapped {
+        /// Blocks that are mapped.
+        mapped: u64,
+        /// Blocks that the superblock says.
+        wanted: u64,
+    },
+    /// Something in the log before its last transaction is damaged: replaying stops here and nothing was changed.
+    #[error("transaction {tid} is damaged at log block {log_block}: {what}")]
+    Log {
+        /// The transaction.
+        tid: Tid,
+        /// The block of the log.
+        log_block: u32,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A logged block belongs outside the file system.
+    #[error("transaction {tid} has a block for {block}, beyond the end of the device")]
+    OutsideDevice {
+        /// The transaction.
+        tid: Tid,
+        /// The home that the tag names.
+        block: BlockNr,
+    },
+}
+
+/// What functions of this crate return.
+pub type Result<T, E = Error> = core::result::Result<T, E>;

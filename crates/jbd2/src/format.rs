@@ -1,0 +1,152 @@
+//! Making logs, inside a file system and on devices of their own.
+
+mod external;
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Payload, Request};
+use layout::{Block, Tid};
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::superblock::Superblock;
+pub use crate::superblock::{BLOCKS_MIN, Checksums};
+pub use external::{add_user, check_user, create_external, external_superblock, open_external};
+
+/// How many bytes of zeroes are written at a time.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// What a new log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The journal's UUID.
+    pub uuid: [u8; 16],
+    /// Superblock version 1 (no features at all) or 2.
+    pub version: Version,
+    /// Features beyond version 1; ignored there.
+    pub features: Features,
+    /// The number in the superblock. The journal goes on with the next one.
+    pub sequence: Tid,
+}
+
+/// The version of a journal's superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Version {
+    /// Without features.
+    V1,
+    /// With features.
+    #[default]
+    V2,
+}
+
+/// The features of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Features {
+    /// Revoke records may be used. The journal sets this itself when it needs it.
+    pub revoke: bool,
+    /// Block numbers have 64 bits.
+    pub is_64bit: bool,
+    /// How blocks are protected.
+    pub checksums: Checksums,
+}
+
+impl Default for LogOptions {
+    /// What `mke2fs -t ext3` makes.
+    fn default() -> Self {
+        Self {
+            uuid: [0; 16],
+            version: Version::V2,
+            features: Features::default(),
+            sequence: Tid::new(1),
+        }
+    }
+}
+
+/// The superblock of a new, empty log of `blocks` blocks, itself included.
+///
+/// # Errors
+/// - [`Error::TooSmall`].
+pub fn superblock(block_bytes: u32, blocks: u32, options: &LogOptions) -> Result<Block> {
+    new_superblock(block_bytes, blocks, 1, options).map(|superblock| superblock.encode())
+}
+
+/// Makes an empty log: zeroes, then its superblock, then a flush. All blocks that are mapped are used.
+///
+/// # Errors
+/// - [`Error::TooSmall`], or what the device says.
+pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
+    let blocks = u32::try_from(log.block_count()).unwrap_or(u32::MAX);
+    let superblock = new_superblock(log.block_bytes, blocks, 1, options)?;
+    zero(log, 1, blocks - 1)?;
+    log.device.submit(superblock.requests(log)).wait_all()?;
+    Ok(log.device.flush()?)
+}
+
+fn new_superblock(
+    block_bytes: u32,
+    blocks: u32,
+    first: u32,
+    options: &LogOptions,
+) -> Result<Superblock> {
+    if blocks < first + BLOCKS_MIN {
+        return Err(Error::TooSmall {
+            blocks,
+            least: first + BLOCKS_MIN,
+        });
+    }
+    let mut superblock = Superblock::new(block_bytes, blocks, first, options.uuid);
+    superblock.set_tail(None, options.sequence);
+    match options.version {
+        Version::V1 => superblock.set_version_1(),
+        Version::V2 => {
+            let Features {
+                revoke,
+                is_64bit,
+                checksums,
+            } = options.features;
+            superblock.set_features(revoke, is_64bit, checksums);
+        }
+    }
+    Ok(superblock)
+}
+
+/// Writes zeroes over a part of a log, so that nothing old in it can be taken for a transaction.
+fn zero(log: &Location, first: u32, count: u32) -> Result<()> {
+    let block = Block::zeroed(log.block_bytes as usize).into_arc();
+    let step = u32::try_from(ZERO_BYTES / block.len())
+        .expect("a small number")
+        .max(1);
+    for piece in log.pieces(first, count) {
+        let (mut sector, mut left) = (piece.sector, piece.count);
+        while left > 0 {
+            let taken = left.min(step);
+            let payload: Payload = vec![Arc::clone(&block); taken as usize];
+            let request = Request::Write {
+                sector,
+                payload,
+                force_unit_access: false,
+            };
+            log.device.submit(vec![request]).wait_all()?;
+            sector = sector + u64::from(taken) * u64::from(log.block_bytes) / 512;
+            left -= taken;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the superblock of a log anew, changes it and writes it durably.
+fn change(log: &Location, change: impl FnOnce(&mut Superblock) -> Result<()>) -> Result<()> {
+    let mut superblock = Superblock::load(log)?;
+    change(&mut superblock)?;
+    log.device.submit(superblock.requests(log)).wait_all()?;
+    Ok(log.device.flush()?)
+}
+
+/// A log that fills a device's blocks from `first` on.
+fn contiguous(device: &Arc<dyn BlockDevice>, block_bytes: u32, blocks: u32) -> Location {
+    Location {
+        device: Arc::clone(device),
+        block_bytes,
+        extents: external::extents(block_bytes, blocks),
+    }
+}

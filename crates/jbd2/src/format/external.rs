@@ -1,0 +1,214 @@
+//! External journals: a device that holds a log and nothing else.
+//!
+//! ```text
+//! byte 1024                        an ext superblock whose only incompatible feature is journal_dev; its UUID names the journal
+//! block 1 (2 with 1 KiB blocks)    the journal's superblock
+//! the blocks after it              the log; its block numbers are those of the device
+//! ```
+//!
+//! One file system uses it, as in Linux. More users, or another UUID, are recognised and refused.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::superblock::{self as ext, DYNAMIC_REVISION, MAGIC, State};
+use layout::{Block, BlockNr, feature};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::{LogOptions, change, contiguous, new_superblock, zero};
+use crate::error::{Corrupt, Error, Result};
+use crate::location::{Location, LogExtent};
+use crate::superblock::Superblock;
+
+/// The device's block that holds the journal's superblock.
+fn superblock_place(block_bytes: u32) -> u32 {
+    if u64::from(block_bytes) == ext::OFFSET {
+        2
+    } else {
+        1
+    }
+}
+
+/// Block 0 of the log is the journal's superblock; every other one has the device's number.
+pub(super) fn extents(block_bytes: u32, blocks: u32) -> Vec<LogExtent> {
+    let place = superblock_place(block_bytes);
+    vec![
+        LogExtent {
+            first: BlockNr::new(place.into()),
+            count: 1,
+        },
+        LogExtent {
+            first: BlockNr::new(1),
+            count: blocks.saturating_sub(1),
+        },
+    ]
+}
+
+/// Makes the first `blocks` blocks of a device an external journal: zeroes, the journal's superblock, the ext superblock.
+///
+/// # Errors
+/// - [`Error::TooSmall`], or what the device says.
+pub fn create_external(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    uuid: [u8; 16],
+    blocks: u64,
+) -> Result<()> {
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let log = contiguous(device, block_bytes, blocks);
+    let first = superblock_place(block_bytes) + 1;
+    let options = LogOptions {
+        uuid,
+        ..LogOptions::default()
+    };
+    let mut superblock = new_superblock(block_bytes, blocks, first, &options)?;
+    superblock.set_users(&[]);
+    zero(&log, 1, blocks - 1)?;
+    device.submit(superblock.requests(&log)).wait_all()?;
+    let image = ext_superblock(block_bytes, blocks, uuid);
+    device.write_blocks(
+        ext::OFFSET,
+        vec![Block::copy_from(image.as_bytes()).into_arc()],
+    )?;
+    Ok(device.flush()?)
+}
+
+/// The journal on a device, if it is the one with this UUID and has at most one user.
+///
+/// # Errors
+/// - [`Error::Corrupt`] when the device is no external journal.
+/// - [`Error::WrongJournal`] when it is another one.
+/// - [`Error::InUse`] when several file systems use it.
+pub fn open_external(
+    device: Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    journal_uuid: [u8; 16],
+) -> Result<Location> {
+    let found = external_superblock(&device)?;
+    if found.s_uuid != journal_uuid {
+        return Err(Error::WrongJournal {
+            found: found.s_uuid,
+            wanted: journal_uuid,
+        });
+    }
+    if found.block_size() != Some(block_bytes) {
+        let value = found.block_size().unwrap_or(0).into();
+        let why = "the file system has another one";
+        return Err(Corrupt::SuperblockField {
+            field: "block size",
+            value,
+            why,
+        }
+        .into());
+    }
+    let on_device = device.geometry().size_bytes / u64::from(block_bytes);
+    let blocks = found.blocks_count().min(on_device);
+    let log = contiguous(
+        &device,
+        block_bytes,
+        u32::try_from(blocks).unwrap_or(u32::MAX),
+    );
+    let superblock = Superblock::load(&log)?;
+    if superblock.user_count() > 1 {
+        return Err(Error::InUse {
+            users: superblock.user_count(),
+        });
+    }
+    Ok(log)
+}
+
+/// The ext superblock of an external journal device.
+///
+/// # Errors
+/// - [`Error::Corrupt`] when there is none, or it is a file system's.
+pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superblock> {
+    let none = |why| Error::from(Corrupt::NoJournalDevice { why });
+    if device.geometry().size_bytes < ext::OFFSET + ext::SIZE as u64 {
+        return Err(none("it is too small"));
+    }
+    let size = u32::try_from(ext::SIZE).expect("1024");
+    let block = device.read_block(ext::OFFSET, size)?;
+    let Ok(found) = ext::Superblock::read_from_bytes(&block) else {
+        return Err(none("it has no superblock"));
+    };
+    if found.s_magic.get() != MAGIC {
+        return Err(none("it has no superblock"));
+    }
+    if !found
+        .features()
+        .incompatible
+        .contains(feature::Incompatible::JOURNAL_DEV)
+    {
+        return Err(none("it holds a file system"));
+    }
+    Ok(found)
+}
+
+/// Notes the file system that uses an external journal. Noting it again changes nothing.
+///
+/// # Errors
+/// - [`Error::InUse`] when another one uses it.
+/// - Those of [`open_external`].
+pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 16]) -> Result<()> {
+    let journal_uuid = external_superblock(device)?.s_uuid;
+    let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
+    change(&log, |superblock| {
+        let is_free = superblock.users().iter().all(|user| *user == fs_uuid);
+        if !is_free {
+            return Err(Error::InUse {
+                users: superblock.user_count(),
+            });
+        }
+        superblock.set_users(&[fs_uuid]);
+        Ok(())
+    })
+}
+
+/// That a file system is the user of an external journal.
+///
+/// # Errors
+/// - [`Error::WrongJournal`] when it is not; `found` is the user that the journal names, zero if it names none.
+/// - Those of [`open_external`].
+pub fn check_user(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    fs_uuid: [u8; 16],
+) -> Result<()> {
+    let journal_uuid = external_superblock(device)?.s_uuid;
+    let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
+    let superblock = Superblock::load(&log)?;
+    match superblock.users() {
+        [user] if *user == fs_uuid => Ok(()),
+        users => {
+            let found = users.first().copied().unwrap_or([0; 16]);
+            Err(Error::WrongJournal {
+                found,
+                wanted: fs_uuid,
+            })
+        }
+    }
+}
+
+/// The ext superblock that names the journal.
+fn ext_superblock(block_bytes: u32, blocks: u32, uuid: [u8; 16]) -> ext::Superblock {
+    let mut raw = ext::Superblock::new_zeroed();
+    raw.s_magic = MAGIC.into();
+    raw.s_rev_level = DYNAMIC_REVISION.into();
+    raw.s_state = State::VALID.bits().into();
+    raw.s_uuid = uuid;
+    raw.s_feature_incompat = feature::Incompatible::JOURNAL_DEV.bits().into();
+    let log_size = block_bytes.trailing_zeros() - ext::BLOCK_SIZE_MIN.trailing_zeros();
+    raw.s_log_block_size = log_size.into();
+    raw.s_log_cluster_size = log_size.into();
+    raw.s_first_data_block = u32::from(log_size == 0).into();
+    raw.set_blocks_count(blocks.into());
+    raw.s_blocks_per_group = (8 * block_bytes).into();
+    raw.s_clusters_per_group = (8 * block_bytes).into();
+    raw.s_first_ino = ext::GOOD_OLD_FIRST_INODE.into();
+    raw.s_max_mnt_count = ext::MOUNT_COUNT_UNLIMITED.into();
+    raw.s_errors = (ext::ErrorPolicy::Continue as u16).into();
+    // There is no inode, but dumpe2fs and e2fsck refuse a superblock whose inodes have no size.
+    raw.s_first_ino = ext::GOOD_OLD_FIRST_INODE.into();
+    raw.s_inode_size = 256.into();
+    raw
+}

@@ -1,0 +1,241 @@
+//! Handles: one step of an operation, atomic after any crash.
+//!
+//! # Rules
+//!
+//! - A handle says before it starts how many blocks it may dirty and how many revokes it may add; that reserves log space.
+//!   What it has not used is given back when it ends.
+//! - [`Handle::finish`] is the only good end. A handle that is dropped after it has changed something aborts the journal,
+//!   because half of a step must not be committed; one that has changed nothing just goes.
+//! - A thread has at most one open handle, and waits neither for a commit nor for another handle while it has it: the
+//!   committer waits for open handles.
+//! - Starting, restarting and nothing else may wait for the committer (and, with `linux24`, changing a block in log I/O).
+
+use std::sync::Arc;
+
+use layout::{Block, BlockNr, Tid};
+
+use crate::buffer::{Buffer, BufferWrite};
+use crate::config::LogPolicy;
+use crate::error::Result;
+use crate::shared::Shared;
+use crate::transaction::Transaction;
+
+/// What a handle may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Credits {
+    /// Blocks that it may dirty.
+    pub blocks: u32,
+    /// Revoke records that it may add.
+    pub revokes: u32,
+}
+
+/// One step of an operation.
+#[must_use = "a handle has to be finished"]
+pub struct Handle {
+    shared: Arc<Shared>,
+    /// None only while the handle ends.
+    transaction: Option<Arc<Transaction>>,
+    /// What is left.
+    credits: Credits,
+    has_changed: bool,
+}
+
+impl Credits {
+    /// Credits for so many blocks and no revokes.
+    pub const fn blocks(blocks: u32) -> Self {
+        Self { blocks, revokes: 0 }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks.saturating_add(other.blocks),
+            revokes: self.revokes.saturating_add(other.revokes),
+        }
+    }
+
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks - other.blocks,
+            revokes: self.revokes - other.revokes,
+        }
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        transaction: Arc<Transaction>,
+        credits: Credits,
+    ) -> Self {
+        Self {
+            shared,
+            transaction: Some(transaction),
+            credits,
+            has_changed: false,
+        }
+    }
+
+    /// The transaction that the handle belongs to.
+    pub fn tid(&self) -> Tid {
+        self.transaction().tid
+    }
+
+    /// The right to change a buffer's contents, for a moment. The transaction's first touch of it takes a credit.
+    ///
+    /// With `linux24` this waits while the buffer's image is on its way to the log.
+    ///
+    /// # Errors
+    /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when the handle has none left.
+    /// - [`Error::Aborted`](crate::Error::Aborted), with `linux24`, when the journal aborts meanwhile.
+    pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        let mut state = buffer.lock();
+        let transaction = self.transaction.as_ref().expect("the handle is open");
+        if state
+            .holds
+            .running
+            .is_none_or(|filing| filing.tid != transaction.tid)
+        {
+            if self.shared.config.policy == LogPolicy::Linux24
+                && let Some(committing) = state.holds.committing
+            {
+                drop(state);
+                self.shared.wait_for_log_io(committing)?;
+                state = buffer.lock();
+            }
+            transaction.file(buffer, &mut state, &mut self.credits)?;
+        }
+        self.has_changed = true;
+        Ok(BufferWrite::new(state))
+    }
+
+    /// Gives a buffer whole new contents, without a copy.
+    ///
+    /// # Errors
+    /// Those of [`Handle::write`].
+    ///
+    /// # Panics
+    /// If the image has another size.
+    pub fn replace(&mut self, buffer: &Arc<Buffer>, image: Arc<Block>) -> Result<()> {
+        self.write(buffer)?.replace(image);
+        Ok(())
+    }
+
+    /// The block is freed. Its contents are dropped from this transaction; what an older one still owes for it stays owed
+    /// until this one is durable, and is then cancelled. `revoke` keeps recovery from replaying older images, which is
+    /// needed unless the block can have none in the log.
+    ///
+    /// `buffer` is the block's buffer, if it is in memory.
+    ///
+    /// # Errors
+    /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when no credit for a revoke is left.
+    ///
+    /// # Panics
+    /// If the buffer is another block's.
+    pub fn forget(
+        &mut self,
+        nr: BlockNr,
+        buffer: Option<&Arc<Buffer>>,
+        revoke: bool,
+    ) -> Result<()> {
+        let transaction = self.transaction.as_ref().expect("the handle is open");
+        transaction.forget(nr, buffer, revoke, &mut self.credits)?;
+        self.has_changed = true;
+        Ok(())
+    }
+
+    /// How many blocks it may still dirty.
+    pub fn credits_left(&self) -> u32 {
+        self.credits.blocks
+    }
+
+    /// How many revokes it may still add.
+    pub fn revokes_left(&self) -> u32 {
+        self.credits.revokes
+    }
+
+    /// Asks for more credits, without waiting. False means that there is no room: restart.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted.
+    pub fn extend(&mut self, more: Credits) -> Result<bool> {
+        let mut state = self.shared.state.lock();
+        state.check()?;
+        let is_extended = state.extend(more);
+        if is_extended {
+            self.credits = self.credits.plus(more);
+        }
+        Ok(is_extended)
+    }
+
+    /// Ends this step and begins another, perhaps in a later transaction. What was done so far must be consistent. May
+    /// wait: the caller holds no lock that whoever starts a handle wants.
+    ///
+    /// # Errors
+    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then, and may be dropped.
+    pub fn restart(&mut self, credits: Credits) -> Result<()> {
+        self.leave()?;
+        self.has_changed = false;
+        self.credits = Credits::default();
+        self.transaction = Some(self.shared.admit(credits)?);
+        self.credits = credits;
+        Ok(())
+    }
+
+    /// The only good end. Returns the transaction to commit if the step is to be durable.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted: the step will not be durable.
+    pub fn finish(mut self) -> Result<Tid> {
+        let tid = self.tid();
+        self.leave().map(|()| tid)
+    }
+
+    fn transaction(&self) -> &Transaction {
+        self.transaction.as_ref().expect("the handle is open")
+    }
+
+    /// Leaves the transaction.
+    fn leave(&mut self) -> Result<()> {
+        let Some(transaction) = self.transaction.take() else {
+            return Ok(());
+        };
+        let mut state = self.shared.state.lock();
+        let is_awaited = state.leave(transaction.tid, self.credits);
+        let result = state.check();
+        drop(state);
+        if is_awaited {
+            self.shared.handles_done.notify_one();
+        }
+        result
+    }
+}
+
+impl Drop for Handle {
+    /// An unfinished handle leaves. If it had changed something, the journal aborts: whoever comes next sees to that.
+    ///
+    /// The lock is taken for an instant, and not waited for when the task is unwinding.
+    fn drop(&mut self) {
+        let Some(transaction) = self.transaction.take() else {
+            return;
+        };
+        let state = if std::thread::panicking() {
+            self.shared.note_abandoned(self.has_changed);
+            self.shared.state.try_lock()
+        } else {
+            Some(self.shared.state.lock())
+        };
+        if let Some(mut state) = state {
+            if self.has_changed {
+                state.abandoned.get_or_insert(transaction.tid);
+            }
+            state.leave(transaction.tid, self.credits);
+        }
+        if self.has_changed {
+            self.shared.note_abandoned(true);
+        }
+        self.shared.handles_done.notify_one();
+        self.shared.work.notify_one();
+    }
+}

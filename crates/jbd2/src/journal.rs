@@ -1,0 +1,270 @@
+//! The open journal: what the file system holds.
+//!
+//! One transaction runs, at most one commits, many await checkpointing; all proceed at once. A [`Journal`] owns its daemons;
+//! [`Journal::close`] stops and joins them. Dropping an unclosed journal tells them to stop and does nothing else: it is a
+//! power cut for what was not committed.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::Tid;
+use rt::{JoinHandle, Mutex, Nanos};
+
+use crate::client::Client;
+use crate::config::{Config, LogPolicy};
+use crate::daemon;
+use crate::error::{Error, Result};
+use crate::handle::{Credits, Handle};
+use crate::location::Location;
+use crate::shared::Shared;
+use crate::space::Limits;
+use crate::state::State;
+use crate::stats::Stats;
+use crate::superblock::Superblock;
+
+/// An open journal.
+pub struct Journal {
+    shared: Arc<Shared>,
+    daemons: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Journal {
+    /// Opens a recovered log and starts the daemons. Nothing is written before the first commit.
+    ///
+    /// # Errors
+    /// - [`Error::NotRecovered`] when the log is not empty.
+    /// - Those of the superblock: corrupt, unsupported, too small; and of its device.
+    pub fn open(
+        log: Location,
+        home: Arc<dyn BlockDevice>,
+        config: Config,
+        client: Arc<dyn Client>,
+    ) -> Result<Arc<Self>> {
+        let shared = open_shared(log, home, config, client)?;
+        let mut daemons = vec![daemon::spawn_committer(&shared)];
+        if shared.config.policy == LogPolicy::Default {
+            daemons.push(daemon::spawn_checkpointer(&shared));
+        }
+        Ok(Arc::new(Self {
+            shared,
+            daemons: Mutex::new(daemons),
+        }))
+    }
+
+    /// A journal that has no daemons: callers commit, and nobody may fill the log.
+    #[cfg(test)]
+    pub(crate) fn open_quietly(
+        log: Location,
+        home: Arc<dyn BlockDevice>,
+        config: Config,
+        client: Arc<dyn Client>,
+    ) -> Result<Arc<Self>> {
+        let shared = open_shared(log, home, config, client)?;
+        Ok(Arc::new(Self {
+            shared,
+            daemons: Mutex::default(),
+        }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Starts a handle. May wait: for a transaction that is closing, or for log space.
+    ///
+    /// # Errors
+    /// - [`Error::TooManyCredits`] when no transaction can hold so much.
+    /// - [`Error::Aborted`] when the journal has aborted, [`Error::Closed`] when it is closed.
+    pub fn start(&self, credits: Credits) -> Result<Handle> {
+        let transaction = self.shared.admit(credits)?;
+        Ok(Handle::new(Arc::clone(&self.shared), transaction, credits))
+    }
+
+    /// Makes a transaction durable and waits for that. Callers for the same transaction are served together.
+    ///
+    /// The caller has no open handle.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`] when the journal has aborted before the transaction was durable.
+    pub fn commit(&self, tid: Tid) -> Result<()> {
+        self.shared.commit(tid)
+    }
+
+    /// Commits what runs, and waits also for what commits. Returns the last transaction that this made durable, or waited
+    /// for, if there was one.
+    ///
+    /// # Errors
+    /// Those of [`Journal::commit`].
+    pub fn commit_running(&self) -> Result<Option<Tid>> {
+        let state = self.shared.state.lock();
+        let tid = state
+            .running_tid()
+            .or_else(|| state.committing.as_ref().map(|committing| committing.tid));
+        let checked = state.check();
+        drop(state);
+        match (checked, tid) {
+            (Ok(()), Some(tid)) => self.shared.commit(tid).map(|()| Some(tid)),
+            (Ok(()), None) => Ok(None),
+            (Err(error), _) => Err(self.shared.settle_abandoned(error)),
+        }
+    }
+
+    /// Has the running transaction committed soon, without waiting.
+    pub fn request_commit(&self) {
+        let mut state = self.shared.state.lock();
+        if let Some(tid) = state.running_tid() {
+            self.shared.request(&mut state, tid);
+        }
+    }
+
+    /// Whether a transaction's commit record is durable. A number that was never given out counts as not durable.
+    pub fn is_durable(&self, tid: Tid) -> bool {
+        self.shared.state.lock().durable.is_at_or_after(tid)
+    }
+
+    /// The running transaction, if a handle has started one since the last commit.
+    pub fn running(&self) -> Option<Tid> {
+        self.shared.state.lock().running_tid()
+    }
+
+    /// The age-based writer: writes home committed blocks that have been owed since before a time, oldest transaction
+    /// first, at most `limit` of them. Returns how many.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`] when a write failed, which aborts the journal.
+    pub fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
+        self.shared.write_back(owed_before, limit)
+    }
+
+    /// Bytes of committed blocks that have yet to be written home.
+    pub fn owed_bytes(&self) -> u64 {
+        let owed = self.shared.checkpoint.lock().owed_count() as u64;
+        owed * u64::from(self.shared.format.block_bytes)
+    }
+
+    /// Bytes of images that the running and the committing transaction and those awaiting checkpoint hold. Images that are
+    /// shared count for each.
+    pub fn pinned_bytes(&self) -> u64 {
+        let state = self.shared.state.lock();
+        let running = state
+            .running
+            .as_ref()
+            .map(|running| Arc::clone(&running.transaction));
+        let committing = state
+            .committing
+            .as_ref()
+            .map_or(0, |committing| committing.images);
+        drop(state);
+        let running = running.map_or(0, |transaction| transaction.block_count());
+        let count = (running + committing) as u64;
+        count * u64::from(self.shared.format.block_bytes) + self.owed_bytes()
+    }
+
+    /// Commits what runs, writes everything that is owed home, flushes it and makes the moved tail durable. If nobody
+    /// commits anything meanwhile, the log is empty then.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`] when the journal has aborted, now or earlier.
+    pub fn checkpoint_all(&self) -> Result<()> {
+        if let Some(tid) = self.commit_running()? {
+            self.shared.wait_until_filed(tid)?;
+        }
+        self.shared.checkpoint_all()
+    }
+
+    /// Aborts the journal, stickily: nothing more is committed.
+    pub fn abort(&self, error: Error) {
+        self.shared.abort(error);
+    }
+
+    /// Why the journal has aborted, if it has.
+    pub fn error(&self) -> Option<Error> {
+        self.shared.error()
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.read()
+    }
+
+    /// The most blocks that a handle may ask for, if it asks for no more revokes than blocks.
+    pub fn max_credits(&self) -> u32 {
+        self.shared.state.lock().limits.handle_max()
+    }
+
+    /// Commits and checkpoints everything, says on the device that the log is empty, and ends the daemons. No handle is
+    /// open, and none will be started.
+    ///
+    /// # Errors
+    /// - [`Error::Aborted`] when the journal has aborted; the log is then left for recovery. The daemons end all the same.
+    pub fn close(self: Arc<Self>) -> Result<()> {
+        let result = self.checkpoint_all();
+        self.shared.state.lock().is_closed = true;
+        self.stop_daemons();
+        let daemons = core::mem::take(&mut *self.daemons.lock());
+        for daemon in daemons {
+            if daemon.join().is_err() {
+                tracing::error!("a daemon of the journal panicked");
+            }
+        }
+        result
+    }
+
+    fn stop_daemons(&self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        self.shared.work.notify_all();
+        self.shared.checkpoint_work.notify_all();
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop_daemons();
+        }
+    }
+}
+
+fn open_shared(
+    log: Location,
+    home: Arc<dyn BlockDevice>,
+    config: Config,
+    client: Arc<dyn Client>,
+) -> Result<Arc<Shared>> {
+    let superblock = Superblock::load(&log)?;
+    if superblock.start().is_some() {
+        return Err(Error::NotRecovered);
+    }
+    let format = superblock.format();
+    let home_blocks = home.geometry().size_bytes / u64::from(format.block_bytes);
+    if home_blocks > u64::from(u32::MAX) && !format.tags.is_64bit {
+        return Err(Error::Unsupported(
+            "block numbers beyond 32 bits in its log".to_owned(),
+        ));
+    }
+    let limits = Limits::new(&superblock, &format);
+    let state = State {
+        limits,
+        running: None,
+        committing: None,
+        has_committer: false,
+        next: superblock.sequence().next(),
+        durable: superblock.sequence(),
+        head: limits.ring.first(),
+        used: 0,
+        is_log_empty: true,
+        can_revoke: superblock.has_revoke(),
+        commit_wanted: None,
+        space_waiters: 0,
+        has_checkpointer: false,
+        groups: [0; 2],
+        error: None,
+        abandoned: None,
+        is_closed: false,
+    };
+    Ok(Arc::new(Shared::new(
+        log, home, config, client, superblock, state,
+    )))
+}

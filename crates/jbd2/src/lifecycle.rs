@@ -1,0 +1,322 @@
+//! The life cycle of a block: where it can be, what can happen to it there, and what follows.
+//!
+//! A block can be in several places at once: *running* (filed in the running transaction), *committing* (its frozen image
+//! goes to the log), *awaiting* checkpoint (committed, its home is older) and *in flight* (its image is being written
+//! home). It is *absent* when it is in none of them; only then may a cache evict it. A reader always gets the newest image.
+//!
+//! | place \ event | dirty | free | reuse as metadata | reuse as ordered data | reuse as journaled data | commit | abort | write error |
+//! |---|---|---|---|---|---|---|---|---|
+//! | absent | file | revoke | file | write | file | - | - | - |
+//! | running | in place | drop | in place | refused | in place | freeze | hold | - |
+//! | committing | copy | keep | copy | refused | copy | take over | hold | abort |
+//! | awaiting | copy | keep | copy | refused | copy | supersede | hold | abort |
+//! | in flight | copy | keep | copy | refused | copy | supersede after | hold | abort |
+//!
+//! *Reuse* is what happens to the block in the running transaction after it was freed there; its revoke and the cancelling
+//! are then forgotten. *Refused*: a freed block gets ordered data only after the freeing transaction is durable, for which
+//! the client keeps it out of reach; then the block is absent. *Keep*: the older image stays owed until the freeing
+//! transaction is durable; then it is cancelled, or waited for if it is in flight.
+//!
+//! The same as data is [`RULES`]. What a committed block still owes is its `Debt`, the part of the life cycle that has a
+//! memory of its own.
+
+/// Where a block can be. It can be in several places; what happens to its contents is decided by the first of running,
+/// committing, in flight, awaiting, absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In none of the others.
+    Absent,
+    /// Filed in the running transaction.
+    Running,
+    /// Frozen by the committing transaction.
+    Committing,
+    /// Committed, and its home is older.
+    Awaiting,
+    /// On its way home.
+    InFlight,
+}
+
+/// What can happen to a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A handle changes it.
+    Dirty,
+    /// A handle frees it.
+    Free,
+    /// Freed in the running transaction, it becomes metadata there.
+    ReuseAsMetadata,
+    /// Freed in the running transaction, it is to get ordered data.
+    ReuseAsOrderedData,
+    /// Freed in the running transaction, it gets journaled data there.
+    ReuseAsJournaledData,
+    /// A transaction commits: the running one closes, or the committing one becomes durable.
+    Commit,
+    /// The journal aborts.
+    Abort,
+    /// The write of its image fails.
+    WriteError,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// It cannot happen, or changes nothing.
+    Nothing,
+    /// It is filed in the running transaction, for a credit.
+    File,
+    /// The running image changes in place.
+    InPlace,
+    /// It is filed, and the change takes a copy; whoever needs the older image keeps it.
+    Copy,
+    /// A revoke is all there is to do.
+    Revoke,
+    /// It is taken out of the running transaction.
+    Drop,
+    /// The older image stays owed until the freeing transaction is durable.
+    Keep,
+    /// Data is written to it at once.
+    Write,
+    /// The client must not do it before the freeing transaction is durable.
+    Refused,
+    /// Its image is frozen.
+    Freeze,
+    /// Its debts go over to the transaction that is now durable.
+    TakeOver,
+    /// The newer image replaces this one.
+    Supersede,
+    /// The newer image replaces this one when the write in flight has ended.
+    SupersedeAfter,
+    /// It stays in memory as it is.
+    Hold,
+    /// The journal aborts.
+    Abort,
+}
+
+/// The places, in the order of [`RULES`].
+pub const PLACES: [Place; 5] = [
+    Place::Absent,
+    Place::Running,
+    Place::Committing,
+    Place::Awaiting,
+    Place::InFlight,
+];
+
+/// The events, in the order of [`RULES`].
+pub const EVENTS: [Event; 8] = [
+    Event::Dirty,
+    Event::Free,
+    Event::ReuseAsMetadata,
+    Event::ReuseAsOrderedData,
+    Event::ReuseAsJournaledData,
+    Event::Commit,
+    Event::Abort,
+    Event::WriteError,
+];
+
+/// The table: a row for each place, a column for each event.
+pub const RULES: [[Rule; 8]; 5] = {
+    use Rule::*;
+    [
+        [File, Revoke, File, Write, File, Nothing, Nothing, Nothing],
+        [
+            InPlace, Drop, InPlace, Refused, InPlace, Freeze, Hold, Nothing,
+        ],
+        [Copy, Keep, Copy, Refused, Copy, TakeOver, Hold, Abort],
+        [Copy, Keep, Copy, Refused, Copy, Supersede, Hold, Abort],
+        [Copy, Keep, Copy, Refused, Copy, SupersedeAfter, Hold, Abort],
+    ]
+};
+
+/// What follows when something happens to a block that is in a place.
+pub const fn rule(place: Place, event: Event) -> Rule {
+    RULES[place as usize][event as usize]
+}
+
+/// What a committed block still owes to its home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Debt {
+    /// Nothing.
+    None,
+    /// Its newest committed image has to be written.
+    Awaiting,
+    /// It is being written.
+    InFlight,
+    /// An older image is being written; the newest one has to follow.
+    Superseded,
+}
+
+/// What happens to a debt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DebtEvent {
+    /// A transaction that holds the block became durable.
+    Commit,
+    /// A transaction that freed the block became durable.
+    Free,
+    /// Somebody wants to write it home.
+    Start,
+    /// The write has ended well.
+    Done,
+    /// The write has failed; the journal aborts.
+    Failed,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The debt becomes this.
+    Become(Debt),
+    /// The write in flight has to end first.
+    Wait,
+    /// It cannot happen.
+    Never,
+}
+
+impl Debt {
+    /// The table.
+    pub(crate) const fn after(self, event: DebtEvent) -> Next {
+        use Debt::{Awaiting, InFlight, None, Superseded};
+        use Next::{Become, Never, Wait};
+        match (self, event) {
+            (None | Awaiting, DebtEvent::Commit) => Become(Awaiting),
+            (InFlight | Superseded, DebtEvent::Commit) => Become(Superseded),
+            (None | Awaiting, DebtEvent::Free) => Become(None),
+            (InFlight | Superseded, DebtEvent::Free) => Wait,
+            (Awaiting, DebtEvent::Start) => Become(InFlight),
+            (InFlight | Superseded, DebtEvent::Start) => Wait,
+            (InFlight, DebtEvent::Done) => Become(None),
+            (Superseded, DebtEvent::Done) => Become(Awaiting),
+            (InFlight | Superseded, DebtEvent::Failed) => Become(Awaiting),
+            (None, DebtEvent::Start) | (None | Awaiting, DebtEvent::Done | DebtEvent::Failed) => {
+                Never
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod exhaustive;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the table in the documentation calls a rule.
+    fn word(rule: Rule) -> &'static str {
+        match rule {
+            Rule::Nothing => "-",
+            Rule::File => "file",
+            Rule::InPlace => "in place",
+            Rule::Copy => "copy",
+            Rule::Revoke => "revoke",
+            Rule::Drop => "drop",
+            Rule::Keep => "keep",
+            Rule::Write => "write",
+            Rule::Refused => "refused",
+            Rule::Freeze => "freeze",
+            Rule::TakeOver => "take over",
+            Rule::Supersede => "supersede",
+            Rule::SupersedeAfter => "supersede after",
+            Rule::Hold => "hold",
+            Rule::Abort => "abort",
+        }
+    }
+
+    #[test]
+    fn the_documentation_says_what_the_data_says() {
+        let source = include_str!("lifecycle.rs");
+        let rows: Vec<Vec<&str>> = source
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | ")?.strip_suffix(" |"))
+            .map(|line| line.split(" | ").collect())
+            .collect();
+        let (head, rows) = rows.split_first().expect("there is a table");
+        assert_eq!(head.len(), 1 + EVENTS.len());
+        assert_eq!(rows.len(), PLACES.len());
+        for (place, row) in PLACES.into_iter().zip(rows) {
+            for (event, cell) in EVENTS.into_iter().zip(&row[1..]) {
+                assert_eq!(*cell, word(rule(place, event)), "{place:?} {event:?}");
+            }
+        }
+    }
+
+    const DEBTS: [Debt; 4] = [Debt::None, Debt::Awaiting, Debt::InFlight, Debt::Superseded];
+    const DEBT_EVENTS: [DebtEvent; 5] = [
+        DebtEvent::Commit,
+        DebtEvent::Free,
+        DebtEvent::Start,
+        DebtEvent::Done,
+        DebtEvent::Failed,
+    ];
+
+    /// The same in other words: which image versions the home may get, and whether a write is under way.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Model {
+        /// The newest committed version that the home does not have.
+        owed: bool,
+        /// A write is under way, of the newest version or of an older one.
+        writing: Option<bool>,
+    }
+
+    fn model(debt: Debt) -> Model {
+        match debt {
+            Debt::None => Model {
+                owed: false,
+                writing: None,
+            },
+            Debt::Awaiting => Model {
+                owed: true,
+                writing: None,
+            },
+            Debt::InFlight => Model {
+                owed: true,
+                writing: Some(true),
+            },
+            Debt::Superseded => Model {
+                owed: true,
+                writing: Some(false),
+            },
+        }
+    }
+
+    #[test]
+    fn the_table_agrees_with_the_model() {
+        for debt in DEBTS {
+            for event in DEBT_EVENTS {
+                let before = model(debt);
+                let is_writing = before.writing.is_some();
+                let expect = match event {
+                    DebtEvent::Commit => Some(Some(Model {
+                        owed: true,
+                        writing: before.writing.map(|_| false),
+                    })),
+                    DebtEvent::Free if is_writing => Some(None),
+                    DebtEvent::Free => Some(Some(Model {
+                        owed: false,
+                        writing: None,
+                    })),
+                    DebtEvent::Start if !before.owed => None,
+                    DebtEvent::Start if is_writing => Some(None),
+                    DebtEvent::Start => Some(Some(Model {
+                        owed: true,
+                        writing: Some(true),
+                    })),
+                    DebtEvent::Done | DebtEvent::Failed if !is_writing => None,
+                    DebtEvent::Done => Some(Some(Model {
+                        owed: before.writing == Some(false),
+                        writing: None,
+                    })),
+                    DebtEvent::Failed => Some(Some(Model {
+                        owed: true,
+                        writing: None,
+                    })),
+                };
+                let found = match debt.after(event) {
+                    Next::Become(debt) => Some(Some(model(debt))),
+                    Next::Wait => Some(None),
+                    Next::Never => None,
+                };
+                assert_eq!(found, expect, "{debt:?} {event:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Looking at a log without touching it.
+
+use layout::{BlockNr, Tid};
+
+use super::decide::Decision;
+use super::scan::{Found, Scan};
+use crate::error::Result;
+use crate::location::Location;
+use crate::superblock::Superblock;
+
+/// What a log is and holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// The superblock's version: 1 or 2.
+    pub version: u8,
+    /// Names of its features, as e2fsprogs prints them.
+    pub features: Vec<&'static str>,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Blocks of the journal, its superblock included.
+    pub blocks: u32,
+    /// The first block of the log proper.
+    pub first: u32,
+    /// Where the log begins; none if it is empty.
+    pub start: Option<u32>,
+    /// The number in the superblock: that of the first transaction.
+    pub sequence: Tid,
+    /// The journal's UUID.
+    pub uuid: [u8; 16],
+    /// The UUIDs of the file systems that use it.
+    pub users: Vec<[u8; 16]>,
+    /// The error that an abort has noted (a negative errno).
+    pub noted_error: Option<i32>,
+    /// The complete transactions, oldest first.
+    pub transactions: Vec<TransactionInfo>,
+    /// Why the log ends where it does; none if it is empty.
+    pub end: Option<End>,
+}
+
+/// A complete transaction in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionInfo {
+    /// Its number.
+    pub tid: Tid,
+    /// Its first block in the log.
+    pub first: u32,
+    /// Its commit block.
+    pub commit_block: u32,
+    /// When it was committed, seconds since 1970; 0 where the log does not say.
+    pub committed_at: u64,
+    /// The images, in the order of the log.
+    pub blocks: Vec<LoggedBlock>,
+    /// The revoked blocks.
+    pub revokes: Vec<BlockNr>,
+}
+
+/// An image in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedBlock {
+    /// Where it lies in the log.
+    pub log_block: u32,
+    /// Where it belongs.
+    pub home: BlockNr,
+    /// Whether it begins with the journal's magic number.
+    pub is_escaped: bool,
+}
+
+/// Why a log ends where it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The block at which the scan stopped.
+    pub log_block: u32,
+    /// The number that was expected there.
+    pub expected: Tid,
+    /// A transaction was begun there and interrupted; recovery drops it.
+    pub is_torn: bool,
+    /// The log is damaged there; recovery refuses it.
+    pub is_damaged: bool,
+    /// What is wrong, and where.
+    pub wrong: Option<(u32, &'static str)>,
+}
+
+/// Looks at a log. Nothing is written.
+///
+/// # Errors
+/// - Those of the superblock, and of its device. Damage in the log itself is part of the answer.
+pub fn inspect(log: &Location) -> Result<Inspection> {
+    let superblock = Superblock::load(log)?;
+    let scan = superblock
+        .start()
+        .map(|start| Scan::of(log, &superblock, start))
+        .transpose()?;
+    let end = scan.as_ref().map(|scan| End {
+        log_block: scan.end.0,
+        expected: scan.expected,
+        is_torn: scan.end.1 == Decision::Drop,
+        is_damaged: scan.end.1 == Decision::Damage,
+        wrong: scan.wrong,
+    });
+    let transactions = scan.map(|scan| scan.transactions).unwrap_or_default();
+    Ok(Inspection {
+        version: superblock.version(),
+        features: superblock.feature_names(),
+        block_bytes: log.block_bytes,
+        blocks: superblock.length(),
+        first: superblock.first(),
+        start: superblock.start(),
+        sequence: superblock.sequence(),
+        uuid: superblock.uuid(),
+        users: superblock.users().to_vec(),
+        noted_error: superblock.noted_error(),
+        transactions: transactions.into_iter().map(info).collect(),
+        end,
+    })
+}
+
+fn info(found: Found) -> TransactionInfo {
+    let blocks = found.images.iter().map(|image| LoggedBlock {
+        log_block: image.log_block,
+        home: image.home,
+        is_escaped: image.is_escaped,
+    });
+    TransactionInfo {
+        tid: found.tid,
+        first: found.start,
+        commit_block: found.commit_block,
+        committed_at: found.committed_at,
+        blocks: blocks.collect(),
+        revokes: found.revokes,
+    }
+}

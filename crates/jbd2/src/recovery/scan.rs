@@ -1,0 +1,328 @@
+//! The first pass: which transactions the log holds, and whether every block of them is what it was.
+
+use layout::journal::{BlockTail, BlockType, CRC32_SIZE, ChecksumType, CommitBlock, Header};
+use layout::tag::{Tag, TagFlags};
+use layout::{Block, BlockNr, Tid, checksum, revoke};
+use rt::Cost;
+use zerocopy::FromBytes;
+
+use super::decide::{Decision, Finding, Head, decide};
+use super::reader::Reader;
+use crate::error::{Corrupt, Result};
+use crate::location::Location;
+use crate::space::Ring;
+use crate::superblock::{Checksums, LogFormat, Superblock};
+
+/// How far ahead of the expected number a later transaction's may be, to be taken for evidence.
+const LATER_MAX: u32 = 1 << 20;
+
+/// What a log holds.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// The complete transactions, oldest first.
+    pub(super) transactions: Vec<Found>,
+    /// The number of the transaction that is missing, or was dropped: the last committed one's plus one.
+    pub(super) expected: Tid,
+    /// Where the scan stopped, and why.
+    pub(super) end: (u32, Decision),
+    /// What was wrong there.
+    pub(super) wrong: Option<(u32, &'static str)>,
+}
+
+/// A complete transaction.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) tid: Tid,
+    pub(super) start: u32,
+    pub(super) images: Vec<Image>,
+    pub(super) revokes: Vec<BlockNr>,
+    pub(super) commit_block: u32,
+    /// Seconds since 1970; 0 in logs of JBD.
+    pub(super) committed_at: u64,
+}
+
+/// A logged image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Image {
+    pub(super) log_block: u32,
+    pub(super) home: BlockNr,
+    pub(super) is_escaped: bool,
+}
+
+/// The scan at work.
+struct Scanner<'l> {
+    reader: Reader<'l>,
+    ring: Ring,
+    format: LogFormat,
+    /// The block at which it stands.
+    at: u32,
+    /// The transaction that it reads.
+    current: Found,
+    /// How many blocks of the log it may still read before it has been all around.
+    left: u32,
+    /// The v1 checksum so far.
+    crc: u32,
+    /// What is wrong with the transaction, and where.
+    wrong: Option<(u32, &'static str)>,
+}
+
+impl Found {
+    fn new(tid: Tid, start: u32) -> Self {
+        Self {
+            tid,
+            start,
+            images: Vec::new(),
+            revokes: Vec::new(),
+            commit_block: 0,
+            committed_at: 0,
+        }
+    }
+}
+
+impl Scan {
+    /// Scans a log from its tail.
+    pub(super) fn of(log: &Location, superblock: &Superblock, start: u32) -> Result<Self> {
+        let ring = Ring::of(superblock);
+        let mut scanner = Scanner {
+            reader: Reader::new(log, ring),
+            ring,
+            format: superblock.format(),
+            at: start,
+            current: Found::new(superblock.sequence(), start),
+            left: ring.capacity(),
+            crc: checksum::START,
+            wrong: None,
+        };
+        let mut transactions = Vec::new();
+        loop {
+            match scanner.step() {
+                Decision::GoOn => {}
+                Decision::Complete => transactions.push(scanner.complete()),
+                decision => {
+                    return Ok(Self {
+                        transactions,
+                        expected: scanner.current.tid,
+                        end: (scanner.at, decision),
+                        wrong: scanner.wrong,
+                    });
+                }
+            }
+        }
+    }
+
+    /// That the log may be replayed.
+    pub(super) fn accept(&self) -> Result<()> {
+        match (self.end, self.wrong) {
+            ((at, Decision::Damage), wrong) => {
+                let (log_block, what) = wrong.unwrap_or((at, "it has no valid commit block"));
+                Err(Corrupt::Log {
+                    tid: self.expected,
+                    log_block,
+                    what,
+                }
+                .into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Scanner<'_> {
+    /// Looks at the block where the scan stands, and reads what belongs to it.
+    fn step(&mut self) -> Decision {
+        let at = self.at;
+        let block = if self.left == 0 {
+            Some(None)
+        } else {
+            self.reader.read(at).map(Some)
+        };
+        let (head, is_head_good) = match &block {
+            // All around: nothing can follow.
+            Some(None) => (Head::Foreign, true),
+            None => (Head::Unreadable, true),
+            Some(Some(block)) => self.recognise(block),
+        };
+        if head == Head::Unreadable {
+            self.note(at, "the block cannot be read");
+        } else if !is_head_good {
+            self.note(at, "the block's checksum does not match");
+        }
+        if let (Head::Commit, true, Some(Some(block))) = (head, is_head_good, &block) {
+            self.check_commit(at, block);
+        }
+        let is_body_good = self.wrong.is_none();
+        let decision = decide(
+            Finding {
+                head,
+                is_head_good,
+                is_body_good,
+            },
+            || self.is_later_there(self.current.tid),
+        );
+        if let (Decision::GoOn | Decision::Complete, Some(Some(block))) = (decision, &block) {
+            self.advance(1);
+            match head {
+                Head::Descriptor => self.take_descriptor(at, block),
+                Head::Revoke => self.take_revokes(at, block),
+                _ => self.current.commit_block = at,
+            }
+        }
+        decision
+    }
+
+    /// What a block is to the expected transaction, and whether its own checksum matches.
+    fn recognise(&self, block: &Block) -> (Head, bool) {
+        let Some((kind, sequence)) = Header::recognise(block) else {
+            return (Head::Foreign, true);
+        };
+        if sequence != self.current.tid.get() {
+            return (Head::Foreign, true);
+        }
+        let head = match kind {
+            BlockType::Descriptor => Head::Descriptor,
+            BlockType::Revoke => Head::Revoke,
+            BlockType::Commit => Head::Commit,
+            BlockType::SuperblockV1 | BlockType::SuperblockV2 => return (Head::Foreign, true),
+        };
+        (head, self.is_sealed(kind, block))
+    }
+
+    /// Whether a block that carries a crc32c of itself matches it.
+    fn is_sealed(&self, kind: BlockType, block: &Block) -> bool {
+        if !self.format.checksums.cover_each_block() {
+            return true;
+        }
+        rt::charge(Cost::Checksum(block.len() as u64));
+        if kind == BlockType::Commit {
+            let Ok((record, _)) = CommitBlock::ref_from_prefix(block) else {
+                return false;
+            };
+            return record.h_chksum[0].get() == checksum::commit_block(self.format.seed, block);
+        }
+        let tail = block.len() - size_of::<BlockTail>();
+        let Ok(tail) = BlockTail::ref_from_bytes(&block[tail..]) else {
+            return false;
+        };
+        tail.t_checksum.get() == checksum::journal_block(self.format.seed, block)
+    }
+
+    /// Reads the images that a descriptor block describes.
+    fn take_descriptor(&mut self, at: u32, descriptor: &Block) {
+        self.add_to_crc(descriptor);
+        let tags: Vec<Tag> = self.format.tags.tags(descriptor).collect();
+        if tags.is_empty() {
+            self.note(at, "the descriptor block has no tags");
+        }
+        for tag in tags {
+            if self.left == 0 {
+                self.note(at, "the transaction is longer than the log");
+                return;
+            }
+            let log_block = self.at;
+            match self.reader.read(log_block) {
+                Some(image) => self.check_image(log_block, &image, &tag),
+                None => self.note(log_block, "the block cannot be read"),
+            }
+            let is_escaped = tag.flags.contains(TagFlags::ESCAPE);
+            if !tag.flags.contains(TagFlags::DELETED) {
+                self.current.images.push(Image {
+                    log_block,
+                    home: tag.home,
+                    is_escaped,
+                });
+            }
+            self.advance(1);
+        }
+    }
+
+    fn check_image(&mut self, at: u32, image: &Block, tag: &Tag) {
+        self.add_to_crc(image);
+        if !self.format.checksums.cover_each_block() {
+            return;
+        }
+        rt::charge(Cost::Checksum(image.len() as u64));
+        let computed = checksum::tag(self.format.seed, self.current.tid.get(), image);
+        if self.format.tags.checksum.kept(computed) != tag.checksum {
+            self.note(at, "the image's checksum does not match its tag");
+        }
+    }
+
+    fn take_revokes(&mut self, at: u32, block: &Block) {
+        match revoke::entries(self.format.tags, block) {
+            Ok(entries) => self.current.revokes.extend(entries),
+            Err(_) => self.note(at, "the revoke block's count is impossible"),
+        }
+    }
+
+    /// Checks a commit block against the v1 checksum of its transaction, and notes its time.
+    fn check_commit(&mut self, at: u32, block: &Block) {
+        let Ok((record, _)) = CommitBlock::ref_from_prefix(block) else {
+            return;
+        };
+        self.current.committed_at = record.h_commit_sec.get();
+        if self.format.checksums != Checksums::V1 {
+            return;
+        }
+        let found = (
+            record.h_chksum_type,
+            record.h_chksum_size,
+            record.h_chksum[0].get(),
+        );
+        let is_unused = found == (0, 0, 0);
+        if !is_unused && found != (ChecksumType::Crc32.raw(), CRC32_SIZE, self.crc) {
+            self.note(at, "the transaction's checksum does not match");
+        }
+    }
+
+    fn add_to_crc(&mut self, block: &Block) {
+        if self.format.checksums == Checksums::V1 {
+            rt::charge(Cost::Checksum(block.len() as u64));
+            self.crc = checksum::crc32_be(self.crc, block);
+        }
+    }
+
+    /// Whether a valid block of a later transaction lies anywhere in the log.
+    fn is_later_there(&mut self, expected: Tid) -> bool {
+        let mut at = self.ring.first();
+        for _ in 0..self.ring.capacity() {
+            if let Some(block) = self.reader.read(at)
+                && let Some((kind, sequence)) = Header::recognise(&block)
+            {
+                let sequence = Tid::new(sequence);
+                let is_later =
+                    sequence.is_after(expected) && sequence.distance_from(expected) <= LATER_MAX;
+                if is_later && self.is_evidence(kind, &block) {
+                    return true;
+                }
+            }
+            at = self.ring.advance(at, 1);
+        }
+        false
+    }
+
+    /// Whether a block can be nothing else than a part of a transaction of this log.
+    fn is_evidence(&self, kind: BlockType, block: &Block) -> bool {
+        let can_be = matches!(
+            kind,
+            BlockType::Descriptor | BlockType::Revoke | BlockType::Commit
+        );
+        can_be && self.is_sealed(kind, block)
+    }
+
+    /// Hands the complete transaction over and begins with the next.
+    fn complete(&mut self) -> Found {
+        self.crc = checksum::START;
+        let next = Found::new(self.current.tid.next(), self.at);
+        core::mem::replace(&mut self.current, next)
+    }
+
+    fn advance(&mut self, count: u32) {
+        self.at = self.ring.advance(self.at, count);
+        self.left = self.left.saturating_sub(count);
+    }
+
+    /// Notes the first thing that is wrong with the transaction.
+    fn note(&mut self, at: u32, what: &'static str) {
+        self.wrong.get_or_insert((at, what));
+    }
+}

@@ -1,0 +1,295 @@
+//! What handles, callers and daemons of a journal share, and the order of its locks.
+//!
+//! # Locks, in the order in which they may be taken
+//!
+//! | lock | protects | held across I/O |
+//! |---|---|---|
+//! | `[superblock]` | the journal's superblock; one of its writes at a time | yes, its own writing and the flushes before |
+//! | `[state]` | [`State`] | no |
+//! | `[checkpoint]` | what committed transactions owe | no |
+//! | `[buffer]` | one block: image and holds; several only in ascending order | no |
+//! | `[blocks]` | the running transaction's lists; a leaf | no |
+//!
+//! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and `[state]` to finish; the
+//! first touch of a block adds `[blocks]`. The client is called with none of them held, but
+//! for [`Client::home_flushed`], during which `[superblock]` may be held.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::Tid;
+use rt::{Condvar, Mutex, MutexGuard, Nanos};
+
+use crate::checkpoint::Checkpoint;
+use crate::client::Client;
+use crate::config::{Config, LogPolicy};
+use crate::error::{Error, Result};
+use crate::handle::Credits;
+use crate::location::Location;
+use crate::space::Limits;
+use crate::state::{Admission, State};
+use crate::stats::{Counter, Counters};
+use crate::superblock::{LogFormat, Superblock};
+use crate::transaction::Transaction;
+
+/// How long a wait for open handles goes on before it is looked whether one of them is lost.
+pub(crate) const HANDLE_PATIENCE: Nanos = Nanos::from_secs(1);
+
+/// The heart of a journal.
+pub(crate) struct Shared {
+    pub(crate) log: Location,
+    pub(crate) home: Arc<dyn BlockDevice>,
+    pub(crate) config: Config,
+    pub(crate) format: LogFormat,
+    pub(crate) limits: Limits,
+    pub(crate) client: Arc<dyn Client>,
+    pub(crate) counters: Counters,
+    /// As it stands on the device, or is being written.
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) checkpoint: Mutex<Checkpoint>,
+    /// With `[state]`: the running transaction has been replaced, or the journal has aborted.
+    pub(crate) closed: Condvar,
+    /// With `[state]`: the last open handle of a closing transaction has ended.
+    pub(crate) handles_done: Condvar,
+    /// With `[state]`: a transaction is durable, or nobody commits any more. Transactions with even numbers have the first,
+    /// so that those who wait for the next one sleep on.
+    committed: [Condvar; 2],
+    /// With `[state]`: the transaction that was durable last has been filed for checkpointing.
+    pub(crate) filed: Condvar,
+    /// With `[state]`: another caller has joined the group that somebody gathers.
+    pub(crate) group_grown: Condvar,
+    /// With `[state]`: the committing transaction's images are in the log.
+    pub(crate) log_io_done: Condvar,
+    /// With `[state]`: log space was freed, or may be freed now.
+    pub(crate) space_freed: Condvar,
+    /// With `[state]`: the committer's daemon has something to do.
+    pub(crate) work: Condvar,
+    /// With `[state]`: the checkpointer's daemon has something to do.
+    pub(crate) checkpoint_work: Condvar,
+    /// With `[checkpoint]`: writes home have ended.
+    pub(crate) writes_done: Condvar,
+    /// Daemons should end. This flag and the next may be set while a task unwinds, so they are no scheduling points.
+    pub(crate) is_stopping: AtomicBool,
+    /// A handle was dropped half-way: nothing may be committed any more.
+    has_abandoned: AtomicBool,
+}
+
+pub(crate) type StateGuard<'a> = MutexGuard<'a, State>;
+
+impl Shared {
+    pub(crate) fn new(
+        log: Location,
+        home: Arc<dyn BlockDevice>,
+        config: Config,
+        client: Arc<dyn Client>,
+        superblock: Superblock,
+        state: State,
+    ) -> Self {
+        Self {
+            log,
+            home,
+            config,
+            format: superblock.format(),
+            limits: state.limits,
+            client,
+            counters: Counters::default(),
+            superblock: Mutex::new(superblock),
+            state: Mutex::new(state),
+            checkpoint: Mutex::new(Checkpoint::default()),
+            closed: Condvar::new(),
+            handles_done: Condvar::new(),
+            committed: [Condvar::new(), Condvar::new()],
+            filed: Condvar::new(),
+            group_grown: Condvar::new(),
+            log_io_done: Condvar::new(),
+            space_freed: Condvar::new(),
+            work: Condvar::new(),
+            checkpoint_work: Condvar::new(),
+            writes_done: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+            has_abandoned: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets a handle into the running transaction. Waits until there is room.
+    pub(crate) fn admit(&self, credits: Credits) -> Result<Arc<Transaction>> {
+        let least_free = match self.config.policy {
+            LogPolicy::Default => 0,
+            LogPolicy::Linux24 => self.limits.transaction_max,
+        };
+        let mut state = self.state.lock();
+        loop {
+            let admission = match state.admit(credits, least_free) {
+                Ok(admission) => admission,
+                Err(error) => {
+                    drop(state);
+                    return Err(self.settle_abandoned(error));
+                }
+            };
+            match admission {
+                Admission::In(transaction) => {
+                    self.counters.handles.add(1);
+                    if state.is_nearly_full() && state.commit_wanted != Some(transaction.tid) {
+                        self.request(&mut state, transaction.tid);
+                    }
+                    return Ok(transaction);
+                }
+                Admission::Closing => {
+                    if let Some(tid) = state.running_tid() {
+                        self.request(&mut state, tid);
+                    }
+                    self.timed_wait(&self.closed, &mut state, &self.counters.stalled_closing);
+                }
+                Admission::Full => state = self.wait_for_space(state),
+            }
+        }
+    }
+
+    /// With `[state]`: a transaction is durable, or nobody commits any more.
+    pub(crate) fn committed(&self, tid: Tid) -> &Condvar {
+        &self.committed[(tid.get() % 2) as usize]
+    }
+
+    /// Waits on a condition that goes with the state, and counts the time.
+    pub(crate) fn timed_wait(
+        &self,
+        condition: &Condvar,
+        state: &mut StateGuard<'_>,
+        counter: &Counter,
+    ) {
+        let began = rt::monotonic();
+        condition.wait(state);
+        counter.add_time(rt::monotonic().saturating_sub(began));
+    }
+
+    /// Waits for log space: for the checkpointer, or (`linux24`) by checkpointing.
+    fn wait_for_space<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
+        let began = rt::monotonic();
+        if self.config.policy == LogPolicy::Linux24 && !state.has_checkpointer {
+            state.has_checkpointer = true;
+            drop(state);
+            let has_worked = self.checkpoint_synchronously();
+            state = self.state.lock();
+            state.has_checkpointer = false;
+            self.space_freed.notify_all();
+            if !has_worked && state.committing.is_some() && state.error.is_none() {
+                // All that is in use belongs to the transaction that is being committed.
+                self.space_freed.wait(&mut state);
+            }
+        } else {
+            state.space_waiters += 1;
+            self.checkpoint_work.notify_one();
+            self.space_freed.wait(&mut state);
+            state.space_waiters -= 1;
+        }
+        let waited = rt::monotonic().saturating_sub(began);
+        self.counters.stalled_log_space.add_time(waited);
+        state
+    }
+
+    /// `linux24`: waits until the images of a committing transaction are in the log.
+    pub(crate) fn wait_for_log_io(&self, committing: Tid) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let is_in_log_io = state.committing.as_ref().is_some_and(|transaction| {
+                transaction.tid == committing && transaction.is_in_log_io
+            });
+            if !is_in_log_io {
+                return Ok(());
+            }
+            state.check()?;
+            let counter = &self.counters.stalled_log_io;
+            self.timed_wait(&self.log_io_done, &mut state, counter);
+        }
+    }
+
+    /// Waits until a durable transaction has been filed for checkpointing, which is a moment later.
+    pub(crate) fn wait_until_filed(&self, tid: Tid) -> Result<()> {
+        let mut state = self.state.lock();
+        while state
+            .committing
+            .as_ref()
+            .is_some_and(|committing| committing.tid == tid)
+        {
+            state.check()?;
+            self.filed.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Notes, without a lock, that a handle was dropped half-way.
+    pub(crate) fn note_abandoned(&self, has_changed: bool) {
+        if has_changed {
+            self.has_abandoned.store(true, Ordering::Release);
+        }
+    }
+
+    /// That nothing forbids a commit record.
+    pub(crate) fn check_before_record(&self, tid: Tid) -> Result<()> {
+        if self.has_abandoned.load(Ordering::Acquire) {
+            return Err(Error::Abandoned { tid });
+        }
+        match self.state.lock().check() {
+            Err(Error::Closed) | Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether some handle was dropped half-way.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.has_abandoned.load(Ordering::Acquire)
+    }
+
+    /// Aborts now if the error says that a handle was dropped half-way.
+    pub(crate) fn settle_abandoned(&self, error: Error) -> Error {
+        if matches!(error, Error::Abandoned { .. }) {
+            self.abort(error);
+            return self.error().unwrap_or(Error::Closed);
+        }
+        error
+    }
+
+    /// The sticky error.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.state
+            .lock()
+            .error
+            .as_ref()
+            .map(|error| Error::Aborted(Arc::clone(error)))
+    }
+
+    /// Aborts the journal: nothing more is committed, and the log on the device stays what it is.
+    pub(crate) fn abort(&self, error: Error) {
+        let cause = match error {
+            Error::Aborted(cause) => cause,
+            error => Arc::new(error),
+        };
+        let mut state = self.state.lock();
+        if state.error.is_some() {
+            return;
+        }
+        state.error = Some(Arc::clone(&cause));
+        drop(state);
+        tracing::error!(error = %cause, "the journal aborts");
+        for condition in [
+            &self.closed,
+            &self.handles_done,
+            &self.committed[0],
+            &self.committed[1],
+            &self.filed,
+            &self.group_grown,
+            &self.log_io_done,
+            &self.space_freed,
+            &self.work,
+            &self.checkpoint_work,
+        ] {
+            condition.notify_all();
+        }
+        self.checkpoint.lock().is_aborted = true;
+        self.writes_done.notify_all();
+        self.client.aborted(&cause);
+        self.note_error_on_device();
+    }
+}

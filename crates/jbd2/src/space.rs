@@ -1,0 +1,160 @@
+//! Log space: the ring of log blocks, and what a transaction may take of it.
+//!
+//! A transaction of `b` blocks and `r` revokes takes `b` blocks, a descriptor block for each so many of them, a revoke
+//! block for each so many revokes, and a commit block: [`Limits::need`]. Handles reserve that before they start, so that
+//! closing a transaction never finds the log full:
+//!
+//! ```text
+//! used (tail to head, the committing transaction included) + need(reserved by the running one) < capacity
+//! ```
+
+use crate::handle::Credits;
+use crate::superblock::{LogFormat, Superblock};
+
+/// The blocks of the log as a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ring {
+    first: u32,
+    end: u32,
+}
+
+impl Ring {
+    pub(crate) fn of(superblock: &Superblock) -> Self {
+        Self {
+            first: superblock.first(),
+            end: superblock.length(),
+        }
+    }
+
+    /// The first block.
+    pub(crate) fn first(self) -> u32 {
+        self.first
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn capacity(self) -> u32 {
+        self.end - self.first
+    }
+
+    /// The block `count` blocks after `at`.
+    pub(crate) fn advance(self, at: u32, count: u32) -> u32 {
+        let offset = u64::from(at - self.first) + u64::from(count);
+        let offset = offset % u64::from(self.capacity());
+        self.first + u32::try_from(offset).expect("less than the capacity")
+    }
+
+    /// How many blocks come from `from` up to `to`.
+    pub(crate) fn distance(self, from: u32, to: u32) -> u32 {
+        if to >= from {
+            to - from
+        } else {
+            self.capacity() - (from - to)
+        }
+    }
+
+    /// How many of `count` blocks from `at` on come before the wrap.
+    pub(crate) fn before_wrap(self, at: u32, count: u32) -> u32 {
+        count.min(self.end - at)
+    }
+}
+
+/// What transactions may take of a log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) ring: Ring,
+    tags_per_block: u32,
+    revokes_per_block: u32,
+    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal.
+    pub(crate) transaction_max: u32,
+}
+
+impl Limits {
+    pub(crate) fn new(superblock: &Superblock, format: &LogFormat) -> Self {
+        let block_bytes = format.block_bytes as usize;
+        let narrow = |count: usize| u32::try_from(count).expect("fewer than bytes in a block");
+        Self {
+            ring: Ring::of(superblock),
+            tags_per_block: narrow(format.tags.capacity(block_bytes)),
+            revokes_per_block: narrow(layout::revoke::capacity(format.tags, block_bytes)),
+            transaction_max: superblock.length() / 4,
+        }
+    }
+
+    /// What credits count towards the size at which a transaction closes.
+    pub(crate) fn charge(&self, credits: Credits) -> u32 {
+        credits
+            .blocks
+            .saturating_add(credits.revokes.div_ceil(self.revokes_per_block))
+    }
+
+    /// Log blocks that a transaction with such credits takes at most.
+    pub(crate) fn need(&self, credits: Credits) -> u32 {
+        let descriptors = credits.blocks.div_ceil(self.tags_per_block);
+        self.charge(credits).saturating_add(descriptors + 1)
+    }
+
+    /// The most blocks that a handle may ask for, if it asks for no more revokes than blocks.
+    pub(crate) fn handle_max(&self) -> u32 {
+        let revokes = self.transaction_max.div_ceil(self.revokes_per_block);
+        self.transaction_max - revokes
+    }
+
+    pub(crate) fn tags_per_block(&self) -> usize {
+        self.tags_per_block as usize
+    }
+
+    pub(crate) fn revokes_per_block(&self) -> usize {
+        self.revokes_per_block as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: Ring = Ring { first: 3, end: 13 };
+
+    #[test]
+    fn the_ring_wraps() {
+        assert_eq!(RING.capacity(), 10);
+        for (at, count, expect) in [(3, 0, 3), (3, 9, 12), (3, 10, 3), (12, 1, 3), (12, 12, 4)] {
+            assert_eq!(RING.advance(at, count), expect);
+        }
+        for (from, to, expect) in [(3, 3, 0), (3, 12, 9), (12, 3, 1), (5, 4, 9)] {
+            assert_eq!(RING.distance(from, to), expect);
+        }
+        assert_eq!(RING.before_wrap(10, 7), 3);
+        assert_eq!(RING.before_wrap(3, 7), 7);
+    }
+
+    #[test]
+    fn a_transaction_needs_its_descriptors_revokes_and_commit_block() {
+        let limits = Limits {
+            ring: RING,
+            tags_per_block: 4,
+            revokes_per_block: 10,
+            transaction_max: 20,
+        };
+        for (blocks, revokes, expect) in [
+            (0, 0, 1),
+            (1, 0, 3),
+            (4, 0, 6),
+            (5, 0, 8),
+            (0, 1, 2),
+            (5, 11, 10),
+        ] {
+            assert_eq!(
+                limits.need(Credits { blocks, revokes }),
+                expect,
+                "{blocks} {revokes}"
+            );
+        }
+        let blocks = limits.handle_max();
+        assert!(
+            limits.charge(Credits {
+                blocks,
+                revokes: blocks
+            }) <= limits.transaction_max
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! What the journal's one central lock protects: who runs, who commits, who waits, and how much of the log is in use.
+
+use std::sync::Arc;
+
+use layout::Tid;
+use rt::Nanos;
+
+use crate::error::{Error, Result};
+use crate::handle::Credits;
+use crate::space::Limits;
+use crate::transaction::Transaction;
+
+/// The central state. // [state]
+pub(crate) struct State {
+    pub(crate) limits: Limits,
+    pub(crate) running: Option<Running>,
+    pub(crate) committing: Option<Committing>,
+    /// Whether somebody commits, or gathers callers for a commit.
+    pub(crate) has_committer: bool,
+    /// The number of the next transaction to be started.
+    pub(crate) next: Tid,
+    /// The last transaction whose commit record is durable.
+    pub(crate) durable: Tid,
+    /// Where the next transaction will be logged.
+    pub(crate) head: u32,
+    /// How many blocks before the head are in use. The tail that this implies is durable.
+    pub(crate) used: u32,
+    /// Whether the superblock on the device says that the log is empty.
+    pub(crate) is_log_empty: bool,
+    /// Whether the superblock on the device allows revoke blocks.
+    pub(crate) can_revoke: bool,
+    /// The running transaction that somebody wants committed without waiting for it.
+    pub(crate) commit_wanted: Option<Tid>,
+    /// How many callers wait for log space.
+    pub(crate) space_waiters: u32,
+    /// Whether a caller checkpoints (`linux24`).
+    pub(crate) has_checkpointer: bool,
+    /// Callers served by the last commit and by the one before.
+    pub(crate) groups: [u32; 2],
+    /// The reason of the abort.
+    pub(crate) error: Option<Arc<Error>>,
+    /// A handle was dropped half-way in this transaction; the journal has to abort.
+    pub(crate) abandoned: Option<Tid>,
+    pub(crate) is_closed: bool,
+}
+
+/// The transaction that handles join.
+pub(crate) struct Running {
+    pub(crate) transaction: Arc<Transaction>,
+    /// Open handles.
+    pub(crate) updates: u32,
+    /// What open handles have reserved and finished ones have used.
+    pub(crate) reserved: Credits,
+    /// Nobody may join any more.
+    pub(crate) is_closing: bool,
+    pub(crate) started: Nanos,
+    /// Callers that wait for its commit.
+    pub(crate) callers: u32,
+}
+
+/// The transaction that is being written.
+pub(crate) struct Committing {
+    pub(crate) tid: Tid,
+    /// Its first block in the log.
+    pub(crate) start: u32,
+    /// Images that it holds.
+    pub(crate) images: usize,
+    /// Whether these are on the way to the log.
+    pub(crate) is_in_log_io: bool,
+    pub(crate) callers: u32,
+}
+
+/// What happens to whoever wants to start a handle.
+pub(crate) enum Admission {
+    /// He is in.
+    In(Arc<Transaction>),
+    /// The transaction is closing, or full and has to close.
+    Closing,
+    /// The log has no room for what he asks.
+    Full,
+}
+
+impl State {
+    /// Whether a transaction of `need` blocks fits into the log beside all that is in use.
+    pub(crate) fn fits(&self, need: u32) -> bool {
+        self.used + need < self.limits.ring.capacity()
+    }
+
+    /// Free log blocks, what the running transaction has reserved not taken off.
+    pub(crate) fn free(&self) -> u32 {
+        self.limits.ring.capacity() - self.used
+    }
+
+    /// Where the log begins.
+    pub(crate) fn tail(&self) -> u32 {
+        let ring = self.limits.ring;
+        ring.advance(self.head, ring.capacity() - self.used)
+    }
+
+    /// That the journal works.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(error) = &self.error {
+            return Err(Error::Aborted(Arc::clone(error)));
+        }
+        if let Some(tid) = self.abandoned {
+            return Err(Error::Abandoned { tid });
+        }
+        if self.is_closed {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Lets a handle join the running transaction, or start the next one, if there is room for it.
+    ///
+    /// `least_free` is how many blocks must be free beside (`linux24`).
+    pub(crate) fn admit(&mut self, credits: Credits, least_free: u32) -> Result<Admission> {
+        self.check()?;
+        let limits = self.limits;
+        let asked = limits.charge(credits);
+        if asked > limits.transaction_max {
+            return Err(Error::TooManyCredits {
+                asked,
+                most: limits.transaction_max,
+            });
+        }
+        if self.free() < least_free {
+            return Ok(Admission::Full);
+        }
+        let Some(running) = &self.running else {
+            if !self.fits(limits.need(credits)) {
+                return Ok(Admission::Full);
+            }
+            let transaction = Transaction::new(self.next);
+            self.next = self.next.next();
+            self.running = Some(Running {
+                transaction: Arc::clone(&transaction),
+                updates: 1,
+                reserved: credits,
+                is_closing: false,
+                started: rt::monotonic(),
+                callers: 0,
+            });
+            return Ok(Admission::In(transaction));
+        };
+        let reserved = running.reserved.plus(credits);
+        if running.is_closing || limits.charge(reserved) > limits.transaction_max {
+            return Ok(Admission::Closing);
+        }
+        if !self.fits(limits.need(reserved)) {
+            return Ok(Admission::Full);
+        }
+        let running = self.running.as_mut().expect("there is one");
+        running.reserved = reserved;
+        running.updates += 1;
+        Ok(Admission::In(Arc::clone(&running.transaction)))
+    }
+
+    /// Gives an open handle of the running transaction more credits, if there is room.
+    pub(crate) fn extend(&mut self, more: Credits) -> bool {
+        let limits = self.limits;
+        let Some(running) = &self.running else {
+            return false;
+        };
+        let reserved = running.reserved.plus(more);
+        let has_room = limits.charge(reserved) <= limits.transaction_max
+            && self.fits(limits.need(reserved))
+            && !running.is_closing;
+        if let (true, Some(running)) = (has_room, &mut self.running) {
+            running.reserved = reserved;
+        }
+        has_room
+    }
+
+    /// A handle of a transaction has ended and gives back what it has not used. Whether the committer waits for that.
+    pub(crate) fn leave(&mut self, tid: Tid, unused: Credits) -> bool {
+        match &mut self.running {
+            Some(running) if running.transaction.tid == tid => {
+                running.updates -= 1;
+                running.reserved = running.reserved.minus(unused);
+                running.is_closing && running.updates == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// The running transaction's number.
+    pub(crate) fn running_tid(&self) -> Option<Tid> {
+        self.running.as_ref().map(|running| running.transaction.tid)
+    }
+
+    /// The number that the next commit record will carry.
+    pub(crate) fn next_committed(&self) -> Tid {
+        self.running_tid().unwrap_or(self.next)
+    }
+
+    /// Whether the running transaction is so full that it should be committed soon.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        let most = self.limits.transaction_max;
+        self.running
+            .as_ref()
+            .is_some_and(|running| self.limits.charge(running.reserved) > most - most / 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::superblock::Superblock;
+
+    fn state() -> State {
+        let superblock = Superblock::new(1024, 65, 1, [0; 16]);
+        State {
+            limits: Limits::new(&superblock, &superblock.format()),
+            running: None,
+            committing: None,
+            has_committer: false,
+            next: Tid::new(0xFFFF_FFFF),
+            durable: Tid::new(0xFFFF_FFFE),
+            head: 60,
+            used: 0,
+            is_log_empty: true,
+            can_revoke: true,
+            commit_wanted: None,
+            space_waiters: 0,
+            has_checkpointer: false,
+            groups: [0; 2],
+            error: None,
+            abandoned: None,
+            is_closed: false,
+        }
+    }
+
+    fn blocks(blocks: u32) -> Credits {
+        Credits { blocks, revokes: 0 }
+    }
+
+    fn kind(result: Result<Admission>) -> &'static str {
+        match result {
+            Ok(Admission::In(_)) => "in",
+            Ok(Admission::Closing) => "closing",
+            Ok(Admission::Full) => "full",
+            Err(_) => "error",
+        }
+    }
+
+    #[test]
+    fn handles_join_until_the_transaction_is_full() {
+        let mut state = state();
+        assert_eq!(kind(state.admit(blocks(10), 0)), "in");
+        assert_eq!(state.running_tid(), Some(Tid::new(0xFFFF_FFFF)));
+        assert_eq!(state.next, Tid::new(0));
+        assert_eq!(kind(state.admit(blocks(6), 0)), "in");
+        assert_eq!(kind(state.admit(blocks(1), 0)), "closing");
+        assert_eq!(kind(state.admit(blocks(17), 0)), "error");
+        assert!(!state.extend(blocks(1)));
+        assert!(!state.leave(Tid::new(0xFFFF_FFFF), blocks(4)));
+        assert!(state.extend(blocks(1)));
+        assert_eq!(kind(state.admit(blocks(3), 0)), "in");
+    }
+
+    #[test]
+    fn a_log_without_room_is_full() {
+        let mut state = state();
+        state.used = 52;
+        assert_eq!(kind(state.admit(blocks(10), 0)), "full");
+        assert_eq!(kind(state.admit(blocks(9), 0)), "in");
+        assert_eq!(kind(state.admit(blocks(1), 0)), "full");
+        assert_eq!(kind(state.admit(Credits::default(), 13)), "full");
+        assert_eq!(kind(state.admit(Credits::default(), 12)), "in");
+        assert_eq!(state.tail(), 8);
+    }
+}

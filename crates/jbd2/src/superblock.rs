@@ -1,0 +1,454 @@
+//! The journal's superblock, validated: what kind of log this is, and where it begins and ends.
+//!
+//! | field | rule |
+//! |---|---|
+//! | magic, type | version 1 (no features) or 2 |
+//! | `s_blocksize` | that of the file system |
+//! | `s_maxlen` | no more than is mapped, at least 16 |
+//! | `s_first` | within the log, not 0 |
+//! | `s_start` | 0 (empty), or within the log |
+//! | features | unknown incompatible and read-only ones are refused by name, fast commits too; one checksum version at most |
+//! | `s_checksum` | matches, with checksums v2 and v3 |
+//!
+//! The raw structure is kept, so that fields nobody knows survive.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Super Block".
+
+use layout::journal::{
+    self, BlockType, ChecksumType, Header, JournalCompatible, JournalIncompatible,
+    JournalSuperblock,
+};
+use layout::tag::TagFormat;
+use layout::{Block, Tid, checksum};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::error::{Corrupt, Error, Result};
+
+/// The shortest log that is used, in blocks.
+pub const BLOCKS_MIN: u32 = 16;
+/// `s_errno` of a journal that aborted because of a device.
+const ERRNO_IO: u32 = (-5i32).cast_unsigned();
+
+/// How the blocks of a log are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Checksums {
+    /// Not at all: a commit block is trusted.
+    #[default]
+    None,
+    /// A crc32 of the transaction in its commit block.
+    V1,
+    /// A crc32c of each block, 16 bits of it in its tag.
+    V2,
+    /// A crc32c of each block, in its tag.
+    V3,
+}
+
+impl Checksums {
+    /// Whether descriptor, revoke and commit blocks carry a crc32c of themselves.
+    pub(crate) fn cover_each_block(self) -> bool {
+        matches!(self, Self::V2 | Self::V3)
+    }
+}
+
+/// What does not change while a log is used: how its blocks are written and read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogFormat {
+    /// Bytes of a block.
+    pub(crate) block_bytes: u32,
+    /// The form of tags and revoke records.
+    pub(crate) tags: TagFormat,
+    /// How blocks are protected.
+    pub(crate) checksums: Checksums,
+    /// The start of all v2 and v3 checksums.
+    pub(crate) seed: u32,
+    /// The UUID that goes with the first tag of a descriptor block.
+    pub(crate) uuid: [u8; 16],
+}
+
+/// A journal's superblock.
+#[derive(Debug, Clone)]
+pub(crate) struct Superblock {
+    raw: JournalSuperblock,
+    checksums: Checksums,
+}
+
+impl Superblock {
+    /// The superblock in a block of a log of which `mapped` blocks are mapped.
+    ///
+    /// # Errors
+    /// - [`Error::Corrupt`] and [`Error::Unsupported`] as the table says.
+    pub(crate) fn decode(block: &[u8], block_bytes: u32, mapped: u64) -> Result<Self> {
+        let (raw, _) =
+            JournalSuperblock::read_from_prefix(block).map_err(|_| Corrupt::NoSuperblock)?;
+        let version = raw.version().ok_or(Corrupt::NoSuperblock)?;
+        let checksums = if version == 2 {
+            check_features(&raw)?
+        } else {
+            Checksums::None
+        };
+        let field = |field, value: u32, why| {
+            Error::from(Corrupt::SuperblockField {
+                field,
+                value: value.into(),
+                why,
+            })
+        };
+        if raw.s_blocksize.get() != block_bytes {
+            return Err(field(
+                "block size",
+                raw.s_blocksize.get(),
+                "the file system has another one",
+            ));
+        }
+        let length = raw.s_maxlen.get();
+        if u64::from(length) > mapped {
+            return Err(Corrupt::Unmapped {
+                mapped,
+                wanted: length.into(),
+            }
+            .into());
+        }
+        let (first, start) = (raw.s_first.get(), raw.s_start.get());
+        if first == 0 || first >= length {
+            return Err(field("first block", first, "it lies outside the log"));
+        }
+        if length - first < BLOCKS_MIN {
+            return Err(Error::TooSmall {
+                blocks: length,
+                least: BLOCKS_MIN + first,
+            });
+        }
+        if start != 0 && !(first..length).contains(&start) {
+            return Err(field("start", start, "it lies outside the log"));
+        }
+        Ok(Self { raw, checksums })
+    }
+
+    /// A superblock of a new, empty log of version 2.
+    pub(crate) fn new(block_bytes: u32, length: u32, first: u32, uuid: [u8; 16]) -> Self {
+        let mut raw = JournalSuperblock::new_zeroed();
+        raw.s_header = Header::new(BlockType::SuperblockV2, 0);
+        raw.s_blocksize = block_bytes.into();
+        raw.s_maxlen = length.into();
+        raw.s_first = first.into();
+        raw.s_sequence = 1.into();
+        raw.s_uuid = uuid;
+        raw.s_nr_users = 1.into();
+        Self {
+            raw,
+            checksums: Checksums::None,
+        }
+    }
+
+    /// Makes it one of version 1, which has no features and no UUID.
+    pub(crate) fn set_version_1(&mut self) {
+        let sequence = self.raw.s_header.h_sequence.get();
+        self.raw.s_header = Header::new(BlockType::SuperblockV1, sequence);
+        self.clear_after_version_1();
+    }
+
+    /// Sets features of a new log of version 2.
+    pub(crate) fn set_features(&mut self, revoke: bool, is_64bit: bool, checksums: Checksums) {
+        let mut incompatible = JournalIncompatible::empty();
+        incompatible.set(JournalIncompatible::REVOKE, revoke);
+        incompatible.set(JournalIncompatible::IS_64BIT, is_64bit);
+        incompatible.set(JournalIncompatible::CHECKSUM_V2, checksums == Checksums::V2);
+        incompatible.set(JournalIncompatible::CHECKSUM_V3, checksums == Checksums::V3);
+        let mut compatible = JournalCompatible::empty();
+        compatible.set(JournalCompatible::CHECKSUM, checksums == Checksums::V1);
+        self.raw.s_feature_incompat = incompatible.bits().into();
+        self.raw.s_feature_compat = compatible.bits().into();
+        self.raw.s_checksum_type = if checksums.cover_each_block() {
+            ChecksumType::Crc32c.raw()
+        } else {
+            0
+        };
+        self.checksums = checksums;
+    }
+
+    /// The block to be written, with its checksum.
+    pub(crate) fn encode(&self) -> Block {
+        let mut raw = self.raw;
+        if self.checksums.cover_each_block() {
+            raw.s_checksum = checksum::journal_superblock(&raw).into();
+        }
+        let size = usize::try_from(self.raw.s_blocksize.get()).expect("a block fits into memory");
+        let mut block = Block::zeroed(size);
+        block[..journal::SUPERBLOCK_SIZE].copy_from_slice(raw.as_bytes());
+        block
+    }
+
+    /// How blocks are written and read.
+    pub(crate) fn format(&self) -> LogFormat {
+        LogFormat {
+            block_bytes: self.raw.s_blocksize.get(),
+            tags: TagFormat::from_features(self.raw.incompatible()),
+            checksums: self.checksums,
+            seed: checksum::journal_seed(&self.raw.s_uuid),
+            uuid: self.raw.s_uuid,
+        }
+    }
+
+    /// 1 or 2.
+    pub(crate) fn version(&self) -> u8 {
+        self.raw.version().expect("it was checked when decoded")
+    }
+
+    /// Names of its features, as e2fsprogs prints them.
+    pub(crate) fn feature_names(&self) -> Vec<&'static str> {
+        let (compatible, incompatible) = (self.raw.compatible(), self.raw.incompatible());
+        let compatible = journal::COMPATIBLE_NAMES
+            .iter()
+            .filter(|(bit, _)| compatible.contains(*bit));
+        let incompatible = journal::INCOMPATIBLE_NAMES
+            .iter()
+            .filter(|(bit, _)| incompatible.contains(*bit));
+        compatible
+            .map(|(_, name)| *name)
+            .chain(incompatible.map(|(_, name)| *name))
+            .collect()
+    }
+
+    /// Blocks of the journal, this one included.
+    pub(crate) fn length(&self) -> u32 {
+        self.raw.s_maxlen.get()
+    }
+
+    /// The first block of the log proper.
+    pub(crate) fn first(&self) -> u32 {
+        self.raw.s_first.get()
+    }
+
+    /// The first block of the oldest transaction that may have to be replayed; none if the log is empty.
+    pub(crate) fn start(&self) -> Option<u32> {
+        Some(self.raw.s_start.get()).filter(|start| *start != 0)
+    }
+
+    /// The number of that transaction.
+    pub(crate) fn sequence(&self) -> Tid {
+        Tid::new(self.raw.s_sequence.get())
+    }
+
+    /// The journal's UUID.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.raw.s_uuid
+    }
+
+    /// The error that an aborted journal left, as it stands there (a negative errno).
+    pub(crate) fn noted_error(&self) -> Option<i32> {
+        Some(self.raw.s_errno.get().cast_signed()).filter(|error| *error != 0)
+    }
+
+    /// Where the log begins; `None` says that it is empty.
+    pub(crate) fn set_tail(&mut self, start: Option<u32>, sequence: Tid) {
+        self.raw.s_start = start.unwrap_or(0).into();
+        self.raw.s_sequence = sequence.get().into();
+    }
+
+    /// Notes that the journal has aborted, or that this has been dealt with.
+    pub(crate) fn set_error(&mut self, has_error: bool) {
+        self.raw.s_errno = if has_error { ERRNO_IO } else { 0 }.into();
+    }
+
+    /// Whether there may be revoke blocks.
+    pub(crate) fn has_revoke(&self) -> bool {
+        self.raw
+            .incompatible()
+            .contains(JournalIncompatible::REVOKE)
+    }
+
+    /// Says that there may be revoke blocks, for which a log of version 1 becomes one of version 2.
+    pub(crate) fn enable_revoke(&mut self) {
+        if self.version() == 1 {
+            let sequence = self.raw.s_header.h_sequence.get();
+            self.raw.s_header = Header::new(BlockType::SuperblockV2, sequence);
+            self.clear_after_version_1();
+            self.raw.s_nr_users = 1.into();
+        }
+        let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
+        self.raw.s_feature_incompat = features.bits().into();
+    }
+
+    /// The UUIDs of the file systems that use the journal.
+    pub(crate) fn users(&self) -> &[[u8; 16]] {
+        let count = usize::try_from(self.raw.s_nr_users.get()).unwrap_or(usize::MAX);
+        &self.raw.s_users[..count.min(journal::USERS_MAX)]
+    }
+
+    /// How many users it says it has.
+    pub(crate) fn user_count(&self) -> u32 {
+        self.raw.s_nr_users.get()
+    }
+
+    /// Sets the users.
+    pub(crate) fn set_users(&mut self, users: &[[u8; 16]]) {
+        self.raw.s_users = [[0; 16]; journal::USERS_MAX];
+        self.raw.s_users[..users.len()].copy_from_slice(users);
+        self.raw.s_nr_users = u32::try_from(users.len()).expect("at most 48").into();
+    }
+
+    /// What version 1 does not have means nothing in it, and becomes zero.
+    fn clear_after_version_1(&mut self) {
+        let end = core::mem::offset_of!(JournalSuperblock, s_feature_compat);
+        self.raw.as_mut_bytes()[end..].fill(0);
+    }
+}
+
+/// Refuses what is not known, and checks the checksum.
+fn check_features(raw: &JournalSuperblock) -> Result<Checksums> {
+    let (compatible, incompatible) = (raw.compatible(), raw.incompatible());
+    let unknown = incompatible.difference(JournalIncompatible::all()).bits();
+    if unknown != 0 {
+        return Err(Error::Unsupported(format!(
+            "incompatible features {unknown:#x}"
+        )));
+    }
+    if raw.s_feature_ro_compat.get() != 0 {
+        let bits = raw.s_feature_ro_compat.get();
+        return Err(Error::Unsupported(format!(
+            "read-only compatible features {bits:#x}"
+        )));
+    }
+    if incompatible.contains(JournalIncompatible::FAST_COMMIT) {
+        return Err(Error::Unsupported("fast_commit".to_owned()));
+    }
+    let versions = [
+        (
+            compatible.contains(JournalCompatible::CHECKSUM),
+            Checksums::V1,
+        ),
+        (
+            incompatible.contains(JournalIncompatible::CHECKSUM_V2),
+            Checksums::V2,
+        ),
+        (
+            incompatible.contains(JournalIncompatible::CHECKSUM_V3),
+            Checksums::V3,
+        ),
+    ];
+    let mut used = versions
+        .iter()
+        .filter(|(is_used, _)| *is_used)
+        .map(|(_, version)| *version);
+    let checksums = used.next().unwrap_or(Checksums::None);
+    if used.next().is_some() {
+        return Err(Error::Unsupported(
+            "checksums of two versions at once".to_owned(),
+        ));
+    }
+    if checksums.cover_each_block() {
+        if ChecksumType::from_raw(raw.s_checksum_type) != Some(ChecksumType::Crc32c) {
+            let kind = raw.s_checksum_type;
+            return Err(Error::Unsupported(format!("checksums of type {kind}")));
+        }
+        let (stored, computed) = (raw.s_checksum.get(), checksum::journal_superblock(raw));
+        if stored != computed {
+            return Err(Corrupt::SuperblockChecksum { stored, computed }.into());
+        }
+    }
+    Ok(checksums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(checksums: Checksums) -> Superblock {
+        let mut superblock = Superblock::new(1024, 100, 1, [7; 16]);
+        superblock.set_features(true, true, checksums);
+        superblock.set_tail(Some(5), Tid::new(0xFFFF_FFF0));
+        superblock
+    }
+
+    fn decode(block: &[u8]) -> Result<Superblock> {
+        Superblock::decode(block, 1024, 100)
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for checksums in [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3] {
+            let block = sample(checksums).encode();
+            let read = decode(&block).unwrap();
+            assert_eq!(read.format(), sample(checksums).format());
+            assert_eq!(read.format().checksums, checksums);
+            assert_eq!(
+                (read.start(), read.sequence()),
+                (Some(5), Tid::new(0xFFFF_FFF0))
+            );
+            assert_eq!((read.first(), read.length(), read.version()), (1, 100, 2));
+            assert!(read.has_revoke());
+        }
+    }
+
+    #[test]
+    fn version_1_has_no_features_until_it_revokes() {
+        let mut superblock = sample(Checksums::None);
+        superblock.set_version_1();
+        let mut read = decode(&superblock.encode()).unwrap();
+        assert_eq!((read.version(), read.has_revoke()), (1, false));
+        read.enable_revoke();
+        let read = decode(&read.encode()).unwrap();
+        assert_eq!((read.version(), read.has_revoke()), (2, true));
+        assert_eq!(read.sequence(), Tid::new(0xFFFF_FFF0));
+    }
+
+    #[test]
+    fn impossible_fields_are_named() {
+        for (offset, value, field) in [
+            (0x0C, 2048u32, "block size"),
+            (0x14, 0, "first block"),
+            (0x1C, 100, "start"),
+        ] {
+            let mut block = sample(Checksums::None).encode();
+            block[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
+            match decode(&block) {
+                Err(Error::Corrupt(Corrupt::SuperblockField { field: found, .. })) => {
+                    assert_eq!(found, field);
+                }
+                other => panic!("{field}: {other:?}"),
+            }
+        }
+        let short = sample(Checksums::None).encode();
+        let result = Superblock::decode(&short, 1024, 99).map(drop);
+        assert_eq!(
+            result,
+            Err(Corrupt::Unmapped {
+                mapped: 99,
+                wanted: 100
+            }
+            .into())
+        );
+        assert_eq!(
+            decode(&[0; 1024]).map(drop),
+            Err(Corrupt::NoSuperblock.into())
+        );
+    }
+
+    #[test]
+    fn features_are_refused_by_name() {
+        for (offset, bits, name) in [
+            (0x28, 0x20u32, "fast_commit"),
+            (0x28, 0x40, "incompatible features 0x40"),
+            (0x2C, 0x1, "read-only compatible features 0x1"),
+            (0x28, 0x18, "checksums of two versions at once"),
+        ] {
+            let mut block = sample(Checksums::None).encode();
+            block[offset..offset + 4].copy_from_slice(&bits.to_be_bytes());
+            assert_eq!(
+                decode(&block).map(drop),
+                Err(Error::Unsupported(name.to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_found() {
+        let mut block = sample(Checksums::V3).encode();
+        block[0x18] ^= 1;
+        let result = decode(&block).map(drop);
+        assert!(matches!(
+            result,
+            Err(Error::Corrupt(Corrupt::SuperblockChecksum { .. }))
+        ));
+    }
+}

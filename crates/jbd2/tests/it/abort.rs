@@ -1,0 +1,332 @@
+//! Errors of devices and of callers: the journal aborts stickily, nothing later is committed, and what is on the device
+//! recovers to the last good commit.
+
+use std::sync::Arc;
+
+use block::fault::{Effect, FaultRule, Operations, When};
+use block::{BlockDevice, DeviceError, FaultDevice, FaultPlan, MemoryDevice};
+use jbd2::{Config, Credits, Error, LogPolicy};
+use layout::Tid;
+
+use crate::harness::{Kind, Model, Random, Small, check};
+
+fn rule(operations: Operations, when: When) -> FaultPlan {
+    let rules = vec![FaultRule {
+        operations,
+        when,
+        effect: Effect::Fail,
+    }];
+    FaultPlan {
+        rules,
+        ..FaultPlan::default()
+    }
+}
+
+struct Bench {
+    small: Small,
+    home: Arc<MemoryDevice>,
+    faults: Arc<FaultDevice>,
+}
+
+fn bench(plan: FaultPlan, policy: LogPolicy) -> Bench {
+    let kind = Kind::default();
+    let (home, _) = kind.devices();
+    kind.format(Arc::<MemoryDevice>::clone(&home));
+    let faults = Arc::new(FaultDevice::new(Arc::<MemoryDevice>::clone(&home), plan));
+    faults.set_armed(false);
+    let device: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&faults);
+    let config = Config {
+        policy,
+        ..kind.config()
+    };
+    let small = Small::open_with(kind, Arc::clone(&device), kind.location(device), config);
+    faults.set_armed(true);
+    Bench {
+        small,
+        home,
+        faults,
+    }
+}
+
+impl Bench {
+    /// Commits one block after another until an error; what was committed last.
+    fn run_to_error(&mut self) -> (Tid, Model, Error) {
+        let mut last = (Tid::new(self.small.kind.sequence), self.small.model.clone());
+        let mut random = Random(9);
+        for nr in 0..2000 {
+            let Ok(handle) = self.small.journal.start(Credits::default()) else {
+                break;
+            };
+            if handle.finish().is_err() {
+                break;
+            }
+            let tid = self.small.write(nr % 64);
+            match self.small.journal.commit(tid) {
+                Ok(()) => last = (tid, self.small.model.clone()),
+                Err(error) => return (last.0, last.1, error),
+            }
+            if random.below(16) == 0 {
+                let result = self.small.journal.write_back(rt::monotonic(), 8);
+                if let Err(error) = result {
+                    return (last.0, last.1, error);
+                }
+            }
+        }
+        let error = self.small.journal.error().expect("it has aborted");
+        (last.0, last.1, error)
+    }
+
+    fn check_aborted(&self) {
+        let journal = &self.small.journal;
+        assert!(matches!(journal.error(), Some(Error::Aborted(_))));
+        assert!(matches!(
+            journal.start(Credits::default()).map(drop),
+            Err(Error::Aborted(_))
+        ));
+        assert!(matches!(journal.commit_running(), Err(Error::Aborted(_))));
+        assert!(matches!(journal.checkpoint_all(), Err(Error::Aborted(_))));
+        assert!(matches!(
+            journal.write_back(rt::monotonic(), 1),
+            Err(Error::Aborted(_))
+        ));
+        // Whoever met the error tells the client, which may be a daemon.
+        while self.small.notes.aborted.lock().is_empty() {
+            rt::sleep(rt::Nanos::from_millis(1));
+        }
+        assert_eq!(
+            self.small.notes.aborted.lock().len(),
+            1,
+            "the client hears of it once"
+        );
+    }
+
+    /// What is on the device recovers to at least what was acknowledged.
+    fn check_recovery(self, last: Tid, model: &Model, context: &str) {
+        let kind = self.small.kind;
+        let journal = Arc::clone(&self.small.journal);
+        let after = self.small.after.clone();
+        drop(self.small);
+        assert!(journal.close().is_err(), "a close says so: {context}");
+        self.faults.set_armed(false);
+        let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&self.home);
+        let log = kind.location(Arc::clone(&device));
+        let recovered = jbd2::recovery::recover(&log, &device).expect("the log is good");
+        assert_eq!(
+            recovered.noted_error,
+            Some(-5),
+            "the abort is noted: {context}"
+        );
+        let found = recovered.next.advance(u32::MAX - 1);
+        assert!(found.is_at_or_after(last), "{found} of {last}: {context}");
+        if found == last {
+            check(kind, &self.home, model, context);
+        } else if let Some(model) = after.get(&found.get()) {
+            check(kind, &self.home, model, context);
+        }
+    }
+}
+
+#[test]
+fn a_failed_write_aborts_whichever_it_is() {
+    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+        for number in 1..60 {
+            let mut bench = bench(rule(Operations::WRITES, When::Nth(number)), policy);
+            let (last, model, error) = bench.run_to_error();
+            let context = format!("write {number}, {policy:?}: {error}");
+            assert!(matches!(error, Error::Aborted(_)), "{context}");
+            bench.check_aborted();
+            bench.check_recovery(last, &model, &context);
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_aborts() {
+    for number in 1..20 {
+        let mut bench = bench(
+            rule(Operations::FLUSHES, When::Nth(number)),
+            LogPolicy::Default,
+        );
+        let (last, model, error) = bench.run_to_error();
+        bench.check_aborted();
+        bench.check_recovery(last, &model, &format!("flush {number}: {error}"));
+    }
+}
+
+#[test]
+fn a_device_that_goes_away_aborts_and_nothing_hangs() {
+    for number in [1, 7, 30] {
+        let rules = vec![FaultRule {
+            operations: Operations::ALL,
+            when: When::Nth(number),
+            effect: Effect::Gone,
+        }];
+        let mut bench = bench(
+            FaultPlan {
+                rules,
+                ..FaultPlan::default()
+            },
+            LogPolicy::Default,
+        );
+        let (_, _, error) = bench.run_to_error();
+        assert!(matches!(error, Error::Aborted(_)));
+        bench.check_aborted();
+        let journal = Arc::clone(&bench.small.journal);
+        assert!(journal.close().is_err());
+    }
+}
+
+#[test]
+fn the_tail_never_passes_a_block_that_could_not_be_written_home() {
+    // Home blocks fail, the log does not.
+    let sectors = When::Sectors {
+        from: layout::SectorNr::new(0),
+        to: layout::SectorNr::new(crate::harness::BLOCKS * 2),
+    };
+    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+        let mut bench = bench(rule(Operations::WRITES, sectors), policy);
+        let (last, model, error) = bench.run_to_error();
+        assert!(matches!(error, Error::Aborted(_)));
+        bench.check_aborted();
+        bench.check_recovery(last, &model, "home");
+    }
+}
+
+#[test]
+fn an_error_of_ordered_data_aborts() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let first = bench.small.write(1);
+    bench.small.journal.commit(first).expect("it works");
+    let model = bench.small.model.clone();
+    *bench.small.notes.ordered.lock() = Err(DeviceError::Gone);
+    let second = bench.small.write(1);
+    let error = bench
+        .small
+        .journal
+        .commit(second)
+        .expect_err("the data is not there");
+    assert_eq!(
+        error,
+        Error::Aborted(Arc::new(Error::Io(DeviceError::Gone)))
+    );
+    assert!(!bench.small.journal.is_durable(second));
+    assert!(bench.small.journal.is_durable(first));
+    assert_eq!(
+        bench.small.journal.commit(first),
+        Ok(()),
+        "what is durable stays so"
+    );
+    bench.check_aborted();
+    bench.check_recovery(first, &model, "ordered data");
+}
+
+#[test]
+fn a_handle_dropped_after_a_change_aborts() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let first = bench.small.write(1);
+    bench.small.journal.commit(first).expect("it works");
+    let model = bench.small.model.clone();
+    let buffer = bench.small.buffer(2);
+    let mut handle = bench
+        .small
+        .journal
+        .start(Credits::blocks(1))
+        .expect("it works");
+    let tid = handle.tid();
+    handle.write(&buffer).expect("it has credits")[0] = 1;
+    drop(handle);
+    let error = bench
+        .small
+        .journal
+        .commit(tid)
+        .expect_err("half a step is not committed");
+    assert_eq!(error, Error::Aborted(Arc::new(Error::Abandoned { tid })));
+    bench.check_aborted();
+    bench.check_recovery(first, &model, "dropped handle");
+}
+
+#[test]
+fn a_handle_dropped_by_a_panic_aborts() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let buffer = bench.small.buffer(2);
+    let journal = Arc::clone(&bench.small.journal);
+    let thread = rt::spawn("panics", move || {
+        let mut handle = journal.start(Credits::blocks(1)).expect("it works");
+        handle.write(&buffer).expect("it has credits")[0] = 1;
+        panic!("on purpose");
+    });
+    assert!(thread.join().is_err());
+    let result = bench.small.journal.commit_running();
+    assert!(matches!(result, Err(Error::Aborted(_))), "{result:?}");
+    bench.check_aborted();
+}
+
+#[test]
+fn a_handle_dropped_before_a_change_is_harmless() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    drop(
+        bench
+            .small
+            .journal
+            .start(Credits::blocks(3))
+            .expect("it works"),
+    );
+    let tid = bench.small.write(1);
+    bench.small.journal.commit(tid).expect("it works");
+    Arc::clone(&bench.small.journal).close().expect("it works");
+}
+
+#[test]
+fn handles_are_held_to_their_credits() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let most = bench.small.journal.max_credits();
+    let asked = Credits {
+        blocks: most,
+        revokes: most,
+    };
+    let handle = bench.small.journal.start(asked).expect("so much fits");
+    handle.finish().expect("it works");
+    let result = bench
+        .small
+        .journal
+        .start(Credits::blocks(most + 100))
+        .map(drop);
+    assert!(matches!(result, Err(Error::TooManyCredits { .. })));
+    let (one, two) = (bench.small.buffer(1), bench.small.buffer(2));
+    let mut handle = bench
+        .small
+        .journal
+        .start(Credits::blocks(1))
+        .expect("it works");
+    handle.write(&one).expect("it has a credit")[0] = 1;
+    handle.write(&one).expect("the second touch is free")[1] = 1;
+    assert_eq!(handle.credits_left(), 0);
+    assert!(matches!(
+        handle.write(&two).map(drop),
+        Err(Error::OutOfCredits { .. })
+    ));
+    assert!(handle.extend(Credits::blocks(1)).expect("it works"));
+    handle.write(&two).expect("it has a credit again")[0] = 1;
+    assert!(
+        !handle.extend(Credits::blocks(most)).expect("it works"),
+        "no room: restart"
+    );
+    let before = handle.tid();
+    handle.restart(Credits::blocks(most)).expect("it works");
+    assert!(
+        handle.tid().is_after(before),
+        "it would not have fitted into the old one"
+    );
+    handle.finish().expect("it works");
+}
+
+#[test]
+fn a_closed_journal_starts_nothing() {
+    let bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let journal = Arc::clone(&bench.small.journal);
+    Arc::clone(&journal).close().expect("it works");
+    assert_eq!(
+        journal.start(Credits::default()).map(drop),
+        Err(Error::Closed)
+    );
+}

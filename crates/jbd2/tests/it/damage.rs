@@ -1,0 +1,203 @@
+//! Damaged logs: with checksums, a torn last transaction is dropped as a whole, and damage before it stops recovery before
+//! anything is written. The same for blocks that cannot be read, with or without checksums.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, FaultDevice, FaultPlan, MemoryDevice};
+use jbd2::format::Checksums;
+use jbd2::recovery::{TransactionInfo, inspect, recover};
+use jbd2::{Corrupt, Error, Location};
+use layout::{SectorNr, Tid};
+
+use crate::harness::{Kind, Model, Random, Small, check};
+
+/// A log with a few transactions, none of them home, after a power cut.
+struct Dirty {
+    kind: Kind,
+    device: MemoryDevice,
+    transactions: Vec<TransactionInfo>,
+    after: std::collections::BTreeMap<u32, Model>,
+}
+
+fn dirty(checksums: Checksums) -> Dirty {
+    let kind = Kind {
+        log_blocks: 100,
+        ..Kind::with_checksums(checksums)
+    };
+    let (home, _) = kind.devices();
+    let log = kind.format(Arc::<MemoryDevice>::clone(&home));
+    let mut small = Small::open(kind, Arc::<MemoryDevice>::clone(&home), log.clone());
+    let mut random = Random(7);
+    for _ in 0..5 {
+        small.step(&mut random);
+        small.step(&mut random);
+        small.commit();
+    }
+    let transactions = inspect(&log).expect("the log is good").transactions;
+    assert_eq!(transactions.len(), 5);
+    Dirty {
+        kind,
+        device: home.snapshot(),
+        transactions,
+        after: small.after,
+    }
+}
+
+impl Dirty {
+    /// Every log block of every transaction: which transaction, which block, whether it is the commit block.
+    fn blocks(&self) -> Vec<(usize, u32)> {
+        let of = |(index, info): (usize, &TransactionInfo)| {
+            let (first, last) = (info.first, info.commit_block);
+            (first..=last)
+                .map(move |block| (index, block))
+                .collect::<Vec<_>>()
+        };
+        self.transactions.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Where a log block lies on the device.
+    fn offset(&self, log_block: u32) -> u64 {
+        let location = self.kind.location(Arc::new(MemoryDevice::new(512)));
+        let mut left = u64::from(log_block);
+        for extent in &location.extents {
+            if left < u64::from(extent.count) {
+                return (extent.first.get() + left) * u64::from(self.kind.block_bytes);
+            }
+            left -= u64::from(extent.count);
+        }
+        unreachable!("the log is mapped")
+    }
+
+    /// Recovers a damaged copy; what must come of it depends only on whether the last transaction was hit.
+    fn check(&self, copy: &Arc<MemoryDevice>, log: &Location, hit: usize, context: &str) {
+        let before = copy.snapshot();
+        let home = Arc::clone(&log.device);
+        let result = recover(log, &home);
+        let last = self.transactions.len() - 1;
+        if hit < last {
+            let tid = self.transactions[hit].tid;
+            let expected = matches!(
+                &result,
+                Err(Error::Corrupt(Corrupt::Log { tid: found, .. })) if *found == tid
+            );
+            assert!(expected, "{context}: {result:?}");
+            assert_eq!(
+                copy.first_difference(&before),
+                None,
+                "nothing was written: {context}"
+            );
+            let end = inspect(log)
+                .expect("it can be looked at")
+                .end
+                .expect("it is not empty");
+            assert!(end.is_damaged && end.wrong.is_some());
+            return;
+        }
+        let recovered = result.unwrap_or_else(|error| panic!("{context}: {error}"));
+        let kept: Tid = self.transactions[last - 1].tid;
+        assert_eq!(recovered.last, Some(kept), "{context}");
+        assert_eq!(recovered.next, kept.advance(2), "{context}");
+        check(self.kind, copy, &self.after[&kept.get()], context);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    for checksums in [Checksums::V1, Checksums::V2, Checksums::V3] {
+        let dirty = dirty(checksums);
+        for (hit, log_block) in dirty.blocks() {
+            let is_commit = dirty.transactions[hit].commit_block == log_block;
+            // Version 1 covers neither revoke blocks nor the rest of the commit block.
+            let copy = Arc::new(dirty.device.snapshot());
+            let offset = dirty.offset(log_block);
+            let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);
+            let block = device.read_block(offset, dirty.kind.block_bytes).unwrap();
+            let is_revoke = block[..8] == [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 5];
+            if checksums == Checksums::V1 && is_revoke {
+                continue;
+            }
+            let mut bytes = layout::Block::copy_from(&block);
+            bytes[if is_commit { 17 } else { 700 }] ^= 4;
+            device.write_blocks(offset, vec![bytes.into_arc()]).unwrap();
+            let log = dirty.kind.location(device);
+            let context = format!("{checksums:?}, log block {log_block} of transaction {hit}");
+            dirty.check(&copy, &log, hit, &context);
+        }
+    }
+}
+
+#[test]
+fn a_torn_commit_block_with_a_good_first_sector_is_dropped_with_checksums() {
+    for checksums in [Checksums::V2, Checksums::V3] {
+        let dirty = dirty(checksums);
+        let last = dirty.transactions.len() - 1;
+        let copy = Arc::new(dirty.device.snapshot());
+        let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);
+        let offset = dirty.offset(dirty.transactions[last].commit_block) + 512;
+        device
+            .write_blocks(offset, vec![layout::Block::copy_from(&[7; 512]).into_arc()])
+            .unwrap();
+        let log = dirty.kind.location(device);
+        dirty.check(&copy, &log, last, &format!("{checksums:?}"));
+    }
+}
+
+#[test]
+fn an_unreadable_block_is_damage_or_a_torn_end() {
+    for checksums in [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3] {
+        let dirty = dirty(checksums);
+        for (hit, log_block) in dirty.blocks() {
+            let copy = Arc::new(dirty.device.snapshot());
+            let faults = FaultDevice::new(Arc::<MemoryDevice>::clone(&copy), FaultPlan::default());
+            let sector = SectorNr::from_byte_offset(dirty.offset(log_block));
+            faults.add_bad_sectors(sector, sector + 1);
+            let log = dirty.kind.location(Arc::new(faults));
+            let context = format!("{checksums:?}, log block {log_block} unreadable");
+            dirty.check(&copy, &log, hit, &context);
+        }
+    }
+}
+
+#[test]
+fn a_home_beyond_the_device_is_refused() {
+    let dirty = dirty(Checksums::None);
+    let copy = Arc::new(dirty.device.snapshot());
+    let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);
+    let offset = dirty.offset(dirty.transactions[0].first);
+    let block = device.read_block(offset, 1024).unwrap();
+    let mut bytes = layout::Block::copy_from(&block);
+    bytes[12] = 0x40;
+    device.write_blocks(offset, vec![bytes.into_arc()]).unwrap();
+    let before = copy.snapshot();
+    let log = dirty.kind.location(Arc::clone(&device));
+    let result = recover(&log, &device);
+    assert!(
+        matches!(result, Err(Error::Corrupt(Corrupt::OutsideDevice { .. }))),
+        "{result:?}"
+    );
+    assert_eq!(copy.first_difference(&before), None);
+}
+
+#[test]
+fn any_bytes_are_looked_at_without_a_panic() {
+    let dirty = dirty(Checksums::V3);
+    let mut random = Random(11);
+    for round in 0..3000 {
+        let copy = Arc::new(dirty.device.snapshot());
+        let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);
+        for _ in 0..1 + random.below(4) {
+            let offset = dirty.offset(random.below(60) as u32);
+            let block = device.read_block(offset, 1024).unwrap();
+            let mut bytes = layout::Block::copy_from(&block);
+            let limit = if random.below(2) == 0 { 64 } else { 1024 };
+            bytes[random.below(limit) as usize] = random.next() as u8;
+            device.write_blocks(offset, vec![bytes.into_arc()]).unwrap();
+        }
+        let log = dirty.kind.location(Arc::clone(&device));
+        let first = recover(&log, &device);
+        if first.is_ok() {
+            let again = recover(&log, &device).expect("an empty log");
+            assert!(again.was_clean, "round {round}");
+        }
+    }
+}

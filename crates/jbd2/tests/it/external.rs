@@ -1,0 +1,136 @@
+//! External journal devices: made, found, refused; and made by mke2fs.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use block::{BlockDevice, MemoryDevice};
+use jbd2::format::{add_user, check_user, create_external, open_external};
+use jbd2::{Config, Corrupt, Error, Journal};
+
+use crate::harness::Notes;
+
+const UUID: [u8; 16] = [0x11; 16];
+const USER: [u8; 16] = [0x22; 16];
+
+fn device(blocks: u64) -> Arc<dyn BlockDevice> {
+    Arc::new(MemoryDevice::new(blocks))
+}
+
+#[test]
+fn a_journal_device_is_found_by_its_uuid() {
+    for block_bytes in [1024u32, 2048, 4096] {
+        let device = device(1100 * u64::from(block_bytes));
+        create_external(&device, block_bytes, UUID, 1100).unwrap();
+        let open = |uuid| open_external(Arc::clone(&device), block_bytes, uuid);
+        let log = open(UUID).unwrap();
+        assert_eq!(log.block_count(), 1100);
+        let wrong = open(USER).map(drop);
+        assert_eq!(
+            wrong,
+            Err(Error::WrongJournal {
+                found: UUID,
+                wanted: USER
+            })
+        );
+        let other_size = open_external(Arc::clone(&device), block_bytes * 2, UUID).map(drop);
+        assert!(matches!(
+            other_size,
+            Err(Error::Corrupt(Corrupt::SuperblockField {
+                field: "block size",
+                ..
+            }))
+        ));
+    }
+}
+
+#[test]
+fn a_journal_device_has_one_user() {
+    let device = device(2 << 20);
+    create_external(&device, 1024, UUID, 2048).unwrap();
+    let nobody = check_user(&device, 1024, USER);
+    assert_eq!(
+        nobody,
+        Err(Error::WrongJournal {
+            found: [0; 16],
+            wanted: USER
+        })
+    );
+    add_user(&device, 1024, USER).unwrap();
+    add_user(&device, 1024, USER).unwrap();
+    check_user(&device, 1024, USER).unwrap();
+    assert_eq!(
+        add_user(&device, 1024, UUID),
+        Err(Error::InUse { users: 1 })
+    );
+    let foreign = check_user(&device, 1024, UUID);
+    assert_eq!(
+        foreign,
+        Err(Error::WrongJournal {
+            found: USER,
+            wanted: UUID
+        })
+    );
+}
+
+#[test]
+fn something_else_is_refused() {
+    let empty = open_external(device(1 << 20), 1024, UUID).map(drop);
+    assert!(matches!(
+        empty,
+        Err(Error::Corrupt(Corrupt::NoJournalDevice { .. }))
+    ));
+    let tiny = open_external(device(1024), 1024, UUID).map(drop);
+    assert!(matches!(
+        tiny,
+        Err(Error::Corrupt(Corrupt::NoJournalDevice { .. }))
+    ));
+    let small = create_external(&device(1 << 20), 1024, UUID, 18);
+    assert!(matches!(small, Err(Error::TooSmall { blocks: 18, .. })));
+}
+
+#[test]
+fn it_is_what_mke2fs_makes() {
+    for block_bytes in [1024u32, 4096] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.img");
+        let size = 2048 * u64::from(block_bytes);
+        std::fs::File::create(&path).unwrap().set_len(size).unwrap();
+        let output = Command::new("mke2fs")
+            .args([
+                "-q",
+                "-F",
+                "-O",
+                "journal_dev",
+                "-U",
+                "11111111-1111-1111-1111-111111111111",
+            ])
+            .args(["-b", &block_bytes.to_string()])
+            .arg(&path)
+            .output()
+            .expect("mke2fs is needed: install e2fsprogs");
+        assert!(output.status.success(), "{output:?}");
+        let theirs: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::load_from_file(&path).unwrap());
+        let log = open_external(Arc::clone(&theirs), block_bytes, UUID).unwrap();
+
+        let ours = device(size);
+        create_external(&ours, block_bytes, UUID, 2048).unwrap();
+        let our_log = open_external(Arc::clone(&ours), block_bytes, UUID).unwrap();
+        assert_eq!(our_log.extents, log.extents);
+        let place = log.extents[0].first.get() * u64::from(block_bytes);
+        let superblock = |device: &Arc<dyn BlockDevice>| device.read_block(place, 1024).unwrap();
+        assert_eq!(
+            superblock(&ours)[..],
+            superblock(&theirs)[..],
+            "byte for byte"
+        );
+
+        let home = device(1 << 20);
+        let config = Config {
+            is_external: true,
+            ..Config::default()
+        };
+        let journal = Journal::open(log, home, config, Notes::new()).unwrap();
+        assert!(journal.max_credits() > 400);
+        journal.close().unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! Group commit: callers share commits and wake together; a lone caller waits for nobody.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, DeviceError, Geometry, MemoryDevice, Request, Ticket};
+use jbd2::{Buffer, Config, Credits, Journal, LogPolicy};
+use layout::{Block, BlockNr, Tid};
+use rt::Nanos;
+
+use crate::harness::{Kind, Notes};
+
+/// A device whose flushes take a millisecond.
+struct Slow(MemoryDevice);
+
+impl BlockDevice for Slow {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        if batch
+            .iter()
+            .any(|request| matches!(request, Request::Flush))
+        {
+            rt::sleep(Nanos::from_millis(1));
+        }
+        self.0.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        "slow".to_owned()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        None
+    }
+}
+
+fn journal(policy: LogPolicy) -> Arc<Journal> {
+    let kind = Kind {
+        log_blocks: 128,
+        ..Kind::default()
+    };
+    let device: Arc<dyn BlockDevice> = Arc::new(Slow(MemoryDevice::new(512 * 1024)));
+    let log = kind.format(Arc::clone(&device));
+    let config = Config {
+        policy,
+        ..kind.config()
+    };
+    Journal::open(log, device, config, Notes::new()).expect("the log is good")
+}
+
+fn write(journal: &Journal, buffer: &Arc<Buffer>) -> Tid {
+    let mut handle = journal.start(Credits::blocks(1)).expect("it works");
+    handle.write(buffer).expect("it has credits")[0] += 1;
+    handle.finish().expect("it works")
+}
+
+fn buffer(nr: u64) -> Arc<Buffer> {
+    Buffer::new(BlockNr::new(nr), Block::zeroed(1024).into_arc())
+}
+
+#[test]
+fn callers_share_commits() {
+    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+        let journal = journal(policy);
+        let threads: Vec<_> = (0..8)
+            .map(|nr| {
+                let journal = Arc::clone(&journal);
+                rt::spawn("caller", move || {
+                    let buffer = buffer(nr);
+                    for _ in 0..25 {
+                        let tid = write(&journal, &buffer);
+                        journal.commit(tid).expect("it works");
+                        assert!(journal.is_durable(tid));
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no panic"));
+        let statistics = journal.stats();
+        assert!(statistics.sync_callers <= 200);
+        assert!(statistics.commits < 120, "{policy:?}: {statistics:?}");
+        assert!(statistics.group_size_max >= 4, "{policy:?}: {statistics:?}");
+        journal.close().expect("it works");
+    }
+}
+
+#[test]
+fn a_lone_caller_waits_for_nobody() {
+    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+        let journal = journal(policy);
+        let buffer = buffer(1);
+        for _ in 0..20 {
+            let tid = write(&journal, &buffer);
+            journal.commit(tid).expect("it works");
+        }
+        let statistics = journal.stats();
+        assert_eq!(statistics.waited_for_group, Nanos::new(0));
+        assert_eq!(statistics.commits, 20);
+        assert_eq!(statistics.group_size_max, 1);
+        journal.close().expect("it works");
+    }
+}
+
+#[test]
+fn a_transaction_is_committed_when_it_is_old() {
+    let kind = Kind::default();
+    let (home, _) = kind.devices();
+    let log = kind.format(Arc::<MemoryDevice>::clone(&home));
+    let config = Config {
+        commit_interval: Nanos::from_millis(30),
+        ..kind.config()
+    };
+    let journal = Journal::open(log, home, config, Notes::new()).expect("the log is good");
+    let tid = write(&journal, &buffer(1));
+    assert!(!journal.is_durable(tid));
+    let began = rt::monotonic();
+    while !journal.is_durable(tid) {
+        rt::sleep(Nanos::from_millis(1));
+        assert!(
+            rt::monotonic() - began < Nanos::from_secs(10),
+            "nobody commits"
+        );
+    }
+    journal.close().expect("it works");
+}
+
+#[test]
+fn a_commit_that_is_requested_comes() {
+    let journal = journal(LogPolicy::Default);
+    journal.request_commit();
+    let tid = write(&journal, &buffer(1));
+    assert_eq!(journal.running(), Some(tid));
+    journal.request_commit();
+    let began = rt::monotonic();
+    while !journal.is_durable(tid) {
+        rt::sleep(Nanos::from_millis(1));
+        assert!(
+            rt::monotonic() - began < Nanos::from_secs(10),
+            "nobody commits"
+        );
+    }
+    assert_eq!(journal.commit_running(), Ok(None));
+    journal.close().expect("it works");
+}

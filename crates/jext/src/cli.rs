@@ -1,0 +1,61 @@
+//! The command line: one subcommand a file under `commands`.
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::commands::{bench, cat, cp, info, journal, lab, ln, ls, mkdir, mkfs, mv, rm, stat};
+
+/// ext2 and ext3 in user space, and a laboratory for their journals.
+///
+/// A device is a path or a device text: mem:1GiB, sim:atlas-v-18, nvram:128MiB, slice(DEV,1GiB..2GiB), raid5(DEV x4),
+/// fault(DEV,eio=1e-6). A path inside an image is IMAGE:/path.
+#[derive(Debug, Parser)]
+#[command(name = "jext", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Show what the engine does; twice for more. JEXT_LOG sets it by module, as in JEXT_LOG=jbd2=debug.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a file system.
+    Mkfs(Box<mkfs::Arguments>),
+    /// Say what a file system is: features, sizes, state.
+    Info(info::Arguments),
+    /// List directories.
+    Ls(ls::Arguments),
+    /// Print files.
+    Cat(cat::Arguments),
+    /// Say everything about a file.
+    Stat(stat::Arguments),
+    /// Copy files into, out of and between images.
+    Cp(cp::Arguments),
+    /// Make directories.
+    Mkdir(mkdir::Arguments),
+    /// Remove files and directories.
+    Rm(rm::Arguments),
+    /// Move or rename within an image.
+    Mv(mv::Arguments),
+    /// Make hard and symbolic links.
+    Ln(ln::Arguments),
+    /// Look at a journal, replay it, make an external one.
+    Journal(journal::Arguments),
+    /// Run a benchmark on a directory, an image or memory.
+    Bench(bench::Arguments),
+    /// Run experiments by their plans.
+    Lab(lab::Arguments),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,40 @@
+//! The subcommands, one a file.
+
+pub(crate) mod bench;
+pub(crate) mod cat;
+pub(crate) mod cp;
+pub(crate) mod info;
+pub(crate) mod journal;
+pub(crate) mod lab;
+pub(crate) mod ln;
+pub(crate) mod ls;
+pub(crate) mod mkdir;
+pub(crate) mod mkfs;
+pub(crate) mod mv;
+pub(crate) mod rm;
+pub(crate) mod stat;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::cli::Command;
+
+/// Runs a subcommand.
+pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Mkfs(arguments) => mkfs::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Cat(arguments) => cat::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+        Command::Cp(arguments) => cp::run(&arguments),
+        Command::Mkdir(arguments) => mkdir::run(&arguments),
+        Command::Rm(arguments) => rm::run(&arguments),
+        Command::Mv(arguments) => mv::run(&arguments),
+        Command::Ln(arguments) => ln::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
+    }
+}

@@ -1,0 +1,36 @@
+//! `jext bench`: benchmarks on a directory, an image or memory, and those whose figures are in `docs/performance.md`.
+
+mod compare_kernel;
+mod machine;
+mod memory;
+mod postmark;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Run a benchmark.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// PostMark: many small files that live for a short time.
+    Postmark(Box<postmark::Arguments>),
+    /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
+    CompareKernel(compare_kernel::Arguments),
+    /// The memory of copying a large file into an image and out of it.
+    Memory(memory::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.workload {
+        Workload::Postmark(arguments) => postmark::run(&arguments),
+        Workload::CompareKernel(arguments) => compare_kernel::run(&arguments),
+        Workload::Memory(arguments) => memory::run(&arguments),
+    }
+}

@@ -1,0 +1,210 @@
+//! `jext bench compare-kernel`: PostMark in this process against Debian's PostMark on the kernel's ext3.
+//!
+//! Both file systems are made anew for every run, with the same size, block size and log size; both are mounted with
+//! `data=ordered,commit=5`; both cache as much as they like; both timings end when a sync of everything has ended. The
+//! kernel's image lies in a tmpfs and is mounted by a loop device, ours is memory of this process. Runs are interleaved,
+//! so that what else the machine does meets both. After each pair the counts of both programs are compared: the work is the
+//! same to the file.
+//!
+//! The command replaces itself by one in a mount namespace of its own and mounts everything there. The namespace ends
+//! with its processes, so that no mount and no loop device stays behind, however the command ends.
+
+mod engine;
+mod kernel;
+mod report;
+mod spans;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use block::text::Size;
+use clap::Args;
+use workload::Control;
+use workload::postmark::Parameters;
+
+use super::machine::Machine;
+use crate::{output, progress};
+use spans::Spans;
+
+/// The options of both mounts but for what is particular to one of them.
+const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
+
+/// Compare PostMark on this engine with PostMark on the kernel's ext3; needs root.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Which of the tests: 1 (4000 files of 1 to 100 kB), 2 (30000 of up to 1 kB), 3 (4000 of 1 to 300 kB).
+    #[arg(long = "test", value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,3",
+        value_parser = clap::value_parser!(u8).range(1..=3))]
+    tests: Vec<u8>,
+    /// How often each is run on each.
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// The size of both file systems.
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    size: String,
+    /// Bytes of a block.
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    block: u32,
+    /// The size of both logs.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 128)]
+    journal: u32,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+    /// This process is in its mount namespace already.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+/// One of the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Test {
+    number: u8,
+    sizes: (u32, u32),
+    files: u32,
+    transactions: u32,
+}
+
+/// What both file systems are.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    size_bytes: u64,
+    block_bytes: u32,
+    journal_megabytes: u32,
+}
+
+/// The seconds of one test.
+struct Comparison {
+    test: Test,
+    kernel: Spans,
+    engine: Spans,
+}
+
+impl Test {
+    /// The published configurations.
+    const fn new(number: u8) -> Self {
+        let (sizes, files) = match number {
+            1 => ((1000, 100_000), 4000),
+            2 => ((1, 1000), 30_000),
+            _ => ((1000, 300_000), 4000),
+        };
+        Self {
+            number,
+            sizes,
+            files,
+            transactions: 50_000,
+        }
+    }
+
+    fn parameters(self) -> Parameters {
+        Parameters {
+            size_low: self.sizes.0,
+            size_high: self.sizes.1,
+            number: self.files,
+            transactions: self.transactions,
+            ..Parameters::default()
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if !arguments.inside {
+        return Err(enter());
+    }
+    let size = Size::parse(&arguments.size)
+        .map_err(|error| anyhow::anyhow!("--size {}: {error}", arguments.size))?;
+    let form = Form {
+        size_bytes: size.bytes(),
+        block_bytes: arguments.block,
+        journal_megabytes: arguments.journal,
+    };
+    let machine = Machine::read()?;
+    let control = Arc::new(Control::new());
+    let canceller = Arc::clone(&control);
+    ctrlc::set_handler(move || canceller.cancel()).context("Ctrl-C")?;
+    let place = kernel::Place::make(form)?;
+    let comparisons = compare(arguments, form, &place, &control)?;
+    if arguments.json {
+        output::print_json(&report::json(&machine, form, &comparisons))?;
+    } else {
+        output::print(&report::text(&machine, form, &comparisons))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(
+    arguments: &Arguments,
+    form: Form,
+    place: &kernel::Place,
+    control: &Arc<Control>,
+) -> Result<Vec<Comparison>> {
+    let runs = arguments.runs as usize;
+    let bar = progress::share((arguments.tests.len() * runs * 2) as u64);
+    let mut comparisons = Vec::new();
+    for test in arguments.tests.iter().copied().map(Test::new) {
+        let (mut kernel, mut engine) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            bar.set_message(format!("test {}: kernel", test.number));
+            let theirs = place.run(test, control)?;
+            bar.inc(1);
+            bar.set_message(format!("test {}: jext", test.number));
+            let ours = engine::run(test, form, control)?;
+            bar.inc(1);
+            if theirs.counts != ours.counts {
+                let (theirs, ours) = (theirs.counts, ours.counts);
+                bail!(
+                    "test {}: the kernel's PostMark did {theirs:?}, ours {ours:?}",
+                    test.number
+                );
+            }
+            kernel.push(theirs.seconds);
+            engine.push(ours.seconds);
+        }
+        comparisons.push(Comparison {
+            test,
+            kernel: Spans::new(kernel),
+            engine: Spans::new(engine),
+        });
+    }
+    bar.finish_and_clear();
+    Ok(comparisons)
+}
+
+/// Replaces this process by the same command in a mount namespace of its own; returns only why it could not.
+fn enter() -> anyhow::Error {
+    if !rustix::process::geteuid().is_root() {
+        return anyhow::anyhow!("compare-kernel mounts a file system, so it needs root");
+    }
+    if let Err(error) = kernel::check_tools() {
+        return error;
+    }
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return anyhow::Error::from(error).context("this program"),
+    };
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "--"])
+        .arg(program);
+    command.args(std::env::args_os().skip(1)).arg("--inside");
+    anyhow::Error::from(command.exec()).context("unshare")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_the_published_ones() {
+        let parameters = Test::new(2).parameters();
+        assert_eq!((parameters.size_low, parameters.size_high), (1, 1000));
+        assert_eq!(
+            (parameters.number, parameters.transactions),
+            (30_000, 50_000)
+        );
+        assert_eq!(Test::new(1).sizes.1, 100_000);
+        assert_eq!(Test::new(3).sizes.1, 300_000);
+    }
+}

@@ -1,0 +1,55 @@
+//! Our side: the engine in this process, on a device in memory.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use block::{BlockDevice, MemoryDevice};
+use ext::Volume;
+use ext::mkfs::{self, FileSystemType, JournalOption, Options};
+use jext::mount_options::ParsedOptions;
+use lab::targets::VolumeTarget;
+use workload::postmark::{self, FinalSync, NoObserver};
+use workload::{Control, Target};
+
+use super::spans::Run;
+use super::{Form, MOUNT_OPTIONS, Test};
+
+/// A budget of so many times the device caches whatever there is.
+const BUDGET_FACTOR: u64 = 2;
+
+/// Makes a file system and runs a test on it.
+pub(super) fn run(test: Test, form: Form, control: &Arc<Control>) -> Result<Run> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(form.size_bytes));
+    let options = Options {
+        file_system: FileSystemType::Ext3,
+        journal: JournalOption::Megabytes(form.journal_megabytes),
+        block_bytes: Some(form.block_bytes),
+        ..Options::default()
+    };
+    mkfs::format(&device, &options).context("mkfs")?;
+    let mut mount = ParsedOptions::default();
+    mount.add(MOUNT_OPTIONS)?;
+    mount.options.memory.budget_bytes = form.size_bytes * BUDGET_FACTOR;
+    let volume = Volume::open(device, None, mount.options).context("mount")?;
+    let target = Arc::new(VolumeTarget::new(volume, "mem"));
+    let shared: Arc<dyn Target> = Arc::<VolumeTarget>::clone(&target);
+    let options = postmark::Options {
+        final_sync: FinalSync::End,
+        latencies: false,
+        ..postmark::Options::lab()
+    };
+    let outcome = postmark::run(
+        &test.parameters(),
+        &options,
+        &shared,
+        control,
+        &mut NoObserver,
+    )?;
+    drop(shared);
+    let target = Arc::into_inner(target).ok_or_else(|| anyhow!("the benchmark still runs"))?;
+    target.into_volume().close().context("closing")?;
+    Ok(Run {
+        seconds: outcome.timing.elapsed().as_secs_f64(),
+        counts: (&outcome.counts).into(),
+    })
+}

@@ -1,0 +1,172 @@
+//! The kernel's side: Debian's PostMark on ext3, mounted by a loop device from an image in a tmpfs.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use workload::Control;
+
+use super::spans::{Run, Work};
+use super::{Form, MOUNT_OPTIONS, Test};
+
+/// A directory that every system has and that nothing needs to be in; only this process sees what is mounted there.
+const MOUNT_POINT: &str = "/mnt";
+/// What the tmpfs holds beside the image.
+const ROOM_BYTES: u64 = 64 << 20;
+/// What is run, and the Debian package that it is from.
+const TOOLS: [(&str, &str); 6] = [
+    ("postmark", "postmark"),
+    ("mke2fs", "e2fsprogs"),
+    ("mount", "mount"),
+    ("umount", "mount"),
+    ("losetup", "mount"),
+    ("unshare", "util-linux"),
+];
+/// Where they may be, besides PATH.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// A tmpfs with a place for an image and one to mount it.
+pub(super) struct Place {
+    image: PathBuf,
+    mounted: PathBuf,
+    script: PathBuf,
+    form: Form,
+}
+
+/// A mounted file system, unmounted when it is dropped.
+struct Mounted<'p>(&'p Path);
+
+/// Names the first tool that is missing.
+pub(super) fn check_tools() -> Result<()> {
+    for (tool, package) in TOOLS {
+        ensure!(
+            find(tool).is_some(),
+            "{tool} is missing; apt-get install {package}"
+        );
+    }
+    Ok(())
+}
+
+impl Place {
+    /// Mounts the tmpfs. This process must have a mount namespace of its own.
+    pub(super) fn make(form: Form) -> Result<Self> {
+        let size = format!("size={}", form.size_bytes + ROOM_BYTES);
+        call(
+            "mount",
+            &["-t", "tmpfs", "-o", &size, "jext-bench", MOUNT_POINT],
+        )?;
+        let folder = Path::new(MOUNT_POINT);
+        let place = Self {
+            image: folder.join("image"),
+            mounted: folder.join("mounted"),
+            script: folder.join("script"),
+            form,
+        };
+        fs::create_dir(&place.mounted).context("mount point")?;
+        Ok(place)
+    }
+
+    /// Makes a file system and runs a test on it.
+    pub(super) fn run(&self, test: Test, control: &Control) -> Result<Run> {
+        self.format()?;
+        fs::write(&self.script, self.commands(test)).context("postmark's commands")?;
+        let options = format!("loop,{MOUNT_OPTIONS}");
+        let (image, folder) = (text(&self.image)?, text(&self.mounted)?);
+        call("mount", &["-t", "ext3", "-o", &options, image, folder])?;
+        let mounted = Mounted(&self.mounted);
+        let root = File::open(&self.mounted).context("the mounted file system")?;
+        let started = Instant::now();
+        let output = output("postmark", &[text(&self.script)?]);
+        rustix::fs::syncfs(&root).context("sync of the kernel's file system")?;
+        let seconds = started.elapsed().as_secs_f64();
+        drop(root);
+        ensure!(!control.is_cancelled(), "interrupted");
+        let report = String::from_utf8_lossy(&output?.stdout).into_owned();
+        mounted.unmount()?;
+        Ok(Run {
+            seconds,
+            counts: Work::parse(&report)?,
+        })
+    }
+
+    fn format(&self) -> Result<()> {
+        let Form {
+            size_bytes,
+            block_bytes,
+            journal_megabytes,
+        } = self.form;
+        // A new file, so that its pages are taken anew as ours are.
+        let image = File::create(&self.image).context("image")?;
+        image.set_len(size_bytes).context("image")?;
+        let (block, journal) = (block_bytes.to_string(), format!("size={journal_megabytes}"));
+        let name = text(&self.image)?;
+        call(
+            "mke2fs",
+            &["-q", "-F", "-t", "ext3", "-b", &block, "-J", &journal, name],
+        )
+    }
+
+    fn commands(&self, test: Test) -> String {
+        let Test {
+            sizes: (low, high),
+            files,
+            transactions,
+            ..
+        } = test;
+        let folder = self.mounted.display();
+        format!(
+            "set location {folder}\nset size {low} {high}\nset number {files}\nset transactions {transactions}\nrun\nquit\n"
+        )
+    }
+}
+
+impl Mounted<'_> {
+    fn unmount(self) -> Result<()> {
+        let folder = text(self.0)?.to_owned();
+        std::mem::forget(self);
+        call("umount", &[&folder])
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        // The run already has its error, and the namespace ends soon.
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).output();
+    }
+}
+
+/// Runs a tool that has to succeed.
+fn call(tool: &str, arguments: &[&str]) -> Result<()> {
+    output(tool, arguments).map(drop)
+}
+
+fn output(tool: &str, arguments: &[&str]) -> Result<Output> {
+    let path = find(tool).with_context(|| format!("{tool} is missing"))?;
+    let output = Command::new(path)
+        .args(arguments)
+        .output()
+        .with_context(|| tool.to_owned())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.signal() {
+            Some(signal) => bail!("{tool}: ended by signal {signal}"),
+            None => bail!("{tool} {}: {}", arguments.join(" "), said.trim()),
+        }
+    }
+    Ok(output)
+}
+
+fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders
+        .map(|folder| folder.join(tool))
+        .find(|path| path.is_file())
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is not UTF-8")
+}

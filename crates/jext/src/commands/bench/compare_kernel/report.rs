@@ -1,0 +1,91 @@
+//! The comparison as a table and as JSON.
+
+use std::fmt::Write;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde_json::{Value, json};
+
+use super::spans::Spans;
+use super::{Comparison, Form, MOUNT_OPTIONS};
+use crate::commands::bench::machine::Machine;
+
+const INFALLIBLE: &str = "writing to a string does not fail";
+const HEADS: [&str; 4] = [
+    "PostMark",
+    "kernel ext3 on tmpfs, s",
+    "jext in process, s",
+    "jext / kernel",
+];
+
+pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(HEADS);
+    for Comparison {
+        test,
+        kernel,
+        engine,
+    } in comparisons
+    {
+        let ratio = engine.median() / kernel.median();
+        let cells = [seconds(kernel), seconds(engine), format!("{ratio:.2}")];
+        let mut row = vec![Cell::new(format!("test {}", test.number))];
+        row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+        table.add_row(row);
+    }
+    let Form {
+        size_bytes,
+        block_bytes,
+        journal_megabytes,
+    } = form;
+    let mut text = format!("{table}\n");
+    writeln!(
+        text,
+        "Medians, with the least and the greatest; final sync included. {size_bytes} bytes in blocks of {block_bytes}, \
+         {journal_megabytes} MB of log, {MOUNT_OPTIONS}.\n{}",
+        machine.text()
+    )
+    .expect(INFALLIBLE);
+    text
+}
+
+pub(super) fn json(machine: &Machine, form: Form, comparisons: &[Comparison]) -> Value {
+    let tests: Vec<Value> = comparisons
+        .iter()
+        .map(
+            |Comparison {
+                 test,
+                 kernel,
+                 engine,
+             }| {
+                json!({
+                    "test": test.number,
+                    "size": [test.sizes.0, test.sizes.1],
+                    "number": test.files,
+                    "transactions": test.transactions,
+                    "kernel": kernel.to_json(),
+                    "jext": engine.to_json(),
+                    "ratio": engine.median() / kernel.median(),
+                })
+            },
+        )
+        .collect();
+    json!({
+        "machine": machine.to_json(),
+        "size_bytes": form.size_bytes,
+        "block_bytes": form.block_bytes,
+        "journal_megabytes": form.journal_megabytes,
+        "mount_options": MOUNT_OPTIONS,
+        "tests": tests,
+    })
+}
+
+fn seconds(spans: &Spans) -> String {
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        spans.median(),
+        spans.least(),
+        spans.greatest()
+    )
+}

@@ -1,0 +1,130 @@
+//! Seconds of several runs: median, least and greatest; and what a run has done.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use workload::postmark::Counts;
+
+/// What one run took and did.
+pub(super) struct Run {
+    pub(super) seconds: f64,
+    pub(super) counts: Work,
+}
+
+/// The files that a run has handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    created: u64,
+    read: u64,
+    appended: u64,
+    deleted: u64,
+}
+
+/// Seconds of several runs, at least one, in order of size.
+pub(super) struct Spans(Vec<f64>);
+
+impl Work {
+    /// What PostMark's report for people says.
+    pub(super) fn parse(report: &str) -> Result<Self> {
+        let count = |what: &str| {
+            let line = report
+                .lines()
+                .map(str::trim)
+                .find(|line| line.contains(&format!(" {what} (")));
+            let number = line.and_then(|line| line.split(' ').next());
+            number.and_then(|text| text.parse().ok()).with_context(|| {
+                format!("postmark's report does not say how many files were {what}: {report}")
+            })
+        };
+        Ok(Self {
+            created: count("created")?,
+            read: count("read")?,
+            appended: count("appended")?,
+            deleted: count("deleted")?,
+        })
+    }
+}
+
+impl From<&Counts> for Work {
+    fn from(counts: &Counts) -> Self {
+        let Counts {
+            created,
+            read,
+            appended,
+            deleted,
+            ..
+        } = *counts;
+        Self {
+            created,
+            read,
+            appended,
+            deleted,
+        }
+    }
+}
+
+impl Spans {
+    pub(super) fn new(mut seconds: Vec<f64>) -> Self {
+        assert!(!seconds.is_empty(), "there is at least one run");
+        seconds.sort_by(f64::total_cmp);
+        Self(seconds)
+    }
+
+    pub(super) fn median(&self) -> f64 {
+        let (half, is_odd) = (self.0.len() / 2, self.0.len() % 2 == 1);
+        if is_odd {
+            self.0[half]
+        } else {
+            f64::midpoint(self.0[half - 1], self.0[half])
+        }
+    }
+
+    pub(super) fn least(&self) -> f64 {
+        self.0[0]
+    }
+
+    pub(super) fn greatest(&self) -> f64 {
+        self.0[self.0.len() - 1]
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "median_seconds": self.median(),
+            "least_seconds": self.least(),
+            "greatest_seconds": self.greatest(),
+            "seconds": self.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let spans = Spans::new(vec![3.0, 1.0, 2.0]);
+        assert_eq!(
+            (spans.least(), spans.median(), spans.greatest()),
+            (1.0, 2.0, 3.0)
+        );
+        assert_eq!(Spans::new(vec![4.0, 2.0]).median(), 3.0);
+    }
+
+    #[test]
+    fn reports_are_read() {
+        let report = "Files:\n\t764 created (764 per second)\n\t\tCreation alone: 500 files (500 per second)\n\
+            \t243 read (243 per second)\n\t257 appended (257 per second)\n\t764 deleted (764 per second)\n\n\
+            Data:\n\t1.36 megabytes read (1.36 megabytes per second)\n";
+        let work = Work::parse(report).expect("it is one");
+        assert_eq!(
+            work,
+            Work {
+                created: 764,
+                read: 243,
+                appended: 257,
+                deleted: 764
+            }
+        );
+        assert!(Work::parse("").is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! This program run once more as a process of its own, whose memory is watched.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::commands::bench::machine::kilobytes;
+
+/// How often the kernel is asked. Its high-water mark only grows, so that no peak is missed but one at the very end.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a process took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    pub(super) peak_bytes: u64,
+    pub(super) seconds: f64,
+}
+
+/// Runs it with these arguments; it has to succeed.
+pub(super) fn run(arguments: &[&str]) -> Result<Usage> {
+    let program = std::env::current_exe().context("this program")?;
+    let started = Instant::now();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .spawn()
+        .context("jext")?;
+    let status_path = format!("/proc/{}/status", child.id());
+    let mut peak_bytes = 0;
+    let status = loop {
+        // A process that has just ended has no memory any more.
+        let said = fs::read_to_string(&status_path).unwrap_or_default();
+        peak_bytes = peak_bytes.max(kilobytes(&said, "VmHWM").unwrap_or(0));
+        if let Some(status) = child.try_wait().context("jext")? {
+            break status;
+        }
+        thread::sleep(PAUSE);
+    };
+    if !status.success() {
+        bail!("jext {}: {status}", arguments.join(" "));
+    }
+    Ok(Usage {
+        peak_bytes,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}

@@ -1,0 +1,64 @@
+//! `jext cp`: files into, out of, within and between images.
+//!
+//! Bytes go through a buffer of fixed size, so that a file of any length takes no more memory than a short one.
+
+mod copy;
+mod end;
+mod host;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::image::MountArguments;
+use copy::Copier;
+use end::{End, Images};
+
+/// Copy files into, out of and between images.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Paths of the host or IMAGE:/path; the last is the new name, or the directory to copy into.
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    paths: Vec<String>,
+    /// Directories with all that is in them; links and nodes as they are.
+    #[arg(short, long, visible_short_alias = 'R')]
+    recursive: bool,
+    /// Keep owner, mode and times.
+    #[arg(short, long)]
+    preserve: bool,
+    /// Leave holes where there are only zeroes.
+    #[arg(long)]
+    sparse: bool,
+    /// Sync the images before the end is reported.
+    #[arg(long)]
+    sync: bool,
+    #[command(flatten)]
+    mount: MountArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Some((target, sources)) = arguments.paths.split_last() else {
+        bail!("nothing to copy")
+    };
+    let target = End::parse(target);
+    let sources: Vec<End> = sources.iter().map(|text| End::parse(text)).collect();
+    let mut images = Images::default();
+    images.open_all(&sources, &target, &arguments.mount)?;
+    let mut copier = Copier::new(
+        &images,
+        arguments.recursive,
+        arguments.preserve,
+        arguments.sparse,
+    );
+    let result = copier.copy_all(&sources, &target);
+    copier.end();
+    let synced = if arguments.sync && result.is_ok() {
+        images.sync()
+    } else {
+        Ok(())
+    };
+    let closed = images.close();
+    result.and(synced).and(closed)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,359 @@
+//! The two ends of a copy: a path of the host, or one within an image. Both answer the same questions.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use block::text::split_image_path;
+use ext::Volume;
+use ext::volume::{DeviceNumber, FileKind, NewInode, OpenFlags, SetAttributes, SetTime};
+use layout::time::InodeTime;
+
+use super::host;
+use crate::image::{Access, MountArguments, open_volume};
+
+/// One end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    Host(PathBuf),
+    Image { image: String, path: String },
+}
+
+/// What a copy needs to know of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Facts {
+    pub(super) kind: FileKind,
+    pub(super) permissions: u16,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) size: u64,
+    pub(super) atime: InodeTime,
+    pub(super) mtime: InodeTime,
+    pub(super) device: DeviceNumber,
+}
+
+/// The images of a copy, opened.
+#[derive(Default)]
+pub(super) struct Images {
+    volumes: BTreeMap<String, Volume>,
+}
+
+/// A file that is being read or written.
+pub(super) enum Stream<'v> {
+    Host(File),
+    Image(ext::volume::path::File<'v>),
+}
+
+impl Images {
+    /// Opens each image once; for writing only where something is written.
+    pub(super) fn open_all(
+        &mut self,
+        sources: &[End],
+        target: &End,
+        mount: &MountArguments,
+    ) -> Result<()> {
+        for (end, access) in std::iter::once((target, Access::Write))
+            .chain(sources.iter().map(|source| (source, Access::Read)))
+        {
+            if let End::Image { image, .. } = end
+                && !self.volumes.contains_key(image)
+            {
+                self.volumes
+                    .insert(image.clone(), open_volume(image, access, mount)?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        for (image, volume) in &self.volumes {
+            volume.sync().with_context(|| format!("{image}: sync"))?;
+        }
+        Ok(())
+    }
+
+    /// Closes all of them; the first error is reported.
+    pub(super) fn close(self) -> Result<()> {
+        let mut result = Ok(());
+        for (image, volume) in self.volumes {
+            let closed = volume.close().with_context(|| format!("{image}: closing"));
+            result = result.and(closed);
+        }
+        result
+    }
+
+    fn volume(&self, image: &str) -> &Volume {
+        self.volumes
+            .get(image)
+            .expect("every image of the command was opened")
+    }
+}
+
+impl End {
+    pub(super) fn parse(text: &str) -> Self {
+        match split_image_path(text) {
+            Some((image, path)) => Self::Image {
+                image: image.to_owned(),
+                path: path.to_owned(),
+            },
+            None => Self::Host(PathBuf::from(text)),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Host(path) => path.display().to_string(),
+            Self::Image { image, path } => format!("{image}:{path}"),
+        }
+    }
+
+    /// The last name.
+    pub(super) fn name(&self) -> Result<Vec<u8>> {
+        let name = match self {
+            Self::Host(path) => path
+                .canonicalize()?
+                .file_name()
+                .map(|name| name.as_bytes().to_vec()),
+            Self::Image { path, .. } => {
+                let trimmed = path.trim_end_matches('/');
+                trimmed
+                    .rsplit('/')
+                    .next()
+                    .filter(|name| !name.is_empty())
+                    .map(|n| n.into())
+            }
+        };
+        name.with_context(|| format!("{}: has no name of its own; name the copy", self.text()))
+    }
+
+    /// What is below this with a name.
+    pub(super) fn join(&self, name: &[u8]) -> Result<Self> {
+        Ok(match self {
+            Self::Host(path) => Self::Host(path.join(OsStr::from_bytes(name))),
+            Self::Image { image, path } => {
+                let Ok(name) = std::str::from_utf8(name) else {
+                    bail!(
+                        "{}: the name {} is not UTF-8",
+                        self.text(),
+                        String::from_utf8_lossy(name)
+                    );
+                };
+                let base = path.trim_end_matches('/');
+                Self::Image {
+                    image: image.clone(),
+                    path: format!("{base}/{name}"),
+                }
+            }
+        })
+    }
+
+    /// What stands there, if anything does.
+    pub(super) fn facts(&self, images: &Images, follow: bool) -> Result<Option<Facts>> {
+        match self {
+            Self::Host(path) => host::facts(path, follow),
+            Self::Image { image, path } => match images.volume(image).metadata(path, follow) {
+                Ok(a) => Ok(Some(Facts {
+                    kind: a.kind,
+                    permissions: a.permissions,
+                    uid: a.uid,
+                    gid: a.gid,
+                    size: a.size,
+                    atime: a.atime,
+                    mtime: a.mtime,
+                    device: a.device.unwrap_or_default(),
+                })),
+                Err(ext::Error::NotFound) => Ok(None),
+                Err(error) => Err(anyhow::Error::from(error).context(self.text())),
+            },
+        }
+    }
+
+    /// The names of a directory, sorted, so that copies are made in the same order each time.
+    pub(super) fn names(&self, images: &Images) -> Result<Vec<Vec<u8>>> {
+        let mut names: Vec<Vec<u8>> = match self {
+            Self::Host(path) => fs::read_dir(path)
+                .with_context(|| self.text())?
+                .map(|entry| Ok(entry?.file_name().as_bytes().to_vec()))
+                .collect::<Result<_>>()?,
+            Self::Image { image, path } => {
+                let entries = images
+                    .volume(image)
+                    .list(path)
+                    .with_context(|| self.text())?;
+                entries.into_iter().map(|entry| entry.name).collect()
+            }
+        };
+        names.sort();
+        Ok(names)
+    }
+
+    /// Where a symbolic link points.
+    pub(super) fn link_target(&self, images: &Images) -> Result<Vec<u8>> {
+        match self {
+            Self::Host(path) => {
+                let target = fs::read_link(path).with_context(|| self.text())?;
+                Ok(target.as_os_str().as_bytes().to_vec())
+            }
+            Self::Image { image, path } => {
+                let volume = images.volume(image);
+                let nr = volume.resolve(path, false).with_context(|| self.text())?;
+                volume.read_link(nr).with_context(|| self.text())
+            }
+        }
+    }
+
+    /// Opens a file to read.
+    pub(super) fn open<'v>(&self, images: &'v Images) -> Result<Stream<'v>> {
+        match self {
+            Self::Host(path) => Ok(Stream::Host(File::open(path).with_context(|| self.text())?)),
+            Self::Image { image, path } => {
+                let file = images.volume(image).open_file(path, OpenFlags::READ);
+                Ok(Stream::Image(file.with_context(|| self.text())?))
+            }
+        }
+    }
+
+    /// Makes a file, or empties one.
+    pub(super) fn create<'v>(&self, images: &'v Images, new: &NewInode) -> Result<Stream<'v>> {
+        match self {
+            Self::Host(path) => {
+                let file = File::create(path).with_context(|| self.text())?;
+                Ok(Stream::Host(file))
+            }
+            Self::Image { image, path } => {
+                let file = images.volume(image).create_file(path, new);
+                Ok(Stream::Image(file.with_context(|| self.text())?))
+            }
+        }
+    }
+
+    pub(super) fn make_directory(&self, images: &Images) -> Result<()> {
+        match self {
+            Self::Host(path) => fs::create_dir(path).with_context(|| self.text()),
+            Self::Image { image, path } => {
+                let made = images.volume(image).create_directory(path);
+                made.map(drop).with_context(|| self.text())
+            }
+        }
+    }
+
+    pub(super) fn make_link(&self, images: &Images, target: &[u8]) -> Result<()> {
+        match self {
+            Self::Host(path) => std::os::unix::fs::symlink(OsStr::from_bytes(target), path)
+                .with_context(|| self.text()),
+            Self::Image { image, path } => {
+                let volume = images.volume(image);
+                let (parent, name) = volume.resolve_parent(path).with_context(|| self.text())?;
+                let new = NewInode {
+                    permissions: 0o777,
+                    ..NewInode::default()
+                };
+                let made = volume.symlink(parent, name, target, &new);
+                made.map(drop).with_context(|| self.text())
+            }
+        }
+    }
+
+    /// Makes a device, fifo or socket.
+    pub(super) fn make_node(&self, images: &Images, facts: &Facts) -> Result<()> {
+        match self {
+            Self::Host(path) => {
+                let kind = rustix::fs::FileType::from_raw_mode(u32::from(facts.kind.mode()));
+                let mode = rustix::fs::Mode::from_raw_mode(u32::from(facts.permissions));
+                let device = rustix::fs::makedev(facts.device.major, facts.device.minor);
+                rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)
+                    .with_context(|| self.text())
+            }
+            Self::Image { image, path } => {
+                let volume = images.volume(image);
+                let (parent, name) = volume.resolve_parent(path).with_context(|| self.text())?;
+                let new = NewInode {
+                    permissions: facts.permissions,
+                    ..NewInode::default()
+                };
+                let made = volume.make_node(parent, name, facts.kind, facts.device, &new);
+                made.map(drop).with_context(|| self.text())
+            }
+        }
+    }
+
+    /// Removes what is not a directory.
+    pub(super) fn remove(&self, images: &Images) -> Result<()> {
+        match self {
+            Self::Host(path) => fs::remove_file(path).with_context(|| self.text()),
+            Self::Image { image, path } => images
+                .volume(image)
+                .remove_file(path)
+                .with_context(|| self.text()),
+        }
+    }
+
+    /// Sets the mode, and with `all` owner and times.
+    pub(super) fn adopt(&self, images: &Images, facts: &Facts, all: bool) -> Result<()> {
+        match self {
+            Self::Host(path) => host::adopt(path, facts, all).with_context(|| self.text()),
+            Self::Image { image, path } => {
+                let volume = images.volume(image);
+                let is_link = facts.kind == FileKind::Symlink;
+                let change = SetAttributes {
+                    permissions: (!is_link).then_some(facts.permissions),
+                    uid: all.then_some(facts.uid),
+                    gid: all.then_some(facts.gid),
+                    atime: all.then_some(SetTime::At(facts.atime)),
+                    mtime: all.then_some(SetTime::At(facts.mtime)),
+                    ..SetAttributes::default()
+                };
+                let nr = volume.resolve(path, false).with_context(|| self.text())?;
+                volume
+                    .set_attributes(nr, &change)
+                    .with_context(|| self.text())
+            }
+        }
+    }
+}
+
+impl Stream<'_> {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Host(file) => Ok(file.read(into)?),
+            Self::Image(file) => Ok(file.read(into)?),
+        }
+    }
+
+    pub(super) fn write_all(&mut self, from: &[u8]) -> Result<()> {
+        match self {
+            Self::Host(file) => Ok(file.write_all(from)?),
+            Self::Image(file) => Ok(file.write_all(from)?),
+        }
+    }
+
+    /// Goes to an offset, so that a hole is left.
+    pub(super) fn seek(&mut self, offset: u64) -> Result<()> {
+        match self {
+            Self::Host(file) => {
+                use std::io::{Seek, SeekFrom};
+                file.seek(SeekFrom::Start(offset))?;
+            }
+            Self::Image(file) => file.seek(offset),
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_size(&mut self, size: u64) -> Result<()> {
+        match self {
+            Self::Host(file) => Ok(file.set_len(size)?),
+            Self::Image(file) => Ok(file.set_len(size)?),
+        }
+    }
+
+    pub(super) fn close(self) -> Result<()> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Image(file) => Ok(file.close()?),
+        }
+    }
+}

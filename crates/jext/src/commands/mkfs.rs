@@ -1,0 +1,409 @@
+//! `jext mkfs`: a new file system, with the options of mke2fs.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use block::text::Size;
+use block::{BlockDevice, DeviceText};
+use clap::Args;
+use ext::mkfs::{self, FileSystemType, JournalOption, Options, Summary, UsageType};
+use layout::feature::Features;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::image::{Access, open_device, open_parsed, parse_device};
+use crate::output;
+
+const INFALLIBLE: &str = "writing to a string does not fail";
+const KIB: u64 = 1024;
+
+/// Make an ext2 or ext3 file system on a device or in an image file.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) format: FormatArguments,
+    /// A path or device text.
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is made with it.
+    #[arg(value_name = "SIZE")]
+    size: Option<String>,
+    /// Make it even though the device holds a file system already.
+    #[arg(short = 'F', long)]
+    force: bool,
+    /// Print nothing.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a file system shall be.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct FormatArguments {
+    /// ext2 or ext3.
+    #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
+    file_system: Option<FileSystemType>,
+    /// With a journal (the same as -t ext3).
+    #[arg(short = 'j')]
+    with_journal: bool,
+    /// Bytes of a block: 1024, 2048 or 4096.
+    #[arg(short = 'b', value_name = "BYTES")]
+    block_bytes: Option<u32>,
+    /// One inode for so many bytes.
+    #[arg(short = 'i', value_name = "BYTES")]
+    bytes_per_inode: Option<u32>,
+    /// Bytes of an inode: 128 or 256.
+    #[arg(short = 'I', value_name = "BYTES")]
+    inode_bytes: Option<u16>,
+    /// How many inodes.
+    #[arg(short = 'N', value_name = "COUNT")]
+    inode_count: Option<u32>,
+    /// Blocks in a group.
+    #[arg(short = 'g', value_name = "COUNT")]
+    blocks_per_group: Option<u32>,
+    /// Percent of the blocks that only the privileged may use.
+    #[arg(short = 'm', value_name = "PERCENT")]
+    reserved_percent: Option<f64>,
+    /// The label, at most 16 bytes.
+    #[arg(short = 'L', value_name = "LABEL")]
+    label: Option<String>,
+    /// The UUID.
+    #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
+    uuid: Option<[u8; 16]>,
+    /// Features to add, or with ^ to take away: ^resize_inode,dir_index.
+    #[arg(short = 'O', value_name = "FEATURES")]
+    features: Vec<String>,
+    /// The journal: size=MEGABYTES, or device=DEV for an external one.
+    #[arg(short = 'J', value_name = "OPTIONS")]
+    journal: Vec<String>,
+    /// More: root_owner=UID:GID, hash_seed=UUID, resize=BLOCKS.
+    #[arg(short = 'E', value_name = "OPTIONS")]
+    extended: Vec<String>,
+    /// What it is for: floppy, small, default, big, huge, news, largefile, largefile4.
+    #[arg(short = 'T', value_name = "USAGE", value_parser = parse_usage)]
+    usage: Option<UsageType>,
+    /// With the defaults of 2002.
+    #[arg(long)]
+    classic2002: bool,
+}
+
+/// mkfs's options, and the device of an external journal.
+pub(crate) struct Format {
+    pub(crate) options: Options,
+    pub(crate) journal_device: Option<String>,
+}
+
+fn parse_type(text: &str) -> Result<FileSystemType, String> {
+    match text {
+        "ext2" => Ok(FileSystemType::Ext2),
+        "ext3" => Ok(FileSystemType::Ext3),
+        "ext4" => Err("ext4 is not made yet; ext2 or ext3".to_owned()),
+        _ => Err("expected ext2 or ext3".to_owned()),
+    }
+}
+
+fn parse_usage(text: &str) -> Result<UsageType, String> {
+    let expected = "expected floppy, small, default, big, huge, news, largefile or largefile4";
+    UsageType::from_name(text).ok_or_else(|| expected.to_owned())
+}
+
+/// Reads a UUID.
+pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
+    Uuid::parse_str(text)
+        .map(Uuid::into_bytes)
+        .map_err(|error| error.to_string())
+}
+
+impl FormatArguments {
+    /// What they say.
+    pub(crate) fn parse(&self) -> Result<Format> {
+        let defaults = if self.classic2002 {
+            Options::classic2002()
+        } else {
+            Options::default()
+        };
+        let default_type = self.file_system.unwrap_or(defaults.file_system);
+        let mut options = Options {
+            file_system: if self.with_journal {
+                FileSystemType::Ext3
+            } else {
+                default_type
+            },
+            usage: self.usage,
+            block_bytes: self.block_bytes,
+            blocks_per_group: self.blocks_per_group,
+            bytes_per_inode: self.bytes_per_inode.or(defaults.bytes_per_inode),
+            inode_count: self.inode_count,
+            inode_bytes: self.inode_bytes.or(defaults.inode_bytes),
+            reserved_percent: self.reserved_percent.unwrap_or(defaults.reserved_percent),
+            label: self.label.clone().unwrap_or_default(),
+            uuid: self.uuid,
+            ..defaults
+        };
+        for list in &self.features {
+            options
+                .features
+                .add(list)
+                .with_context(|| format!("-O {list}"))?;
+        }
+        for (name, value) in pairs(&self.extended) {
+            extend(&mut options, name, value).with_context(|| format!("-E {name}={value}"))?;
+        }
+        let mut journal_device = None;
+        for (name, value) in pairs(&self.journal) {
+            match name {
+                "size" => options.journal = JournalOption::Megabytes(megabytes(value)?),
+                "device" => journal_device = Some(value.to_owned()),
+                _ => bail!("-J {name}={value}: expected size=MEGABYTES or device=DEV"),
+            }
+        }
+        if journal_device.is_some() && options.journal != JournalOption::Default {
+            bail!("-J: an external journal is as large as its device; leave out size=");
+        }
+        Ok(Format {
+            options,
+            journal_device,
+        })
+    }
+}
+
+fn megabytes(value: &str) -> Result<u32> {
+    let number = value.strip_suffix(['M', 'm']).unwrap_or(value);
+    number
+        .parse()
+        .with_context(|| format!("-J size={value}: expected a number of megabytes"))
+}
+
+fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
+    match name {
+        "root_owner" => {
+            let (uid, gid) = value.split_once(':').context("expected UID:GID")?;
+            options.root_owner = (uid.parse()?, gid.parse()?);
+        }
+        "hash_seed" => options.hash_seed = Some(parse_uuid(value).map_err(anyhow::Error::msg)?),
+        "resize" => options.resize_blocks_max = Some(value.parse()?),
+        _ => bail!("expected root_owner, hash_seed or resize"),
+    }
+    Ok(())
+}
+
+/// `name=value` pairs of lists; commas within parentheses separate nothing.
+fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    let parts = lists.iter().flat_map(|list| {
+        let mut depth = 0_i32;
+        list.split(move |letter| {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            letter == ',' && depth == 0
+        })
+    });
+    parts
+        .filter(|part| !part.is_empty())
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Format {
+        mut options,
+        journal_device,
+    } = arguments.format.parse()?;
+    let device = device(arguments, &mut options)?;
+    if !arguments.force {
+        refuse_used(&arguments.device, &device)?;
+    }
+    let summary = match journal_device {
+        None => mkfs::format(&device, &options),
+        Some(text) => {
+            let journal = open_device(&text, Access::Write).context("-J device")?;
+            mkfs::format_with_journal(&device, &journal, &options)
+        }
+    };
+    let summary = summary.with_context(|| arguments.device.clone())?;
+    summary
+        .warnings
+        .iter()
+        .for_each(|warning| output::warn(warning));
+    if arguments.json {
+        output::print_json(&to_json(&summary))?;
+    } else if !arguments.quiet {
+        output::print(&text(&arguments.device, &summary))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the device; a file that is not there is made if a size is given.
+fn device(arguments: &Arguments, options: &mut Options) -> Result<Arc<dyn BlockDevice>> {
+    let bytes = match &arguments.size {
+        None => None,
+        Some(text) => Some(size(text, arguments.format.block_bytes)?),
+    };
+    let parsed = parse_device(&arguments.device)?;
+    if let DeviceText::File { path, .. } = &parsed
+        && !Path::new(path).exists()
+    {
+        let Some(bytes) = bytes else {
+            bail!("{path}: is not there; give a size, as in `jext mkfs {path} 64M`, to make it");
+        };
+        jext::create_image(path, bytes)?;
+    }
+    if parsed.is_ephemeral() {
+        // Says why.
+        return open_device(&arguments.device, Access::Write);
+    }
+    let device = open_parsed(&parsed, Access::Write)?;
+    let has = device.geometry().size_bytes;
+    if let Some(bytes) = bytes
+        && bytes != has
+    {
+        if bytes > has {
+            bail!("{}: has {has} bytes, less than {bytes}", arguments.device);
+        }
+        let block_bytes = *options
+            .block_bytes
+            .get_or_insert(if bytes < 512 * KIB * KIB { 1024 } else { 4096 });
+        options.block_count = Some(bytes / u64::from(block_bytes));
+    }
+    Ok(device)
+}
+
+/// A size as mke2fs takes it.
+fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain {
+        let unit = block_bytes.map_or(KIB, u64::from);
+        let number: u64 = text
+            .parse()
+            .with_context(|| format!("{text}: not a size"))?;
+        return number
+            .checked_mul(unit)
+            .with_context(|| format!("{text}: too large"));
+    }
+    match Size::parse(text) {
+        Ok(size) => Ok(size.bytes()),
+        Err(expected) => bail!("{text}: not a size; expected {expected}"),
+    }
+}
+
+/// Refuses a device that holds a file system, because it may be the wrong one.
+fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
+    let Ok(found) = super::info::raw_superblock(device) else {
+        return Ok(());
+    };
+    let label = found
+        .s_volume_name
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    let label = match output::name_text(label) {
+        empty if empty.is_empty() => "without a label".to_owned(),
+        label => format!("labelled {label:?}"),
+    };
+    bail!(
+        "{text}: holds an ext file system {label}, made {}; -F replaces it",
+        output::time_text(i64::from(found.s_mkfs_time.get()))
+    );
+}
+
+fn features_text(features: &Features) -> String {
+    features.names().join(" ")
+}
+
+fn text(device: &str, summary: &Summary) -> String {
+    let geometry = &summary.geometry;
+    let mut text = String::new();
+    let mut row = |label: &str, value: String| {
+        writeln!(text, "{label:<18}{value}").expect(INFALLIBLE);
+    };
+    row("Device:", device.to_owned());
+    row("UUID:", Uuid::from_bytes(summary.uuid).to_string());
+    row("Features:", features_text(&summary.features));
+    let (count, bytes) = (geometry.block_count, geometry.block_bytes);
+    row("Blocks:", format!("{count} of {bytes} bytes"));
+    row("Reserved blocks:", summary.reserved_blocks.to_string());
+    row("Free blocks:", summary.free_blocks.to_string());
+    row(
+        "Groups:",
+        format!(
+            "{} of {} blocks",
+            geometry.group_count, geometry.blocks_per_group
+        ),
+    );
+    row(
+        "Inodes:",
+        format!("{} of {} bytes", geometry.inode_count, geometry.inode_bytes),
+    );
+    if summary.journal_blocks > 0 {
+        row("Journal:", format!("{} blocks", summary.journal_blocks));
+    } else if summary.has_journal() {
+        row("Journal:", "external".to_owned());
+    }
+    text
+}
+
+fn to_json(summary: &Summary) -> serde_json::Value {
+    let geometry = &summary.geometry;
+    json!({
+        "uuid": Uuid::from_bytes(summary.uuid).to_string(),
+        "features": summary.features.names(),
+        "block_bytes": geometry.block_bytes,
+        "blocks": geometry.block_count,
+        "reserved_blocks": summary.reserved_blocks,
+        "free_blocks": summary.free_blocks,
+        "groups": geometry.group_count,
+        "blocks_per_group": geometry.blocks_per_group,
+        "inodes": geometry.inode_count,
+        "inode_bytes": geometry.inode_bytes,
+        "free_inodes": summary.free_inodes,
+        "journal_blocks": summary.journal_blocks,
+        "warnings": summary.warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_mke2fs() {
+        let of = |text, block| size(text, block).map_err(|error| error.to_string());
+        assert_eq!(of("65536", None), Ok(64 << 20));
+        assert_eq!(of("16384", Some(4096)), Ok(64 << 20));
+        assert_eq!(of("64M", Some(4096)), Ok(64 << 20));
+        assert!(
+            of("64X", None)
+                .expect_err("no unit")
+                .starts_with("64X: not a size; expected a unit")
+        );
+    }
+
+    #[test]
+    fn options_are_those_of_mke2fs() {
+        let arguments = FormatArguments {
+            journal: vec!["device=slice(a,0..8MiB)".to_owned()],
+            extended: vec!["root_owner=1000:100,resize=5000".to_owned()],
+            ..FormatArguments::default()
+        };
+        let format = arguments.parse().expect("they are right");
+        assert_eq!(format.journal_device.as_deref(), Some("slice(a,0..8MiB)"));
+        assert_eq!(format.options.root_owner, (1000, 100));
+        assert_eq!(format.options.resize_blocks_max, Some(5000));
+        let error = |journal: &str| {
+            let journal = vec![journal.to_owned()];
+            let parsed = FormatArguments {
+                journal,
+                ..FormatArguments::default()
+            }
+            .parse();
+            parsed.err().expect("wrong").to_string()
+        };
+        assert_eq!(
+            error("sise=4"),
+            "-J sise=4: expected size=MEGABYTES or device=DEV"
+        );
+        assert!(error("size=4,device=a").contains("leave out size="));
+    }
+}

@@ -1,0 +1,257 @@
+//! Mount options in their text form: `data=writeback,commit=30,noatime`.
+//!
+//! The names are those of ext3 and ext4; what those do not have is marked.
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `ro`, `rw` | read-only or not |
+//! | `noload`, `norecovery` | with `ro`: the journal is not replayed |
+//! | `data=journal`, `ordered`, `writeback` | how data and the journal go together |
+//! | `ordered=all`, `allocated` | which blocks ordered mode writes before a commit (ours) |
+//! | `commit=5` | seconds until a transaction is committed |
+//! | `barrier=1`, `0`, `barrier`, `nobarrier` | whether devices are flushed around commits |
+//! | `sync`, `async`, `dirsync` | what is durable when a call returns |
+//! | `noatime`, `relatime`, `strictatime` | which access times are kept |
+//! | `errors=continue`, `remount-ro` | after an error in metadata |
+//! | `data_err=abort`, `ignore` | after a failed write of ordered data |
+//! | `log_policy=default`, `linux24` | when transactions close, and who waits (ours) |
+//! | `alloc=modern`, `ext3-2.4` | how blocks and inodes are placed (ours) |
+//! | `memory=256MiB` | the budget for pages and metadata (ours) |
+//! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
+//! | `force` | use a device that cannot flush (ours) |
+//! | `journal_path=DEV` | the external journal |
+//! | `defaults` | nothing |
+
+use block::text::Size;
+use ext::MountOptions;
+use ext::options::{AccessTime, AllocationProfile, DataMode, OnError, OrderedScope};
+use rt::Nanos;
+
+/// What a list of options says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ParsedOptions {
+    /// The options.
+    pub options: MountOptions,
+    /// The external journal's device text.
+    pub journal_path: Option<String>,
+}
+
+/// An option that is not known, or cannot have its value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("mount option {option:?}: expected {expected}")]
+pub struct OptionError {
+    /// The option as it was written.
+    pub option: String,
+    /// What would have been right.
+    pub expected: &'static str,
+}
+
+/// The longest `commit=`, in seconds.
+const COMMIT_SECONDS_MAX: u64 = 86_400;
+const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, \
+                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, force, journal_path";
+
+impl ParsedOptions {
+    /// Reads a list and adds it to what was said before; a later option replaces an earlier one.
+    ///
+    /// # Errors
+    /// The first option that is wrong.
+    pub fn add(&mut self, list: &str) -> Result<(), OptionError> {
+        for option in split(list) {
+            self.set(option).map_err(|expected| OptionError {
+                option: option.to_owned(),
+                expected,
+            })?;
+        }
+        let memory = &self.options.memory;
+        if memory.dirty_background_percent > memory.dirty_percent {
+            let option = format!("dirty_background={}", memory.dirty_background_percent);
+            return Err(OptionError {
+                option,
+                expected: "no more than dirty=",
+            });
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), &'static str> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        match (name, value) {
+            ("journal_path", Some(path)) => self.journal_path = Some(path.to_owned()),
+            (_, None) => return self.set_flag(name),
+            (_, Some(value)) => return self.set_value(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_flag(&mut self, name: &str) -> Result<(), &'static str> {
+        let options = &mut self.options;
+        match name {
+            "defaults" => {}
+            "ro" => options.read_only = true,
+            "rw" => options.read_only = false,
+            "noload" | "norecovery" => options.no_recovery = true,
+            "barrier" => options.barrier = true,
+            "nobarrier" => options.barrier = false,
+            "sync" => options.sync = true,
+            "async" => options.sync = false,
+            "dirsync" => options.directory_sync = true,
+            "noatime" => options.access_time = AccessTime::Never,
+            "relatime" => options.access_time = AccessTime::Relative,
+            "strictatime" => options.access_time = AccessTime::Strict,
+            "force" => options.force = true,
+            _ => return Err(NAMES),
+        }
+        Ok(())
+    }
+
+    fn set_value(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        let options = &mut self.options;
+        let percent = || value.parse().ok().filter(|percent| *percent <= 100_u8);
+        match name {
+            "data" => {
+                options.data = match value {
+                    "journal" => DataMode::Journal,
+                    "ordered" => DataMode::Ordered,
+                    "writeback" => DataMode::Writeback,
+                    _ => return Err("data=journal, ordered or writeback"),
+                }
+            }
+            "ordered" => {
+                options.ordered = match value {
+                    "all" => OrderedScope::All,
+                    "allocated" => OrderedScope::Allocated,
+                    _ => return Err("ordered=all or allocated"),
+                }
+            }
+            "commit" => {
+                let seconds = value
+                    .parse()
+                    .ok()
+                    .filter(|s| (1..=COMMIT_SECONDS_MAX).contains(s));
+                options.commit_interval =
+                    Nanos::from_secs(seconds.ok_or("seconds from 1 to 86400")?);
+            }
+            "barrier" => options.barrier = switch(value)?,
+            "errors" => {
+                options.on_error = match value {
+                    "continue" => OnError::Continue,
+                    "remount-ro" => OnError::RemountReadOnly,
+                    _ => return Err("errors=continue or remount-ro"),
+                }
+            }
+            "data_err" => {
+                options.abort_on_data_error = match value {
+                    "abort" => true,
+                    "ignore" => false,
+                    _ => return Err("data_err=abort or ignore"),
+                }
+            }
+            "log_policy" => {
+                options.log_policy = match value {
+                    "default" => jbd2::LogPolicy::Default,
+                    "linux24" => jbd2::LogPolicy::Linux24,
+                    _ => return Err("log_policy=default or linux24"),
+                }
+            }
+            "alloc" => {
+                options.allocation = match value {
+                    "modern" => AllocationProfile::Modern,
+                    "ext3-2.4" => AllocationProfile::Ext3Linux24,
+                    _ => return Err("alloc=modern or ext3-2.4"),
+                }
+            }
+            "memory" => options.memory.budget_bytes = Size::parse(value)?.bytes(),
+            "dirty_background" => {
+                options.memory.dirty_background_percent = percent().ok_or("a percentage")?;
+            }
+            "dirty" => options.memory.dirty_percent = percent().ok_or("a percentage")?,
+            _ => return Err(NAMES),
+        }
+        Ok(())
+    }
+}
+
+/// The options of a list: commas within parentheses and quotes separate nothing, as in device texts.
+fn split(list: &str) -> Vec<&str> {
+    let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);
+    let mut parts = Vec::new();
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth += 1,
+            ')' if !is_quoted => depth = depth.saturating_sub(1),
+            ',' if !is_quoted && depth == 0 => {
+                parts.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[start..]);
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn switch(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("0 or 1"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(list: &str) -> Result<ParsedOptions, String> {
+        let mut parsed = ParsedOptions::default();
+        parsed.add(list).map_err(|error| error.to_string())?;
+        Ok(parsed)
+    }
+
+    #[test]
+    fn options_are_read() {
+        let parsed = parse(
+            "data=writeback,commit=30,barrier=0,noatime,journal_path=slice(a.img,0..8MiB),ro,noload",
+        );
+        let ParsedOptions {
+            options,
+            journal_path,
+        } = parsed.expect("they are right");
+        assert_eq!(options.data, DataMode::Writeback);
+        assert_eq!(options.commit_interval, Nanos::from_secs(30));
+        assert!(!options.barrier && options.read_only && options.no_recovery);
+        assert_eq!(options.access_time, AccessTime::Never);
+        assert_eq!(journal_path.as_deref(), Some("slice(a.img,0..8MiB)"));
+        assert_eq!(parse("").expect("nothing"), ParsedOptions::default());
+        assert_eq!(
+            parse("defaults,").expect("nothing"),
+            ParsedOptions::default()
+        );
+        assert_eq!(
+            parse("memory=1GiB")
+                .expect("right")
+                .options
+                .memory
+                .budget_bytes,
+            1 << 30
+        );
+    }
+
+    #[test]
+    fn wrong_options_say_what_was_expected() {
+        let error = |list: &str| parse(list).expect_err(list);
+        assert_eq!(
+            error("data=fast"),
+            "mount option \"data=fast\": expected data=journal, ordered or writeback"
+        );
+        assert!(error("acl").starts_with("mount option \"acl\": expected one of ro, noload"));
+        assert!(error("commit=0").ends_with("seconds from 1 to 86400"));
+        assert!(error("dirty=30").ends_with("no more than dirty="));
+    }
+}

@@ -1,0 +1,179 @@
+//! What commands print: errors in one line, JSON, times and modes as `ls` shows them.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use ext::volume::{Attributes, FileKind};
+use layout::time::InodeTime;
+use serde_json::Value;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Says why nothing was done, in one line.
+pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
+    let text = format!("{error:#}");
+    let line: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    // Nobody is left to be told if standard error is closed.
+    let _ = writeln!(io::stderr(), "jext: {}", line.join("; "));
+    ExitCode::FAILURE
+}
+
+/// Warns in one line, and goes on.
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "jext: warning: {text}");
+}
+
+/// Whether whoever read our output has gone, which is his right.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints text to standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints one JSON document to standard output.
+pub(crate) fn print_json(value: &Value) -> Result<()> {
+    print(&format!("{value:#}\n"))
+}
+
+/// `drwxr-xr-x`.
+pub(crate) fn mode_text(kind: FileKind, permissions: u16) -> String {
+    let letter = match kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::CharacterDevice => 'c',
+        FileKind::BlockDevice => 'b',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    };
+    let mut text = String::from(letter);
+    for (shift, special, set) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = permissions >> shift;
+        text.push(if bits & 4 == 0 { '-' } else { 'r' });
+        text.push(if bits & 2 == 0 { '-' } else { 'w' });
+        text.push(match (bits & 1 != 0, permissions & special != 0) {
+            (true, false) => 'x',
+            (false, false) => '-',
+            (true, true) => set,
+            (false, true) => set.to_ascii_uppercase(),
+        });
+    }
+    text
+}
+
+/// What an inode is, in words.
+pub(crate) fn kind_text(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symbolic link",
+        FileKind::CharacterDevice => "character device",
+        FileKind::BlockDevice => "block device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+/// `2003-01-01 00:00:00 UTC`.
+pub(crate) fn time_text(seconds: i64) -> String {
+    let (days, rest) = (
+        seconds.div_euclid(SECONDS_PER_DAY),
+        seconds.rem_euclid(SECONDS_PER_DAY),
+    );
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// `2003-01-01T00:00:00.000000000Z`.
+pub(crate) fn time_iso(time: InodeTime) -> String {
+    let text = time_text(time.seconds);
+    let plain = text.trim_end_matches(" UTC").replace(' ', "T");
+    format!("{plain}.{:09}Z", time.nanos)
+}
+
+/// The date of a day counted from 1970-01-01: H. Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// A name as text; bytes that are not UTF-8 are replaced.
+pub(crate) fn name_text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Attributes as JSON.
+pub(crate) fn attributes_json(attributes: &Attributes) -> Value {
+    let flags: String = layout::inode_flags::LETTERS
+        .iter()
+        .filter(|(_, flag)| attributes.flags.contains(*flag))
+        .map(|(letter, _)| letter)
+        .collect();
+    serde_json::json!({
+        "inode": attributes.inode.get(),
+        "generation": attributes.generation,
+        "kind": kind_text(attributes.kind),
+        "mode": format!("{:04o}", attributes.permissions),
+        "uid": attributes.uid,
+        "gid": attributes.gid,
+        "size": attributes.size,
+        "sectors": attributes.sectors,
+        "links": attributes.links,
+        "atime": time_iso(attributes.atime),
+        "mtime": time_iso(attributes.mtime),
+        "ctime": time_iso(attributes.ctime),
+        "crtime": attributes.crtime.map(time_iso),
+        "flags": flags,
+        "device": attributes.device.map(|device| vec![device.major, device.minor]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_shown_as_ls_shows_them() {
+        assert_eq!(mode_text(FileKind::Directory, 0o755), "drwxr-xr-x");
+        assert_eq!(mode_text(FileKind::Regular, 0o4711), "-rws--x--x");
+        assert_eq!(mode_text(FileKind::Regular, 0o2644), "-rw-r-Sr--");
+        assert_eq!(mode_text(FileKind::Directory, 0o1777), "drwxrwxrwt");
+    }
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(time_text(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(time_text(951_827_696), "2000-02-29 12:34:56 UTC");
+        assert_eq!(time_text(-1), "1969-12-31 23:59:59 UTC");
+        assert_eq!(
+            time_iso(InodeTime::new(1_041_379_200, 5)),
+            "2003-01-01T00:00:00.000000005Z"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! Traces on standard error, for `-v` and JEXT_LOG. Their clock is the world's: virtual in a simulated one.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+/// The variable that says what to show.
+const VARIABLE: &str = "JEXT_LOG";
+
+/// Shows what JEXT_LOG says, or else what so many `-v` mean.
+pub(crate) fn start(verbose: u8) -> Result<()> {
+    let filter = match std::env::var(VARIABLE) {
+        Ok(text) if !text.is_empty() => text
+            .parse::<EnvFilter>()
+            .with_context(|| format!("{VARIABLE}={text}: not a filter; say JEXT_LOG=jbd2=debug"))?,
+        _ => EnvFilter::new(match verbose {
+            0 => "error",
+            1 => "info",
+            2 => "debug",
+            _ => "trace",
+        }),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_timer(WorldTime)
+        .init();
+    Ok(())
+}
+
+struct WorldTime;
+
+impl FormatTime for WorldTime {
+    fn format_time(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let micros = rt::monotonic().get() / 1000;
+        write!(out, "{:6}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    }
+}

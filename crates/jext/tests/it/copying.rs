@@ -1,0 +1,131 @@
+//! cp, in all directions.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use crate::support::Folder;
+
+/// Bytes that differ from place to place.
+fn pattern(count: usize) -> Vec<u8> {
+    (0..count)
+        .map(|index| (index * 7 + index / 251) as u8)
+        .collect()
+}
+
+#[test]
+fn files_go_in_and_come_out() {
+    let folder = Folder::with_image();
+    for (name, size) in [
+        ("empty", 0),
+        ("small", 100),
+        ("block", 1024),
+        ("large", 3_000_001),
+    ] {
+        folder.write(name, &pattern(size));
+        folder.good(&format!("cp {name} disk.img:/{name}"));
+        folder.good(&format!("cp disk.img:/{name} back"));
+        assert_eq!(folder.read("back"), folder.read(name), "{name}");
+    }
+    folder.good("cp disk.img:/large disk.img:/copy");
+    folder.good("cp disk.img:/copy disk.img:/small .");
+    assert_eq!(folder.read("copy"), folder.read("large"));
+    folder.check("disk.img");
+}
+
+#[test]
+fn trees_go_in_and_come_out_as_they_are() {
+    let folder = Folder::with_image();
+    let tree = folder.path().join("tree");
+    std::fs::create_dir_all(tree.join("inner/deep")).unwrap();
+    folder.write("tree/file", &pattern(5000));
+    folder.write("tree/inner/other", b"x");
+    std::os::unix::fs::symlink("file", tree.join("link")).unwrap();
+    std::fs::set_permissions(tree.join("file"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(folder.bad("cp tree disk.img:/").contains("-r copies it"));
+    folder.good("cp -rp tree disk.img:/");
+    let listed = folder.json("ls --json disk.img:/tree");
+    let kinds: Vec<_> = listed[0]["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| &e["kind"])
+        .collect();
+    assert_eq!(kinds, ["regular file", "directory", "symbolic link"]);
+    folder.good("cp -rp disk.img:/tree back");
+    let (own, copy) = (tree.join("file"), folder.path().join("back/file"));
+    let (own, copy) = (own.metadata().unwrap(), copy.metadata().unwrap());
+    assert_eq!((own.mode(), own.mtime()), (copy.mode(), copy.mtime()));
+    assert_eq!(folder.read("back/inner/other"), b"x");
+    assert_eq!(
+        std::fs::read_link(folder.path().join("back/link"))
+            .unwrap()
+            .to_str(),
+        Some("file")
+    );
+    assert!(folder.path().join("back/inner/deep").is_dir());
+    assert!(
+        folder
+            .bad("cp -r disk.img:/tree disk.img:/tree/inner")
+            .contains("cannot be copied into itself")
+    );
+    folder.check("disk.img");
+}
+
+#[test]
+fn images_are_copied_between() {
+    let folder = Folder::with_image();
+    folder.good("mkfs -q -t ext2 other.img 8M");
+    folder.write("file", &pattern(300_000));
+    folder.good("cp file disk.img:/file");
+    folder.good("cp disk.img:/file other.img:/renamed");
+    folder.good("cp other.img:/renamed out");
+    assert_eq!(folder.read("out"), folder.read("file"));
+    assert!(
+        folder
+            .bad("mv disk.img:/file other.img:/file")
+            .contains("use cp and rm")
+    );
+    assert!(
+        folder
+            .bad("ln disk.img:/file other.img:/l")
+            .contains("a link cannot lead out")
+    );
+    folder.check("disk.img");
+    folder.check("other.img");
+}
+
+#[test]
+fn holes_stay_holes_if_asked() {
+    let folder = Folder::with_image();
+    let mut bytes = vec![0; 2_000_000];
+    bytes[1_000_000] = 1;
+    folder.write("sparse", &bytes);
+    folder.good("cp --sparse --sync sparse disk.img:/sparse");
+    let stat = folder.json("stat --json disk.img:/sparse");
+    assert_eq!(stat[0]["size"], 2_000_000);
+    assert!(stat[0]["sectors"].as_u64().unwrap() < 40, "{stat}");
+    folder.good("cp disk.img:/sparse out");
+    assert_eq!(folder.read("out"), bytes);
+    folder.check("disk.img");
+}
+
+#[test]
+fn a_full_image_says_so_and_stays_whole() {
+    let folder = Folder::new();
+    folder.good("mkfs -q disk.img 4M");
+    folder.write("big", &pattern(8 << 20));
+    assert_eq!(
+        folder.bad("cp big disk.img:/big"),
+        "disk.img:/big: no space is left on the volume"
+    );
+    folder.check("disk.img");
+    assert!(
+        folder
+            .bad("cp a b disk.img:/big")
+            .contains("not a directory to copy several files into")
+    );
+    assert!(
+        folder
+            .bad("cp nothing disk.img:/x")
+            .ends_with("nothing: no such file or directory")
+    );
+}

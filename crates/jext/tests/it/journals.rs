@@ -1,0 +1,103 @@
+//! journal show, replay and create.
+
+use std::process::Command;
+
+use crate::support::Folder;
+
+#[test]
+fn an_external_journal_is_made_used_and_shown() {
+    let folder = Folder::new();
+    std::fs::File::create(folder.path().join("log.img"))
+        .unwrap()
+        .set_len(8 << 20)
+        .unwrap();
+    let made = folder.json("journal create --json -b 1024 log.img");
+    assert_eq!(made["blocks"], 8192);
+    assert!(
+        folder
+            .bad("journal create log.img")
+            .ends_with("-F replaces it")
+    );
+    folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
+    let error = folder.bad("ls disk.img");
+    assert!(error.contains("journal_path="), "{error}");
+    folder.good("mkdir --journal log.img disk.img:/a");
+    folder.good("mkdir -o journal_path=log.img disk.img:/b");
+    assert_eq!(
+        folder.good("ls --journal log.img disk.img"),
+        "a\nb\nlost+found\n"
+    );
+    let shown = folder.json("journal show --json log.img");
+    assert_eq!(shown["place"], "external");
+    assert_eq!(shown["uuid"], made["uuid"]);
+    assert_eq!(
+        shown["users"][0],
+        folder.json("info --json disk.img")["uuid"]
+    );
+    assert!(
+        folder
+            .bad("journal show disk.img")
+            .contains("on another device")
+    );
+    assert!(
+        folder
+            .good("info log.img")
+            .contains("Kind:             journal device")
+    );
+}
+
+/// A journal that debugfs wrote and nobody replayed.
+#[test]
+fn a_dirty_journal_is_shown_and_replayed() {
+    let folder = Folder::with_image();
+    folder.write("block", &[b'j'; 2048]);
+    folder.write("script", b"jo\njw -b 5000,5001 block\njc\n");
+    let output = Command::new("debugfs")
+        .args(["-w", "-f", "script", "disk.img"])
+        .current_dir(folder.path())
+        .output()
+        .expect("debugfs is not installed; run scripts/install-test-tools");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let shown = folder.json("journal show --json disk.img");
+    assert_eq!(
+        shown["transactions"].as_array().unwrap().len(),
+        1,
+        "{shown}\n{said}"
+    );
+    assert_eq!(shown["transactions"][0]["blocks"][0]["home"], 5000);
+    let text = folder.good("journal show --blocks disk.img");
+    assert!(
+        text.contains("it has to be replayed") && text.contains(" of 5001"),
+        "{text}"
+    );
+    assert!(
+        folder.json("info --json disk.img")["state"]
+            .as_str()
+            .unwrap()
+            .contains("has to be replayed")
+    );
+    let error = folder.bad("ls disk.img");
+    assert!(error.contains("replay"), "{error}");
+    assert_eq!(folder.good("ls -o noload disk.img"), "lost+found\n");
+    assert_eq!(
+        folder.json("journal replay --json disk.img")["replayed_transactions"],
+        1
+    );
+    assert_eq!(
+        folder.json("journal show --json disk.img")["start"],
+        serde_json::Value::Null
+    );
+    assert_eq!(folder.good("ls disk.img"), "lost+found\n");
+    let bytes = folder.read("disk.img");
+    assert_eq!(&bytes[5001 * 1024..5002 * 1024], &[b'j'; 1024]);
+}
+
+#[test]
+fn a_volume_without_a_journal_says_so() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext2 disk.img 8M");
+    assert_eq!(
+        folder.bad("journal show disk.img"),
+        "disk.img: has no journal"
+    );
+}

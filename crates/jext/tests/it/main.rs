@@ -1,0 +1,15 @@
+//! The commands, as a user types them, on small images; what they make is checked by e2fsck.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests stop at what they did not expect, and live in the real world"
+)]
+
+mod bench;
+mod copying;
+mod images;
+mod journals;
+mod labs;
+mod support;

@@ -1,0 +1,79 @@
+//! Running `jext` and `e2fsck`.
+
+use std::path::Path;
+use std::process::Command;
+
+use assert_cmd::Command as Assert;
+use tempfile::TempDir;
+
+/// A folder in which commands run.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// With a file system in `disk.img`.
+    pub(crate) fn with_image() -> Self {
+        let folder = Self::new();
+        folder.good("mkfs -q disk.img 16M");
+        folder
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The command, its arguments separated by spaces.
+    pub(crate) fn command(&self, line: &str) -> Assert {
+        let mut command = Assert::cargo_bin("jext").unwrap();
+        command
+            .current_dir(self.path())
+            .env_remove("JEXT_LOG")
+            .args(line.split_whitespace());
+        command
+    }
+
+    /// What a command that succeeds prints.
+    pub(crate) fn good(&self, line: &str) -> String {
+        let output = self.command(line).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "jext {line}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command that succeeds prints, as JSON.
+    pub(crate) fn json(&self, line: &str) -> serde_json::Value {
+        serde_json::from_str(&self.good(line)).unwrap()
+    }
+
+    /// The one line that a command that fails says.
+    pub(crate) fn bad(&self, line: &str) -> String {
+        let output = self.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "jext {line} must fail");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.starts_with("jext: "), "{error}");
+        error.trim_start_matches("jext: ").trim_end().to_owned()
+    }
+
+    /// Lets e2fsck look at an image; it must find nothing.
+    pub(crate) fn check(&self, image: &str) {
+        let output = Command::new("e2fsck")
+            .args(["-fn", image])
+            .current_dir(self.path())
+            .output();
+        let output = output.expect("e2fsck is not installed; run scripts/install-test-tools");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "e2fsck -fn {image}:\n{said}");
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: &[u8]) {
+        std::fs::write(self.path().join(name), contents).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path().join(name)).unwrap()
+    }
+}

@@ -1,0 +1,45 @@
+//! The laboratory: a plan says what is to be found out, trials find it out, records keep it, a report shows it.
+//!
+//! # The map
+//!
+//! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys mean, typed.
+//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, or a directory.
+//! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of JSON lines.
+//! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
+//! - [`statistics`]: samples, means, intervals. [`report`]: records as tables, with the published figures beside them.
+//! - [`warning`]: what is wrong with an experiment although it can be run.
+//!
+//! # The rules
+//!
+//! - Nothing is touched before the whole plan has been checked.
+//! - A simulated trial depends on its parameters and its seed only: the same plan gives the same table, to the digit.
+//! - **A factor must not change the memory that is left for caching.** Where it does, the report says so.
+//! - A record carries every parameter, the program that made it and the machine that it ran on. Records of another program
+//!   are never taken for this one's.
+//! - Values are kept in SI base units; only a report picks others.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the lab lives in the real world and starts the simulated ones"
+)]
+
+mod hash;
+pub mod metric;
+pub mod plan;
+pub mod program;
+pub mod record;
+pub mod report;
+pub mod runner;
+pub mod setup;
+pub mod statistics;
+pub mod store;
+pub mod targets;
+pub mod trial;
+pub mod warning;
+
+pub use plan::{Plan, PlanError};
+pub use record::Record;
+pub use report::Report;
+pub use runner::{Progress, RunOptions, run};
+pub use warning::Warning;

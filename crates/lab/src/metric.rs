@@ -1,0 +1,276 @@
+//! The figures that a trial can give: their names, units, and how a report prints them.
+//!
+//! The names of the workload's own figures are `workload`'s; the rest is counted by the engine and its devices while the
+//! workload ran.
+
+/// One figure that a trial can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricKind {
+    /// Its name in records and plans.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// The SI unit in which it is recorded.
+    pub unit: &'static str,
+    /// How it is printed.
+    pub display: Display,
+    /// Whether more of it is better; nothing where neither is.
+    pub better: Option<Better>,
+}
+
+/// The direction in which a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// How a figure is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Display {
+    /// The unit, as it stands in a table's head.
+    pub unit: &'static str,
+    /// Digits after the point.
+    pub decimals: usize,
+}
+
+const SECONDS: Display = Display {
+    unit: "s",
+    decimals: 1,
+};
+const MEBIBYTES: Display = Display {
+    unit: "MiB/s",
+    decimals: 2,
+};
+const PER_SECOND: Display = Display {
+    unit: "/s",
+    decimals: 1,
+};
+const COUNT: Display = Display {
+    unit: "",
+    decimals: 0,
+};
+const BYTES: Display = Display {
+    unit: "MiB",
+    decimals: 2,
+};
+
+use Better::{Higher, Lower};
+
+/// All of them, in the order of a report.
+pub const METRICS: [MetricKind; 48] = [
+    kind("read_rate", "read", "B/s", MEBIBYTES, Some(Higher)),
+    kind("write_rate", "write", "B/s", MEBIBYTES, Some(Higher)),
+    kind("elapsed", "elapsed", "s", SECONDS, Some(Lower)),
+    kind("create_time", "create", "s", SECONDS, Some(Lower)),
+    kind(
+        "transaction_time",
+        "transactions",
+        "s",
+        SECONDS,
+        Some(Lower),
+    ),
+    kind("delete_time", "delete", "s", SECONDS, Some(Lower)),
+    kind("final_sync_time", "final sync", "s", SECONDS, Some(Lower)),
+    kind(
+        "transaction_rate",
+        "transactions",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind("create_rate", "created", "/s", PER_SECOND, Some(Higher)),
+    kind(
+        "create_alone_rate",
+        "created alone",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind(
+        "create_mixed_rate",
+        "created mixed",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind(
+        "read_files_rate",
+        "files read",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind(
+        "append_files_rate",
+        "files appended",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind("delete_rate", "deleted", "/s", PER_SECOND, Some(Higher)),
+    kind(
+        "delete_alone_rate",
+        "deleted alone",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind(
+        "delete_mixed_rate",
+        "deleted mixed",
+        "/s",
+        PER_SECOND,
+        Some(Higher),
+    ),
+    kind("bytes_read", "read", "B", BYTES, None),
+    kind("bytes_written", "written", "B", BYTES, None),
+    kind("transactions", "transactions", "", COUNT, None),
+    kind("created", "files created", "", COUNT, None),
+    kind("read", "files read", "", COUNT, None),
+    kind("appended", "files appended", "", COUNT, None),
+    kind("appends_skipped", "appends skipped", "", COUNT, None),
+    kind("deleted", "files deleted", "", COUNT, None),
+    kind("close_time", "close", "s", SECONDS, Some(Lower)),
+    kind("cpu_time", "host busy", "s", SECONDS, Some(Lower)),
+    kind("disk_time", "disk busy", "s", SECONDS, None),
+    kind("commits", "commits", "", COUNT, None),
+    kind("log_blocks", "log blocks", "", COUNT, None),
+    kind("checkpoint_blocks", "checkpointed", "", COUNT, None),
+    kind("superseded_blocks", "superseded", "", COUNT, None),
+    kind("tail_moves", "tail moves", "", COUNT, None),
+    kind("flushes", "flushes", "", COUNT, Some(Lower)),
+    kind("forced_writes", "forced writes", "", COUNT, Some(Lower)),
+    kind("home_reads", "home reads", "", COUNT, None),
+    kind("home_writes", "home writes", "", COUNT, None),
+    kind("home_bytes_read", "home read", "B", BYTES, None),
+    kind("home_bytes_written", "home written", "B", BYTES, None),
+    kind("log_writes", "log writes", "", COUNT, None),
+    kind("log_bytes_written", "log written", "B", BYTES, None),
+    kind(
+        "stalled_closing",
+        "closing transaction",
+        "s",
+        SECONDS,
+        Some(Lower),
+    ),
+    kind("stalled_log_space", "log space", "s", SECONDS, Some(Lower)),
+    kind(
+        "stalled_log_io",
+        "block in log I/O",
+        "s",
+        SECONDS,
+        Some(Lower),
+    ),
+    kind("stalled_commit", "commit", "s", SECONDS, Some(Lower)),
+    kind("committing", "committing", "s", SECONDS, None),
+    kind("waited_for_handles", "open handles", "s", SECONDS, None),
+    kind("memory_left", "memory for caching", "B", BYTES, None),
+    kind("virtual_time", "whole trial", "s", SECONDS, None),
+];
+
+const fn kind(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    display: Display,
+    better: Option<Better>,
+) -> MetricKind {
+    MetricKind {
+        name,
+        title,
+        unit,
+        display,
+        better,
+    }
+}
+
+impl MetricKind {
+    /// The figure of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|kind| kind.name == name)
+    }
+
+    /// A recorded value in the unit in which it is printed.
+    #[must_use]
+    pub fn in_display_unit(&self, value: f64) -> f64 {
+        value / scale_of(self.display.unit).unwrap_or(1.0)
+    }
+
+    /// A recorded value as text, without its unit.
+    #[must_use]
+    pub fn text(&self, value: f64) -> String {
+        format!("{:.*}", self.display.decimals, self.in_display_unit(value))
+    }
+
+    /// The head of a table's column.
+    #[must_use]
+    pub fn head(&self) -> String {
+        match self.display.unit {
+            "" => self.title.to_owned(),
+            unit => format!("{} {unit}", self.title),
+        }
+    }
+}
+
+/// How many SI base units a unit is; nothing if there is no such unit.
+#[must_use]
+pub fn scale_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "" | "s" | "/s" | "B" | "B/s" => 1.0,
+        "ms" => 1e-3,
+        "KiB" | "KiB/s" => 1024.0,
+        "MiB" | "MiB/s" => 1_048_576.0,
+        "kB" | "kB/s" => 1e3,
+        "MB" | "MB/s" => 1e6,
+        _ => return None,
+    })
+}
+
+/// Whether a unit measures the same as an SI unit of [`MetricKind::unit`].
+#[must_use]
+pub fn measures(unit: &str, si: &str) -> bool {
+    match si {
+        "s" => matches!(unit, "s" | "ms"),
+        "B" => matches!(unit, "B" | "KiB" | "MiB" | "kB" | "MB"),
+        "B/s" => matches!(unit, "B/s" | "KiB/s" | "MiB/s" | "kB/s" | "MB/s"),
+        other => unit == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_units_are_known() {
+        for (index, kind) in METRICS.iter().enumerate() {
+            assert!(
+                METRICS[..index].iter().all(|other| other.name != kind.name),
+                "{}",
+                kind.name
+            );
+            assert!(scale_of(kind.display.unit).is_some(), "{}", kind.name);
+            assert!(measures(kind.display.unit, kind.unit), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn figures_are_printed_in_their_unit() {
+        let rate = MetricKind::named("read_rate").expect("it is listed");
+        assert_eq!(
+            (rate.text(2.64 * 1_048_576.0), rate.head()),
+            ("2.64".into(), "read MiB/s".into())
+        );
+        assert_eq!(
+            MetricKind::named("commits")
+                .expect("it is listed")
+                .text(1234.0),
+            "1234"
+        );
+        assert!(!measures("s", "B/s"));
+    }
+}

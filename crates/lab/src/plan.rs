@@ -1,0 +1,209 @@
+//! A plan: a question, what stays fixed, what varies, and what others have found.
+//!
+//! # Format
+//!
+//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is a value that cannot be.
+//!
+//! ```toml
+//! [plan]
+//! name = "external-journal"          # letters, digits, hyphens, points; the folder of its records
+//! question = "How large must it be?" # what is to be found out
+//! seed = 1                           # decides the seed of every trial
+//! repetitions = 1                    # how often each trial is run
+//! warmup = 0                         # trials that are run first and not counted; real targets only
+//!
+//! [fixed]                            # what is the same in every trial; see the table of keys
+//! device = "sim:atlas-v-18"
+//! fs.commit = "5s"
+//!
+//! [factors]                          # what varies: every combination is a trial
+//! journal = ["internal", { label = "4 MB", value = "nvram:4100KiB" }]
+//!
+//! [baseline]                         # the level that the others are compared with
+//! journal = "internal"
+//!
+//! [[block]]                          # optional: the plan once more under other conditions
+//! name = "linux-2.4"
+//! title = "As a kernel of 2002 did it"
+//! why = "One sentence that the report prints."
+//! [block.fixed]                      # these replace what [fixed] says, and fix a factor of that name
+//! fs.log_policy = "linux24"
+//! [block.factors]                    # these replace the factor of the same name, or add one
+//!
+//! [[published]]                      # what others have found, printed beside ours
+//! block = "linux-2.4"                # optional: in every block otherwise
+//! at = { journal = "4 MB" }          # by value or by label
+//! metric = "read_rate"
+//! value = 1.85
+//! unit = "MiB/s"
+//! source = "who, where"
+//! ```
+//!
+//! Without a `[[block]]` a plan has one block without a name. A level that is a table `{ label, value }` is printed by
+//! its label.
+//!
+//! # What decides a result
+//!
+//! [`Plan::hash`] is over the seed and, block by block, every setting (defaults included) and every factor's levels: two
+//! plans with one hash have the same trials. Titles, the question, labels, published figures and the number of repetitions
+//! are not in it, so that these can change without losing records.
+//! The seed of a trial is a hash over the plan's seed, its levels and its repetition; blocks are not in it, so that the same
+//! level meets the same chance in each block.
+
+pub mod builtin;
+mod error;
+pub mod key;
+mod parse;
+mod product;
+mod reader;
+pub mod settings;
+pub mod value;
+
+use crate::hash::StableHash;
+use key::Key;
+use settings::Settings;
+use value::Value;
+
+pub use error::PlanError;
+pub use product::Trial;
+
+/// Changes when the meaning of a record's figures does, so that old records are not taken for new ones.
+const HASH_VERSION: u64 = 1;
+
+/// A plan that has been checked.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// What is to be found out.
+    pub question: String,
+    /// Decides the seed of every trial.
+    pub seed: u64,
+    /// How often each trial is run.
+    pub repetitions: u32,
+    /// How many trials are run first and not counted.
+    pub warmup: u32,
+    /// What is run, block by block; at least one.
+    pub blocks: Vec<Block>,
+    /// What others have found.
+    pub published: Vec<Published>,
+    /// What was rounded while it was read, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A part of a plan: conditions, and what varies under them.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Its name; empty where a plan has no blocks.
+    pub name: String,
+    /// What the report prints above it.
+    pub title: String,
+    /// Why it is there.
+    pub why: String,
+    /// A value for every key, those of the factors not among them where they have no default.
+    pub fixed: Settings,
+    /// What varies, in the order of the plan.
+    pub factors: Vec<Factor>,
+    /// The levels that the others are compared with; the factors that are not named here divide the table.
+    pub baseline: Vec<(&'static Key, Value)>,
+}
+
+/// A key that varies.
+#[derive(Debug, Clone)]
+pub struct Factor {
+    /// The key.
+    pub key: &'static Key,
+    /// Its levels, in order; at least one.
+    pub levels: Vec<Level>,
+}
+
+/// One level of a factor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    /// How it is printed.
+    pub label: String,
+    /// Its value.
+    pub value: Value,
+    /// The line that says it.
+    pub line: usize,
+}
+
+/// A figure that somebody else has found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// In which block; in every one if absent.
+    pub block: Option<String>,
+    /// At which levels.
+    pub at: Vec<(&'static Key, Value)>,
+    /// Of which metric.
+    pub metric: &'static str,
+    /// The figure, in the metric's SI unit.
+    pub value: f64,
+    /// Who found it, and where it stands.
+    pub source: String,
+}
+
+impl Plan {
+    /// Reads a plan. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        parse::parse(file, text)
+    }
+
+    /// The hash of everything that decides the trials.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        let mut hash = StableHash::new();
+        hash.number(HASH_VERSION);
+        hash.number(self.seed);
+        hash.number(self.blocks.len() as u64);
+        for block in &self.blocks {
+            hash.text(&block.name);
+            let settings: Vec<_> = block.fixed.iter().collect();
+            hash.number(settings.len() as u64);
+            for (key, value) in settings {
+                hash.text(key);
+                hash.text(&value.to_string());
+            }
+            hash.number(block.factors.len() as u64);
+            for factor in &block.factors {
+                hash.text(factor.key.name);
+                hash.number(factor.levels.len() as u64);
+                factor
+                    .levels
+                    .iter()
+                    .for_each(|level| hash.text(&level.value.to_string()));
+            }
+        }
+        hash.finish()
+    }
+
+    /// All trials, block by block, the last factor varying fastest, the repetitions of a trial together.
+    #[must_use]
+    pub fn trials(&self) -> Vec<Trial> {
+        product::trials(self)
+    }
+}
+
+impl Published {
+    /// Whether this figure belongs to a trial.
+    #[must_use]
+    pub fn is_at(&self, trial: &Trial) -> bool {
+        let in_block = self
+            .block
+            .as_ref()
+            .is_none_or(|block| *block == trial.block_name);
+        let at_level = |(key, value): &(&'static Key, Value)| {
+            trial
+                .levels
+                .iter()
+                .any(|level| level.key.name == key.name && level.value == *value)
+        };
+        in_block && self.at.iter().all(at_level)
+    }
+}
+
+#[cfg(test)]
+mod tests;

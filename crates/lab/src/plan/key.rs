@@ -1,0 +1,383 @@
+//! The keys of a plan: closed, typed, each with its default.
+//!
+//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are jext's own.
+
+use super::value::{Kind, Value};
+
+/// A key of `[fixed]` and `[factors]`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name, with points: `fs.commit`.
+    pub name: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// What it is where a plan does not say; a key without a default must be given if the target needs it.
+    pub default: Initial,
+    /// What it means, in one line.
+    pub meaning: &'static str,
+}
+
+/// A default, in a form that can stand in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initial {
+    /// There is none.
+    None,
+    /// A word or text.
+    Text(&'static str),
+    /// Yes or no.
+    Switch(bool),
+    /// A number.
+    Number(i64),
+    /// A number of bytes.
+    Bytes(u64),
+    /// Seconds.
+    Seconds(u64),
+    /// Two numbers.
+    Range(u32, u32),
+}
+
+/// What stands for "as mkfs decides".
+pub(crate) const AUTO: &str = "auto";
+/// A journal within the file system.
+pub(crate) const INTERNAL: &str = "internal";
+/// No journal.
+pub(crate) const NONE: &str = "none";
+/// Memory that is taken for the journal: as much as the journal's device is large.
+pub(crate) const JOURNAL: &str = "journal";
+
+const MIB: u64 = 1 << 20;
+/// The largest number that PostMark takes.
+const POSTMARK_MAX: i64 = i32::MAX as i64;
+
+use Initial as D;
+use Kind as K;
+
+/// All keys, in the order in which they are listed and recorded.
+pub const KEYS: [Key; 44] = [
+    key(
+        "workload",
+        K::Word(&["postmark"]),
+        D::Text("postmark"),
+        "the benchmark",
+    ),
+    key(
+        "target",
+        K::Target,
+        D::Text("simulated"),
+        "where it runs: a simulated world, this process, or a directory",
+    ),
+    key("device", K::Device, D::None, "the file system's device"),
+    key(
+        "journal",
+        K::DeviceOr(&[INTERNAL, NONE]),
+        D::Text(INTERNAL),
+        "where the journal is",
+    ),
+    key(
+        "host",
+        K::Host,
+        D::Text("zero"),
+        "what host work costs in a simulated world",
+    ),
+    key(
+        "host_scale_permille",
+        K::Number(1, 1_000_000),
+        D::Number(1000),
+        "all host work multiplied by this, over 1000",
+    ),
+    key(
+        "mkfs",
+        K::Word(&["default", "classic2002"]),
+        D::Text("default"),
+        "whose defaults mkfs takes",
+    ),
+    key(
+        "fs.type",
+        K::Word(&["ext2", "ext3"]),
+        D::Text("ext3"),
+        "the file system",
+    ),
+    key(
+        "fs.profile",
+        K::Word(&["modern", "ext3-2.4"]),
+        D::Text("modern"),
+        "how blocks and inodes are placed",
+    ),
+    key(
+        "fs.block_size",
+        K::BytesOr(&[AUTO]),
+        D::Text(AUTO),
+        "bytes of a block",
+    ),
+    key(
+        "fs.inode_size",
+        K::BytesOr(&[AUTO]),
+        D::Text(AUTO),
+        "bytes of an inode",
+    ),
+    key(
+        "fs.bytes_per_inode",
+        K::BytesOr(&[AUTO]),
+        D::Text(AUTO),
+        "one inode for so many bytes",
+    ),
+    key(
+        "fs.journal_size",
+        K::BytesOr(&[AUTO]),
+        D::Text(AUTO),
+        "the size of an internal journal",
+    ),
+    key(
+        "fs.reserved_percent",
+        K::Number(0, 50),
+        D::Number(5),
+        "blocks only for the privileged",
+    ),
+    key(
+        "fs.data",
+        K::Word(&["ordered", "writeback", "journal"]),
+        D::Text("ordered"),
+        "data=",
+    ),
+    key(
+        "fs.ordered",
+        K::Word(&["all", "allocated"]),
+        D::Text("all"),
+        "ordered=",
+    ),
+    key("fs.barrier", K::Switch, D::Switch(true), "barrier="),
+    key(
+        "fs.log_policy",
+        K::Word(&["default", "linux24"]),
+        D::Text("default"),
+        "log_policy=",
+    ),
+    key("fs.commit", K::Time, D::Seconds(5), "commit="),
+    key(
+        "fs.access_time",
+        K::Word(&["noatime", "relatime", "strictatime"]),
+        D::Text("relatime"),
+        "which access times are kept",
+    ),
+    key(
+        "fs.sync",
+        K::Switch,
+        D::Switch(false),
+        "every change is durable when the call returns",
+    ),
+    key(
+        "fs.dirsync",
+        K::Switch,
+        D::Switch(false),
+        "every change of a directory is",
+    ),
+    key(
+        "memory.host",
+        K::Bytes,
+        D::Bytes(512 * MIB),
+        "the host's memory",
+    ),
+    key(
+        "memory.kernel",
+        K::Bytes,
+        D::Bytes(0),
+        "what the kernel and programs take of it",
+    ),
+    key(
+        "memory.ballast",
+        K::BytesOr(&[JOURNAL]),
+        D::Bytes(0),
+        "what else is taken of it: a size, or the journal's",
+    ),
+    key(
+        "cache.dirty_background",
+        K::Number(0, 100),
+        D::Number(40),
+        "percent that may be dirty before the writer starts",
+    ),
+    key(
+        "cache.dirty",
+        K::Number(1, 100),
+        D::Number(60),
+        "percent that may be dirty before a program has to wait",
+    ),
+    key(
+        "cache.writer_interval",
+        K::Time,
+        D::Seconds(5),
+        "how often the writer looks",
+    ),
+    key(
+        "cache.dirty_expiry",
+        K::Time,
+        D::Seconds(30),
+        "how old dirty data may become",
+    ),
+    key("postmark.size", K::Range, D::Range(500, 10_000), "set size"),
+    key(
+        "postmark.number",
+        K::Number(1, POSTMARK_MAX),
+        D::Number(500),
+        "set number",
+    ),
+    key(
+        "postmark.transactions",
+        K::Number(1, POSTMARK_MAX),
+        D::Number(500),
+        "set transactions",
+    ),
+    key(
+        "postmark.seed",
+        K::Number(1, POSTMARK_MAX),
+        D::Number(42),
+        "set seed",
+    ),
+    key(
+        "postmark.subdirectories",
+        K::Number(0, POSTMARK_MAX),
+        D::Number(0),
+        "set subdirectories",
+    ),
+    key(
+        "postmark.read",
+        K::Number(1, POSTMARK_MAX),
+        D::Number(512),
+        "set read",
+    ),
+    key(
+        "postmark.write",
+        K::Number(1, POSTMARK_MAX),
+        D::Number(512),
+        "set write",
+    ),
+    key(
+        "postmark.buffering",
+        K::Switch,
+        D::Switch(true),
+        "set buffering",
+    ),
+    key(
+        "postmark.bias_read",
+        K::Number(-1, 10),
+        D::Number(5),
+        "set bias read",
+    ),
+    key(
+        "postmark.bias_create",
+        K::Number(-1, 10),
+        D::Number(5),
+        "set bias create",
+    ),
+    key(
+        "postmark.threads",
+        K::Number(1, 1024),
+        D::Number(1),
+        "how many threads share the work",
+    ),
+    key(
+        "postmark.fsync",
+        K::Word(&["none", "close", "every-write"]),
+        D::Text("none"),
+        "when files are synced",
+    ),
+    key(
+        "postmark.final_sync",
+        K::Word(&["none", "end", "each-phase"]),
+        D::Text("none"),
+        "whether the time counts a sync",
+    ),
+    key(
+        "postmark.latencies",
+        K::Switch,
+        D::Switch(false),
+        "whether a latency is measured for every call",
+    ),
+    key(
+        "limit.virtual_time",
+        K::Time,
+        D::Seconds(86_400),
+        "a simulated trial that takes longer fails",
+    ),
+];
+
+const fn key(name: &'static str, kind: Kind, default: Initial, meaning: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default,
+        meaning,
+    }
+}
+
+impl Key {
+    /// The key of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The known name that is closest to an unknown one, if one is close.
+    #[must_use]
+    pub fn closest(name: &str) -> Option<&'static str> {
+        let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
+        let (least, closest) = distances.min()?;
+        (least <= name.len().div_ceil(3)).then_some(closest)
+    }
+
+    /// The default as a value.
+    #[must_use]
+    pub fn default_value(&self) -> Option<Value> {
+        Some(match self.default {
+            D::None => return None,
+            D::Text(text) => Value::Text(text.to_owned()),
+            D::Switch(on) => Value::Switch(on),
+            D::Number(number) => Value::Number(number),
+            D::Bytes(bytes) => Value::Bytes(bytes),
+            D::Seconds(seconds) => Value::Time(seconds * 1_000_000_000),
+            D::Range(low, high) => Value::Range(low, high),
+        })
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (index, key) in KEYS.iter().enumerate() {
+            assert!(
+                KEYS[..index].iter().all(|other| other.name != key.name),
+                "{}",
+                key.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_finds_its_name() {
+        assert_eq!(Key::closest("fs.comit"), Some("fs.commit"));
+        assert_eq!(
+            Key::closest("cache.dirty_backgruond"),
+            Some("cache.dirty_background")
+        );
+        assert_eq!(Key::closest("completely.different"), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading TOML with lines: tables whose entries must all be taken, and dotted keys made flat.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::PlanError;
+use super::value::{describe, number, whole};
+
+/// The text of a plan.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'t> {
+    pub(super) file: &'t str,
+    pub(super) text: &'t str,
+}
+
+impl Source<'_> {
+    /// The line of an offset, from 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    pub(super) fn error(&self, span: &Range<usize>, message: impl Into<String>) -> PlanError {
+        self.error_at(self.line(span.start), message)
+    }
+
+    pub(super) fn error_at(&self, line: usize, message: impl Into<String>) -> PlanError {
+        // One line, whatever a library says.
+        let message = message
+            .into()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        PlanError {
+            file: self.file.to_owned(),
+            line,
+            message,
+        }
+    }
+}
+
+/// A table whose known entries are taken one by one; what is left at the end is unknown.
+pub(super) struct Section<'t, 'i> {
+    source: Source<'t>,
+    name: &'static str,
+    span: Range<usize>,
+    entries: Vec<Entry<'i>>,
+}
+
+/// A key and its value.
+#[derive(Clone)]
+pub(super) struct Entry<'i> {
+    /// The key, with points where tables were nested.
+    pub(super) key: String,
+    /// Where the key stands.
+    pub(super) span: Range<usize>,
+    /// The value.
+    pub(super) value: DeValue<'i>,
+}
+
+impl<'t, 'i> Section<'t, 'i> {
+    /// The entries of a table, in the order of the text.
+    pub(super) fn new(
+        source: Source<'t>,
+        name: &'static str,
+        span: Range<usize>,
+        table: &DeTable<'i>,
+    ) -> Self {
+        let entry = |(key, value): (&Spanned<DeString<'i>>, &Spanned<DeValue<'i>>)| Entry {
+            key: key.get_ref().to_string(),
+            span: key.span(),
+            value: value.get_ref().clone(),
+        };
+        let mut entries: Vec<_> = table.iter().map(entry).collect();
+        entries.sort_by_key(|entry| entry.span.start);
+        Self {
+            source,
+            name,
+            span,
+            entries,
+        }
+    }
+
+    pub(super) fn span(&self) -> &Range<usize> {
+        &self.span
+    }
+
+    /// Takes an entry out.
+    pub(super) fn take(&mut self, key: &str) -> Option<Entry<'i>> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// Takes an entry that must be there.
+    pub(super) fn need(&mut self, key: &str) -> Result<Entry<'i>, PlanError> {
+        let (source, name) = (self.source, self.name);
+        let span = self.span.clone();
+        self.take(key)
+            .ok_or_else(|| source.error(&span, format!("{name} needs `{key}`")))
+    }
+
+    /// A text that must be there and not be empty.
+    pub(super) fn need_text(&mut self, key: &str) -> Result<(String, Range<usize>), PlanError> {
+        let entry = self.need(key)?;
+        match entry.value.as_str() {
+            Some(text) if !text.trim().is_empty() => Ok((text.to_owned(), entry.span)),
+            _ => Err(self.wrong(&entry, "a text")),
+        }
+    }
+
+    /// A text that may be there.
+    pub(super) fn text(&mut self, key: &str) -> Result<Option<String>, PlanError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(entry) => match entry.value.as_str() {
+                Some(text) => Ok(Some(text.to_owned())),
+                None => Err(self.wrong(&entry, "a text")),
+            },
+        }
+    }
+
+    /// A whole number that may be there.
+    pub(super) fn whole(
+        &mut self,
+        key: &str,
+        limits: Range<i64>,
+    ) -> Result<Option<i64>, PlanError> {
+        let Some(entry) = self.take(key) else {
+            return Ok(None);
+        };
+        match whole(&entry.value).filter(|number| limits.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (least, end) = (limits.start, limits.end);
+                let expected = format!("a whole number from {least} to {}", end - 1);
+                Err(self.wrong(&entry, &expected))
+            }
+        }
+    }
+
+    /// A number that must be there, with or without a point.
+    pub(super) fn need_number(&mut self, key: &str) -> Result<f64, PlanError> {
+        let entry = self.need(key)?;
+        number(&entry.value)
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| self.wrong(&entry, "a number"))
+    }
+
+    /// The entries of a table that may be there, dotted keys made flat.
+    pub(super) fn flat(&mut self, key: &str) -> Result<Vec<Entry<'i>>, PlanError> {
+        let Some(entry) = self.take(key) else {
+            return Ok(Vec::new());
+        };
+        let Some(table) = entry.value.as_table() else {
+            return Err(self.wrong(&entry, "a table"));
+        };
+        let mut entries = Vec::new();
+        flatten("", table, &mut entries);
+        entries.sort_by_key(|entry| entry.span.start);
+        Ok(entries)
+    }
+
+    /// The tables of an array of tables that may be there.
+    pub(super) fn sections(
+        &mut self,
+        key: &str,
+        name: &'static str,
+    ) -> Result<Vec<Section<'t, 'i>>, PlanError> {
+        let Some(entry) = self.take(key) else {
+            return Ok(Vec::new());
+        };
+        let Some(array) = entry.value.as_array() else {
+            return Err(self.wrong(&entry, &format!("[[{key}]]")));
+        };
+        array
+            .iter()
+            .map(|item| match item.get_ref().as_table() {
+                Some(table) => Ok(Section::new(self.source, name, item.span(), table)),
+                None => Err(self
+                    .source
+                    .error(&item.span(), format!("expected [[{key}]]"))),
+            })
+            .collect()
+    }
+
+    /// A table that must be there.
+    pub(super) fn need_section(
+        &mut self,
+        key: &str,
+        name: &'static str,
+    ) -> Result<Section<'t, 'i>, PlanError> {
+        let entry = self.need(key)?;
+        match entry.value.as_table() {
+            Some(table) => Ok(Section::new(self.source, name, entry.span, table)),
+            None => Err(self.wrong(&entry, "a table")),
+        }
+    }
+
+    /// Refuses what was not taken.
+    pub(super) fn finish(self) -> Result<(), PlanError> {
+        match self.entries.first() {
+            None => Ok(()),
+            Some(entry) => {
+                let message = format!("unknown key `{}` in {}", entry.key, self.name);
+                Err(self.source.error(&entry.span, message))
+            }
+        }
+    }
+
+    fn wrong(&self, entry: &Entry<'_>, expected: &str) -> PlanError {
+        let found = describe(&entry.value);
+        self.source.error(
+            &entry.span,
+            format!("{}: expected {expected}, found {found}", entry.key),
+        )
+    }
+}
+
+fn flatten<'i>(prefix: &str, table: &DeTable<'i>, entries: &mut Vec<Entry<'i>>) {
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(nested) => flatten(&format!("{name}."), nested, entries),
+            other => entries.push(Entry {
+                key: name,
+                span: key.span(),
+                value: other.clone(),
+            }),
+        }
+    }
+}

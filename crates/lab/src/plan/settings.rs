@@ -1,0 +1,55 @@
+//! [`Settings`]: a value for every key, and where each was said.
+
+use std::collections::BTreeMap;
+
+use super::key::KEYS;
+use super::value::Value;
+
+/// A value for every key that has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<&'static str, Said>,
+}
+
+/// A value, and the line of the plan that says it; a default has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Said {
+    value: Value,
+    line: Option<usize>,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub fn defaults() -> Self {
+        let said = KEYS.iter().filter_map(|key| {
+            let value = key.default_value()?;
+            Some((key.name, Said { value, line: None }))
+        });
+        Self {
+            values: said.collect(),
+        }
+    }
+
+    /// Sets a key.
+    pub fn set(&mut self, key: &'static str, value: Value, line: Option<usize>) {
+        self.values.insert(key, Said { value, line });
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key).map(|said| &said.value)
+    }
+
+    /// The line that says a key's value.
+    #[must_use]
+    pub fn line(&self, key: &str) -> Option<usize> {
+        self.values.get(key).and_then(|said| said.line)
+    }
+
+    /// All keys and values, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
+        self.values.iter().map(|(key, said)| (*key, &said.value))
+    }
+}

@@ -1,0 +1,333 @@
+//! [`Value`]: the value of a key, and the kinds of values that there are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use block::DeviceText;
+use block::text::Size;
+use rt::Nanos;
+use sim::HostProfile;
+use toml::de::{DeInteger, DeValue};
+
+/// A checked value of a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// One of a few words, a device's text, a host's name.
+    Text(String),
+    /// Yes or no.
+    Switch(bool),
+    /// A number.
+    Number(i64),
+    /// A number of bytes.
+    Bytes(u64),
+    /// A time in nanoseconds.
+    Time(u64),
+    /// Two numbers, the first not above the second.
+    Range(u32, u32),
+}
+
+/// What a key's value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `true` or `false`.
+    Switch,
+    /// A whole number within these limits.
+    Number(i64, i64),
+    /// A number of bytes: a number, or a text such as `"512MiB"`.
+    Bytes,
+    /// The same, or one of these words.
+    BytesOr(&'static [&'static str]),
+    /// A time: a number of seconds, or a text such as `"5s"` or `"250ms"`.
+    Time,
+    /// Two numbers: `"1000 100000"` or `[1000, 100000]`.
+    Range,
+    /// A device text.
+    Device,
+    /// A device text or one of these words.
+    DeviceOr(&'static [&'static str]),
+    /// A host profile.
+    Host,
+    /// `simulated`, `process`, or `directory:PATH`.
+    Target,
+}
+
+/// The largest number that PostMark takes.
+const RANGE_MAX: i64 = i32::MAX as i64;
+/// What a directory's path stands behind in a target.
+pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
+
+impl Kind {
+    /// What a value of this kind looks like, for messages.
+    #[must_use]
+    pub fn expected(self) -> String {
+        match self {
+            Self::Word(words) => one_of(words),
+            Self::Switch => "true or false".to_owned(),
+            Self::Number(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Bytes => "a size such as \"512MiB\"".to_owned(),
+            Self::BytesOr(words) => format!("a size such as \"512MiB\", or {}", one_of(words)),
+            Self::Time => "a time such as \"5s\" or \"250ms\"".to_owned(),
+            Self::Range => "two numbers such as [1000, 100000]".to_owned(),
+            Self::Device => "a device text such as \"sim:atlas-v-18\"".to_owned(),
+            Self::DeviceOr(words) => {
+                format!(
+                    "{}, or a device text such as \"nvram:32MiB\"",
+                    one_of(words)
+                )
+            }
+            Self::Host => format!(
+                "a host profile: {}",
+                HostProfile::names().collect::<Vec<_>>().join(", ")
+            ),
+            Self::Target => "\"simulated\", \"process\" or \"directory:PATH\"".to_owned(),
+        }
+    }
+
+    /// Checks a value; what is wrong with it otherwise. What was rounded is added to `notes`.
+    pub(super) fn check(
+        self,
+        given: &DeValue<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Value, String> {
+        let wrong = || format!("expected {}, found {}", self.expected(), describe(given));
+        let text = given.as_str();
+        match self {
+            Self::Word(words) => match text {
+                Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+                _ => Err(wrong()),
+            },
+            Self::Switch => given.as_bool().map(Value::Switch).ok_or_else(wrong),
+            Self::Number(least, most) => whole(given)
+                .filter(|number| (least..=most).contains(number))
+                .map(Value::Number)
+                .ok_or_else(wrong),
+            Self::Bytes => bytes(given, notes).map_err(|cause| cause.unwrap_or_else(wrong)),
+            Self::BytesOr(words) => match text {
+                Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+                _ => bytes(given, notes).map_err(|cause| cause.unwrap_or_else(wrong)),
+            },
+            Self::Time => time(given)
+                .map(|time| Value::Time(time.get()))
+                .ok_or_else(wrong),
+            Self::Range => range(given).ok_or_else(wrong),
+            Self::Device => device(text.ok_or_else(wrong)?, notes),
+            Self::DeviceOr(words) => match text {
+                Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+                Some(text) => device(text, notes),
+                None => Err(wrong()),
+            },
+            Self::Host => match text.map(HostProfile::from_str) {
+                Some(Ok(profile)) => Ok(Value::Text(profile.to_string())),
+                Some(Err(error)) => Err(error.to_string()),
+                None => Err(wrong()),
+            },
+            Self::Target => match text {
+                Some("simulated" | "process") => {
+                    Ok(Value::Text(text.unwrap_or_default().to_owned()))
+                }
+                Some(text)
+                    if text.len() > DIRECTORY_PREFIX.len()
+                        && text.starts_with(DIRECTORY_PREFIX) =>
+                {
+                    Ok(Value::Text(text.to_owned()))
+                }
+                _ => Err(wrong()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Switch(on) => write!(f, "{on}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Bytes(bytes) => write!(f, "{}", Size::from(*bytes)),
+            Self::Time(nanos) => f.write_str(&time_text(Nanos::new(*nanos))),
+            Self::Range(low, high) => write!(f, "{low} {high}"),
+        }
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// What stands in a plan, for messages.
+pub(super) fn describe(given: &DeValue<'_>) -> String {
+    match given {
+        DeValue::String(text) => format!("{text:?}"),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(on) => on.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// A whole number of a plan.
+pub(super) fn whole(given: &DeValue<'_>) -> Option<i64> {
+    let integer: &DeInteger<'_> = given.as_integer()?;
+    i64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+/// A number of a plan, with or without a point.
+pub(super) fn number(given: &DeValue<'_>) -> Option<f64> {
+    match given {
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        other => whole(other).map(|number| number as f64),
+    }
+}
+
+fn bytes(given: &DeValue<'_>, notes: &mut Vec<String>) -> Result<Value, Option<String>> {
+    if let Some(number) = whole(given) {
+        return u64::try_from(number).map(Value::Bytes).map_err(|_| None);
+    }
+    let text = given.as_str().ok_or(None)?;
+    let size = Size::parse(text)
+        .map_err(|expected| Some(format!("expected {expected}, found {text:?}")))?;
+    notes.extend(size.note());
+    Ok(Value::Bytes(size.bytes()))
+}
+
+fn time(given: &DeValue<'_>) -> Option<Nanos> {
+    if let Some(seconds) = whole(given) {
+        return u64::try_from(seconds)
+            .ok()?
+            .checked_mul(NANOS_PER_SECOND)
+            .map(Nanos::new);
+    }
+    let text = given.as_str()?;
+    let digits = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let nanos = match unit.trim_start() {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => NANOS_PER_SECOND,
+        "min" => 60 * NANOS_PER_SECOND,
+        _ => return None,
+    };
+    number
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(nanos)
+        .map(Nanos::new)
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+fn time_text(time: Nanos) -> String {
+    let units = [
+        (NANOS_PER_SECOND, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
+    let fits = units
+        .iter()
+        .find(|(nanos, _)| time.get().is_multiple_of(*nanos));
+    let (nanos, unit) = fits.unwrap_or(&(1, "ns"));
+    format!("{}{unit}", time.get() / nanos)
+}
+
+fn range(given: &DeValue<'_>) -> Option<Value> {
+    let numbers: Vec<i64> = match given {
+        DeValue::String(text) => text
+            .split_whitespace()
+            .map(|word| word.parse().ok())
+            .collect::<Option<_>>()?,
+        DeValue::Array(array) => array
+            .iter()
+            .map(|item| whole(item.get_ref()))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let &[low, high] = numbers.as_slice() else {
+        return None;
+    };
+    if !(1..=RANGE_MAX).contains(&low) || !(low..=RANGE_MAX).contains(&high) {
+        return None;
+    }
+    Some(Value::Range(
+        u32::try_from(low).ok()?,
+        u32::try_from(high).ok()?,
+    ))
+}
+
+fn device(text: &str, notes: &mut Vec<String>) -> Result<Value, String> {
+    let device: DeviceText = text
+        .parse()
+        .map_err(|error| format!("device {text:?}: {error}"))?;
+    notes.extend(device.notes());
+    Ok(Value::Text(device.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: Kind, text: &str) -> Result<String, String> {
+        let value = DeValue::parse(text).expect("it is TOML");
+        kind.check(value.get_ref(), &mut Vec::new())
+            .map(|value| value.to_string())
+    }
+
+    #[test]
+    fn values_are_read_and_written() {
+        let ok = |kind, text, canonical: &str| {
+            assert_eq!(check(kind, text).as_deref(), Ok(canonical), "{text}");
+        };
+        ok(Kind::Word(&["ext2", "ext3"]), "\"ext3\"", "ext3");
+        ok(Kind::Switch, "true", "true");
+        ok(Kind::Number(0, 100), "0x10", "16");
+        ok(Kind::Bytes, "\"512MiB\"", "512MiB");
+        ok(Kind::Bytes, "4096", "4KiB");
+        ok(Kind::BytesOr(&["journal"]), "\"journal\"", "journal");
+        ok(Kind::Time, "5", "5s");
+        ok(Kind::Time, "\"250ms\"", "250ms");
+        ok(Kind::Range, "[1000, 100000]", "1000 100000");
+        ok(Kind::Range, "\"1 1000\"", "1 1000");
+        ok(
+            Kind::Device,
+            "\"slice(sim:atlas-v-18,1GiB..2GiB)\"",
+            "slice(sim:atlas-v-18,1GiB..2GiB)",
+        );
+        ok(Kind::DeviceOr(&["internal"]), "\"internal\"", "internal");
+        ok(Kind::Host, "\"p4-2.66-2003\"", "p4-2.66-2003");
+        ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
+    }
+
+    #[test]
+    fn wrong_values_say_what_was_expected() {
+        let bad = |kind, text, expected: &str| {
+            let error = check(kind, text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        };
+        bad(
+            Kind::Word(&["ext2", "ext3"]),
+            "\"ext5\"",
+            "expected \"ext2\" or \"ext3\", found \"ext5\"",
+        );
+        bad(Kind::Switch, "1", "expected true or false, found 1");
+        bad(Kind::Number(0, 100), "101", "from 0 to 100");
+        bad(Kind::Bytes, "\"12 parsecs\"", "a unit");
+        bad(Kind::Bytes, "-1", "a size");
+        bad(Kind::Time, "\"5 lightyears\"", "a time");
+        bad(Kind::Range, "[5, 4]", "two numbers");
+        bad(Kind::Device, "\"disk:9\"", "column 1");
+        bad(Kind::Host, "\"p5\"", "not a host profile");
+        bad(Kind::Target, "\"directory:\"", "\"directory:PATH\"");
+    }
+}

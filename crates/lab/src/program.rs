@@ -1,0 +1,96 @@
+//! Which program made a record, and on which machine.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::StableHash;
+
+/// A build of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit that it was built from, `unknown` outside a repository.
+    pub commit: String,
+    /// The hash of the executable file: two builds with one are the same program, and give the same simulated results.
+    pub fingerprint: String,
+}
+
+/// A machine, as far as figures in real time depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The operating system and its version.
+    pub system: String,
+    /// The processor's architecture.
+    pub architecture: String,
+    /// The processor's name.
+    pub processor: String,
+    /// How many processors the program may use.
+    pub processors: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+impl Program {
+    /// The program that is running.
+    #[must_use]
+    pub fn current() -> Self {
+        static FINGERPRINT: OnceLock<String> = OnceLock::new();
+        let fingerprint = FINGERPRINT.get_or_init(fingerprint);
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: env!("LAB_COMMIT").to_owned(),
+            fingerprint: fingerprint.clone(),
+        }
+    }
+}
+
+impl Machine {
+    /// The machine that the program is running on.
+    #[must_use]
+    pub fn current() -> Self {
+        let line_of = |path: &str, name: &str| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|rest| rest.trim_start_matches([' ', '\t', ':']).trim().to_owned())
+        };
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let memory = line_of("/proc/meminfo", "MemTotal").and_then(|text| {
+            text.split_whitespace()
+                .next()?
+                .parse::<u64>()
+                .ok()?
+                .checked_mul(1024)
+        });
+        Self {
+            system: format!("{} {}", std::env::consts::OS, release.trim())
+                .trim()
+                .to_owned(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            processor: line_of("/proc/cpuinfo", "model name")
+                .unwrap_or_else(|| "unknown".to_owned()),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: memory.unwrap_or(0),
+        }
+    }
+}
+
+/// The hash of the executable. If it cannot be read, a text that no other run has, so that no record is taken over.
+fn fingerprint() -> String {
+    let bytes = std::env::current_exe().and_then(fs::read);
+    match bytes {
+        Ok(bytes) => {
+            let mut hash = StableHash::new();
+            hash.raw(&bytes);
+            hash.number(bytes.len() as u64);
+            format!("{:016x}", hash.finish())
+        }
+        Err(_) => format!(
+            "process {} at {:?}",
+            std::process::id(),
+            std::time::SystemTime::now()
+        ),
+    }
+}

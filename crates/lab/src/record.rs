@@ -1,0 +1,133 @@
+//! [`Record`]: everything about one trial that was run, in one line of JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use workload::Latencies;
+
+use crate::plan::{Plan, Trial};
+use crate::program::{Machine, Program};
+
+/// One trial that was run. Values are in SI base units, times in nanoseconds where the name says so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The plan's name.
+    pub plan: String,
+    /// The plan's hash, in hexadecimal.
+    pub plan_hash: String,
+    /// What tells this trial from the others of its plan.
+    pub trial: String,
+    /// The block's name.
+    pub block: String,
+    /// The level of each factor.
+    pub levels: BTreeMap<String, String>,
+    /// Which repetition.
+    pub repetition: u32,
+    /// Whether it is not counted.
+    pub is_warmup: bool,
+    /// The trial's seed, in hexadecimal.
+    pub seed: String,
+    /// Every parameter.
+    pub settings: BTreeMap<String, String>,
+    /// What ran it.
+    pub program: Program,
+    /// Where.
+    pub machine: Machine,
+    /// When it began, in seconds since 1970.
+    pub started: u64,
+    /// How long it took in real time, in seconds.
+    pub real_seconds: f64,
+    /// What was found out.
+    pub measured: Measured,
+}
+
+/// What a trial found out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// Figures by their names; see [`METRICS`](crate::metric::METRICS).
+    pub metrics: BTreeMap<String, f64>,
+    /// Counters of the journal and the devices, by what they belong to.
+    pub counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Latencies by kind of call.
+    pub latencies: BTreeMap<String, LatencyRecord>,
+    /// The hash of everything that happened in a simulated world, in hexadecimal.
+    pub trace_hash: Option<String>,
+    /// The text from which a simulated world is repeated.
+    pub replay: Option<String>,
+}
+
+/// The latencies of one kind of call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyRecord {
+    /// How many calls.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// Their standard deviation.
+    pub deviation_ns: f64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The buckets of the histogram that are not empty: the highest value of each, and its count.
+    pub buckets_ns: Vec<(u64, u64)>,
+}
+
+impl Record {
+    /// A record of a trial that began at `started` and took `real_seconds`.
+    #[must_use]
+    pub fn new(
+        plan: &Plan,
+        trial: &Trial,
+        started: u64,
+        real_seconds: f64,
+        measured: Measured,
+    ) -> Self {
+        let levels = trial.levels.iter();
+        Self {
+            plan: plan.name.clone(),
+            plan_hash: format!("{:016x}", plan.hash()),
+            trial: trial.id(),
+            block: trial.block_name.clone(),
+            levels: levels
+                .map(|l| (l.key.name.to_owned(), l.value.to_string()))
+                .collect(),
+            repetition: trial.repetition,
+            is_warmup: trial.is_warmup,
+            seed: format!("{:016x}", trial.seed),
+            settings: trial
+                .settings
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.to_string()))
+                .collect(),
+            program: Program::current(),
+            machine: Machine::current(),
+            started,
+            real_seconds,
+            measured,
+        }
+    }
+
+    /// A figure.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.measured.metrics.get(name).copied()
+    }
+}
+
+impl Measured {
+    /// Adds the histograms of a workload.
+    pub fn add_latencies(&mut self, latencies: &Latencies) {
+        for (label, summary) in latencies.summaries() {
+            let buckets = latencies
+                .buckets(label)
+                .map(|(value, count)| (value.get(), count));
+            let record = LatencyRecord {
+                count: summary.count,
+                mean_ns: summary.mean_ns,
+                deviation_ns: summary.deviation_ns,
+                max_ns: summary.max.get(),
+                buckets_ns: buckets.collect(),
+            };
+            self.latencies.insert(label.to_owned(), record);
+        }
+    }
+}

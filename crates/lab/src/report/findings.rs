@@ -1,0 +1,128 @@
+//! [`Findings`]: what the rows of a group show, and what the published figures do.
+
+use super::{PRIMARY, Row, SATURATION, TIE};
+
+/// What the rows of a group show.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// What our figures show.
+    pub ours: Marks,
+    /// What the published figures show; nothing where they are not complete.
+    pub published: Marks,
+    /// Pairs of rows whose published times differ by more than a tie: all, and those that stand in the other order here.
+    pub pairs: usize,
+    /// The pairs that stand in the other order here.
+    pub swapped: Vec<(String, String)>,
+    /// The row, other than the baseline, whose time is furthest from the published one, and how far.
+    pub furthest: Option<(String, f64)>,
+}
+
+/// What one set of figures shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Marks {
+    /// The first row that beats the baseline, and its gain.
+    pub first_gain: Option<Mark>,
+    /// The row from which the next one gains next to nothing, and that gain.
+    pub saturation: Option<Mark>,
+}
+
+/// A row and a share that belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// The row's label.
+    pub label: String,
+    /// The share, 0.05 being 5 %.
+    pub share: f64,
+}
+
+impl Findings {
+    /// What rows show, one of which may be the baseline.
+    #[must_use]
+    pub fn of(rows: &[Row]) -> Self {
+        let ours = |row: &Row| row.value(PRIMARY);
+        let published = |row: &Row| row.published.get(PRIMARY).copied();
+        let (pairs, swapped) = compare_order(rows);
+        let errors = rows.iter().filter(|row| !row.is_baseline);
+        let errors = errors.filter_map(|row| Some((row.label(), row.error(PRIMARY)?)));
+        Self {
+            ours: marks(rows, ours),
+            published: marks(rows, published),
+            pairs,
+            swapped,
+            furthest: errors.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs())),
+        }
+    }
+
+    /// Whether there is anything to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How much sooner `own` is than `base`.
+#[must_use]
+pub(super) fn gain(base: f64, own: f64) -> Option<f64> {
+    (own > 0.0).then(|| base / own - 1.0)
+}
+
+fn marks(rows: &[Row], time: impl Fn(&Row) -> Option<f64>) -> Marks {
+    let baseline = rows.iter().find(|row| row.is_baseline).and_then(&time);
+    let others: Option<Vec<(String, f64)>> = rows
+        .iter()
+        .filter(|row| !row.is_baseline)
+        .map(|row| Some((row.label(), time(row)?)))
+        .collect();
+    let (Some(baseline), Some(others)) = (baseline, others) else {
+        return Marks::default();
+    };
+    let mark = |label: &String, share| Mark {
+        label: label.clone(),
+        share,
+    };
+    let first_gain = others.iter().find_map(|(label, own)| {
+        gain(baseline, *own)
+            .filter(|share| *share > 0.0)
+            .map(|share| mark(label, share))
+    });
+    let saturation = others.windows(2).find_map(|pair| {
+        let [(label, own), (_, next)] = pair else {
+            return None;
+        };
+        gain(*own, *next)
+            .filter(|share| *share < SATURATION)
+            .map(|share| mark(label, share))
+    });
+    Marks {
+        first_gain,
+        saturation,
+    }
+}
+
+fn compare_order(rows: &[Row]) -> (usize, Vec<(String, String)>) {
+    let timed: Vec<(String, f64, f64)> = rows
+        .iter()
+        .filter_map(|row| {
+            Some((
+                row.label(),
+                row.value(PRIMARY)?,
+                row.published.get(PRIMARY).copied()?,
+            ))
+        })
+        .collect();
+    let mut pairs = 0;
+    let mut swapped = Vec::new();
+    for (index, (label, own, published)) in timed.iter().enumerate() {
+        for (other_label, other_own, other_published) in &timed[index + 1..] {
+            let least = published.min(*other_published);
+            if (published - other_published).abs() <= TIE * least {
+                continue;
+            }
+            pairs += 1;
+            if (own < other_own) != (published < other_published) {
+                swapped.push((label.clone(), other_label.clone()));
+            }
+        }
+    }
+    (pairs, swapped)
+}

@@ -1,0 +1,82 @@
+//! A report as JSON, in SI base units.
+
+use serde_json::{Map, Value, json};
+
+use super::findings::{Mark, Marks};
+use super::{BlockReport, Group, Report, Row};
+
+pub(super) fn render(report: &Report) -> Value {
+    json!({
+        "plan": report.plan,
+        "question": report.question,
+        "plan_hash": report.plan_hash,
+        "blocks": report.blocks.iter().map(block).collect::<Vec<_>>(),
+        "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "missing_trials": report.missing,
+    })
+}
+
+fn block(block: &BlockReport) -> Value {
+    json!({
+        "name": block.name,
+        "title": block.title,
+        "why": block.why,
+        "groups": block.groups.iter().map(group).collect::<Vec<_>>(),
+        "sources": block.sources,
+    })
+}
+
+fn group(group: &Group) -> Value {
+    let common: Map<String, Value> = group
+        .common
+        .iter()
+        .map(|(factor, label)| ((*factor).to_owned(), Value::from(label.as_str())))
+        .collect();
+    let findings = &group.findings;
+    json!({
+        "common": common,
+        "factors": group.factors,
+        "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
+        "findings": {
+            "ours": marks(&findings.ours),
+            "published": marks(&findings.published),
+            "pairs_compared": findings.pairs,
+            "pairs_swapped": findings.swapped,
+            "furthest": findings.furthest.as_ref().map(|(label, share)| json!({
+                "row": label, "error": share,
+            })),
+        },
+    })
+}
+
+fn row(row: &Row) -> Value {
+    let figures: Map<String, Value> = row
+        .figures
+        .iter()
+        .map(|(name, mean)| {
+            let value = json!({
+                "mean": mean.value,
+                "deviation": mean.deviation,
+                "half_interval_95": mean.half_interval,
+                "count": mean.count,
+                "published": row.published.get(name),
+                "error": row.error(name),
+            });
+            ((*name).to_owned(), value)
+        })
+        .collect();
+    json!({
+        "labels": row.labels,
+        "is_baseline": row.is_baseline,
+        "count": row.count,
+        "figures": figures,
+    })
+}
+
+fn marks(marks: &Marks) -> Value {
+    let mark = |mark: &Option<Mark>| {
+        mark.as_ref()
+            .map(|Mark { label, share }| json!({ "row": label, "share": share }))
+    };
+    json!({ "first_gain": mark(&marks.first_gain), "saturation": mark(&marks.saturation) })
+}

@@ -1,0 +1,337 @@
+//! A report as text: the same for every terminal, because it is compared to the digit.
+
+use std::fmt::Write;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+
+use super::findings::{Findings, Mark, gain};
+use super::{BlockReport, Group, PRIMARY, Report, Row, SATURATION, TIE};
+use crate::metric::MetricKind;
+use crate::statistics::Mean;
+
+/// The figures of the first table.
+const RESULTS: [&str; 3] = ["read_rate", "write_rate", "elapsed"];
+/// Those of the second: what the engine did.
+const ENGINE: [&str; 13] = [
+    "commits",
+    "log_blocks",
+    "checkpoint_blocks",
+    "superseded_blocks",
+    "flushes",
+    "home_reads",
+    "home_writes",
+    "stalled_closing",
+    "stalled_log_space",
+    "stalled_log_io",
+    "stalled_commit",
+    "disk_time",
+    "cpu_time",
+];
+/// Where a figure is not known.
+const ABSENT: &str = "-";
+/// Pairs in another order that are named.
+const SWAPPED_MAX: usize = 4;
+const INFALLIBLE: &str = "writing to a string does not fail";
+
+pub(super) fn render(report: &Report) -> String {
+    let mut text = format!("{}: {}\n", report.plan, report.question);
+    for block in &report.blocks {
+        render_block(&mut text, block);
+    }
+    for warning in &report.warnings {
+        writeln!(text, "\nwarning: {warning}").expect(INFALLIBLE);
+    }
+    if report.missing > 0 {
+        let trials = if report.missing == 1 {
+            "trial has"
+        } else {
+            "trials have"
+        };
+        writeln!(text, "\n{} {trials} no record yet.", report.missing).expect(INFALLIBLE);
+    }
+    text
+}
+
+fn render_block(text: &mut String, block: &BlockReport) {
+    writeln!(text, "\n{}", block.title).expect(INFALLIBLE);
+    if !block.why.is_empty() {
+        for line in wrapped(&block.why, 118) {
+            writeln!(text, "  {line}").expect(INFALLIBLE);
+        }
+    }
+    for group in &block.groups {
+        for (factor, label) in &group.common {
+            writeln!(text, "\n{factor} = {label}").expect(INFALLIBLE);
+        }
+        writeln!(text, "{}", results(group)).expect(INFALLIBLE);
+        writeln!(text, "{}", engine(group)).expect(INFALLIBLE);
+        render_findings(text, group);
+    }
+    for source in &block.sources {
+        writeln!(text, "  Published: {source}.").expect(INFALLIBLE);
+    }
+}
+
+/// The figures with the published ones beside them, and the gain over the baseline.
+fn results(group: &Group) -> Table {
+    let kinds: Vec<&MetricKind> = RESULTS
+        .iter()
+        .filter_map(|name| MetricKind::named(name))
+        .collect();
+    let is_published = |kind: &MetricKind| {
+        group
+            .rows
+            .iter()
+            .any(|row| row.published.contains_key(kind.name))
+    };
+    let baseline = group.rows.iter().find(|row| row.is_baseline);
+    let mut head: Vec<String> = heads_of_factors(group);
+    for kind in &kinds {
+        head.push(two_lines(kind));
+        if is_published(kind) {
+            head.extend(["published".to_owned(), "error".to_owned()]);
+        }
+    }
+    if baseline.is_some() {
+        head.push("gain".to_owned());
+        if is_published(MetricKind::named(PRIMARY).expect("it is listed")) {
+            head.push("published\ngain".to_owned());
+        }
+    }
+    let mut table = table(head, group.factors.len());
+    for row in &group.rows {
+        let mut cells = labels(group, row);
+        for kind in &kinds {
+            cells.push(figure(kind, row));
+            if is_published(kind) {
+                cells.push(
+                    row.published
+                        .get(kind.name)
+                        .map_or_else(absent, |v| kind.text(*v)),
+                );
+                cells.push(row.error(kind.name).map_or_else(absent, percent));
+            }
+        }
+        if let Some(baseline) = baseline {
+            let own = |of: fn(&Row) -> Option<f64>| {
+                if row.is_baseline {
+                    return absent();
+                }
+                let share = of(baseline)
+                    .zip(of(row))
+                    .and_then(|(base, own)| gain(base, own));
+                share.map_or_else(absent, percent)
+            };
+            cells.push(own(|row| row.value(PRIMARY)));
+            if is_published(MetricKind::named(PRIMARY).expect("it is listed")) {
+                cells.push(own(|row| row.published.get(PRIMARY).copied()));
+            }
+        }
+        add(&mut table, cells, group.factors.len());
+    }
+    table
+}
+
+/// What the engine did, and what its callers waited for.
+fn engine(group: &Group) -> Table {
+    let is_known = |kind: &&MetricKind| {
+        group
+            .rows
+            .iter()
+            .any(|row| row.figures.contains_key(kind.name))
+    };
+    let kinds: Vec<&MetricKind> = ENGINE
+        .iter()
+        .filter_map(|name| MetricKind::named(name))
+        .filter(is_known)
+        .collect();
+    let mut head = heads_of_factors(group);
+    head.extend(kinds.iter().map(|kind| {
+        let stalled = kind.name.starts_with("stalled_");
+        if stalled {
+            format!("s stalled by\n{}", kind.title)
+        } else {
+            two_lines(kind)
+        }
+    }));
+    let mut table = table(head, group.factors.len());
+    for row in &group.rows {
+        let figures = kinds.iter().map(|kind| figure(kind, row));
+        let cells = labels(group, row).into_iter().chain(figures).collect();
+        add(&mut table, cells, group.factors.len());
+    }
+    table
+}
+
+fn render_findings(text: &mut String, group: &Group) {
+    let Findings {
+        ours,
+        published,
+        furthest,
+        ..
+    } = &group.findings;
+    let Some(baseline) = group.rows.iter().find(|row| row.is_baseline) else {
+        return;
+    };
+    let is_complete = group.rows.iter().all(|row| row.value(PRIMARY).is_some());
+    if !is_complete || group.rows.len() < 2 {
+        return;
+    }
+    let mut say = |line: String| writeln!(text, "  {line}.").expect(INFALLIBLE);
+    let baseline = baseline.label();
+    let theirs = beside(published.first_gain.as_ref());
+    say(match &ours.first_gain {
+        Some(Mark { label, share }) => {
+            format!(
+                "First that beats {baseline}: {label}, by {}{theirs}",
+                percent(*share)
+            )
+        }
+        None => format!("None beats {baseline}{theirs}"),
+    });
+    if group.rows.len() > 2 {
+        let rule = format!(
+            "where the next one gains less than {:.0} %",
+            SATURATION * 100.0
+        );
+        let theirs = beside(published.saturation.as_ref());
+        say(match &ours.saturation {
+            Some(Mark { label, share }) => {
+                format!("Saturation, {rule}: {label}, {}{theirs}", percent(*share))
+            }
+            None => format!("No saturation, {rule}{theirs}"),
+        });
+    }
+    if let Some((label, share)) = furthest {
+        say(format!(
+            "Furthest from its published figure: {label}, {}",
+            percent(*share)
+        ));
+    }
+    if let Some(line) = order(&group.findings) {
+        say(line);
+    }
+}
+
+/// A published finding, to stand behind ours.
+fn beside(mark: Option<&Mark>) -> String {
+    mark.map_or_else(String::new, |Mark { label, share }| {
+        format!("; published: {label}, {}", percent(*share))
+    })
+}
+
+/// Whether the rows stand in the published order.
+fn order(findings: &Findings) -> Option<String> {
+    let Findings { pairs, swapped, .. } = findings;
+    if *pairs == 0 {
+        return None;
+    }
+    let (kept, tie) = (pairs - swapped.len(), TIE * 100.0);
+    let named: Vec<String> = swapped
+        .iter()
+        .take(SWAPPED_MAX)
+        .map(|(a, b)| format!("{a} and {b}"))
+        .collect();
+    let not = match named.is_empty() {
+        true => String::new(),
+        false => format!("; not: {}", named.join(", ")),
+    };
+    Some(format!(
+        "Order as published in {kept} of {pairs} pairs that differ by more than {tie:.0} %{not}"
+    ))
+}
+
+fn heads_of_factors(group: &Group) -> Vec<String> {
+    if group.factors.is_empty() {
+        return vec!["trial".to_owned()];
+    }
+    group
+        .factors
+        .iter()
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+fn labels(group: &Group, row: &Row) -> Vec<String> {
+    if group.factors.is_empty() {
+        vec![row.label()]
+    } else {
+        row.labels.clone()
+    }
+}
+
+fn two_lines(kind: &MetricKind) -> String {
+    match kind.display.unit {
+        "" => kind.title.replace(' ', "\n"),
+        unit => format!("{}\n{unit}", kind.title),
+    }
+}
+
+fn figure(kind: &MetricKind, row: &Row) -> String {
+    match row.figures.get(kind.name) {
+        Some(Mean {
+            value,
+            half_interval: Some(half),
+            ..
+        }) => {
+            format!("{} ± {}", kind.text(*value), kind.text(*half))
+        }
+        Some(mean) => kind.text(mean.value),
+        None => absent(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    // Without a sign of its own, -0.04 % would be printed as -0.0 %.
+    let rounded = (share * 1000.0).round() / 10.0;
+    if rounded == 0.0 {
+        "0.0 %".to_owned()
+    } else {
+        format!("{rounded:+.1} %")
+    }
+}
+
+fn absent() -> String {
+    ABSENT.to_owned()
+}
+
+fn table(head: Vec<String>, texts: usize) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(aligned(head, texts));
+    table
+}
+
+fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
+    table.add_row(aligned(cells, texts));
+}
+
+/// Texts to the left, figures to the right.
+fn aligned(cells: Vec<String>, texts: usize) -> Vec<Cell> {
+    let aligned = cells.into_iter().enumerate().map(|(index, text)| {
+        let alignment = if index < texts.max(1) {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        };
+        Cell::new(text).set_alignment(alignment)
+    });
+    aligned.collect()
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,206 @@
+//! Reports of small made-up records.
+
+use super::*;
+use crate::record::Measured;
+
+const PLAN: &str = r#"
+[plan]
+name = "sizes"
+question = "How large?"
+[fixed]
+device = "sim:atlas-v-18"
+memory.ballast = "128MiB"
+[factors]
+journal = ["internal", { label = "4 MB", value = "nvram:4MiB" }, { label = "8 MB", value = "nvram:8MiB" },
+           { label = "16 MB", value = "nvram:16MiB" }]
+[baseline]
+journal = "internal"
+[[published]]
+at = { journal = "internal" }
+metric = "elapsed"
+value = 100
+unit = "s"
+source = "a test"
+[[published]]
+at = { journal = "4 MB" }
+metric = "elapsed"
+value = 120
+unit = "s"
+source = "a test"
+[[published]]
+at = { journal = "8 MB" }
+metric = "elapsed"
+value = 90
+unit = "s"
+source = "a test"
+[[published]]
+at = { journal = "16 MB" }
+metric = "elapsed"
+value = 89
+unit = "s"
+source = "a test"
+"#;
+
+fn records(plan: &Plan, times: &[f64]) -> Vec<Record> {
+    let trials = plan.trials();
+    let record = |(trial, elapsed): (&Trial, &f64)| {
+        let rate = 1_048_576.0 * 1000.0 / elapsed;
+        let metrics = [
+            ("elapsed", *elapsed),
+            ("read_rate", rate),
+            ("write_rate", rate),
+            ("commits", 7.0),
+        ];
+        let metrics = metrics
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        Record::new(
+            plan,
+            trial,
+            0,
+            0.0,
+            Measured {
+                metrics,
+                ..Measured::default()
+            },
+        )
+    };
+    trials.iter().zip(times).map(record).collect()
+}
+
+fn report(times: &[f64]) -> Report {
+    let plan = Plan::parse("p.toml", PLAN).expect("the plan is right");
+    Report::new(&plan, &records(&plan, times))
+}
+
+#[test]
+fn findings_follow_the_published_rules() {
+    let report = report(&[100.0, 110.0, 95.0, 80.0]);
+    let findings = &report.blocks[0].groups[0].findings;
+    let mark = |mark: &Option<Mark>| mark.as_ref().map(|mark| mark.label.clone());
+    assert_eq!(mark(&findings.ours.first_gain).as_deref(), Some("8 MB"));
+    assert_eq!(mark(&findings.ours.saturation), None, "16 MB still gains");
+    assert_eq!(
+        mark(&findings.published.first_gain).as_deref(),
+        Some("8 MB")
+    );
+    assert_eq!(
+        mark(&findings.published.saturation).as_deref(),
+        Some("8 MB")
+    );
+    assert_eq!(
+        (findings.pairs, findings.swapped.len()),
+        (5, 0),
+        "8 and 16 MB are a tie"
+    );
+    let (label, share) = findings.furthest.clone().expect("there are errors");
+    assert_eq!(label, "16 MB");
+    assert!((share + 9.0 / 89.0).abs() < 1e-12);
+}
+
+#[test]
+fn rows_in_another_order_are_named() {
+    let report = report(&[100.0, 99.0, 95.0, 80.0]);
+    let findings = &report.blocks[0].groups[0].findings;
+    assert_eq!(
+        findings.swapped,
+        [("internal".to_owned(), "4 MB".to_owned())]
+    );
+    assert!(
+        report
+            .text()
+            .contains("4 of 5 pairs that differ by more than 2 %; not: internal and 4 MB.")
+    );
+}
+
+#[test]
+fn the_table_is_what_it_is() {
+    let text = report(&[100.0, 110.0, 95.0, 80.0]).text();
+    let expected = "\
+sizes: How large?
+
+sizes
+┌──────────┬───────┬───────┬─────────┬───────────┬─────────┬─────────┬───────────┐
+│ journal  │  read │ write │ elapsed │ published │   error │    gain │ published │
+│          │ MiB/s │ MiB/s │       s │           │         │         │      gain │
+╞══════════╪═══════╪═══════╪═════════╪═══════════╪═════════╪═════════╪═══════════╡
+│ internal │ 10.00 │ 10.00 │   100.0 │     100.0 │   0.0 % │       - │         - │
+│ 4 MB     │  9.09 │  9.09 │   110.0 │     120.0 │  -8.3 % │  -9.1 % │   -16.7 % │
+│ 8 MB     │ 10.53 │ 10.53 │    95.0 │      90.0 │  +5.6 % │  +5.3 % │   +11.1 % │
+│ 16 MB    │ 12.50 │ 12.50 │    80.0 │      89.0 │ -10.1 % │ +25.0 % │   +12.4 % │
+└──────────┴───────┴───────┴─────────┴───────────┴─────────┴─────────┴───────────┘
+┌──────────┬─────────┐
+│ journal  │ commits │
+╞══════════╪═════════╡
+│ internal │       7 │
+│ 4 MB     │       7 │
+│ 8 MB     │       7 │
+│ 16 MB    │       7 │
+└──────────┴─────────┘
+  First that beats internal: 8 MB, by +5.3 %; published: 8 MB, +11.1 %.
+  No saturation, where the next one gains less than 5 %; published: 8 MB, +1.1 %.
+  Furthest from its published figure: 16 MB, -10.1 %.
+  Order as published in 5 of 5 pairs that differ by more than 2 %.
+  Published: a test.
+";
+    assert_eq!(text.replace('┆', "│"), expected);
+}
+
+#[test]
+fn missing_records_are_said() {
+    let report = report(&[100.0, 110.0]);
+    assert_eq!(report.missing, 2);
+    assert!(report.text().contains("2 trials have no record yet."));
+}
+
+#[test]
+fn repetitions_have_intervals() {
+    let text = PLAN.replace("question", "repetitions = 2\nquestion");
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let report = Report::new(&plan, &records(&plan, &[99.0, 101.0]));
+    let row = &report.blocks[0].groups[0].rows[0];
+    assert_eq!((row.count, row.value("elapsed")), (2, Some(100.0)));
+    // 12.706 x sqrt(2) / sqrt(2)
+    assert!(report.text().contains("100.0 ± 12.7"));
+}
+
+#[test]
+fn a_ballast_that_follows_the_journal_is_warned_of() {
+    let text = PLAN.replace(
+        "memory.ballast = \"128MiB\"",
+        "memory.ballast = \"journal\"",
+    );
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let warnings = Warning::of(&plan);
+    assert!(
+        matches!(
+            &warnings[..],
+            [Warning::MemoryVaries {
+                factor: "journal",
+                ..
+            }]
+        ),
+        "{warnings:?}"
+    );
+    let said = Report::new(&plan, &[]).text();
+    assert!(
+        said.contains("warning: the factor journal changes the memory that is left for caching"),
+        "{said}"
+    );
+    let good = Plan::parse("p.toml", PLAN).expect("the plan is right");
+    assert!(Warning::of(&good).is_empty());
+}
+
+#[test]
+fn json_has_the_same_figures() {
+    let json = report(&[100.0, 110.0, 95.0, 80.0]).json();
+    let row = &json["blocks"][0]["groups"][0]["rows"][2];
+    assert_eq!(row["labels"][0], "8 MB");
+    assert_eq!(row["figures"]["elapsed"]["mean"], 95.0);
+    assert_eq!(row["figures"]["elapsed"]["published"], 90.0);
+    assert_eq!(
+        json["blocks"][0]["groups"][0]["findings"]["ours"]["first_gain"]["row"],
+        "8 MB"
+    );
+}

@@ -1,0 +1,345 @@
+//! [`Setup`]: what the settings of a trial mean, typed and checked against each other.
+
+mod memory;
+mod options;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use block::DeviceText;
+use ext::MountOptions;
+use rt::Nanos;
+use sim::HostProfile;
+use workload::postmark;
+
+use crate::plan::key::{INTERNAL, NONE};
+use crate::plan::settings::Settings;
+use crate::plan::value::{DIRECTORY_PREFIX, Value};
+
+pub(crate) use memory::size_of;
+pub use memory::{Ballast, MemorySetup};
+
+/// Everything that a trial needs to know.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Where it runs.
+    pub place: Place,
+    /// The benchmark.
+    pub workload: Workload,
+}
+
+/// Where a trial runs.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// The engine in a simulated world.
+    Simulated {
+        /// What host work costs.
+        host: HostProfile,
+        /// The virtual time after which the trial fails.
+        time_max: Nanos,
+        /// The file system.
+        volume: Box<VolumeSetup>,
+    },
+    /// The engine in this process and in real time.
+    Process {
+        /// The file system.
+        volume: Box<VolumeSetup>,
+    },
+    /// A directory, whatever file system it is on.
+    Directory {
+        /// Its path.
+        path: PathBuf,
+    },
+}
+
+/// A file system that is made for a trial.
+#[derive(Debug, Clone)]
+pub struct VolumeSetup {
+    /// Its device.
+    pub device: DeviceText,
+    /// Its journal.
+    pub journal: JournalPlace,
+    /// How it is made.
+    pub format: FormatSetup,
+    /// How it is mounted.
+    pub mount: MountOptions,
+    /// The host's memory.
+    pub memory: MemorySetup,
+}
+
+/// Where a journal is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalPlace {
+    /// Nowhere: ext2.
+    None,
+    /// In the file system.
+    Internal,
+    /// On a device of its own.
+    External(DeviceText),
+}
+
+/// How a file system is made; nothing means what mkfs decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormatSetup {
+    /// With the defaults of 2002 rather than today's.
+    pub is_classic: bool,
+    /// Bytes of a block.
+    pub block_bytes: Option<u64>,
+    /// Bytes of an inode.
+    pub inode_bytes: Option<u64>,
+    /// One inode for so many bytes.
+    pub bytes_per_inode: Option<u64>,
+    /// Bytes of an internal journal.
+    pub journal_bytes: Option<u64>,
+    /// Blocks only for the privileged.
+    pub reserved_percent: u8,
+}
+
+/// A benchmark with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workload {
+    /// PostMark.
+    PostMark {
+        /// Its parameters.
+        parameters: postmark::Parameters,
+        /// How it is done and measured.
+        options: postmark::Options,
+    },
+}
+
+/// Settings that do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SetupError {
+    /// The keys that it is about.
+    pub keys: Vec<&'static str>,
+    /// What is wrong, in one line.
+    pub message: String,
+}
+
+impl Setup {
+    /// What the settings mean.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn of(settings: &Settings) -> Result<Self, SetupError> {
+        let reader = Reader { settings };
+        let workload = reader.workload()?;
+        let place = match reader.text("target") {
+            "simulated" => {
+                let host = reader.host()?;
+                let time_max = reader.time("limit.virtual_time");
+                let volume = Box::new(reader.volume(true)?);
+                Place::Simulated {
+                    host,
+                    time_max,
+                    volume,
+                }
+            }
+            "process" => Place::Process {
+                volume: Box::new(reader.volume(false)?),
+            },
+            directory => {
+                let path = directory
+                    .strip_prefix(DIRECTORY_PREFIX)
+                    .unwrap_or(directory);
+                reader.check_directory()?;
+                Place::Directory {
+                    path: PathBuf::from(path),
+                }
+            }
+        };
+        Ok(Self { place, workload })
+    }
+
+    /// Whether the trial runs in a simulated world.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.place, Place::Simulated { .. })
+    }
+
+    /// The file system that is made for the trial, if one is.
+    #[must_use]
+    pub fn volume(&self) -> Option<&VolumeSetup> {
+        match &self.place {
+            Place::Simulated { volume, .. } | Place::Process { volume } => Some(volume),
+            Place::Directory { .. } => None,
+        }
+    }
+}
+
+impl VolumeSetup {
+    /// Bytes that are left for caching.
+    #[must_use]
+    pub fn memory_left(&self) -> u64 {
+        self.memory.left(&self.journal)
+    }
+}
+
+/// Typed access to settings whose kinds were checked when the plan was read.
+struct Reader<'s> {
+    settings: &'s Settings,
+}
+
+const CHECKED: &str = "the key has a default and its kind was checked";
+
+impl Reader<'_> {
+    fn value(&self, key: &str) -> &Value {
+        self.settings.get(key).expect(CHECKED)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        match self.value(key) {
+            Value::Text(text) => text,
+            other => unreachable!("{key} is {other:?}, not a text"),
+        }
+    }
+
+    fn switch(&self, key: &str) -> bool {
+        *self.value(key) == Value::Switch(true)
+    }
+
+    fn number(&self, key: &str) -> i64 {
+        match self.value(key) {
+            Value::Number(number) => *number,
+            other => unreachable!("{key} is {other:?}, not a number"),
+        }
+    }
+
+    /// A number that was checked to lie within 0 and 2^31.
+    fn small(&self, key: &str) -> u32 {
+        u32::try_from(self.number(key)).expect("checked against its limits")
+    }
+
+    fn percent(&self, key: &str) -> u8 {
+        u8::try_from(self.number(key)).expect("checked against its limits")
+    }
+
+    fn time(&self, key: &str) -> Nanos {
+        match self.value(key) {
+            Value::Time(nanos) => Nanos::new(*nanos),
+            other => unreachable!("{key} is {other:?}, not a time"),
+        }
+    }
+
+    /// Bytes, or nothing for a word.
+    fn bytes(&self, key: &str) -> Option<u64> {
+        match self.value(key) {
+            Value::Bytes(bytes) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    fn is_said(&self, key: &str) -> bool {
+        self.settings.line(key).is_some()
+    }
+
+    fn host(&self) -> Result<HostProfile, SetupError> {
+        let text = self.text("host");
+        let host = HostProfile::from_str(text).map_err(|error| SetupError {
+            keys: vec!["host"],
+            message: error.to_string(),
+        })?;
+        if !self.is_said("host_scale_permille") {
+            return Ok(host);
+        }
+        Ok(host.scaled(self.small("host_scale_permille")))
+    }
+
+    fn volume(&self, is_simulated: bool) -> Result<VolumeSetup, SetupError> {
+        let Some(Value::Text(text)) = self.settings.get("device") else {
+            return Err(wrong(
+                &["target", "device"],
+                "device: a file system needs one",
+            ));
+        };
+        let device = self.device("device", text)?;
+        check_world(&device, "device", is_simulated)?;
+        let journal = self.journal(is_simulated)?;
+        let memory = self.memory(&journal)?;
+        let budget = memory.left(&journal);
+        Ok(VolumeSetup {
+            device,
+            journal,
+            format: self.format()?,
+            mount: self.mount(budget)?,
+            memory,
+        })
+    }
+
+    fn device(&self, key: &'static str, text: &str) -> Result<DeviceText, SetupError> {
+        text.parse()
+            .map_err(|error| wrong(&[key], &format!("{key}: {error}")))
+    }
+
+    fn journal(&self, is_simulated: bool) -> Result<JournalPlace, SetupError> {
+        let is_ext2 = self.text("fs.type") == "ext2";
+        let place = match self.text("journal") {
+            NONE => JournalPlace::None,
+            INTERNAL if is_ext2 && !self.is_said("journal") => JournalPlace::None,
+            INTERNAL => JournalPlace::Internal,
+            text => {
+                let device = self.device("journal", text)?;
+                check_world(&device, "journal", is_simulated)?;
+                JournalPlace::External(device)
+            }
+        };
+        match (is_ext2, &place) {
+            (true, JournalPlace::None) => Ok(place),
+            (true, _) => Err(wrong(
+                &["fs.type", "journal"],
+                "journal: ext2 has none; say \"none\"",
+            )),
+            (false, JournalPlace::None) => {
+                let message = "journal: ext3 needs one; without a journal it is fs.type = \"ext2\"";
+                Err(wrong(&["fs.type", "journal"], message))
+            }
+            (false, _) => Ok(place),
+        }
+    }
+
+    fn check_directory(&self) -> Result<(), SetupError> {
+        let meaningless = ["device", "journal", "host", "mkfs"];
+        match meaningless.iter().find(|key| self.is_said(key)) {
+            None => Ok(()),
+            Some(key) => {
+                let message = format!(
+                    "{key}: means nothing for a directory, whose file system is what it is"
+                );
+                Err(wrong(&[key], &message))
+            }
+        }
+    }
+}
+
+/// A simulated world takes simulated devices and memory, a process takes what is real.
+fn check_world(
+    device: &DeviceText,
+    key: &'static str,
+    is_simulated: bool,
+) -> Result<(), SetupError> {
+    let is_memory = matches!(device, DeviceText::Memory { .. });
+    match is_simulated {
+        true if !device.is_ephemeral() => {
+            let message = format!(
+                "{key}: {device} takes real time; a simulated world needs a simulated device"
+            );
+            Err(wrong(&["target", key], &message))
+        }
+        false if device.is_simulated() && !is_memory => {
+            let message = format!("{key}: {device} exists in a simulated world only");
+            Err(wrong(&["target", key], &message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn wrong(keys: &[&'static str], message: &str) -> SetupError {
+    SetupError {
+        keys: keys.to_vec(),
+        message: message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

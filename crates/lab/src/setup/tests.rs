@@ -1,0 +1,106 @@
+//! What settings mean, and which are refused.
+
+use super::*;
+use crate::plan::key::Key;
+
+fn settings(changes: &[(&'static str, Value)]) -> Settings {
+    let mut settings = Settings::defaults();
+    settings.set("device", text("sim:atlas-v-18"), Some(1));
+    for (key, value) in changes {
+        let key = Key::named(key).expect("a key");
+        settings.set(key.name, value.clone(), Some(1));
+    }
+    settings
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn error(changes: &[(&'static str, Value)]) -> String {
+    Setup::of(&settings(changes))
+        .expect_err("it cannot be")
+        .message
+}
+
+#[test]
+fn defaults_and_a_device_are_enough() {
+    let setup = Setup::of(&settings(&[])).expect("nothing is wrong");
+    let volume = setup.volume().expect("a file system");
+    assert!(setup.is_simulated());
+    assert_eq!(volume.journal, JournalPlace::Internal);
+    assert_eq!(volume.memory_left(), 512 << 20);
+    assert_eq!(volume.mount.memory.budget_bytes, 512 << 20);
+    let default = MountOptions::default();
+    let mount = MountOptions {
+        memory: default.memory,
+        ..volume.mount.clone()
+    };
+    assert_eq!(mount, default, "the keys' defaults are jext's own");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let mut nowhere = Settings::defaults();
+    nowhere.set("target", text("process"), Some(1));
+    assert!(
+        Setup::of(&nowhere)
+            .expect_err("no device")
+            .message
+            .contains("needs one")
+    );
+    let cases: &[(&[(&'static str, Value)], &str)] = &[
+        (
+            &[("fs.type", text("ext2")), ("journal", text("internal"))],
+            "ext2 has none",
+        ),
+        (&[("journal", text("none"))], "ext3 needs one"),
+        (&[("device", text("/dev/sda"))], "takes real time"),
+        (&[("target", text("process"))], "in a simulated world only"),
+        (
+            &[("target", text("directory:/mnt"))],
+            "means nothing for a directory",
+        ),
+        (
+            &[("memory.kernel", Value::Bytes(511 << 20))],
+            "left for caching",
+        ),
+        (
+            &[("cache.dirty_background", Value::Number(70))],
+            "more than cache.dirty",
+        ),
+        (&[("fs.commit", Value::Time(0))], "longer than no time"),
+        (
+            &[("fs.block_size", Value::Bytes(8192))],
+            "not 1024, 2048 or 4096",
+        ),
+        (
+            &[("postmark.threads", Value::Number(1000))],
+            "threads cannot share",
+        ),
+    ];
+    for (changes, expected) in cases {
+        let message = error(changes);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn the_ballast_is_a_size_or_the_journals() {
+    let left = |changes: &[(&'static str, Value)]| {
+        let setup = Setup::of(&settings(changes)).expect("nothing is wrong");
+        setup.volume().expect("a file system").memory_left() >> 20
+    };
+    let nvram = || ("journal", text("nvram:32MiB"));
+    assert_eq!(
+        left(&[("memory.ballast", Value::Bytes(128 << 20)), nvram()]),
+        384
+    );
+    assert_eq!(left(&[("memory.ballast", Value::Bytes(128 << 20))]), 384);
+    assert_eq!(left(&[("memory.ballast", text("journal")), nvram()]), 480);
+    assert_eq!(left(&[("memory.ballast", text("journal"))]), 512);
+    assert_eq!(
+        left(&[("memory.kernel", Value::Bytes(64 << 20)), nvram()]),
+        448
+    );
+}

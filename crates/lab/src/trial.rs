@@ -1,0 +1,79 @@
+//! One trial: devices, a file system, a workload, figures.
+//!
+//! | place | devices | time | repeatable |
+//! |---|---|---|---|
+//! | simulated | made in a new world | virtual | to the bit |
+//! | process | memory or files | real | no |
+//! | directory | whatever is mounted there | real | no |
+//!
+//! A file system is always made anew, and closed before the trial ends: an error then fails the trial. What mkfs, mount and
+//! close take is not part of the workload's time.
+
+mod devices;
+mod format;
+mod on_directory;
+mod on_volume;
+mod simulated;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use workload::postmark::{NoObserver, Outcome};
+use workload::{Control, Target, postmark};
+
+use crate::plan::Trial;
+use crate::record::Measured;
+use crate::setup::{Place, Setup, Workload};
+
+/// Runs a trial.
+///
+/// # Errors
+/// Whatever went wrong; the trial has no figures then.
+pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measured> {
+    match &setup.place {
+        Place::Simulated {
+            host,
+            time_max,
+            volume,
+        } => {
+            let config = sim::Config {
+                host: host.clone(),
+                time_max: *time_max,
+                ..sim::Config::fair(trial.seed)
+            };
+            simulated::run(config, volume, &setup.workload, control)
+        }
+        Place::Process { volume } => on_volume::run(volume, &setup.workload, &control),
+        Place::Directory { path } => on_directory::run(path, &setup.workload, &control),
+    }
+}
+
+/// Runs the workload on a target.
+fn work(workload: &Workload, target: &Arc<dyn Target>, control: &Arc<Control>) -> Result<Outcome> {
+    match workload {
+        Workload::PostMark {
+            parameters,
+            options,
+        } => Ok(postmark::run(
+            parameters,
+            options,
+            target,
+            control,
+            &mut NoObserver,
+        )?),
+    }
+}
+
+/// The figures of a workload.
+fn measured(outcome: &Outcome) -> Measured {
+    let mut measured = Measured::default();
+    for metric in outcome.metrics() {
+        measured
+            .metrics
+            .insert(metric.name.to_owned(), metric.value);
+    }
+    if let Some(latencies) = &outcome.latencies {
+        measured.add_latencies(latencies);
+    }
+    measured
+}

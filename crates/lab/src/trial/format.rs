@@ -1,0 +1,80 @@
+//! Making the file system of a trial, and its journal if that has a device of its own.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use block::BlockDevice;
+use ext::mkfs::{self, FileSystemType, JournalOption, Options};
+
+use crate::setup::{JournalPlace, VolumeSetup};
+
+/// From this size on a volume's blocks have 4 KiB unless it is told otherwise, below 1 KiB.
+const LARGE_BLOCKS_FROM: u64 = 512 << 20;
+const LARGE_BLOCK_BYTES: u32 = 4096;
+const SMALL_BLOCK_BYTES: u32 = 1024;
+
+pub(super) fn format(
+    setup: &VolumeSetup,
+    home: &Arc<dyn BlockDevice>,
+    log: Option<&Arc<dyn BlockDevice>>,
+) -> Result<()> {
+    let options = options(setup)?;
+    let Some(log) = log else {
+        mkfs::format(home, &options)?;
+        return Ok(());
+    };
+    let block_bytes = options.block_bytes.unwrap_or_else(|| {
+        let is_large = home.geometry().size_bytes >= LARGE_BLOCKS_FROM;
+        if is_large {
+            LARGE_BLOCK_BYTES
+        } else {
+            SMALL_BLOCK_BYTES
+        }
+    });
+    mkfs::format_journal_device(log, block_bytes, random_bytes()).context("journal device")?;
+    mkfs::format_with_journal(home, log, &options)?;
+    Ok(())
+}
+
+/// mkfs's options. What they need at random comes from the world, so that a simulated trial is the same each time.
+fn options(setup: &VolumeSetup) -> Result<Options> {
+    let format = &setup.format;
+    let defaults = if format.is_classic {
+        Options::classic2002()
+    } else {
+        Options::default()
+    };
+    let (file_system, journal) = match &setup.journal {
+        JournalPlace::None => (FileSystemType::Ext2, JournalOption::Default),
+        JournalPlace::External(_) => (FileSystemType::Ext3, JournalOption::Default),
+        JournalPlace::Internal => {
+            let journal = match format.journal_bytes {
+                Some(bytes) => JournalOption::Megabytes(u32::try_from(bytes >> 20)?),
+                None => JournalOption::Default,
+            };
+            (FileSystemType::Ext3, journal)
+        }
+    };
+    let small = |bytes: Option<u64>| bytes.map(u32::try_from).transpose();
+    Ok(Options {
+        file_system,
+        journal,
+        block_bytes: small(format.block_bytes)?,
+        bytes_per_inode: small(format.bytes_per_inode)?.or(defaults.bytes_per_inode),
+        inode_bytes: format
+            .inode_bytes
+            .map(u16::try_from)
+            .transpose()?
+            .or(defaults.inode_bytes),
+        reserved_percent: f64::from(format.reserved_percent),
+        uuid: Some(random_bytes()),
+        hash_seed: Some(random_bytes()),
+        seconds: Some(rt::wall().seconds),
+        ..defaults
+    })
+}
+
+fn random_bytes() -> [u8; 16] {
+    let [high, low] = [rt::random_u64(), rt::random_u64()];
+    (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}

@@ -1,0 +1,34 @@
+//! A trial in a directory: a folder of its own is made in it, and removed afterwards.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use workload::directory::DirectoryTarget;
+use workload::{Control, Target};
+
+use super::{measured, work};
+use crate::record::Measured;
+use crate::setup::Workload;
+
+/// What the folder's name begins with.
+const FOLDER_PREFIX: &str = "jext-lab";
+
+pub(super) fn run(path: &Path, workload: &Workload, control: &Arc<Control>) -> Result<Measured> {
+    let folder = path.join(format!("{FOLDER_PREFIX}-{}", std::process::id()));
+    fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+    let result = DirectoryTarget::new(&folder)
+        .map_err(Into::into)
+        .and_then(|target| {
+            let target: Arc<dyn Target> = Arc::new(target);
+            // What earlier trials have left dirty is not this one's to pay for.
+            target.sync()?;
+            work(workload, &target, control)
+        });
+    // The workload removes its own files; a folder that is not empty belongs to a run that failed.
+    let removed = fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
+    let outcome = result?;
+    removed?;
+    Ok(measured(&outcome))
+}

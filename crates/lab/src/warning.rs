@@ -1,0 +1,172 @@
+//! [`Warning`]: what is wrong with an experiment although it can be run.
+
+use std::fmt;
+
+use block::DeviceText;
+use block::text::Size;
+
+use crate::plan::{Plan, Trial};
+use crate::setup::{JournalPlace, Setup};
+
+/// Something that makes figures hard to believe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A factor changes the memory that is left for caching, so that two things change at once.
+    MemoryVaries {
+        /// The block.
+        block: String,
+        /// The factor's key.
+        factor: &'static str,
+        /// The least that is left, in bytes, and at which level.
+        least: (u64, String),
+        /// The most that is left, in bytes, and at which level.
+        most: (u64, String),
+    },
+    /// A journal is in the host's memory, and that memory is taken from nowhere.
+    FreeMemory {
+        /// The block.
+        block: String,
+        /// The journal's level.
+        level: String,
+        /// The journal's bytes.
+        journal: u64,
+        /// The ballast's bytes.
+        ballast: u64,
+    },
+    /// A real trial was run once, so that nobody knows how far it is off.
+    NotRepeated,
+    /// Records come from several builds of the program.
+    SeveralPrograms {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl Warning {
+    /// What is wrong with a plan, before it is run.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Vec<Self> {
+        let setups: Vec<(Trial, Setup)> = plan
+            .trials()
+            .into_iter()
+            .filter_map(|trial| Some((trial.clone(), Setup::of(&trial.settings).ok()?)))
+            .collect();
+        let mut warnings = Vec::new();
+        for (index, block) in plan.blocks.iter().enumerate() {
+            let own: Vec<_> = setups
+                .iter()
+                .filter(|(trial, _)| trial.block == index)
+                .collect();
+            for factor in block
+                .factors
+                .iter()
+                .filter(|f| !f.key.name.starts_with("memory."))
+            {
+                warnings.extend(memory_varies(&block.name, factor.key.name, &own));
+            }
+            warnings.extend(free_memory(&block.name, &own));
+        }
+        if plan.repetitions == 1 && setups.iter().any(|(_, setup)| !setup.is_simulated()) {
+            warnings.push(Self::NotRepeated);
+        }
+        warnings
+    }
+}
+
+/// Compares the memory that is left over the levels of one factor, all others the same.
+fn memory_varies(block: &str, factor: &'static str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
+    let left = |setup: &Setup| setup.volume().map(|volume| volume.memory_left());
+    let others = |trial: &Trial| -> Vec<_> {
+        trial
+            .levels
+            .iter()
+            .filter(|level| level.key.name != factor)
+            .cloned()
+            .collect()
+    };
+    let label = |trial: &Trial| {
+        let level = trial.levels.iter().find(|level| level.key.name == factor);
+        level.map(|level| level.label.clone()).unwrap_or_default()
+    };
+    trials.iter().find_map(|(first, _)| {
+        let alike: Vec<(u64, String)> = trials
+            .iter()
+            .filter(|(trial, _)| others(trial) == others(first))
+            .filter_map(|(trial, setup)| Some((left(setup)?, label(trial))))
+            .collect();
+        let least = alike.iter().min_by_key(|(bytes, _)| *bytes)?.clone();
+        let most = alike.iter().max_by_key(|(bytes, _)| *bytes)?.clone();
+        (least.0 != most.0).then(|| Warning::MemoryVaries {
+            block: block.to_owned(),
+            factor,
+            least,
+            most,
+        })
+    })
+}
+
+/// Looks for a RAM disk that is larger than the memory that was taken from the host for it.
+fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
+    trials.iter().find_map(|(trial, setup)| {
+        let volume = setup.volume()?;
+        let JournalPlace::External(device) = &volume.journal else {
+            return None;
+        };
+        let journal = ram_bytes(device)?;
+        let ballast = volume.memory.ballast_bytes(&volume.journal);
+        (ballast < journal).then(|| Warning::FreeMemory {
+            block: block.to_owned(),
+            level: trial.name(),
+            journal,
+            ballast,
+        })
+    })
+}
+
+/// The host's memory that a device stands for.
+fn ram_bytes(device: &DeviceText) -> Option<u64> {
+    match device {
+        DeviceText::Simulated { model, .. } if model == "ramdisk" => crate::setup::size_of(device),
+        DeviceText::Memory { size } => Some(size.bytes()),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |block: &str| {
+            if block.is_empty() {
+                String::new()
+            } else {
+                format!(" of {block}")
+            }
+        };
+        match self {
+            Self::MemoryVaries { block, factor, least, most } => write!(
+                f,
+                "the factor {factor}{} changes the memory that is left for caching, from {} ({}) to {} ({}): what the \
+                 table shows is the effect of both",
+                of(block),
+                Size::from(most.0),
+                most.1,
+                Size::from(least.0),
+                least.1
+            ),
+            Self::FreeMemory { block: _, level, journal, ballast } => write!(
+                f,
+                "the journal of {level} takes {} of the host's memory, but memory.ballast is {}: that memory comes from \
+                 nowhere",
+                Size::from(*journal),
+                Size::from(*ballast)
+            ),
+            Self::NotRepeated => f.write_str(
+                "real trials are run once each, so that their spread is unknown; set repetitions to 5 or more",
+            ),
+            Self::SeveralPrograms { count } => write!(
+                f,
+                "the records come from {count} different builds of the program; run the plan with --fresh to have one"
+            ),
+        }
+    }
+}

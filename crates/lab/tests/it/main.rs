@@ -1,0 +1,11 @@
+//! Trials from beginning to end: small ones, in simulated worlds, in this process and in a directory.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests stop at what they did not expect, and live in the real world"
+)]
+
+mod running;
+mod volume_target;

@@ -1,0 +1,106 @@
+//! Blocks of memory, aligned so that they can go to a device without a copy.
+//!
+//! A [`Block`] is immutable while shared (`Arc<Block>`); whoever holds the only reference may change it in place
+//! (`Arc::make_mut`, which copies when somebody else still reads the old image). This is how a frozen image of a
+//! transaction, a write in flight and the newest contents of a cache come to be "who still holds the `Arc`".
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Blocks are aligned to, and sized in, this many bytes.
+pub const ALIGNMENT: usize = 512;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(512))]
+struct Chunk([u8; ALIGNMENT]);
+
+const ZERO: Chunk = Chunk([0; ALIGNMENT]);
+
+/// An aligned block of memory whose length is a multiple of 512 bytes.
+#[derive(Clone)]
+pub struct Block {
+    chunks: Box<[Chunk]>,
+}
+
+impl Block {
+    /// A block of zeroes.
+    ///
+    /// # Panics
+    /// If the length is not a multiple of 512 bytes.
+    pub fn zeroed(length: usize) -> Self {
+        assert!(
+            length.is_multiple_of(ALIGNMENT),
+            "a block's length is a multiple of 512 bytes"
+        );
+        Self {
+            chunks: vec![ZERO; length / ALIGNMENT].into_boxed_slice(),
+        }
+    }
+
+    /// A block with a copy of `bytes`.
+    ///
+    /// # Panics
+    /// If the length is not a multiple of 512 bytes.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut block = Self::zeroed(bytes.len());
+        block.copy_from_slice(bytes);
+        block
+    }
+
+    /// The same block, shareable.
+    pub fn into_arc(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.chunks.as_bytes()
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.chunks.as_mut_bytes()
+    }
+}
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Block {}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_aligned_and_zeroed() {
+        let block = Block::zeroed(1024);
+        assert_eq!(block.len(), 1024);
+        assert!(block.iter().all(|byte| *byte == 0));
+        assert_eq!(block.as_ptr().addr() % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn a_shared_block_is_copied_before_it_changes() {
+        let mut newest = Block::zeroed(512).into_arc();
+        let frozen = Arc::clone(&newest);
+        Arc::make_mut(&mut newest)[0] = 1;
+        assert_eq!(frozen[0], 0);
+        assert_eq!(newest[0], 1);
+    }
+}

@@ -1,0 +1,368 @@
+//! Directory blocks: entries of variable length that fill the block exactly.
+//!
+//! ```text
+//! 0  inode       u32   0 if unused
+//! 4  rec_len     u16   bytes to the next entry: a multiple of 4, at least 8 + name_len rounded up
+//! 6  name_len    u8
+//! 7  file_type   u8    with the feature `filetype`, else 0 (the upper byte of name_len in the first format)
+//! 8  name              not terminated; "." and ".." are the first two entries of a directory
+//! ```
+//! An entry is removed by adding its length to the entry before it, or, at the start of a block, by clearing its inode.
+//! In blocks of 65536 bytes a `rec_len` of 65535 or 0 means the whole block, which 16 bits cannot say.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/directory.rst`.
+
+use thiserror::Error;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::mode::FileType;
+use crate::units::InodeNr;
+
+/// Bytes of an entry before its name.
+pub const HEADER_SIZE: usize = 8;
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 255;
+/// Entries begin at, and take, multiples of this many bytes.
+pub const ALIGNMENT: usize = 4;
+/// Bytes of the shortest entry: a name of one byte.
+pub const RECORD_LENGTH_MIN: usize = record_length(1);
+
+/// The length that 16 bits cannot say, and how it is stored.
+const RECORD_LENGTH_WHOLE: usize = 65536;
+const RECORD_LENGTH_WHOLE_RAW: u16 = 65535;
+
+/// `ext2_dir_entry_2`: an entry without its name.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntryHeader {
+    /// The inode, or 0 if the entry is unused.
+    pub inode: U32,
+    /// Bytes to the next entry.
+    pub rec_len: U16,
+    /// Bytes of the name.
+    pub name_len: u8,
+    /// [`FileType`] (`filetype`), else 0.
+    pub file_type: u8,
+}
+
+const _: () = assert!(size_of::<EntryHeader>() == HEADER_SIZE);
+
+/// `ext4_dir_entry_tail`: looks like an unused entry at the end of a block and holds its checksum (`metadata_csum`).
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntryTail {
+    /// Zero, where an entry has its inode.
+    pub det_reserved_zero1: U32,
+    /// 12.
+    pub det_rec_len: U16,
+    /// Zero, where an entry has the length of its name.
+    pub det_reserved_zero2: u8,
+    /// 0xDE, where an entry has its type.
+    pub det_reserved_ft: u8,
+    /// crc32c.
+    pub det_checksum: U32,
+}
+
+const _: () = assert!(size_of::<EntryTail>() == 12);
+
+/// An entry of a directory block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Where it begins in the block.
+    pub offset: usize,
+    /// Bytes to the next entry.
+    pub record_length: usize,
+    /// The inode; `None` if the entry is unused (its name and type then mean nothing).
+    pub inode: Option<InodeNr>,
+    /// The name.
+    pub name: &'a [u8],
+    /// The type of the inode, where it is recorded.
+    pub file_type: FileType,
+}
+
+impl Entry<'_> {
+    /// Bytes that the entry needs; 0 if it is unused.
+    pub const fn used_length(&self) -> usize {
+        if self.inode.is_some() {
+            record_length(self.name.len())
+        } else {
+            0
+        }
+    }
+
+    /// Bytes that a further entry could take from it.
+    pub const fn spare_length(&self) -> usize {
+        self.record_length - self.used_length()
+    }
+}
+
+/// An entry that cannot be, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("directory entry at byte {offset} of its block: {fault}")]
+pub struct EntryError {
+    /// Where it begins in the block.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub fault: EntryFault,
+}
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EntryFault {
+    /// Its length is not a multiple of 4.
+    #[error("its length of {record_length} bytes is not a multiple of 4")]
+    Unaligned {
+        /// Its length.
+        record_length: usize,
+    },
+    /// Its length is less than that of any entry.
+    #[error("its length of {record_length} bytes is less than that of the shortest entry")]
+    TooShort {
+        /// Its length.
+        record_length: usize,
+    },
+    /// Its length is less than its name needs.
+    #[error("its length of {record_length} bytes has no room for a name of {name_length} bytes")]
+    NameTooLong {
+        /// Its length.
+        record_length: usize,
+        /// The length of its name.
+        name_length: usize,
+    },
+    /// It reaches over the end of the block.
+    #[error("its length of {record_length} bytes is more than the {left} left in the block")]
+    Overrun {
+        /// Its length.
+        record_length: usize,
+        /// Bytes from its start to the end of the block.
+        left: usize,
+    },
+    /// It leaves so few bytes that no entry can follow it.
+    #[error("after its {record_length} bytes {left} are left, too few for another entry")]
+    Gap {
+        /// Its length.
+        record_length: usize,
+        /// Bytes from its end to the end of the block.
+        left: usize,
+    },
+    /// Its inode does not exist.
+    #[error("its inode {inode} does not exist: the last one is {inode_count}")]
+    InodeOutOfRange {
+        /// The inode.
+        inode: u32,
+        /// The number of inodes.
+        inode_count: u32,
+    },
+    /// It is used and has no name.
+    #[error("it has an inode and no name")]
+    EmptyName,
+}
+
+/// Bytes of an entry with a name of so many bytes.
+pub const fn record_length(name_length: usize) -> usize {
+    (HEADER_SIZE + name_length).next_multiple_of(ALIGNMENT)
+}
+
+/// A stored `rec_len` in bytes.
+pub const fn decode_record_length(raw: u16, block_size: usize) -> usize {
+    if block_size == RECORD_LENGTH_WHOLE && (raw == RECORD_LENGTH_WHOLE_RAW || raw == 0) {
+        RECORD_LENGTH_WHOLE
+    } else {
+        raw as usize
+    }
+}
+
+/// The `rec_len` that stores a length in bytes.
+///
+/// # Panics
+/// If no entry can have the length.
+pub const fn encode_record_length(length: usize) -> u16 {
+    assert!(
+        length.is_multiple_of(ALIGNMENT),
+        "entries take multiples of 4 bytes"
+    );
+    assert!(
+        length <= RECORD_LENGTH_WHOLE,
+        "entries are no longer than the largest block"
+    );
+    if length == RECORD_LENGTH_WHOLE {
+        RECORD_LENGTH_WHOLE_RAW
+    } else {
+        length as u16
+    }
+}
+
+/// Whether a directory can hold the name: 1 to 255 bytes, none of them NUL or a slash.
+pub fn is_valid_name(name: &[u8]) -> bool {
+    (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+/// The entries of a directory block, unused ones included; made by [`entries`]. It ends after an error.
+#[derive(Debug, Clone)]
+pub struct Entries<'a> {
+    block: &'a [u8],
+    inode_count: u32,
+    offset: usize,
+}
+
+/// The entries of a directory block, which is given whole; `inode_count` is the superblock's number of inodes.
+/// Every entry is checked before it is given.
+pub const fn entries(block: &[u8], inode_count: u32) -> Entries<'_> {
+    Entries {
+        block,
+        inode_count,
+        offset: 0,
+    }
+}
+
+/// The entry that begins at `offset`, checked.
+///
+/// # Errors
+/// - [`EntryError`] says what is wrong with it.
+pub fn entry_at(block: &[u8], inode_count: u32, offset: usize) -> Result<Entry<'_>, EntryError> {
+    check(block, inode_count, offset).map_err(|fault| EntryError { offset, fault })
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, EntryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.offset >= self.block.len() {
+            return None;
+        }
+        let entry = entry_at(self.block, self.inode_count, self.offset);
+        self.offset = match &entry {
+            Ok(entry) => entry.offset + entry.record_length,
+            Err(_) => self.block.len(),
+        };
+        Some(entry)
+    }
+}
+
+fn check(block: &[u8], inode_count: u32, offset: usize) -> Result<Entry<'_>, EntryFault> {
+    let rest = block.get(offset..).unwrap_or_default();
+    let left = rest.len();
+    let Ok((header, tail)) = EntryHeader::ref_from_prefix(rest) else {
+        return Err(EntryFault::Overrun {
+            record_length: RECORD_LENGTH_MIN,
+            left,
+        });
+    };
+    let record_length = decode_record_length(header.rec_len.get(), block.len());
+    let name_length = usize::from(header.name_len);
+    if !record_length.is_multiple_of(ALIGNMENT) {
+        return Err(EntryFault::Unaligned { record_length });
+    }
+    if record_length < RECORD_LENGTH_MIN {
+        return Err(EntryFault::TooShort { record_length });
+    }
+    if record_length > left {
+        return Err(EntryFault::Overrun {
+            record_length,
+            left,
+        });
+    }
+    if record_length < self::record_length(name_length) {
+        return Err(EntryFault::NameTooLong {
+            record_length,
+            name_length,
+        });
+    }
+    let after = left - record_length;
+    if after != 0 && after < RECORD_LENGTH_MIN {
+        return Err(EntryFault::Gap {
+            record_length,
+            left: after,
+        });
+    }
+    let inode = header.inode.get();
+    if inode > inode_count {
+        return Err(EntryFault::InodeOutOfRange { inode, inode_count });
+    }
+    if inode != 0 && name_length == 0 {
+        return Err(EntryFault::EmptyName);
+    }
+    Ok(Entry {
+        offset,
+        record_length,
+        inode: (inode != 0).then(|| InodeNr::new(inode)),
+        name: &tail[..name_length],
+        file_type: FileType::from_raw(header.file_type),
+    })
+}
+
+/// Writes an entry at its offset. The bytes between its name and the next multiple of 4 become zero; what lies
+/// beyond them in its record stays.
+///
+/// # Panics
+/// If the entry does not fit its record, or the record does not fit the block.
+pub fn write(block: &mut [u8], entry: &Entry<'_>) {
+    let needed = record_length(entry.name.len());
+    assert!(
+        entry.offset.is_multiple_of(ALIGNMENT),
+        "entries begin at multiples of 4 bytes"
+    );
+    assert!(entry.name.len() <= NAME_MAX, "names have at most 255 bytes");
+    assert!(
+        needed <= entry.record_length,
+        "an entry's name fits its record"
+    );
+    let record = &mut block[entry.offset..entry.offset + entry.record_length];
+    let header = EntryHeader {
+        inode: U32::new(entry.inode.map_or(0, InodeNr::get)),
+        rec_len: U16::new(encode_record_length(entry.record_length)),
+        name_len: entry.name.len() as u8,
+        file_type: entry.file_type.raw(),
+    };
+    record[..HEADER_SIZE].copy_from_slice(header.as_bytes());
+    let name = &mut record[HEADER_SIZE..needed];
+    name[..entry.name.len()].copy_from_slice(entry.name);
+    name[entry.name.len()..].fill(0);
+}
+
+/// Makes a block of zeroes with one unused entry.
+pub fn write_empty(block: &mut [u8]) {
+    block.fill(0);
+    let record_length = block.len();
+    let file_type = FileType::Unknown;
+    write(
+        block,
+        &Entry {
+            offset: 0,
+            record_length,
+            inode: None,
+            name: &[],
+            file_type,
+        },
+    );
+}
+
+/// Changes the length of the entry at `offset`.
+///
+/// # Panics
+/// If there is no room for an entry at `offset`, or none can have the length.
+pub fn set_record_length(block: &mut [u8], offset: usize, length: usize) {
+    header_mut(block, offset)
+        .rec_len
+        .set(encode_record_length(length));
+}
+
+/// Makes the entry at `offset` unused.
+///
+/// # Panics
+/// If there is no room for an entry at `offset`.
+pub fn clear_inode(block: &mut [u8], offset: usize) {
+    header_mut(block, offset).inode.set(0);
+}
+
+fn header_mut(block: &mut [u8], offset: usize) -> &mut EntryHeader {
+    let header = EntryHeader::mut_from_prefix(&mut block[offset..]);
+    header
+        .expect("an entry that was read before lies in the block")
+        .0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Hash trees of directories (feature `dir_index`): the structures in a directory's index blocks.
+//!
+//! ```text
+//! root (file block 0)                          node (an index block below it)
+//!   0 entry "."  (rec_len 12)                    0 empty entry (inode 0, rec_len = block size)
+//!  12 entry ".." (rec_len = block size - 12)     8 count and limit
+//!  24 RootInfo                                  12 block of the first entry
+//!  32 count and limit                           16 entries: hash, block
+//!  36 block of the first entry
+//!  40 entries: hash, block
+//! ```
+//! To software without the feature an index block is a directory block with hardly any entries. Entry 0 has no hash:
+//! its place holds count and limit, and it stands for all hashes below that of entry 1. The lowest bit of an entry's
+//! hash says that the entries with this hash begin in the block before (a collision ran over its end). With
+//! `metadata_csum` the last 8 bytes of the block are a [`Tail`]. Leaves are ordinary directory blocks.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/directory.rst`.
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Where [`RootInfo`] begins in the root.
+pub const ROOT_INFO_OFFSET: usize = 24;
+/// Where the entries begin in the root, count and limit first.
+pub const ROOT_ENTRIES_OFFSET: usize = 32;
+/// Where the entries begin in another index block, count and limit first.
+pub const NODE_ENTRIES_OFFSET: usize = 8;
+/// `info_length`.
+pub const ROOT_INFO_LENGTH: u8 = 8;
+/// The most levels of index blocks below the root.
+pub const INDIRECT_LEVELS_MAX: u8 = 1;
+/// The same with the feature `large_dir`.
+pub const INDIRECT_LEVELS_MAX_LARGE_DIR: u8 = 2;
+/// The bits of a [`Entry::block`] that are a block number.
+pub const BLOCK_MASK: u32 = 0x0FFF_FFFF;
+
+/// `dx_root_info`: what hash the tree has, and how deep it is.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RootInfo {
+    /// Zero.
+    pub reserved_zero: U32,
+    /// The hash, without its signedness; see [`crate::hash::HashVersion`].
+    pub hash_version: u8,
+    /// [`ROOT_INFO_LENGTH`].
+    pub info_length: u8,
+    /// Levels of index blocks below the root.
+    pub indirect_levels: u8,
+    /// Zero.
+    pub unused_flags: u8,
+}
+
+const _: () = assert!(size_of::<RootInfo>() == 8);
+
+/// `dx_entry`: the block that holds names from this hash on.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Entry {
+    /// The lowest hash in the block; the lowest bit marks a collision.
+    pub hash: U32,
+    /// The block within the directory.
+    pub block: U32,
+}
+
+const _: () = assert!(size_of::<Entry>() == 8);
+
+/// `dx_countlimit`: how many entries there are and how many there is room for, in the place of entry 0's hash.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct CountLimit {
+    /// Entries that there is room for, entry 0 included.
+    pub limit: U16,
+    /// Entries, entry 0 included.
+    pub count: U16,
+}
+
+const _: () = assert!(size_of::<CountLimit>() == 4);
+
+/// `dx_tail`: the checksum at the end of an index block (`metadata_csum`).
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Tail {
+    /// Zero.
+    pub dt_reserved: U32,
+    /// crc32c.
+    pub dt_checksum: U32,
+}
+
+const _: () = assert!(size_of::<Tail>() == 8);
+
+/// Entries that an index block has room for, when they begin at `entries_offset`.
+pub const fn limit(block_size: usize, entries_offset: usize, has_checksum: bool) -> usize {
+    let tail = if has_checksum { size_of::<Tail>() } else { 0 };
+    (block_size - entries_offset - tail) / size_of::<Entry>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        assert_eq!(limit(4096, ROOT_ENTRIES_OFFSET, false), 508);
+        assert_eq!(limit(4096, NODE_ENTRIES_OFFSET, false), 511);
+        assert_eq!(limit(4096, ROOT_ENTRIES_OFFSET, true), 507);
+        assert_eq!(limit(1024, NODE_ENTRIES_OFFSET, true), 126);
+    }
+}

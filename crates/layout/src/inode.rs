@@ -1,0 +1,324 @@
+//! Inodes: 128 bytes, and with `s_inode_size` above 128 an extra part of `i_extra_isize` bytes after them.
+//!
+//! The 15 words of `i_block` are 12 direct block numbers and the roots of a single, a double and a triple indirect
+//! tree; or the target of a short symbolic link; or a device number (see [`crate::device`]); or the root of an
+//! extent tree. `i_dtime` is the time of deletion, or the next inode while the inode is on the orphan list.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/inodes.rst`.
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+pub use crate::inode_flags::InodeFlags;
+use crate::mode;
+
+/// Bytes of the base part.
+pub const BASE_SIZE: usize = 128;
+/// Bytes of the extra part that is defined: the usual `i_extra_isize`.
+pub const EXTRA_SIZE: usize = 32;
+/// Words of `i_block`.
+pub const MAP_WORDS: usize = 15;
+/// Direct block numbers at the start of `i_block`.
+pub const DIRECT_BLOCKS: usize = 12;
+/// The word of the indirect block.
+pub const INDIRECT_SLOT: usize = 12;
+/// The word of the double indirect block.
+pub const DOUBLE_INDIRECT_SLOT: usize = 13;
+/// The word of the triple indirect block.
+pub const TRIPLE_INDIRECT_SLOT: usize = 14;
+/// Bytes of a block number in an indirect block.
+pub const POINTER_SIZE: usize = 4;
+/// The longest target that a symbolic link keeps in `i_block`, its NUL not counted.
+pub const FAST_SYMLINK_MAX: usize = MAP_WORDS * 4 - 1;
+/// The most links of an inode on ext2 and ext3.
+pub const LINK_MAX: u16 = 32000;
+/// The most links of an inode on ext4; a directory with more (`dir_nlink`) has 1.
+pub const LINK_MAX_EXT4: u16 = 65000;
+
+/// An inode's first 128 bytes. The system-dependent words are Linux's.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Inode {
+    /// Type and permissions; see [`crate::mode`].
+    pub i_mode: U16,
+    /// Owner, lower half.
+    pub i_uid: U16,
+    /// Size in bytes, lower half.
+    pub i_size_lo: U32,
+    /// Last access, seconds.
+    pub i_atime: U32,
+    /// Last change of the inode, seconds.
+    pub i_ctime: U32,
+    /// Last change of the contents, seconds.
+    pub i_mtime: U32,
+    /// Deletion, seconds; or the next orphan.
+    pub i_dtime: U32,
+    /// Group, lower half.
+    pub i_gid: U16,
+    /// Links.
+    pub i_links_count: U16,
+    /// Blocks held, lower half, in units of 512 bytes.
+    pub i_blocks_lo: U32,
+    /// [`InodeFlags`].
+    pub i_flags: U32,
+    /// Version, lower half (`osd1`).
+    pub l_i_version: U32,
+    /// The map.
+    pub i_block: [U32; MAP_WORDS],
+    /// Generation, for NFS.
+    pub i_generation: U32,
+    /// Block of extended attributes, lower half.
+    pub i_file_acl_lo: U32,
+    /// Size in bytes, upper half, of a regular file (`i_dir_acl` of other files).
+    pub i_size_high: U32,
+    /// Fragment address (never used).
+    pub i_obso_faddr: U32,
+    /// Blocks held, upper half (`huge_file`).
+    pub l_i_blocks_high: U16,
+    /// Block of extended attributes, upper half (`64bit`).
+    pub l_i_file_acl_high: U16,
+    /// Owner, upper half.
+    pub l_i_uid_high: U16,
+    /// Group, upper half.
+    pub l_i_gid_high: U16,
+    /// crc32c, lower half (`metadata_csum`).
+    pub l_i_checksum_lo: U16,
+    /// Padding.
+    pub l_i_reserved: U16,
+}
+
+const _: () = assert!(size_of::<Inode>() == BASE_SIZE);
+
+/// The extra part. Only the first `i_extra_isize` bytes of it are there.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct InodeExtra {
+    /// Bytes of the extra part, itself included.
+    pub i_extra_isize: U16,
+    /// crc32c, upper half (`metadata_csum`).
+    pub i_checksum_hi: U16,
+    /// Last change of the inode: nanoseconds and epoch.
+    pub i_ctime_extra: U32,
+    /// Last change of the contents: nanoseconds and epoch.
+    pub i_mtime_extra: U32,
+    /// Last access: nanoseconds and epoch.
+    pub i_atime_extra: U32,
+    /// Birth, seconds.
+    pub i_crtime: U32,
+    /// Birth: nanoseconds and epoch.
+    pub i_crtime_extra: U32,
+    /// Version, upper half.
+    pub i_version_hi: U32,
+    /// Project.
+    pub i_projid: U32,
+}
+
+const _: () = assert!(size_of::<InodeExtra>() == EXTRA_SIZE);
+
+impl Inode {
+    /// `i_flags`.
+    pub fn flags(&self) -> InodeFlags {
+        InodeFlags::from_bits_retain(self.i_flags.get())
+    }
+
+    /// Stores `i_flags`.
+    pub fn set_flags(&mut self, flags: InodeFlags) {
+        self.i_flags.set(flags.bits());
+    }
+
+    /// Owner.
+    pub fn uid(&self) -> u32 {
+        join16(self.i_uid, self.l_i_uid_high)
+    }
+
+    /// Stores the owner.
+    pub fn set_uid(&mut self, uid: u32) {
+        (self.i_uid, self.l_i_uid_high) = split16(uid);
+    }
+
+    /// Group.
+    pub fn gid(&self) -> u32 {
+        join16(self.i_gid, self.l_i_gid_high)
+    }
+
+    /// Stores the group.
+    pub fn set_gid(&mut self, gid: u32) {
+        (self.i_gid, self.l_i_gid_high) = split16(gid);
+    }
+
+    /// Size in bytes. Only regular files have an upper half; directories do with the feature `large_dir`.
+    pub fn size(&self, has_large_dir: bool) -> u64 {
+        let low = u64::from(self.i_size_lo.get());
+        if self.has_size_high(has_large_dir) {
+            low | (u64::from(self.i_size_high.get()) << 32)
+        } else {
+            low
+        }
+    }
+
+    /// Stores the size in bytes; `false`, and nothing stored, if it does not fit this kind of file.
+    #[must_use]
+    pub fn set_size(&mut self, size: u64, has_large_dir: bool) -> bool {
+        let high = (size >> 32) as u32;
+        if self.has_size_high(has_large_dir) {
+            self.i_size_high.set(high);
+        } else if high != 0 {
+            return false;
+        }
+        self.i_size_lo.set(size as u32);
+        true
+    }
+
+    fn has_size_high(&self, has_large_dir: bool) -> bool {
+        match self.i_mode.get() & mode::TYPE_MASK {
+            mode::REGULAR => true,
+            mode::DIRECTORY => has_large_dir,
+            _ => false,
+        }
+    }
+
+    /// Blocks held, in units of 512 bytes. The upper half, and counting in blocks instead
+    /// ([`InodeFlags::HUGE_FILE`]), come with the feature `huge_file`.
+    pub fn sectors(&self, has_huge_file: bool, block_size: u32) -> u64 {
+        let low = u64::from(self.i_blocks_lo.get());
+        if !has_huge_file {
+            return low;
+        }
+        let count = low | (u64::from(self.l_i_blocks_high.get()) << 32);
+        if self.flags().contains(InodeFlags::HUGE_FILE) {
+            count * u64::from(block_size / 512)
+        } else {
+            count
+        }
+    }
+
+    /// Stores the blocks held, in units of 512 bytes; `false`, and nothing stored, if they do not fit.
+    #[must_use]
+    pub fn set_sectors(&mut self, sectors: u64, has_huge_file: bool, block_size: u32) -> bool {
+        const LIMIT: u64 = 1 << 48;
+        let in_blocks = sectors >= LIMIT;
+        let count = if in_blocks {
+            sectors / u64::from(block_size / 512)
+        } else {
+            sectors
+        };
+        if count >= LIMIT || (!has_huge_file && count > u64::from(u32::MAX)) {
+            return false;
+        }
+        self.i_blocks_lo.set(count as u32);
+        if has_huge_file {
+            self.l_i_blocks_high.set((count >> 32) as u16);
+            let mut flags = self.flags();
+            flags.set(InodeFlags::HUGE_FILE, in_blocks);
+            self.set_flags(flags);
+        }
+        true
+    }
+
+    /// The block of extended attributes, or 0. The upper half counts only with `64bit`.
+    pub fn attribute_block(&self, is_64bit: bool) -> u64 {
+        let high = if is_64bit {
+            u64::from(self.l_i_file_acl_high.get())
+        } else {
+            0
+        };
+        u64::from(self.i_file_acl_lo.get()) | (high << 32)
+    }
+
+    /// Stores the block of extended attributes; the upper half only with `64bit`.
+    pub fn set_attribute_block(&mut self, block: u64, is_64bit: bool) {
+        self.i_file_acl_lo.set(block as u32);
+        if is_64bit {
+            self.l_i_file_acl_high.set((block >> 32) as u16);
+        }
+    }
+
+    /// The words of the map as numbers.
+    pub fn map(&self) -> [u32; MAP_WORDS] {
+        self.i_block.map(U32::get)
+    }
+
+    /// Stores the words of the map.
+    pub fn set_map(&mut self, words: [u32; MAP_WORDS]) {
+        self.i_block = words.map(U32::new);
+    }
+}
+
+fn join16(low: U16, high: U16) -> u32 {
+    u32::from(low.get()) | (u32::from(high.get()) << 16)
+}
+
+fn split16(number: u32) -> (U16, U16) {
+    (U16::new(number as u16), U16::new((number >> 16) as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inode(mode: u16) -> Inode {
+        Inode {
+            i_mode: U16::new(mode),
+            ..Inode::default()
+        }
+    }
+
+    #[test]
+    fn owners_have_two_halves() {
+        let mut inode = inode(mode::REGULAR);
+        inode.set_uid(0x1234_5678);
+        inode.set_gid(0x9ABC_DEF0);
+        assert_eq!(
+            (inode.i_uid.get(), inode.l_i_uid_high.get()),
+            (0x5678, 0x1234)
+        );
+        assert_eq!((inode.uid(), inode.gid()), (0x1234_5678, 0x9ABC_DEF0));
+    }
+
+    #[test]
+    fn only_regular_files_are_large() {
+        let mut file = inode(mode::REGULAR | 0o644);
+        assert!(file.set_size(5 << 32 | 7, false));
+        assert_eq!(file.size(false), 5 << 32 | 7);
+        let mut directory = inode(mode::DIRECTORY | 0o755);
+        assert!(!directory.set_size(1 << 32, false));
+        assert_eq!(directory.size(false), 0);
+        directory.i_size_high.set(9);
+        assert_eq!(directory.size(false), 0, "this is i_dir_acl");
+        assert!(directory.set_size(4096, false));
+        assert_eq!(directory.i_size_high.get(), 9);
+        assert!(directory.set_size(1 << 32, true));
+        assert_eq!(directory.size(true), 1 << 32);
+    }
+
+    #[test]
+    fn held_blocks_are_counted_in_three_ways() {
+        let mut file = inode(mode::REGULAR);
+        assert!(file.set_sectors(u64::from(u32::MAX), false, 4096));
+        assert!(!file.set_sectors(1 << 32, false, 4096));
+        assert_eq!(file.sectors(false, 4096), u64::from(u32::MAX));
+        for sectors in [0, 1 << 32, (1 << 48) - 1] {
+            assert!(file.set_sectors(sectors, true, 4096));
+            assert_eq!(file.sectors(true, 4096), sectors);
+            assert!(!file.flags().contains(InodeFlags::HUGE_FILE));
+        }
+        assert!(file.set_sectors(1 << 48, true, 4096));
+        assert!(file.flags().contains(InodeFlags::HUGE_FILE));
+        assert_eq!(file.sectors(true, 4096), 1 << 48);
+        assert!(!file.set_sectors(1 << 51, true, 4096));
+        assert!(file.set_sectors(8, true, 4096));
+        assert!(!file.flags().contains(InodeFlags::HUGE_FILE));
+    }
+
+    #[test]
+    fn attribute_blocks_have_an_upper_half_with_64bit() {
+        let mut file = inode(mode::REGULAR);
+        file.set_attribute_block(0xA_0000_0001, true);
+        assert_eq!(
+            (file.attribute_block(true), file.attribute_block(false)),
+            (0xA_0000_0001, 1)
+        );
+        file.set_attribute_block(2, false);
+        assert_eq!(file.attribute_block(true), 0xA_0000_0002);
+    }
+}

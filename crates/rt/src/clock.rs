@@ -1,0 +1,128 @@
+//! The clocks: [`monotonic`] for timers, [`wall`] for times that people read; and [`sleep`].
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::{Nanos, world};
+
+/// A time of day, since 1970-01-01 00:00:00 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallTime {
+    /// Whole seconds, negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds within the second, below 1,000,000,000.
+    pub nanos: u32,
+}
+
+/// The time since the world began; in the real world, since this process first asked.
+pub fn monotonic() -> Nanos {
+    match world::current() {
+        Some(world) => world.monotonic(),
+        None => since_beginning(Instant::now()),
+    }
+}
+
+/// The time of day. A simulated world has a fixed epoch and adds its monotonic time.
+pub fn wall() -> WallTime {
+    match world::current() {
+        Some(world) => world.wall(),
+        None => real_wall(),
+    }
+}
+
+/// Waits for a span of time.
+pub fn sleep(span: Nanos) {
+    sleep_until(monotonic().saturating_add(span));
+}
+
+/// Waits until a moment of [`monotonic`]; returns at once if it has passed.
+pub fn sleep_until(moment: Nanos) {
+    match world::current() {
+        Some(world) => world.sleep_until(moment),
+        None => {
+            let now = since_beginning(Instant::now());
+            std::thread::sleep(Duration::from_nanos(moment.saturating_sub(now).get()));
+        }
+    }
+}
+
+/// The instant that stands for a moment of [`monotonic`] in the real world; `None` beyond what the system can say.
+pub(crate) fn instant_at(moment: Nanos) -> Option<Instant> {
+    beginning().checked_add(Duration::from_nanos(moment.get()))
+}
+
+fn beginning() -> Instant {
+    static BEGINNING: OnceLock<Instant> = OnceLock::new();
+    *BEGINNING.get_or_init(Instant::now)
+}
+
+fn since_beginning(instant: Instant) -> Nanos {
+    let span = instant.saturating_duration_since(beginning());
+    Nanos::new(u64::try_from(span.as_nanos()).expect("a process that runs for less than 584 years"))
+}
+
+fn real_wall() -> WallTime {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(after) => WallTime {
+            seconds: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+            nanos: after.subsec_nanos(),
+        },
+        Err(error) => before_1970(error.duration()),
+    }
+}
+
+fn before_1970(before: Duration) -> WallTime {
+    let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+    match before.subsec_nanos() {
+        0 => WallTime {
+            seconds: -seconds,
+            nanos: 0,
+        },
+        nanos => WallTime {
+            seconds: -seconds - 1,
+            nanos: 1_000_000_000 - nanos,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monotonic_never_goes_back() {
+        let mut last = monotonic();
+        for _ in 0..1_000 {
+            let now = monotonic();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn sleep_takes_at_least_its_span() {
+        let start = monotonic();
+        sleep(Nanos::from_millis(5));
+        assert!(monotonic() - start >= Nanos::from_millis(5));
+        sleep_until(Nanos::ZERO);
+    }
+
+    #[test]
+    fn wall_times_before_1970_count_up() {
+        assert_eq!(
+            before_1970(Duration::from_millis(250)),
+            WallTime {
+                seconds: -1,
+                nanos: 750_000_000
+            }
+        );
+        assert_eq!(
+            before_1970(Duration::from_secs(2)),
+            WallTime {
+                seconds: -2,
+                nanos: 0
+            }
+        );
+        assert!(wall().seconds > 1_600_000_000);
+    }
+}

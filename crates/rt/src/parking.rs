@@ -1,0 +1,154 @@
+//! Parking and unparking by address, in whichever world the calling thread is.
+//!
+//! The real world is `parking_lot_core`; a simulated one answers through [`World`](crate::world::World). This is the
+//! slow path of every lock, and the only place in which locks look at the world.
+
+use parking_lot_core::{FilterOp, ParkResult, ParkToken, UnparkToken};
+
+use crate::world::{self, ParkHooks, Parked, Place, UnparkHooks, UnparkScope, Wait, Woken};
+use crate::{Nanos, clock};
+
+/// Waits at a place until unparked or until the deadline.
+pub(crate) fn park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
+    match world::current() {
+        Some(world) => world.park(place, deadline, hooks),
+        None => real_park(place, deadline, hooks),
+    }
+}
+
+/// Wakes one waiter at an address.
+pub(crate) fn unpark_one(address: usize, found: impl FnMut(Woken) -> usize) {
+    let mut hooks = One { found };
+    match world::current() {
+        Some(world) => world.unpark(address, UnparkScope::One, &mut hooks),
+        None => {
+            // SAFETY: the address belongs to a lock of this crate, and `found` only touches that lock's state.
+            unsafe {
+                parking_lot_core::unpark_one(address, |result| {
+                    UnparkToken(hooks.found(real_woken(result)))
+                });
+            }
+        }
+    }
+}
+
+/// Wakes waiters at an address in order, as far as `hooks` wants them.
+pub(crate) fn unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) {
+    match world::current() {
+        Some(world) => world.unpark(address, UnparkScope::WhileWanted, hooks),
+        None => real_unpark_while_wanted(address, hooks),
+    }
+}
+
+/// A bounded spin before parking: worth it only where another processor may be about to unlock.
+pub(crate) struct Spin {
+    inner: parking_lot_core::SpinWait,
+    is_allowed: bool,
+}
+
+impl Spin {
+    /// Nothing spins in a simulated world.
+    pub(crate) fn new() -> Self {
+        Self {
+            inner: parking_lot_core::SpinWait::new(),
+            is_allowed: !world::is_simulated(),
+        }
+    }
+
+    /// Spins for a moment; says no when it is time to park.
+    pub(crate) fn spin(&mut self) -> bool {
+        self.is_allowed && self.inner.spin()
+    }
+
+    /// Starts again.
+    pub(crate) fn reset(&mut self) {
+        self.inner.reset();
+    }
+}
+
+struct One<F> {
+    found: F,
+}
+
+impl<F: FnMut(Woken) -> usize> UnparkHooks for One<F> {
+    fn wants(&mut self, _wait: Wait) -> bool {
+        true
+    }
+
+    fn found(&mut self, woken: Woken) -> usize {
+        (self.found)(woken)
+    }
+}
+
+fn real_park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
+    let hooks = std::cell::RefCell::new(hooks);
+    let result = {
+        // SAFETY: the address belongs to a lock of this crate. `validate` and `timed_out` only touch that lock's
+        // state; `before_sleep` at most unparks.
+        unsafe {
+            parking_lot_core::park(
+                place.address,
+                || hooks.borrow_mut().validate(),
+                || hooks.borrow_mut().before_sleep(),
+                |_, was_last| hooks.borrow_mut().timed_out(was_last),
+                ParkToken(token_of(place.wait)),
+                deadline.and_then(clock::instant_at),
+            )
+        }
+    };
+    match result {
+        ParkResult::Invalid => Parked::Invalid,
+        ParkResult::TimedOut => Parked::TimedOut,
+        ParkResult::Unparked(UnparkToken(token)) => Parked::Unparked(token),
+    }
+}
+
+fn real_unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) {
+    let hooks = std::cell::RefCell::new(hooks);
+    // SAFETY: as for `unpark_one`.
+    unsafe {
+        parking_lot_core::unpark_filter(
+            address,
+            |ParkToken(token)| match hooks.borrow_mut().wants(wait_of(token)) {
+                true => FilterOp::Unpark,
+                false => FilterOp::Stop,
+            },
+            |result| UnparkToken(hooks.borrow_mut().found(real_woken(result))),
+        );
+    }
+}
+
+fn real_woken(result: parking_lot_core::UnparkResult) -> Woken {
+    Woken {
+        count: result.unparked_threads,
+        has_more: result.have_more_threads,
+        is_fair: false,
+    }
+}
+
+const WAITS: [Wait; 4] = [Wait::Mutex, Wait::Read, Wait::Write, Wait::Condvar];
+
+fn token_of(wait: Wait) -> usize {
+    match wait {
+        Wait::Mutex => 0,
+        Wait::Read => 1,
+        Wait::Write => 2,
+        Wait::Condvar => 3,
+    }
+}
+
+fn wait_of(token: usize) -> Wait {
+    WAITS[token]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_name_their_waits() {
+        for wait in WAITS {
+            assert_eq!(wait_of(token_of(wait)), wait);
+        }
+    }
+}

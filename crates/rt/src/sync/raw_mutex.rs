@@ -1,0 +1,175 @@
+//! [`RawMutex`]: the lock under `Mutex`.
+//!
+//! One byte of state:
+//!
+//! | bit | meaning |
+//! |---|---|
+//! | `LOCKED` | somebody holds the lock |
+//! | `PARKED` | somebody waits in the queue, or is about to |
+//! | `STARVING` | a waiter was overtaken too often: the next unlock hands the lock over |
+//!
+//! # Rules
+//!
+//! - `PARKED` is set only while `LOCKED` is, and cleared only by an unlock that looks at the queue; so a holder that sees
+//!   no `PARKED` owes nobody a wake-up.
+//! - *Handing over*: the unlocker leaves `LOCKED` set and tells the waiter that it is the holder. A fair simulated world
+//!   does so always, the real one only for `STARVING`, because it costs a thread switch for each lock.
+
+use crate::home::Home;
+use crate::parking::{self, Spin};
+use crate::primitive::{AtomicU8, Ordering};
+use crate::world::{ParkHooks, Parked, Place, Wait, point};
+
+const LOCKED: u8 = 1;
+const PARKED: u8 = 2;
+const STARVING: u8 = 4;
+
+/// The token for "you were woken, now try".
+const TOKEN_TRY: usize = 0;
+/// The token for "you hold the lock".
+const TOKEN_HANDED_OVER: usize = 1;
+
+/// After being overtaken so many times a waiter asks for the lock to be handed over.
+const OVERTAKEN_MAX: u32 = 4;
+
+/// The lock under [`Mutex`](crate::Mutex).
+pub struct RawMutex {
+    pub(super) state: AtomicU8,
+    pub(super) home: Home,
+}
+
+impl RawMutex {
+    /// Locks, waiting for it if need be.
+    #[inline]
+    pub(super) fn acquire(&self) {
+        point();
+        if self.exchange(0, LOCKED).is_err() {
+            self.lock_slow();
+        }
+    }
+
+    /// Locks if that needs no waiting.
+    #[inline]
+    pub(super) fn try_acquire(&self) -> bool {
+        point();
+        let mut state = self.state.load(Ordering::Relaxed);
+        while state & LOCKED == 0 {
+            match self.exchange(state, state | LOCKED) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Unlocks. The caller holds the lock. This is not a point, because a task unlocks on its way into a queue, too.
+    #[inline]
+    pub(super) fn release(&self) {
+        if self
+            .state
+            .compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            self.unlock_slow();
+        }
+    }
+
+    /// Whether somebody holds the lock.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & LOCKED != 0
+    }
+
+    #[inline]
+    fn exchange(&self, from: u8, to: u8) -> Result<u8, u8> {
+        self.state
+            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn lock_slow(&self) {
+        self.home.check();
+        let mut spin = Spin::new();
+        let mut overtaken_count = 0;
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            if state & LOCKED == 0 {
+                match self.exchange(state, state | LOCKED) {
+                    Ok(_) => return,
+                    Err(now) => state = now,
+                }
+                continue;
+            }
+            if state & PARKED == 0 && spin.spin() {
+                state = self.state.load(Ordering::Relaxed);
+                continue;
+            }
+            let starving = if overtaken_count >= OVERTAKEN_MAX {
+                STARVING
+            } else {
+                0
+            };
+            let wanted = state | PARKED | starving;
+            if wanted != state
+                && let Err(now) = self.exchange(state, wanted)
+            {
+                state = now;
+                continue;
+            }
+            match self.park() {
+                Parked::Unparked(TOKEN_HANDED_OVER) => return,
+                Parked::Unparked(_) => overtaken_count += 1,
+                Parked::Invalid => {}
+                Parked::TimedOut => unreachable!("no deadline was given"),
+            }
+            spin.reset();
+            state = self.state.load(Ordering::Relaxed);
+        }
+    }
+
+    fn park(&self) -> Parked {
+        let place = Place {
+            address: self.address(),
+            wait: Wait::Mutex,
+        };
+        parking::park(place, None, &mut Hooks { state: &self.state })
+    }
+
+    #[cold]
+    fn unlock_slow(&self) {
+        parking::unpark_one(self.address(), |woken| {
+            let state = self.state.load(Ordering::Relaxed);
+            let rest = if woken.has_more {
+                PARKED | (state & STARVING)
+            } else {
+                0
+            };
+            if woken.count > 0 && (woken.is_fair || state & STARVING != 0) {
+                // The waiter synchronises with this store through the queue.
+                self.state.store(LOCKED | rest, Ordering::Release);
+                return TOKEN_HANDED_OVER;
+            }
+            self.state.store(rest, Ordering::Release);
+            TOKEN_TRY
+        });
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+struct Hooks<'a> {
+    state: &'a AtomicU8,
+}
+
+impl ParkHooks for Hooks<'_> {
+    fn validate(&mut self) -> bool {
+        let both = LOCKED | PARKED;
+        self.state.load(Ordering::Relaxed) & both == both
+    }
+
+    fn before_sleep(&mut self) {}
+
+    fn timed_out(&mut self, _was_last: bool) {}
+}

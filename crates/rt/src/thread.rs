@@ -1,0 +1,168 @@
+//! Threads of the engine: [`spawn`], [`spawn_daemon`] and [`JoinHandle`].
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::world;
+
+/// The right to wait for a thread's end and to take its result. Dropping it detaches the thread.
+pub struct JoinHandle<T> {
+    thread: Thread<T>,
+}
+
+enum Thread<T> {
+    Real(std::thread::JoinHandle<T>),
+    Simulated {
+        world_id: u64,
+        task: u64,
+        result: Slot<T>,
+    },
+}
+
+type Slot<T> = Arc<Mutex<Option<T>>>;
+
+/// A thread ended by a panic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panicked {
+    /// What the panic said.
+    pub message: String,
+}
+
+/// Starts a thread.
+///
+/// # Panics
+///
+/// If the system gives no more threads, or if the name holds a zero byte.
+pub fn spawn<T, F>(name: &str, body: F) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    start(name, false, body)
+}
+
+/// Starts a thread that serves others for as long as its owner lives.
+///
+/// In a simulated world daemons that wait do not keep a deadlock from being seen, and one that is still there at the
+/// end of the world is an error. In the real world there is no difference.
+///
+/// # Panics
+///
+/// As [`spawn`].
+pub fn spawn_daemon<T, F>(name: &str, body: F) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    start(name, true, body)
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits until the thread has ended.
+    ///
+    /// # Errors
+    ///
+    /// - [`Panicked`] if it ended by a panic. In a simulated world a panic ends the whole world instead.
+    pub fn join(self) -> Result<T, Panicked> {
+        match self.thread {
+            Thread::Real(handle) => handle.join().map_err(|payload| Panicked {
+                message: panic_message(&*payload),
+            }),
+            Thread::Simulated {
+                world_id,
+                task,
+                result,
+            } => {
+                let world = world::current().expect("a task is joined in its own world");
+                assert!(world.id() == world_id, "a task is joined in its own world");
+                world.join(task);
+                let value = result.lock().unwrap_or_else(PoisonError::into_inner).take();
+                value.ok_or_else(|| Panicked {
+                    message: "the task left no result".to_owned(),
+                })
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("JoinHandle { .. }")
+    }
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "a thread panicked: {}", self.message)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+fn start<T, F>(name: &str, is_daemon: bool, body: F) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let thread = match world::current() {
+        Some(world) => {
+            let result = Slot::default();
+            let filled = Arc::clone(&result);
+            let task = world.spawn(
+                name,
+                is_daemon,
+                Box::new(move || {
+                    let value = body();
+                    *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+                }),
+            );
+            Thread::Simulated {
+                world_id: world.id(),
+                task,
+                result,
+            }
+        }
+        None => {
+            let builder = std::thread::Builder::new().name(name.to_owned());
+            Thread::Real(builder.spawn(body).expect("the system has threads left"))
+        }
+    };
+    world::point();
+    JoinHandle { thread }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic without a message".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn join_returns_the_value() {
+        assert_eq!(spawn("adder", || 1 + 2).join(), Ok(3));
+        assert_eq!(
+            spawn_daemon("named", || std::thread::current().name().map(str::to_owned)).join(),
+            Ok(Some("named".to_owned()))
+        );
+    }
+
+    #[test]
+    fn join_returns_the_panic() {
+        let panicked = spawn("faulty", || panic!("number {}", 7)).join();
+        assert_eq!(
+            panicked,
+            Err::<(), _>(Panicked {
+                message: "number 7".to_owned()
+            })
+        );
+    }
+}

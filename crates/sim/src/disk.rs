@@ -1,0 +1,76 @@
+//! Devices that take virtual time: hard disks behind a host's elevator, SSDs, NVRAM, RAM disks, and a catalogue of named
+//! models.
+//!
+//! ```
+//! use block::BlockDevice;
+//!
+//! let report = sim::run(sim::Config::fair(7), || {
+//!     let disk = sim::disk::open("atlas-v-18", &[("wcache", "off")]).expect("it is in the catalogue");
+//!     let device: &dyn BlockDevice = &*disk;
+//!     device.read_block(1 << 30, 4096).expect("the disk works");
+//!     rt::monotonic()
+//! })
+//! .expect("nothing goes wrong");
+//! assert!(report.value > rt::Nanos::from_millis(1));
+//! ```
+//!
+//! # How a request travels
+//!
+//! | part | module | what takes time there |
+//! |---|---|---|
+//! | host | `hard_disk` | building the request (charged to the caller), room in the queue |
+//! | elevator | `host_queue`, `elevator` | the plug, merging and sorting |
+//! | drive | `drive` | controller, bus, command queue, read buffer, write cache |
+//! | mechanics | `mechanics`, `platter`, `seek` | seek, head switch, settling, rotation, transfer, skews |
+//!
+//! # Rules
+//!
+//! - Timing and contents are apart: contents are in a store that answers at once (memory, unless the caller hands in
+//!   another), and move when the request completes.
+//! - Nothing but integers decides about time while a device runs; floating point is used to build tables, by operations
+//!   that IEEE 754 rounds exactly.
+//! - Rotation is absolute: the platters stand where the time says. Whoever comes too late by a sector waits a turn.
+//! - A device lives in the world that made it and ends with it.
+//!
+//! # Sources
+//!
+//! C. Ruemmler, J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994. J. Bucy, J. Schindler,
+//! S. Schlosser, G. Ganger, "The DiskSim simulation environment version 4.0 reference manual", CMU-PDL-08-101, 2008.
+
+mod batch;
+mod buffer;
+pub mod catalogue;
+mod drive;
+mod elevator;
+mod hard_disk;
+mod host_queue;
+mod mechanics;
+pub mod model;
+mod nvram;
+mod open;
+mod platter;
+mod seek;
+mod ssd;
+mod stats;
+mod timed;
+mod write_cache;
+
+use block::BlockDevice;
+
+pub use catalogue::catalogue;
+pub use elevator::Elevator;
+pub use hard_disk::HardDisk;
+pub use nvram::{Nvram, RamDisk};
+pub use open::{Builder, OpenError, factory, open};
+pub use seek::SeekCurve;
+pub use ssd::{Ssd, SsdModel};
+pub use stats::{DiskStats, DriveStats, FlashStats, Histogram};
+
+/// A device that takes virtual time and counts what it does.
+pub trait SimulatedDevice: BlockDevice {
+    /// What was counted until now.
+    fn stats(&self) -> DiskStats;
+}
+
+#[cfg(test)]
+mod tests;

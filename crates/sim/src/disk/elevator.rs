@@ -1,0 +1,304 @@
+//! The host's elevator: the queue in front of the drive, in which requests are merged and sorted.
+//!
+//! Merging looks for a request that ends where the new one begins, or begins where it ends, of the same class, and
+//! joins the two up to a limit; a merge that closes a gap joins three. The order in which requests leave is that of
+//! one of three schedulers:
+//!
+//! - [`Elevator::Linux24`]: sweeps in ascending order of sectors, with a bound on how many later arrivals may pass a
+//!   request (`linux24.rs`);
+//! - [`Elevator::Deadline`]: batches in ascending order, reads before writes, with a bound on time (`deadline.rs`);
+//! - [`Elevator::Noop`]: first come, first served.
+//!
+//! Everything is found by ordered maps: a request costs O(log n) wherever it goes.
+
+mod deadline;
+mod linux24;
+mod noop;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use deadline::Deadline;
+use linux24::Linux24;
+use noop::Noop;
+
+/// How many requests of each direction the queue holds before `submit` blocks.
+pub(super) const REQUESTS_MAX: u32 = 128;
+
+/// How many of them must have left before those who wait for room are woken.
+const WAKE_BATCH: u32 = REQUESTS_MAX / 4;
+
+/// Which elevator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Elevator {
+    /// That of Linux 2.4.
+    #[default]
+    Linux24,
+    /// That of Linux 2.6 for databases.
+    Deadline,
+    /// First come, first served, merging all the same.
+    Noop,
+}
+
+impl Elevator {
+    /// The elevator of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Linux24, Self::Deadline, Self::Noop]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linux24 => "linux24",
+            Self::Deadline => "deadline",
+            Self::Noop => "noop",
+        }
+    }
+
+    /// The longest request that merging makes, in sectors.
+    pub(super) fn sectors_max(self) -> u64 {
+        match self {
+            Self::Linux24 => 255,
+            Self::Deadline | Self::Noop => 1_024,
+        }
+    }
+}
+
+impl fmt::Display for Elevator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What may be merged with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Read,
+    Write,
+    /// A FUA write.
+    Through,
+}
+
+impl Class {
+    /// 0 for reads, 1 for writes.
+    fn direction(self) -> usize {
+        match self {
+            Self::Read => 0,
+            Self::Write | Self::Through => 1,
+        }
+    }
+}
+
+/// A request of the queue, put together from pieces of the host's requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IoRequest<P> {
+    pub(super) class: Class,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) pieces: Vec<P>,
+    /// When its first piece came, in nanoseconds.
+    arrived: u64,
+    /// How many pieces had come then.
+    arrivals_before: u64,
+}
+
+/// A request's number; later requests have greater ones.
+type Id = u64;
+
+/// Requests by number, oldest first.
+type Requests<P> = BTreeMap<Id, IoRequest<P>>;
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct HostQueue<P> {
+    requests: Requests<P>,
+    next_id: Id,
+    /// Pieces that ever came.
+    arrivals: u64,
+    /// Requests of each direction.
+    counts: [u32; 2],
+    sectors_max: u64,
+    by_start: BTreeMap<(Class, u64), Id>,
+    by_end: BTreeMap<(Class, u64), Id>,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    Linux24(Linux24),
+    Deadline(Deadline),
+    Noop(Noop),
+}
+
+impl<P> HostQueue<P> {
+    pub(super) fn new(kind: Elevator) -> Self {
+        Self {
+            requests: BTreeMap::new(),
+            next_id: 0,
+            arrivals: 0,
+            counts: [0; 2],
+            sectors_max: kind.sectors_max(),
+            by_start: BTreeMap::new(),
+            by_end: BTreeMap::new(),
+            order: match kind {
+                Elevator::Linux24 => Order::Linux24(Linux24::default()),
+                Elevator::Deadline => Order::Deadline(Deadline::default()),
+                Elevator::Noop => Order::Noop(Noop::default()),
+            },
+        }
+    }
+
+    /// How many requests there are.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether a request that does not merge can be added.
+    pub(super) fn has_room(&self, class: Class) -> bool {
+        self.counts[class.direction()] < REQUESTS_MAX
+    }
+
+    /// Whether enough requests have left for those to be woken who wait for room.
+    pub(super) fn has_room_for_waiters(&self) -> bool {
+        self.counts
+            .iter()
+            .all(|count| *count <= REQUESTS_MAX - WAKE_BATCH)
+    }
+
+    /// Merges a piece with a request of the queue, or gives it back.
+    pub(super) fn merge(&mut self, class: Class, start: u64, end: u64, piece: P) -> Result<(), P> {
+        let length = end - start;
+        let fits =
+            |request: &IoRequest<P>| request.end - request.start + length <= self.sectors_max;
+        let find = |index: &BTreeMap<(Class, u64), Id>, at: u64| {
+            index
+                .get(&(class, at))
+                .copied()
+                .filter(|id| fits(&self.requests[id]))
+        };
+        if let Some(id) = find(&self.by_end, start) {
+            self.arrivals += 1;
+            self.grow_back(id, end, vec![piece]);
+            self.close_gap(id);
+            return Ok(());
+        }
+        if let Some(id) = find(&self.by_start, end) {
+            self.arrivals += 1;
+            self.grow_front(id, start, piece);
+            return Ok(());
+        }
+        Err(piece)
+    }
+
+    /// Adds a request that did not merge.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub(super) fn add(&mut self, now: u64, class: Class, start: u64, end: u64, piece: P) {
+        assert!(self.has_room(class), "the caller waits for room");
+        let id = self.next_id;
+        self.next_id += 1;
+        let arrivals_before = self.arrivals;
+        self.arrivals += 1;
+        self.counts[class.direction()] += 1;
+        self.by_start.insert((class, start), id);
+        self.by_end.insert((class, end), id);
+        match &mut self.order {
+            Order::Linux24(order) => order.add(id, class, start, arrivals_before, &self.requests),
+            Order::Deadline(order) => order.add(id, class, start),
+            Order::Noop(order) => order.add(id),
+        }
+        let pieces = vec![piece];
+        let request = IoRequest {
+            class,
+            start,
+            end,
+            pieces,
+            arrived: now,
+            arrivals_before,
+        };
+        self.requests.insert(id, request);
+    }
+
+    /// Takes the next request.
+    pub(super) fn take(&mut self, now: u64) -> Option<IoRequest<P>> {
+        let id = match &mut self.order {
+            Order::Linux24(order) => order.next(&self.requests),
+            Order::Deadline(order) => order.next(now, &self.requests),
+            Order::Noop(order) => order.next(&self.requests),
+        }?;
+        Some(self.remove(id))
+    }
+
+    fn remove(&mut self, id: Id) -> IoRequest<P> {
+        let request = self
+            .requests
+            .remove(&id)
+            .expect("the request is in the queue");
+        self.counts[request.class.direction()] -= 1;
+        unlist(&mut self.by_start, (request.class, request.start), id);
+        unlist(&mut self.by_end, (request.class, request.end), id);
+        match &mut self.order {
+            Order::Linux24(order) => order.remove(id, request.start),
+            Order::Deadline(order) => order.remove(id, request.class, request.start),
+            Order::Noop(_) => {}
+        }
+        request
+    }
+
+    fn grow_back(&mut self, id: Id, end: u64, pieces: Vec<P>) {
+        let request = self
+            .requests
+            .get_mut(&id)
+            .expect("the request is in the queue");
+        unlist(&mut self.by_end, (request.class, request.end), id);
+        request.end = end;
+        request.pieces.extend(pieces);
+        self.by_end.insert((request.class, end), id);
+    }
+
+    fn grow_front(&mut self, id: Id, start: u64, piece: P) {
+        let request = self
+            .requests
+            .get_mut(&id)
+            .expect("the request is in the queue");
+        let (class, old) = (request.class, request.start);
+        request.start = start;
+        request.pieces.push(piece);
+        unlist(&mut self.by_start, (class, old), id);
+        self.by_start.insert((class, start), id);
+        match &mut self.order {
+            Order::Linux24(order) => order.restart(id, old, start),
+            Order::Deadline(order) => order.restart(id, class, old, start),
+            Order::Noop(_) => {}
+        }
+    }
+
+    /// Joins a request with the one that begins where it now ends, if there is one and both fit together.
+    fn close_gap(&mut self, id: Id) {
+        let (class, start, end) = {
+            let request = &self.requests[&id];
+            (request.class, request.start, request.end)
+        };
+        let Some(next) = self.by_start.get(&(class, end)).copied() else {
+            return;
+        };
+        if next == id || self.requests[&next].end - start > self.sectors_max {
+            return;
+        }
+        let next = self.remove(next);
+        self.grow_back(id, next.end, next.pieces);
+    }
+}
+
+/// Removes an entry if it is still that of the request; another one at the same place may have replaced it.
+fn unlist(index: &mut BTreeMap<(Class, u64), Id>, key: (Class, u64), id: Id) {
+    if index.get(&key) == Some(&id) {
+        index.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The elevator of Linux 2.4: one list in ascending order of sectors, swept in one direction and then from the
+//! beginning again, with a bound on how often a request may be passed.
+//!
+//! Each request may be passed by [`READ_LATENCY`] or [`WRITE_LATENCY`] later arrivals, counted in pieces, merged or
+//! not. When one has used that up, nothing is put into the running sweep any more: what comes waits for the next.
+//! (The kernel forbids it only the places before the request; what lies behind it in the list is served later anyhow.)
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{Class, Id, Requests};
+
+/// Arrivals that may pass a read.
+const READ_LATENCY: u64 = 8_192;
+
+/// Arrivals that may pass a write.
+const WRITE_LATENCY: u64 = 16_384;
+
+#[derive(Debug, Default)]
+pub(super) struct Linux24 {
+    /// The running sweep, by first sector.
+    sweep: BTreeSet<(u64, Id)>,
+    /// The next one.
+    following: BTreeSet<(u64, Id)>,
+    /// Where the running sweep has got to.
+    position: u64,
+    /// Requests of each direction in the order in which they came; some have left.
+    queues: [VecDeque<Id>; 2],
+}
+
+impl Linux24 {
+    pub(super) fn add<P>(
+        &mut self,
+        id: Id,
+        class: Class,
+        start: u64,
+        arrivals: u64,
+        requests: &Requests<P>,
+    ) {
+        let is_closed = self.has_expired(arrivals, requests);
+        let sweep = if is_closed {
+            &mut self.following
+        } else {
+            &mut self.sweep
+        };
+        sweep.insert((start, id));
+        self.queues[class.direction()].push_back(id);
+    }
+
+    /// Whether a request of the running sweep has been passed as often as it may be.
+    fn has_expired<P>(&mut self, arrivals: u64, requests: &Requests<P>) -> bool {
+        let sweep = &self.sweep;
+        let bounds = [READ_LATENCY, WRITE_LATENCY];
+        self.queues.iter_mut().zip(bounds).any(|(queue, bound)| {
+            while queue.front().is_some_and(|id| !requests.contains_key(id)) {
+                queue.pop_front();
+            }
+            let oldest = queue.front().map(|id| (id, &requests[id]));
+            oldest.is_some_and(|(id, request)| {
+                let passed = arrivals - request.arrivals_before;
+                passed >= bound && sweep.contains(&(request.start, *id))
+            })
+        })
+    }
+
+    pub(super) fn restart(&mut self, id: Id, old: u64, new: u64) {
+        let sweep = if self.sweep.remove(&(old, id)) {
+            &mut self.sweep
+        } else {
+            &mut self.following
+        };
+        sweep.remove(&(old, id));
+        sweep.insert((new, id));
+    }
+
+    pub(super) fn remove(&mut self, id: Id, start: u64) {
+        if !self.sweep.remove(&(start, id)) {
+            self.following.remove(&(start, id));
+        }
+    }
+
+    pub(super) fn next<P>(&mut self, requests: &Requests<P>) -> Option<Id> {
+        if self.sweep.is_empty() {
+            core::mem::swap(&mut self.sweep, &mut self.following);
+        }
+        let ahead = self.sweep.range((self.position, 0)..).next();
+        let (_, id) = *ahead.or_else(|| self.sweep.first())?;
+        self.position = requests[&id].end;
+        Some(id)
+    }
+}

@@ -1,0 +1,190 @@
+//! Order, merging and bounds of the elevators.
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn queue(kind: Elevator) -> HostQueue<u32> {
+    HostQueue::new(kind)
+}
+
+/// Adds pieces of one class: (start, end), numbered from `first` on. Returns how many merged.
+fn fill(queue: &mut HostQueue<u32>, now: u64, class: Class, ranges: &[(u64, u64)]) -> usize {
+    let mut merged = 0;
+    for (number, (start, end)) in ranges.iter().enumerate() {
+        match queue.merge(class, *start, *end, number as u32) {
+            Ok(()) => merged += 1,
+            Err(piece) => queue.add(now, class, *start, *end, piece),
+        }
+    }
+    merged
+}
+
+fn drain(queue: &mut HostQueue<u32>, now: u64) -> Vec<(u64, u64)> {
+    core::iter::from_fn(|| queue.take(now))
+        .map(|request| (request.start, request.end))
+        .collect()
+}
+
+#[test]
+fn neighbours_merge_at_both_ends_and_over_gaps() {
+    for kind in [Elevator::Linux24, Elevator::Deadline, Elevator::Noop] {
+        let mut queue = queue(kind);
+        let ranges = [(100, 108), (116, 124), (108, 116), (92, 100), (200, 208)];
+        assert_eq!(fill(&mut queue, 0, Class::Write, &ranges), 2);
+        assert_eq!(fill(&mut queue, 0, Class::Read, &[(124, 132)]), 0);
+        assert_eq!(fill(&mut queue, 0, Class::Through, &[(208, 216)]), 0);
+        let taken: Vec<_> = core::iter::from_fn(|| queue.take(0)).collect();
+        let joined = taken
+            .iter()
+            .find(|request| request.start == 92)
+            .expect("it was merged");
+        assert_eq!(joined.end, 124);
+        let mut pieces = joined.pieces.clone();
+        pieces.sort_unstable();
+        assert_eq!(pieces, [0, 1, 2, 3]);
+        assert_eq!(taken.len(), 4, "{kind}");
+        assert_eq!(queue.len(), 0);
+        assert!(queue.by_start.is_empty() && queue.by_end.is_empty());
+    }
+}
+
+#[test]
+fn merging_stops_at_the_longest_request() {
+    for (kind, longest) in [(Elevator::Linux24, 248), (Elevator::Deadline, 1024)] {
+        let mut queue = queue(kind);
+        let ranges: Vec<_> = (0..200).map(|page| (page * 8, page * 8 + 8)).collect();
+        fill(&mut queue, 0, Class::Read, &ranges);
+        let taken = drain(&mut queue, 0);
+        assert_eq!(taken[0], (0, longest));
+        assert_eq!(taken.last().map(|(_, end)| *end), Some(1600));
+    }
+}
+
+#[test]
+fn linux24_sweeps_upwards_and_wraps() {
+    let mut queue = queue(Elevator::Linux24);
+    fill(
+        &mut queue,
+        0,
+        Class::Read,
+        &[(500, 501), (100, 101), (300, 301)],
+    );
+    assert_eq!(queue.take(0).map(|request| request.start), Some(100));
+    assert_eq!(queue.take(0).map(|request| request.start), Some(300));
+    fill(
+        &mut queue,
+        0,
+        Class::Write,
+        &[(50, 51), (400, 401), (301, 302)],
+    );
+    assert_eq!(
+        drain(&mut queue, 0),
+        [(301, 302), (400, 401), (500, 501), (50, 51)]
+    );
+}
+
+#[test]
+fn linux24_lets_no_request_be_passed_for_ever() {
+    let mut queue = queue(Elevator::Linux24);
+    fill(
+        &mut queue,
+        0,
+        Class::Read,
+        &[(0, 1), (1_000_000_000, 1_000_000_001)],
+    );
+    assert_eq!(queue.take(0).map(|request| request.start), Some(0));
+    let mut served = 0;
+    for number in 1..20_000_u64 {
+        let start = number * 10;
+        fill(
+            &mut queue,
+            0,
+            Class::Read,
+            &[(start, start + 1), (start + 5, start + 6)],
+        );
+        for _ in 0..2 {
+            let request = queue.take(0).expect("there are two at least");
+            served += 1;
+            if request.start == 1_000_000_000 {
+                assert!((8_191..8_300).contains(&served), "{served}");
+                return;
+            }
+        }
+    }
+    panic!("it was passed for ever");
+}
+
+#[test]
+fn queues_are_bounded_by_direction_and_wake_in_batches() {
+    let mut queue = queue(Elevator::Linux24);
+    let ranges: Vec<_> = (0..128)
+        .map(|number| (number * 100, number * 100 + 8))
+        .collect();
+    fill(&mut queue, 0, Class::Write, &ranges);
+    assert!(!queue.has_room(Class::Write));
+    assert!(!queue.has_room(Class::Through));
+    assert!(queue.has_room(Class::Read));
+    assert_eq!(queue.merge(Class::Write, 8, 16, 7), Ok(()));
+    for _ in 0..31 {
+        queue.take(0);
+    }
+    assert!(!queue.has_room_for_waiters());
+    queue.take(0);
+    assert!(queue.has_room_for_waiters());
+}
+
+#[test]
+fn deadline_batches_reads_first_and_does_not_starve_writes() {
+    let mut queue = queue(Elevator::Deadline);
+    let spaced = |from: u64| {
+        (from..from + 60)
+            .map(|n| (n * 100, n * 100 + 8))
+            .collect::<Vec<_>>()
+    };
+    fill(&mut queue, 0, Class::Read, &spaced(1000));
+    fill(&mut queue, 0, Class::Write, &spaced(0));
+    let classes: Vec<_> = (0..64)
+        .filter_map(|_| queue.take(0))
+        .map(|r| r.class)
+        .collect();
+    let expected = [Class::Read, Class::Read, Class::Write, Class::Read];
+    for (batch, class) in classes.chunks(16).zip(expected) {
+        assert!(batch.iter().all(|taken| *taken == class), "{classes:?}");
+    }
+}
+
+#[test]
+fn deadline_serves_expired_requests_first() {
+    let mut queue = queue(Elevator::Deadline);
+    fill(&mut queue, 0, Class::Read, &[(900_000, 900_001)]);
+    let near: Vec<_> = (0..40).map(|n| (n * 10, n * 10 + 1)).collect();
+    fill(&mut queue, SECOND / 4, Class::Read, &near);
+    for _ in 0..16 {
+        assert!(
+            queue
+                .take(SECOND / 4)
+                .is_some_and(|request| request.start < 900_000)
+        );
+    }
+    assert_eq!(
+        queue.take(SECOND / 2).map(|request| request.start),
+        Some(900_000)
+    );
+    assert_eq!(
+        queue.take(SECOND / 2).map(|request| request.start),
+        Some(160)
+    );
+}
+
+#[test]
+fn noop_keeps_the_order() {
+    let mut queue = queue(Elevator::Noop);
+    fill(
+        &mut queue,
+        0,
+        Class::Read,
+        &[(500, 501), (100, 101), (300, 301), (101, 102)],
+    );
+    assert_eq!(drain(&mut queue, 0), [(500, 501), (100, 102), (300, 301)]);
+}

@@ -1,0 +1,460 @@
+//! From a name and options to a device: [`Builder`], [`open`] and [`factory`].
+//!
+//! | option | of | meaning |
+//! |---|---|---|
+//! | `wcache=on` or `off` | disks | the volatile write cache; as the model has it if absent |
+//! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; `linux24` if absent |
+//! | `tcq=32` | disks | how many commands the drive queues, 1 to 256 |
+//! | `seek=6.9` | disks | the mean seek over random pairs in milliseconds; the curve is stretched |
+//! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
+//! | `plp=on` or `off` | ssd | whether the cache survives a power cut; it does not if absent |
+//! | `capacity=9GB` | all | the size: of a disk, its outer part; of memory, how much |
+//! | `latency=10us` | nvram | of each request, in ns, us or ms |
+//! | `bandwidth=256MiB` | nvram | bytes per second |
+
+use std::sync::Arc;
+
+use block::text::{Setting, Simulated, Size};
+use block::{BlockDevice, DeviceError, MemoryDevice};
+use rt::Nanos;
+
+use super::SimulatedDevice;
+use super::catalogue::{self, catalogue};
+use super::elevator::Elevator;
+use super::hard_disk::HardDisk;
+use super::model::{DiskModel, SeekSource};
+use super::nvram::{Nvram, RamDisk};
+use super::ssd::{Ssd, SsdModel};
+
+/// The deepest command queue: SCSI tags are a byte.
+const QUEUE_DEPTH_MAX: u32 = 256;
+
+/// NVRAM unless told otherwise.
+const NVRAM_LATENCY: Nanos = Nanos::from_micros(10);
+const NVRAM_BYTES_PER_SECOND: u64 = 256 << 20;
+
+/// Why a device could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The catalogue has no such entry.
+    #[error("no simulated device is called {name}; there are {known}")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The device has no such option.
+    #[error("{device} has no option {key}; it takes {known}")]
+    UnknownOption {
+        /// The device.
+        device: String,
+        /// The option.
+        key: String,
+        /// The options that there are.
+        known: &'static str,
+    },
+    /// The option cannot have that value.
+    #[error("{key}={value}: expected {expected}")]
+    BadValue {
+        /// The option.
+        key: String,
+        /// What it was set to.
+        value: String,
+        /// What would have been right.
+        expected: String,
+    },
+    /// Memory needs a size.
+    #[error("{device} needs a size: capacity=128MiB")]
+    NoCapacity {
+        /// The device.
+        device: String,
+    },
+    /// The store that was handed in is too small.
+    #[error("{device} has {wanted} bytes, but its store only {found}")]
+    StoreTooSmall {
+        /// The device.
+        device: String,
+        /// The device's size in bytes.
+        wanted: u64,
+        /// The store's size in bytes.
+        found: u64,
+    },
+    /// There is no simulated world to live in.
+    #[error("{device} exists only in simulated time")]
+    NotSimulated {
+        /// The device.
+        device: String,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    HardDisk {
+        model: Box<DiskModel>,
+        elevator: Elevator,
+    },
+    Nvram {
+        latency: Nanos,
+        bytes_per_second: u64,
+    },
+    RamDisk,
+    Ssd {
+        model: SsdModel,
+    },
+}
+
+/// A device that is being put together.
+#[derive(Clone)]
+pub struct Builder {
+    kind: Kind,
+    name: String,
+    capacity_bytes: Option<u64>,
+    store: Option<Arc<dyn BlockDevice>>,
+}
+
+const DISK_OPTIONS: &str = "wcache, elevator, tcq, seek, fua, capacity";
+const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
+const RAMDISK_OPTIONS: &str = "capacity";
+const SSD_OPTIONS: &str = "capacity, plp";
+
+impl Builder {
+    /// The entry of the catalogue with that name.
+    ///
+    /// - [`OpenError::UnknownDevice`] if there is none.
+    pub fn new(name: &str) -> Result<Self, OpenError> {
+        let kind = match name {
+            "nvram" => Kind::Nvram {
+                latency: NVRAM_LATENCY,
+                bytes_per_second: NVRAM_BYTES_PER_SECOND,
+            },
+            "ramdisk" => Kind::RamDisk,
+            "ssd" => Kind::Ssd {
+                model: SsdModel::default(),
+            },
+            _ => match catalogue::hard_disk(name) {
+                Some(model) => Kind::HardDisk {
+                    model: Box::new(model),
+                    elevator: Elevator::default(),
+                },
+                None => return Err(unknown_device(name)),
+            },
+        };
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+            capacity_bytes: None,
+            store: None,
+        })
+    }
+
+    /// A hard disk of a model that is not in the catalogue.
+    pub fn from_model(model: DiskModel) -> Self {
+        let name = model.name.to_owned();
+        let kind = Kind::HardDisk {
+            model: Box::new(model),
+            elevator: Elevator::default(),
+        };
+        Self {
+            kind,
+            name,
+            capacity_bytes: None,
+            store: None,
+        }
+    }
+
+    /// The model, if it is a hard disk.
+    pub fn model(&self) -> Option<&DiskModel> {
+        match &self.kind {
+            Kind::HardDisk { model, .. } => Some(model),
+            Kind::Nvram { .. } | Kind::RamDisk | Kind::Ssd { .. } => None,
+        }
+    }
+
+    /// Sets an option from its text.
+    ///
+    /// - [`OpenError::UnknownOption`] if the device does not have it.
+    /// - [`OpenError::BadValue`] if it cannot have that value.
+    pub fn option(mut self, key: &str, value: &str) -> Result<Self, OpenError> {
+        let bad = |expected: String| OpenError::BadValue {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected,
+        };
+        let bad_str = |expected: &str| bad(expected.to_owned());
+        if key == "capacity" {
+            let size = Size::parse(value).map_err(bad_str)?.bytes();
+            return self.capacity(size).map_err(bad);
+        }
+        match (&mut self.kind, key) {
+            (Kind::HardDisk { model, .. }, "wcache") => {
+                model.has_write_cache = parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::HardDisk { model, .. }, "fua") => {
+                model.has_force_unit_access =
+                    parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::Ssd { model }, "plp") => {
+                model.has_power_loss_protection =
+                    parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::HardDisk { elevator, .. }, "elevator") => {
+                *elevator = Elevator::from_name(value)
+                    .ok_or_else(|| bad_str("linux24, deadline or noop"))?;
+            }
+            (Kind::HardDisk { model, .. }, "tcq") => {
+                model.queue_depth = parse_depth(value).ok_or_else(|| bad_str("1 to 256"))?;
+            }
+            (Kind::HardDisk { model, .. }, "seek") => {
+                set_mean_seek(model, value).map_err(bad)?;
+            }
+            (Kind::Nvram { latency, .. }, "latency") => {
+                *latency = parse_time(value).ok_or_else(|| bad_str("a time such as 10us"))?;
+            }
+            (
+                Kind::Nvram {
+                    bytes_per_second, ..
+                },
+                "bandwidth",
+            ) => {
+                let size = Size::parse(value).map_err(bad_str)?.bytes();
+                if size == 0 {
+                    return Err(bad_str("at least 4096 bytes per second"));
+                }
+                *bytes_per_second = size;
+            }
+            _ => return Err(self.unknown_option(key)),
+        }
+        Ok(self)
+    }
+
+    /// The volatile write cache of a hard disk. Other devices have none.
+    #[must_use]
+    pub fn write_cache(mut self, is_on: bool) -> Self {
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.has_write_cache = is_on;
+        }
+        self
+    }
+
+    /// The host's elevator in front of a hard disk. Other devices have none.
+    #[must_use]
+    pub fn elevator(mut self, wanted: Elevator) -> Self {
+        if let Kind::HardDisk { elevator, .. } = &mut self.kind {
+            *elevator = wanted;
+        }
+        self
+    }
+
+    /// How many commands a hard disk queues. Other devices have no queue.
+    #[must_use]
+    pub fn queue_depth(mut self, depth: u32) -> Self {
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX);
+        }
+        self
+    }
+
+    /// What the contents are kept in: a device that answers at once, at least as large. New memory if absent.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn BlockDevice>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// What the device is called in messages.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The size, rounded down to 4096 bytes; what would have been right otherwise.
+    pub fn capacity(mut self, bytes: u64) -> Result<Self, String> {
+        let bytes = bytes - bytes % 4096;
+        let largest = self
+            .model()
+            .map_or(u64::MAX, |model| model.capacity_sectors * 512);
+        if bytes == 0 || bytes > largest {
+            return Err(format!("4096 to {largest} bytes"));
+        }
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.capacity_sectors = bytes / 512;
+        }
+        self.capacity_bytes = Some(bytes);
+        Ok(self)
+    }
+
+    /// Makes the device, in the simulated world of the calling task.
+    ///
+    /// - [`OpenError::NotSimulated`] in the real world.
+    /// - [`OpenError::NoCapacity`] for memory of no size.
+    /// - [`OpenError::StoreTooSmall`] if the store does not hold the device.
+    pub fn open(self) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
+        let device = self.name.clone();
+        if !rt::is_simulated() {
+            return Err(OpenError::NotSimulated { device });
+        }
+        let of_model = self.model().map(|model| model.capacity_sectors * 512);
+        let of_store = self.store.as_ref().map(|store| store.geometry().size_bytes);
+        let wanted = of_model.or(self.capacity_bytes).or(of_store);
+        let Some(wanted) = wanted else {
+            return Err(OpenError::NoCapacity { device });
+        };
+        let store = self
+            .store
+            .unwrap_or_else(|| Arc::new(MemoryDevice::new(wanted)));
+        let found = store.geometry().size_bytes;
+        if found < wanted {
+            return Err(OpenError::StoreTooSmall {
+                device,
+                wanted,
+                found,
+            });
+        }
+        Ok(match self.kind {
+            Kind::HardDisk { model, elevator } => {
+                Arc::new(HardDisk::new(&model, elevator, store, self.name))
+            }
+            Kind::Nvram {
+                latency,
+                bytes_per_second,
+            } => Arc::new(Nvram::new(store, latency, bytes_per_second, self.name)),
+            Kind::RamDisk => Arc::new(RamDisk::new(store, self.name)),
+            Kind::Ssd { model } => Arc::new(Ssd::new(&model, store, self.name)),
+        })
+    }
+
+    fn unknown_option(&self, key: &str) -> OpenError {
+        let known = match &self.kind {
+            Kind::HardDisk { .. } => DISK_OPTIONS,
+            Kind::Nvram { .. } => NVRAM_OPTIONS,
+            Kind::RamDisk => RAMDISK_OPTIONS,
+            Kind::Ssd { .. } => SSD_OPTIONS,
+        };
+        OpenError::UnknownOption {
+            device: self.name.clone(),
+            key: key.to_owned(),
+            known,
+        }
+    }
+}
+
+/// Makes the device of the catalogue with that name and these options.
+///
+/// The errors are those of [`Builder::new`], [`Builder::option`] and [`Builder::open`].
+pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
+    let builder = options
+        .iter()
+        .try_fold(Builder::new(name)?, |builder, (key, value)| {
+            builder.option(key, value)
+        })?;
+    let text: String = options
+        .iter()
+        .map(|(key, value)| format!(",{key}={value}"))
+        .collect();
+    let name = if text.is_empty() {
+        format!("sim:{name}")
+    } else {
+        format!("sim({name}{text})")
+    };
+    builder.name(&name).open()
+}
+
+/// Makes what a device text asks for: the factory for `block::text::open`.
+///
+/// - [`DeviceError::Open`] with the reason.
+pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let capacity;
+    let (name, mut options, settings): (_, Vec<(&str, &str)>, &[Setting]) = match wanted {
+        Simulated::Model { model, settings } => (model, Vec::new(), settings),
+        Simulated::Nvram {
+            size_bytes,
+            settings,
+        } => {
+            capacity = size_bytes.to_string();
+            ("nvram", vec![("capacity", capacity.as_str())], settings)
+        }
+    };
+    options.extend(
+        settings
+            .iter()
+            .map(|set| (set.key.as_str(), set.value.as_str())),
+    );
+    match open(name, &options) {
+        Ok(device) => Ok(device),
+        Err(error) => Err(DeviceError::Open {
+            device: format!("sim:{name}"),
+            cause: error.to_string(),
+        }),
+    }
+}
+
+fn unknown_device(name: &str) -> OpenError {
+    let known: Vec<_> = catalogue().into_iter().map(|entry| entry.name).collect();
+    OpenError::UnknownDevice {
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+fn parse_switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_depth(value: &str) -> Option<u32> {
+    value
+        .parse()
+        .ok()
+        .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
+}
+
+fn parse_time(value: &str) -> Option<Nanos> {
+    let digits = value
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .ok()
+        .filter(|number| *number <= 1_000_000_000)?;
+    match unit {
+        "ns" => Some(Nanos::new(number)),
+        "us" => Some(Nanos::from_micros(number)),
+        "ms" => Some(Nanos::from_millis(number)),
+        _ => None,
+    }
+}
+
+/// Stretches the seek curve to another mean; what would have been right otherwise.
+fn set_mean_seek(model: &mut DiskModel, value: &str) -> Result<(), String> {
+    let wanted: f64 = value
+        .parse()
+        .map_err(|_| "milliseconds such as 6.9".to_owned())?;
+    let (lowest, highest, mean) = match &mut model.seek {
+        SeekSource::Measured { .. } => {
+            return Err("nothing: the seek curve of this drive was measured".to_owned());
+        }
+        SeekSource::ThreePoint {
+            single_ms,
+            mean_ms,
+            full_ms,
+        } => (*single_ms, *full_ms, mean_ms),
+        SeekSource::Rescaled {
+            single_ms, mean_ms, ..
+        } => (*single_ms, 100.0, mean_ms),
+    };
+    if !(wanted > lowest && wanted < highest) {
+        return Err(format!("a mean between {lowest} and {highest} ms"));
+    }
+    *mean = wanted;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

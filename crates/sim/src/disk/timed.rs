@@ -1,0 +1,42 @@
+//! Tickets whose moment is known when they are made: nobody works, whoever waits sleeps.
+
+use std::sync::Arc;
+
+use block::{DetachedErrors, Results, Ticket, Work};
+use rt::{Mutex, Nanos};
+
+/// A ticket with these results from a moment on.
+pub(super) fn timed_ticket(
+    done: Nanos,
+    results: Results,
+    detached: &Arc<DetachedErrors>,
+) -> Ticket {
+    let results = Mutex::new(results);
+    Ticket::for_work(Arc::new(Timed {
+        done,
+        results,
+        detached: Arc::clone(detached),
+    }))
+}
+
+/// Results that are there from a moment on.
+struct Timed {
+    done: Nanos,
+    results: Mutex<Results>,
+    detached: Arc<DetachedErrors>,
+}
+
+impl Work for Timed {
+    fn is_ready(&self) -> bool {
+        rt::monotonic() >= self.done
+    }
+
+    fn wait(&self) -> Results {
+        rt::sleep_until(self.done);
+        core::mem::take(&mut *self.results.lock())
+    }
+
+    fn abandon(&self) {
+        self.detached.keep(&self.results.lock());
+    }
+}

@@ -1,0 +1,269 @@
+//! The drive's volatile write cache: runs of dirty sectors, by place and by age.
+//!
+//! Writes that touch or overlap become one run, as old as its oldest part, so that a run that is destaged fulfils every
+//! flush that asked for any part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A run of dirty sectors. Its start is its key.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    end: u64,
+    age: u64,
+}
+
+/// Sectors that were acknowledged and are not on the platter yet.
+#[derive(Debug, Clone)]
+pub(super) struct WriteCache {
+    capacity: u64,
+    /// Dirty sectors, those on their way included.
+    used: u64,
+    runs: BTreeMap<u64, Run>,
+    /// The same runs as (age, start).
+    ages: BTreeSet<(u64, u64)>,
+    /// The age of the next write.
+    next_age: u64,
+    /// What is being written: how many sectors, and how old.
+    on_the_way: Option<(u64, u64)>,
+}
+
+impl WriteCache {
+    pub(super) fn new(capacity: u32) -> Self {
+        Self {
+            capacity: u64::from(capacity),
+            used: 0,
+            runs: BTreeMap::new(),
+            ages: BTreeSet::new(),
+            next_age: 0,
+            on_the_way: None,
+        }
+    }
+
+    /// Whether a write of so many sectors can ever be taken.
+    pub(super) fn can_hold(&self, sectors: u64) -> bool {
+        sectors <= self.capacity
+    }
+
+    /// Whether a write of so many sectors can be taken now.
+    pub(super) fn has_room(&self, sectors: u64) -> bool {
+        self.used + sectors <= self.capacity
+    }
+
+    /// Whether there is anything that could be destaged.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Whether so much is dirty that destaging must not wait for an idle moment.
+    pub(super) fn is_above_high_water(&self) -> bool {
+        self.used > self.capacity / 4 * 3
+    }
+
+    /// Whether a whole range is dirty and so can be read from here.
+    pub(super) fn serves(&self, start: u64, end: u64) -> bool {
+        self.runs
+            .range(..=start)
+            .next_back()
+            .is_some_and(|(_, run)| end <= run.end)
+    }
+
+    /// Takes a write.
+    pub(super) fn insert(&mut self, start: u64, end: u64) {
+        let mut whole = (start, end);
+        let mut age = self.next_age;
+        self.next_age += 1;
+        while let Some((from, run)) = self.touching(whole.0, whole.1) {
+            self.remove_run(from);
+            whole = (whole.0.min(from), whole.1.max(run.end));
+            age = age.min(run.age);
+        }
+        self.add_run(whole.0, Run { end: whole.1, age });
+    }
+
+    /// Forgets a range that has been written past the cache.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        while let Some((from, run)) = self.overlapping(start, end) {
+            self.remove_run(from);
+            if from < start {
+                self.add_run(
+                    from,
+                    Run {
+                        end: start,
+                        age: run.age,
+                    },
+                );
+            }
+            if end < run.end {
+                self.add_run(
+                    end,
+                    Run {
+                        end: run.end,
+                        age: run.age,
+                    },
+                );
+            }
+        }
+    }
+
+    /// The runs nearest to a sector, `each` at most on either side: start and length.
+    pub(super) fn nearest(&self, sector: u64, each: usize) -> impl Iterator<Item = u64> + '_ {
+        let after = self
+            .runs
+            .range(sector..)
+            .take(each)
+            .map(|(start, _)| *start);
+        let before = self
+            .runs
+            .range(..sector)
+            .rev()
+            .take(each)
+            .map(|(start, _)| *start);
+        after.chain(before)
+    }
+
+    /// Where the oldest run begins.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.ages.first().map(|(_, start)| *start)
+    }
+
+    /// Sends the run at `start` on its way, or its first `sectors_max` sectors; returns how many.
+    ///
+    /// # Panics
+    /// If there is no such run, or another is on its way.
+    pub(super) fn send(&mut self, start: u64, sectors_max: u64) -> u64 {
+        assert!(self.on_the_way.is_none(), "there is one arm");
+        let run = self.remove_run(start);
+        let cut = run.end.min(start + sectors_max);
+        if cut < run.end {
+            self.add_run(
+                cut,
+                Run {
+                    end: run.end,
+                    age: run.age,
+                },
+            );
+        }
+        let sectors = cut - start;
+        self.used += sectors;
+        self.on_the_way = Some((sectors, run.age));
+        sectors
+    }
+
+    /// What was on its way is on the platter.
+    pub(super) fn land(&mut self) {
+        let (sectors, _) = self.on_the_way.take().expect("something was on its way");
+        self.used -= sectors;
+    }
+
+    /// A mark that stands for all writes taken so far.
+    pub(super) fn mark(&self) -> u64 {
+        self.next_age
+    }
+
+    /// Whether all writes before a mark are on the platter.
+    pub(super) fn is_clean_before(&self, mark: u64) -> bool {
+        let resting = self.ages.first().is_some_and(|(age, _)| *age < mark);
+        let on_the_way = self.on_the_way.is_some_and(|(_, age)| age < mark);
+        !resting && !on_the_way
+    }
+
+    /// A run that overlaps or touches a range.
+    fn touching(&self, start: u64, end: u64) -> Option<(u64, Run)> {
+        let (from, run) = self.runs.range(..=end).next_back()?;
+        (run.end >= start).then_some((*from, *run))
+    }
+
+    fn overlapping(&self, start: u64, end: u64) -> Option<(u64, Run)> {
+        let (from, run) = self.runs.range(..end).next_back()?;
+        (run.end > start).then_some((*from, *run))
+    }
+
+    fn add_run(&mut self, start: u64, run: Run) {
+        self.used += run.end - start;
+        self.ages.insert((run.age, start));
+        self.runs.insert(start, run);
+    }
+
+    fn remove_run(&mut self, start: u64) -> Run {
+        let run = self.runs.remove(&start).expect("the run exists");
+        assert!(
+            self.ages.remove(&(run.age, start)),
+            "each run is in both indexes"
+        );
+        self.used -= run.end - start;
+        run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(cache: &WriteCache) -> Vec<(u64, u64)> {
+        cache
+            .runs
+            .iter()
+            .map(|(start, run)| (*start, run.end))
+            .collect()
+    }
+
+    #[test]
+    fn writes_that_touch_become_one_run() {
+        let mut cache = WriteCache::new(100);
+        cache.insert(10, 20);
+        cache.insert(30, 40);
+        assert_eq!(runs(&cache), [(10, 20), (30, 40)]);
+        cache.insert(15, 32);
+        assert_eq!(runs(&cache), [(10, 40)]);
+        cache.insert(40, 41);
+        cache.insert(9, 10);
+        assert_eq!(runs(&cache), [(9, 41)]);
+        assert_eq!(cache.used, 32);
+        assert!(cache.serves(9, 41));
+        assert!(!cache.serves(8, 10));
+        assert!(cache.has_room(68));
+        assert!(!cache.has_room(69));
+    }
+
+    #[test]
+    fn forgetting_cuts_runs() {
+        let mut cache = WriteCache::new(100);
+        cache.insert(10, 40);
+        cache.forget(20, 30);
+        assert_eq!(runs(&cache), [(10, 20), (30, 40)]);
+        cache.forget(0, 100);
+        assert_eq!(runs(&cache), []);
+        assert_eq!(cache.used, 0);
+    }
+
+    #[test]
+    fn a_mark_covers_what_was_there_and_nothing_later() {
+        let mut cache = WriteCache::new(100);
+        cache.insert(10, 20);
+        cache.insert(50, 60);
+        let mark = cache.mark();
+        cache.insert(80, 90);
+        assert_eq!(cache.oldest(), Some(10));
+        assert_eq!(cache.send(10, 6), 6);
+        assert!(!cache.is_clean_before(mark));
+        cache.land();
+        assert_eq!(cache.oldest(), Some(16));
+        for start in [16, 50] {
+            assert!(!cache.is_clean_before(mark));
+            cache.send(start, 100);
+            cache.land();
+        }
+        assert!(cache.is_clean_before(mark));
+        assert!(cache.is_dirty());
+        assert_eq!(cache.used, 10);
+    }
+
+    #[test]
+    fn the_nearest_runs_come_from_both_sides() {
+        let mut cache = WriteCache::new(100);
+        for start in [10, 20, 30, 40, 50] {
+            cache.insert(start, start + 1);
+        }
+        assert_eq!(cache.nearest(30, 2).collect::<Vec<_>>(), [30, 40, 20, 10]);
+    }
+}

@@ -1,0 +1,324 @@
+//! [`HostProfile`]: what host work costs, in nanoseconds, and on how many processors.
+//!
+//! The numbers are round on purpose: what matters is their order of magnitude beside a disk's milliseconds, and
+//! [`HostProfile::scale_permille`] calibrates them all at once against a measured run.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use rt::Cost;
+
+/// The unit in which copying and checksums are given, in bytes.
+const PAGE_BYTES: u64 = 4096;
+/// The scale that changes nothing.
+const SCALE_ONE: u32 = 1000;
+
+/// A Pentium 4 of 2.66 GHz with Linux 2.4, the machine of the published benchmarks of 2003.
+pub const P4_2_66_2003: HostProfile = HostProfile {
+    name: Cow::Borrowed("p4-2.66-2003"),
+    cpu_count: 1,
+    // int 0x80 alone is close to 0.5 us on a Pentium 4, the way through the VFS as much again.
+    syscall_ns: 1_000,
+    // About 1 GB/s: one read and one write stream over PC2100 memory.
+    copy_page_ns: 4_096,
+    // About 400 MB/s: CRC-32 by table, a byte at a time, at 6 to 7 cycles each.
+    checksum_page_ns: 10_240,
+    // A hash chain and a string comparison with two or three cache misses of 150 ns each.
+    lookup_ns: 500,
+    // Start and stop of a handle: two contended spinlocks and the credit accounting.
+    handle_ns: 2_000,
+    // Finding a buffer head: two cache misses.
+    block_access_ns: 300,
+    // ll_rw_block, the elevator, the controller's registers and one interrupt.
+    request_ns: 10_000,
+    scale_permille: SCALE_ONE,
+};
+
+/// A virtual machine of the 2020s with four processors.
+pub const CLOUD_VM: HostProfile = HostProfile {
+    name: Cow::Borrowed("cloud-vm"),
+    cpu_count: 4,
+    // syscall/sysret with mitigations against speculation.
+    syscall_ns: 200,
+    // About 10 GB/s.
+    copy_page_ns: 410,
+    // About 15 GB/s: CRC-32C by instruction.
+    checksum_page_ns: 270,
+    // Two cache misses of 80 ns.
+    lookup_ns: 150,
+    // Uncontended atomics and a few hundred instructions.
+    handle_ns: 400,
+    // One cache miss.
+    block_access_ns: 80,
+    // A virtio queue: one exit and one interrupt.
+    request_ns: 5_000,
+    scale_permille: SCALE_ONE,
+};
+
+/// A host whose work takes no time at all.
+pub const ZERO: HostProfile = HostProfile {
+    name: Cow::Borrowed("zero"),
+    cpu_count: 1,
+    syscall_ns: 0,
+    copy_page_ns: 0,
+    checksum_page_ns: 0,
+    lookup_ns: 0,
+    handle_ns: 0,
+    block_access_ns: 0,
+    request_ns: 0,
+    scale_permille: SCALE_ONE,
+};
+
+/// The profiles that have names.
+const NAMED: [&HostProfile; 3] = [&P4_2_66_2003, &CLOUD_VM, &ZERO];
+
+/// What each kind of host work costs. All fields may be changed.
+///
+/// In text: a name (`p4-2.66-2003`), with other processors (`p4-2.66-2003@2`), with a scale (`p4-2.66-2003*850`), or
+/// all numbers in the order of the fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostProfile {
+    /// What the profile is called in reports.
+    pub name: Cow<'static, str>,
+    /// How many tasks can compute at once; at least one.
+    pub cpu_count: u32,
+    /// [`Cost::Syscall`].
+    pub syscall_ns: u64,
+    /// [`Cost::Copy`], for each 4096 bytes.
+    pub copy_page_ns: u64,
+    /// [`Cost::Checksum`], for each 4096 bytes.
+    pub checksum_page_ns: u64,
+    /// [`Cost::Lookup`].
+    pub lookup_ns: u64,
+    /// [`Cost::Handle`].
+    pub handle_ns: u64,
+    /// [`Cost::BlockAccess`].
+    pub block_access_ns: u64,
+    /// [`Cost::Request`].
+    pub request_ns: u64,
+    /// All of the costs above are multiplied by this and divided by 1000.
+    pub scale_permille: u32,
+}
+
+/// A text is not a host profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a host profile: give p4-2.66-2003, cloud-vm, zero or custom(...), then @CPUS, then *PERMILLE"
+)]
+pub struct HostProfileError {
+    /// What was given.
+    pub text: String,
+}
+
+impl HostProfile {
+    /// The profile of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        NAMED
+            .iter()
+            .find(|profile| profile.name == name)
+            .map(|profile| (*profile).clone())
+    }
+
+    /// The names that [`named`](Self::named) knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|profile| &*profile.name)
+    }
+
+    /// The same host, all of its work slower or faster.
+    #[must_use]
+    pub fn scaled(self, scale_permille: u32) -> Self {
+        Self {
+            scale_permille,
+            ..self
+        }
+    }
+
+    /// The same host with another number of processors.
+    #[must_use]
+    pub fn with_cpu_count(self, cpu_count: u32) -> Self {
+        Self { cpu_count, ..self }
+    }
+
+    /// The profile with its scale worked into the costs.
+    pub(crate) fn resolved(&self) -> Self {
+        let scale = |ns: u64| {
+            let scaled = u128::from(ns) * u128::from(self.scale_permille) / u128::from(SCALE_ONE);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        let [
+            syscall_ns,
+            copy_page_ns,
+            checksum_page_ns,
+            lookup_ns,
+            handle_ns,
+            block_access_ns,
+            request_ns,
+        ] = self.costs().map(scale);
+        Self {
+            name: self.name.clone(),
+            cpu_count: self.cpu_count.max(1),
+            syscall_ns,
+            copy_page_ns,
+            checksum_page_ns,
+            lookup_ns,
+            handle_ns,
+            block_access_ns,
+            request_ns,
+            scale_permille: SCALE_ONE,
+        }
+    }
+
+    /// The nanoseconds that some work takes, without the scale. Part of a page costs its part, rounded up.
+    pub(crate) fn nanos(&self, cost: Cost) -> u64 {
+        match cost {
+            Cost::Syscall => self.syscall_ns,
+            Cost::Copy(bytes) => of_pages(self.copy_page_ns, bytes),
+            Cost::Checksum(bytes) => of_pages(self.checksum_page_ns, bytes),
+            Cost::Lookup => self.lookup_ns,
+            Cost::Handle => self.handle_ns,
+            Cost::BlockAccess => self.block_access_ns,
+            Cost::Request => self.request_ns,
+        }
+    }
+
+    fn costs(&self) -> [u64; 7] {
+        [
+            self.syscall_ns,
+            self.copy_page_ns,
+            self.checksum_page_ns,
+            self.lookup_ns,
+            self.handle_ns,
+            self.block_access_ns,
+            self.request_ns,
+        ]
+    }
+
+    fn custom(numbers: &str) -> Option<Self> {
+        let (cpu_count, costs) = numbers.split_once(',')?;
+        let costs: Result<Vec<u64>, _> = costs.split(',').map(str::parse).collect();
+        let [
+            syscall_ns,
+            copy_page_ns,
+            checksum_page_ns,
+            lookup_ns,
+            handle_ns,
+            block_access_ns,
+            request_ns,
+        ] = costs.ok()?[..]
+        else {
+            return None;
+        };
+        Some(Self {
+            name: Cow::Borrowed("custom"),
+            cpu_count: cpu_count.parse().ok()?,
+            syscall_ns,
+            copy_page_ns,
+            checksum_page_ns,
+            lookup_ns,
+            handle_ns,
+            block_access_ns,
+            request_ns,
+            scale_permille: SCALE_ONE,
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (text, scale_permille) = match text.split_once('*') {
+            Some((rest, scale)) => (rest, scale.parse().ok()?),
+            None => (text, SCALE_ONE),
+        };
+        let (text, cpu_count) = match text.split_once('@') {
+            Some((rest, count)) => (rest, Some(count.parse().ok()?)),
+            None => (text, None),
+        };
+        let profile = match text.strip_prefix("custom(") {
+            Some(rest) => Self::custom(rest.strip_suffix(')')?)?,
+            None => Self::named(text)?,
+        };
+        let cpu_count = cpu_count.unwrap_or(profile.cpu_count);
+        Some(profile.with_cpu_count(cpu_count).scaled(scale_permille)).filter(|it| it.cpu_count > 0)
+    }
+}
+
+impl fmt::Display for HostProfile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match NAMED.iter().find(|profile| profile.costs() == self.costs()) {
+            Some(profile) => {
+                write!(out, "{}", profile.name)?;
+                if profile.cpu_count != self.cpu_count {
+                    write!(out, "@{}", self.cpu_count)?;
+                }
+            }
+            None => {
+                write!(out, "custom({}", self.cpu_count)?;
+                for cost in self.costs() {
+                    write!(out, ",{cost}")?;
+                }
+                write!(out, ")")?;
+            }
+        }
+        if self.scale_permille != SCALE_ONE {
+            write!(out, "*{}", self.scale_permille)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for HostProfile {
+    type Err = HostProfileError;
+
+    fn from_str(text: &str) -> Result<Self, HostProfileError> {
+        Self::parse(text).ok_or_else(|| HostProfileError {
+            text: text.to_owned(),
+        })
+    }
+}
+
+fn of_pages(page_ns: u64, bytes: u64) -> u64 {
+    let product = u128::from(page_ns) * u128::from(bytes);
+    u64::try_from(product.div_ceil(u128::from(PAGE_BYTES))).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back() {
+        let check = |text: &str| {
+            let profile: HostProfile = text.parse().expect(text);
+            assert_eq!(profile.to_string(), text);
+        };
+        check("p4-2.66-2003");
+        check("cloud-vm");
+        check("zero");
+        check("zero@8");
+        check("p4-2.66-2003@2*850");
+        check("custom(3,1,2,3,4,5,6,7)*10");
+        for bad in [
+            "",
+            "p5",
+            "zero@0",
+            "custom(1,2)",
+            "zero*x",
+            "custom(1,2,3,4,5,6,7,8",
+        ] {
+            assert!(bad.parse::<HostProfile>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn costs_are_scaled_and_rounded_up() {
+        let profile = P4_2_66_2003.scaled(500).resolved();
+        assert_eq!(profile.nanos(Cost::Syscall), 500);
+        assert_eq!(profile.nanos(Cost::Copy(4096)), 2_048);
+        assert_eq!(profile.nanos(Cost::Copy(1)), 1);
+        assert_eq!(profile.nanos(Cost::Checksum(0)), 0);
+        assert_eq!(ZERO.resolved().nanos(Cost::Copy(u64::MAX)), 0);
+        assert_eq!(
+            P4_2_66_2003.resolved().nanos(Cost::Copy(u64::MAX)),
+            u64::MAX
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The simulated world: tasks, locks and clocks in virtual time, decided by one seed.
+//!
+//! [`run`] runs a closure as the root task of a new world. Everything that the closure does through `rt` (threads, locks,
+//! clocks, random numbers) happens inside: each thread is a coroutine on the calling OS thread, time jumps to the next
+//! event, and the same [`Config`] gives the same run, byte for byte, in debug and release builds.
+//!
+//! ```
+//! let report = sim::run(sim::Config::fair(7), || {
+//!     let sleeper = rt::spawn("sleeper", || rt::sleep(rt::Nanos::from_secs(3600)));
+//!     sleeper.join().expect("the sleeper wakes up");
+//!     rt::monotonic()
+//! })
+//! .expect("nothing goes wrong");
+//! assert_eq!(report.value, rt::Nanos::from_secs(3600));
+//! ```
+//!
+//! # Rules
+//!
+//! - **One OS thread, one task at a time.** A task runs until it waits, or, in a hostile world, until a point.
+//! - **Time** passes only while no task can run. Host code takes time by `rt::charge`: the debt is settled on one of
+//!   the host's processors, first come, first served. See [`HostProfile`].
+//! - **Integers only.** Nothing that decides about order or time is a floating-point number, an address, or the
+//!   order of a hash map.
+//! - **Every choice goes through one function**, which records it; so a run can be repeated from its [`ReplayId`], or
+//!   from its list of [`Decision`]s.
+//! - **The trace hash** covers every choice, switch, wait, wake-up and moment, and what devices report with [`trace`].
+//!   Two runs with the same hash did the same.
+//! - **Worlds on different OS threads share nothing**, and a world cannot be started inside another.
+//! - A world ends when its root task returns. Tasks that can still get on may do so; whoever then waits for ever is an
+//!   error. Devices ([`spawn_device`]) are exempt: they are dropped.
+//!
+//! # Sources
+//!
+//! PCT: Burckhardt, Kothari, Musuvathi, Nagarakatte, A Randomized Scheduler with Probabilistic Guarantees of Finding
+//! Bugs, ASPLOS 2010.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this crate is one of the two worlds that the engine's threads and clocks are made of"
+)]
+
+mod chooser;
+mod config;
+mod cpus;
+mod current;
+pub mod disk;
+mod error;
+mod host;
+mod overflow;
+mod panics;
+mod replay;
+mod run;
+mod stacks;
+mod state;
+mod tasks;
+mod timers;
+mod trace;
+mod waiters;
+mod watch;
+mod world;
+
+pub use config::{Config, Policy};
+pub use current::{requests_in_flight, settle, spawn_device, trace};
+pub use error::{Failure, SimError, StuckTask};
+pub use host::{CLOUD_VM, HostProfile, HostProfileError, P4_2_66_2003, ZERO};
+pub use replay::{Decision, ReplayId, ReplayIdError};
+pub use run::{Report, run, run_explained};

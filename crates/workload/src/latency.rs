@@ -1,0 +1,170 @@
+//! Latency histograms: one for each kind of call of a workload, with a relative error of at most 1 in 1000.
+//!
+//! Counts are exact; a value above [`LIMIT`] is counted in the last bucket.
+
+use hdrhistogram::Histogram;
+use rt::Nanos;
+
+/// The longest latency that is told apart from a longer one.
+pub const LIMIT: Nanos = Nanos::from_secs(3600);
+/// Decimal digits kept of every value.
+const DIGITS: u8 = 3;
+
+/// The histograms of a workload, one a label.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    labels: &'static [&'static str],
+    histograms: Vec<Histogram<u64>>,
+}
+
+impl Latencies {
+    /// Empty histograms with these labels.
+    #[must_use]
+    pub fn new(labels: &'static [&'static str]) -> Self {
+        let empty = Histogram::new_with_bounds(1, LIMIT.get(), DIGITS)
+            .expect("1 is above 0, the limit above 2, and 3 digits are at most 5");
+        Self {
+            labels,
+            histograms: vec![empty; labels.len()],
+        }
+    }
+
+    /// Adds one latency to the histogram `index`.
+    ///
+    /// # Panics
+    /// If there is no such label.
+    pub fn record(&mut self, index: usize, latency: Nanos) {
+        self.histograms[index].saturating_record(latency.get().max(1));
+    }
+
+    /// Adds the latencies of another thread of the same workload.
+    ///
+    /// # Panics
+    /// If the labels differ.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(
+            self.labels, other.labels,
+            "histograms of different workloads"
+        );
+        for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            mine.add(theirs).expect("both have the same bounds");
+        }
+    }
+
+    /// Every label with its summary, labels without a value left out.
+    pub fn summaries(&self) -> impl Iterator<Item = (&'static str, LatencySummary)> + '_ {
+        let pairs = self.labels.iter().zip(&self.histograms);
+        pairs
+            .filter(|(_, h)| !h.is_empty())
+            .map(|(label, h)| (*label, LatencySummary::of(h)))
+    }
+
+    /// The summary of one label, if it has a value.
+    #[must_use]
+    pub fn summary(&self, label: &str) -> Option<LatencySummary> {
+        self.summaries()
+            .find(|(name, _)| *name == label)
+            .map(|(_, summary)| summary)
+    }
+
+    /// The buckets of one label that are not empty: the highest value of each, and its count.
+    pub fn buckets(&self, label: &str) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let index = self.labels.iter().position(|name| *name == label);
+        let histogram = index.map(|index| &self.histograms[index]);
+        histogram.into_iter().flat_map(|histogram| {
+            let recorded = histogram.iter_recorded();
+            recorded.map(|step| {
+                (
+                    Nanos::new(step.value_iterated_to()),
+                    step.count_since_last_iteration(),
+                )
+            })
+        })
+    }
+}
+
+/// What a histogram says, in a few figures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencySummary {
+    /// How many calls.
+    pub count: u64,
+    /// Their mean in nanoseconds.
+    pub mean_ns: f64,
+    /// Their standard deviation in nanoseconds.
+    pub deviation_ns: f64,
+    /// The shortest.
+    pub min: Nanos,
+    /// Half of them took at most this.
+    pub p50: Nanos,
+    /// 90 % of them took at most this.
+    pub p90: Nanos,
+    /// 99 % of them took at most this.
+    pub p99: Nanos,
+    /// 99.9 % of them took at most this.
+    pub p999: Nanos,
+    /// The longest.
+    pub max: Nanos,
+}
+
+impl LatencySummary {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let quantile = |q| Nanos::new(histogram.value_at_quantile(q));
+        Self {
+            count: histogram.len(),
+            mean_ns: histogram.mean(),
+            deviation_ns: histogram.stdev(),
+            min: Nanos::new(histogram.min()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: Nanos::new(histogram.max()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABELS: &[&str] = &["open", "read"];
+
+    #[test]
+    fn quantiles_are_within_one_in_a_thousand() {
+        let mut latencies = Latencies::new(LABELS);
+        for value in 1..=100_000 {
+            latencies.record(1, Nanos::new(value * 1000));
+        }
+        let summary = latencies.summary("read").expect("it has values");
+        assert_eq!(summary.count, 100_000);
+        for (found, exact) in [
+            (summary.p50, 50_000_000.0),
+            (summary.p99, 99_000_000.0),
+            (summary.max, 100_000_000.0),
+        ] {
+            assert!(
+                (found.get() as f64 / exact - 1.0).abs() < 1e-3,
+                "{found} is not {exact}"
+            );
+        }
+        assert_eq!(latencies.summary("open"), None);
+        assert_eq!(
+            latencies
+                .buckets("read")
+                .map(|(_, count)| count)
+                .sum::<u64>(),
+            100_000
+        );
+    }
+
+    #[test]
+    fn merging_adds_counts_and_extremes_are_kept() {
+        let (mut a, mut b) = (Latencies::new(LABELS), Latencies::new(LABELS));
+        a.record(0, Nanos::new(0));
+        b.record(0, LIMIT + LIMIT);
+        a.merge(&b);
+        let summary = a.summary("open").expect("it has values");
+        assert_eq!((summary.count, summary.min), (2, Nanos::new(1)));
+        assert!(summary.max >= LIMIT);
+    }
+}

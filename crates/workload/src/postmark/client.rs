@@ -1,0 +1,311 @@
+//! The program's side of the file operations: which calls a whole-file operation makes, and how long each takes.
+//!
+//! | operation | buffered, as stdio | not buffered |
+//! |---|---|---|
+//! | create | open write, create, truncate; writes of a buffer; close | open read-write, create; a write a block; close |
+//! | append | open write, create, append; writes; close | open read-write, append; writes; close |
+//! | read | open read; reads of a buffer; close | open read; a read a block; close |
+//!
+//! A file is transferred in whole blocks and a remainder. Without buffering the remainder is a call even if it has no
+//! bytes, because the original makes that call.
+
+use std::sync::Arc;
+
+use super::error::PostMarkError;
+use super::options::{Fsync, Options};
+use super::parameters::Parameters;
+use crate::error::TargetError;
+use crate::latency::Latencies;
+use crate::stdio;
+use crate::target::{OpenFile, OpenFlags, Target};
+
+/// The labels of a run's latencies. Each is one call of the target, but `transaction`, which is a whole one.
+pub const LATENCY_LABELS: &[&str] = &[
+    "create",
+    "open",
+    "read",
+    "write",
+    "append",
+    "fsync",
+    "close",
+    "delete",
+    "sync",
+    "transaction",
+];
+
+/// What is timed; the index of its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timed {
+    Create,
+    Open,
+    Read,
+    Write,
+    Append,
+    Fsync,
+    Close,
+    Delete,
+    Sync,
+    Transaction,
+}
+
+/// A target with a stopwatch.
+#[derive(Clone)]
+pub(super) struct Meter {
+    target: Arc<dyn Target>,
+    latencies: Option<Latencies>,
+}
+
+impl Meter {
+    pub(super) fn new(target: Arc<dyn Target>, measured: bool) -> Self {
+        Self {
+            target,
+            latencies: measured.then(|| Latencies::new(LATENCY_LABELS)),
+        }
+    }
+
+    /// Does a call and records how long it took.
+    fn time<T>(
+        &mut self,
+        timed: Timed,
+        call: impl FnOnce(&dyn Target) -> Result<T, TargetError>,
+    ) -> Result<T, TargetError> {
+        let began = self.start();
+        let result = call(&*self.target);
+        self.stop(timed, began);
+        result
+    }
+
+    pub(super) fn start(&self) -> Option<rt::Nanos> {
+        self.latencies.as_ref().map(|_| rt::monotonic())
+    }
+
+    pub(super) fn stop(&mut self, timed: Timed, began: Option<rt::Nanos>) {
+        if let (Some(latencies), Some(began)) = (&mut self.latencies, began) {
+            latencies.record(timed as usize, rt::monotonic().saturating_sub(began));
+        }
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), TargetError> {
+        self.time(Timed::Sync, |target| target.sync())
+    }
+
+    pub(super) fn into_latencies(self) -> Option<Latencies> {
+        self.latencies
+    }
+
+    /// Writes all of `data`, in as many calls as the target needs.
+    fn write_all(
+        &mut self,
+        how: Transfer<'_>,
+        file: &mut OpenFile,
+        mut data: &[u8],
+    ) -> Result<(), PostMarkError> {
+        loop {
+            let count = self.time(how.timed, |target| target.write(file, data))?;
+            if how.fsync == Fsync::EveryWrite {
+                self.time(Timed::Fsync, |target| target.fsync(file))?;
+            }
+            if count >= data.len() {
+                return Ok(());
+            }
+            if count == 0 {
+                return Err(PostMarkError::WroteNothing {
+                    path: how.path.to_owned(),
+                });
+            }
+            data = &data[count..];
+        }
+    }
+
+    /// Reads until `buffer` is full or the file ends.
+    fn read_full(
+        &mut self,
+        file: &mut OpenFile,
+        buffer: &mut [u8],
+    ) -> Result<usize, PostMarkError> {
+        let mut done = 0;
+        loop {
+            let rest = &mut buffer[done..];
+            let count = self.time(Timed::Read, |target| target.read(file, rest))?;
+            done += count;
+            if count == 0 || done == buffer.len() {
+                return Ok(done);
+            }
+        }
+    }
+}
+
+/// How a file's bytes are written.
+#[derive(Clone, Copy)]
+struct Transfer<'a> {
+    path: &'a str,
+    timed: Timed,
+    fsync: Fsync,
+}
+
+/// What a thread of the workload reads and writes files with.
+pub(super) struct Client {
+    pub(super) meter: Meter,
+    buffered: bool,
+    fsync: Fsync,
+    write_block: usize,
+    stream: Vec<u8>,
+    block: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn new(parameters: &Parameters, options: &Options, meter: Meter) -> Self {
+        Self {
+            meter,
+            buffered: parameters.buffered,
+            fsync: options.fsync,
+            write_block: parameters.write_block as usize,
+            stream: vec![0; options.stdio_buffer],
+            block: vec![0; parameters.read_block as usize],
+        }
+    }
+
+    /// Makes a file with these bytes.
+    pub(super) fn create(&mut self, path: &str, data: &[u8]) -> Result<(), PostMarkError> {
+        let flags = if self.buffered {
+            OpenFlags::WRITE.create().truncate()
+        } else {
+            OpenFlags::READ_WRITE.create()
+        };
+        let file = self
+            .meter
+            .time(Timed::Create, |target| target.open(path, flags))?;
+        self.write_and_close(
+            file,
+            Transfer {
+                path,
+                timed: Timed::Write,
+                fsync: self.fsync,
+            },
+            data,
+        )
+    }
+
+    /// Adds these bytes to a file.
+    pub(super) fn append(&mut self, path: &str, data: &[u8]) -> Result<(), PostMarkError> {
+        let flags = if self.buffered {
+            OpenFlags::WRITE.create().append()
+        } else {
+            OpenFlags::READ_WRITE.append()
+        };
+        let file = self
+            .meter
+            .time(Timed::Open, |target| target.open(path, flags))?;
+        self.write_and_close(
+            file,
+            Transfer {
+                path,
+                timed: Timed::Append,
+                fsync: self.fsync,
+            },
+            data,
+        )
+    }
+
+    /// Reads a file of `size` bytes.
+    pub(super) fn read(&mut self, path: &str, size: u32) -> Result<(), PostMarkError> {
+        let file = self
+            .meter
+            .time(Timed::Open, |target| target.open(path, OpenFlags::READ))?;
+        self.finish(file, |client, file| client.read_blocks(file, path, size))
+    }
+
+    /// Removes a file.
+    pub(super) fn delete(&mut self, path: &str) -> Result<(), PostMarkError> {
+        Ok(self
+            .meter
+            .time(Timed::Delete, |target| target.unlink(path))?)
+    }
+
+    fn write_and_close(
+        &mut self,
+        file: OpenFile,
+        how: Transfer<'_>,
+        data: &[u8],
+    ) -> Result<(), PostMarkError> {
+        self.finish(file, |client, file| {
+            client.write_blocks(how, file, data)?;
+            if how.fsync == Fsync::Close {
+                client
+                    .meter
+                    .time(Timed::Fsync, |target| target.fsync(file))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Does the work on an open file and closes it in any case; the first error counts.
+    fn finish(
+        &mut self,
+        mut file: OpenFile,
+        work: impl FnOnce(&mut Self, &mut OpenFile) -> Result<(), PostMarkError>,
+    ) -> Result<(), PostMarkError> {
+        let worked = work(self, &mut file);
+        let closed = self.meter.time(Timed::Close, |target| target.close(file));
+        worked.and(closed.map_err(PostMarkError::from))
+    }
+
+    fn write_blocks(
+        &mut self,
+        how: Transfer<'_>,
+        file: &mut OpenFile,
+        data: &[u8],
+    ) -> Result<(), PostMarkError> {
+        let meter = &mut self.meter;
+        let mut sink = |piece: &[u8]| meter.write_all(how, file, piece);
+        let blocks = data.chunks_exact(self.write_block);
+        let rest = blocks.remainder();
+        if !self.buffered {
+            for block in blocks {
+                sink(block)?;
+            }
+            return sink(rest);
+        }
+        let mut stream = stdio::Writer::new(&mut self.stream);
+        for block in blocks {
+            stream.write(block, &mut sink)?;
+        }
+        stream.write(rest, &mut sink)?;
+        stream.flush(&mut sink)
+    }
+
+    fn read_blocks(
+        &mut self,
+        file: &mut OpenFile,
+        path: &str,
+        size: u32,
+    ) -> Result<(), PostMarkError> {
+        let meter = &mut self.meter;
+        let mut stream = stdio::Reader::new(&mut self.stream);
+        let mut left = size as usize;
+        loop {
+            let wanted = left.min(self.block.len());
+            let block = &mut self.block[..wanted];
+            let got = if self.buffered {
+                stream.read(block, &mut |out| {
+                    meter.time(Timed::Read, |t| t.read(file, out))
+                })?
+            } else {
+                meter.read_full(file, block)?
+            };
+            left -= got;
+            if got < wanted {
+                let expected = u64::from(size);
+                let got = expected - left as u64;
+                return Err(PostMarkError::ShortFile {
+                    path: path.to_owned(),
+                    expected,
+                    got,
+                });
+            }
+            if wanted < self.block.len() {
+                return Ok(());
+            }
+        }
+    }
+}

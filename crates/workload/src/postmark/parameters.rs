@@ -1,0 +1,237 @@
+//! What a run of PostMark is given, with the original's names, defaults and limits.
+
+use std::fmt;
+
+/// The largest number that the original takes.
+pub(super) const LARGEST: u32 = i32::MAX.unsigned_abs();
+/// A half of a transaction is chosen by a draw of this against the bias.
+pub(super) const BIAS_SCALE: u32 = 10;
+
+/// All parameters. [`Parameters::default`] gives the original's defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// The smallest file in bytes (`set size`, first number).
+    pub size_low: u32,
+    /// The size in bytes that files stay below when they are made, and may reach by appending (`set size`, second).
+    pub size_high: u32,
+    /// How many files are in the pool at the start (`set number`).
+    pub number: u32,
+    /// How many transactions (`set transactions`).
+    pub transactions: u32,
+    /// The seed of the random numbers (`set seed`).
+    pub seed: u32,
+    /// Where files are made; nowhere else than the target's root if empty (`set location`).
+    pub locations: Vec<Location>,
+    /// How many subdirectories in every location; fewer than two mean none (`set subdirectories`).
+    pub subdirectories: u32,
+    /// Bytes a read (`set read`).
+    pub read_block: u32,
+    /// Bytes a write (`set write`).
+    pub write_block: u32,
+    /// Whether reads and writes go through a buffer as in C's stdio (`set buffering`).
+    pub buffered: bool,
+    /// How often a file is read rather than appended to (`set bias read`).
+    pub read_bias: Bias,
+    /// How often a file is created rather than deleted (`set bias create`).
+    pub create_bias: Bias,
+    /// The form of the report (`set report`).
+    pub report: ReportFormat,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            size_low: 500,
+            size_high: 10_000,
+            number: 500,
+            transactions: 500,
+            seed: 42,
+            locations: Vec::new(),
+            subdirectories: 0,
+            read_block: 512,
+            write_block: 512,
+            buffered: true,
+            read_bias: Bias::EVEN,
+            create_bias: Bias::EVEN,
+            report: ReportFormat::Verbose,
+        }
+    }
+}
+
+impl Parameters {
+    /// Checks what the command language would not have let through.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        let in_range = |value: u32| (1..=LARGEST).contains(&value);
+        let sizes = in_range(self.size_low) && in_range(self.size_high);
+        let weight = self
+            .locations
+            .iter()
+            .try_fold(0_u32, |sum, l| sum.checked_add(l.weight));
+        for (good, error) in [
+            (
+                sizes && self.size_low <= self.size_high,
+                ParameterError::Size,
+            ),
+            (in_range(self.number), ParameterError::Number),
+            (in_range(self.transactions), ParameterError::Transactions),
+            (in_range(self.seed), ParameterError::Seed),
+            (
+                self.subdirectories <= LARGEST,
+                ParameterError::Subdirectories,
+            ),
+            (in_range(self.read_block), ParameterError::ReadBlock),
+            (in_range(self.write_block), ParameterError::WriteBlock),
+            (
+                self.locations.iter().all(|l| l.weight > 0) && weight.is_some(),
+                { ParameterError::Weight },
+            ),
+        ] {
+            if !good {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory for files, and how often it is chosen among the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The directory, which must exist.
+    pub path: String,
+    /// Its weight, at least 1.
+    pub weight: u32,
+}
+
+/// How often the first of two choices is taken, in tenths, or that neither is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bias(Option<u8>);
+
+impl Bias {
+    /// Both as often.
+    pub const EVEN: Self = Self(Some(5));
+    /// Neither: this half of the transactions is left out.
+    pub const DISABLED: Self = Self(None);
+
+    /// The first choice in this many of ten cases, 0 to 10.
+    #[must_use]
+    pub fn new(tenths: u8) -> Option<Self> {
+        (u32::from(tenths) <= BIAS_SCALE).then_some(Self(Some(tenths)))
+    }
+
+    /// The tenths, or nothing if disabled.
+    #[must_use]
+    pub fn tenths(self) -> Option<u32> {
+        self.0.map(u32::from)
+    }
+}
+
+impl fmt::Display for Bias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(tenths) => write!(f, "{tenths}"),
+            None => f.write_str("-1"),
+        }
+    }
+}
+
+/// The form of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportFormat {
+    /// For people.
+    Verbose,
+    /// One line of thirteen fields.
+    Terse,
+}
+
+impl fmt::Display for ReportFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Verbose => "verbose",
+            Self::Terse => "terse",
+        })
+    }
+}
+
+/// Why a parameter was refused. The messages are the original's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// The sizes are missing, not positive, or the wrong way round.
+    #[error("no file size low or high bounds specified")]
+    Size,
+    /// The number of files is not positive.
+    #[error("invalid number of files")]
+    Number,
+    /// The number of transactions is not positive.
+    #[error("no transactions specified")]
+    Transactions,
+    /// The seed is not positive.
+    #[error("invalid seed for random numbers")]
+    Seed,
+    /// The number of subdirectories is not positive.
+    #[error("invalid number of subdirectories")]
+    Subdirectories,
+    /// The read block is not positive.
+    #[error("invalid read block size")]
+    ReadBlock,
+    /// The write block is not positive.
+    #[error("invalid write block size")]
+    WriteBlock,
+    /// The bias is not in -1..=10.
+    #[error("no bias specified (0-10 for greater chance,-1 to disable)")]
+    Bias,
+    /// Neither `true` nor `false`.
+    #[error("no buffering mode (true/false) specified")]
+    Buffering,
+    /// Neither `verbose` nor `terse`.
+    #[error("either 'verbose' or 'terse' required")]
+    Report,
+    /// No directory.
+    #[error("no directory name specified")]
+    NoLocation,
+    /// No such location in the list.
+    #[error("cannot find location '{0}'")]
+    UnknownLocation(String),
+    /// The weight is no positive number, and 1 was taken.
+    #[error("ignoring invalid weight '{0}'")]
+    IgnoredWeight(String),
+    /// A weight is 0, or all weights together are too much.
+    #[error("cannot build weighted index of locations")]
+    Weight,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_parameters_are_named() {
+        let check = |change: fn(&mut Parameters)| {
+            let mut parameters = Parameters::default();
+            change(&mut parameters);
+            parameters.check()
+        };
+        assert_eq!(check(|_| {}), Ok(()));
+        assert_eq!(check(|p| p.size_low = 0), Err(ParameterError::Size));
+        assert_eq!(check(|p| p.size_high = 499), Err(ParameterError::Size));
+        assert_eq!(check(|p| p.number = 0), Err(ParameterError::Number));
+        assert_eq!(
+            check(|p| p.transactions = 0),
+            Err(ParameterError::Transactions)
+        );
+        assert_eq!(check(|p| p.seed = 1 << 31), Err(ParameterError::Seed));
+        assert_eq!(check(|p| p.read_block = 0), Err(ParameterError::ReadBlock));
+        assert_eq!(
+            check(|p| p.write_block = 0),
+            Err(ParameterError::WriteBlock)
+        );
+        let weightless = |p: &mut Parameters| {
+            p.locations = vec![Location {
+                path: "a".to_owned(),
+                weight: 0,
+            }];
+        };
+        assert_eq!(check(weightless), Err(ParameterError::Weight));
+        assert_eq!((Bias::new(10).is_some(), Bias::new(11)), (true, None));
+    }
+}

@@ -1,0 +1,241 @@
+//! The reports: the original's two, and ours.
+//!
+//! The original divides by whole seconds, 0 replaced by 1: what was created and deleted in all, and the bytes, by the
+//! whole time; what was created and deleted alone by its own phase; everything else by the time of the transactions. The
+//! lab form divides by the same spans in nanoseconds.
+//!
+//! The terse report is one line: seconds in all, seconds of transactions, transactions/s; created/s, alone, mixed; read/s,
+//! appended/s; deleted/s, alone, mixed; bytes read/s, bytes written/s.
+
+use std::fmt::Write;
+
+use rt::Nanos;
+
+use super::options::Mode;
+use super::outcome::Outcome;
+use super::parameters::ReportFormat;
+
+const KILOBYTE: f64 = 1024.0;
+const MEGABYTE: f64 = 1024.0 * 1024.0;
+const NANOS_PER_MICROSECOND: f64 = 1000.0;
+
+/// The report that the parameters and the options ask for, or nothing where the original gives none.
+#[must_use]
+pub fn render(outcome: &Outcome) -> Option<String> {
+    let compat = outcome.options.mode == Mode::Compat;
+    match outcome.parameters.report {
+        _ if compat && outcome.out_of_files => None,
+        ReportFormat::Terse => Some(terse(outcome)),
+        ReportFormat::Verbose if compat => Some(verbose(outcome)),
+        ReportFormat::Verbose => Some(verbose(outcome) + &measurements(outcome)),
+    }
+}
+
+/// The original's report for people.
+#[must_use]
+pub fn verbose(outcome: &Outcome) -> String {
+    let (counts, spans) = (&outcome.counts, Spans::of(outcome));
+    let Spans {
+        elapsed,
+        create,
+        transactions,
+        delete,
+    } = spans;
+    format!(
+        "Time:\n\
+         \t{} seconds total\n\
+         \t{} seconds of transactions ({} per second)\n\n\
+         Files:\n\
+         \t{} created ({} per second)\n\
+         \t\tCreation alone: {} files ({} per second)\n\
+         \t\tMixed with transactions: {} files ({} per second)\n\
+         \t{} read ({} per second)\n\
+         \t{} appended ({} per second)\n\
+         \t{} deleted ({} per second)\n\
+         \t\tDeletion alone: {} files ({} per second)\n\
+         \t\tMixed with transactions: {} files ({} per second)\n\n\
+         Data:\n\
+         \t{} read ({} per second)\n\
+         \t{} written ({} per second)\n",
+        elapsed.seconds(),
+        transactions.seconds(),
+        transactions.each(counts.transactions),
+        counts.created,
+        elapsed.each(counts.created),
+        counts.created_alone,
+        create.each(counts.created_alone),
+        counts.created_mixed(),
+        transactions.each(counts.created_mixed()),
+        counts.read,
+        transactions.each(counts.read),
+        counts.appended,
+        transactions.each(counts.appended),
+        counts.deleted,
+        elapsed.each(counts.deleted),
+        counts.deleted_alone,
+        delete.each(counts.deleted_alone),
+        counts.deleted_mixed(),
+        transactions.each(counts.deleted_mixed()),
+        amount(Some(counts.bytes_read as f64)),
+        amount(elapsed.rate(counts.bytes_read)),
+        amount(Some(counts.bytes_written as f64)),
+        amount(elapsed.rate(counts.bytes_written)),
+    )
+}
+
+/// The original's report for programs: one line of thirteen fields. A rate over no time at all is `-`.
+#[must_use]
+pub fn terse(outcome: &Outcome) -> String {
+    let (counts, spans) = (&outcome.counts, Spans::of(outcome));
+    let Spans {
+        elapsed,
+        create,
+        transactions,
+        delete,
+    } = spans;
+    let rates = [
+        transactions.rate(counts.transactions),
+        elapsed.rate(counts.created),
+        create.rate(counts.created_alone),
+        transactions.rate(counts.created_mixed()),
+        transactions.rate(counts.read),
+        transactions.rate(counts.appended),
+        elapsed.rate(counts.deleted),
+        delete.rate(counts.deleted_alone),
+        transactions.rate(counts.deleted_mixed()),
+        elapsed.rate(counts.bytes_read),
+        elapsed.rate(counts.bytes_written),
+    ];
+    let rates: Vec<String> = rates.into_iter().map(two_decimals).collect();
+    format!(
+        "{} {} {}\n",
+        elapsed.seconds(),
+        transactions.seconds(),
+        rates.join(" ")
+    )
+}
+
+/// What the original does not measure: the phases one by one, and the latencies.
+#[must_use]
+pub fn measurements(outcome: &Outcome) -> String {
+    let (timing, counts) = (&outcome.timing, &outcome.counts);
+    let mut text = String::from("\nPhases:\n");
+    let phases = [
+        ("create", timing.create(), counts.created_alone),
+        ("transactions", timing.transactions(), counts.transactions),
+        ("delete", timing.delete(), counts.deleted_alone),
+        ("final sync", timing.final_sync(), 0),
+    ];
+    for (name, span, count) in phases {
+        let span = Span::Exact(span);
+        let rate = two_decimals(span.rate(count));
+        let line = format!(
+            "\t{name:<12} {:>14} s {count:>10} {rate:>14} /s\n",
+            span.seconds()
+        );
+        text.push_str(&line);
+    }
+    if outcome.out_of_files {
+        let asked = outcome.parameters.transactions;
+        let done = counts.transactions;
+        writeln!(text, "\tout of files: {done} of {asked} transactions done").expect(INFALLIBLE);
+    }
+    if let Some(latencies) = &outcome.latencies {
+        text.push_str("\nLatencies in microseconds:\n");
+        let heads = ["mean", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>12}"));
+        writeln!(text, "\t{:<12}{:>10}{}", "call", "count", heads.concat()).expect(INFALLIBLE);
+        for (label, s) in latencies.summaries() {
+            let mut line = format!("\t{label:<12}{:>10}", s.count);
+            let micros = [s.p50, s.p90, s.p99, s.p999, s.max].map(|value| value.get() as f64);
+            for value in [s.mean_ns].into_iter().chain(micros) {
+                write!(line, "{:>12.1}", value / NANOS_PER_MICROSECOND).expect(INFALLIBLE);
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+const INFALLIBLE: &str = "writing to a string does not fail";
+
+/// What the figures are divided by.
+struct Spans {
+    elapsed: Span,
+    create: Span,
+    transactions: Span,
+    delete: Span,
+}
+
+impl Spans {
+    fn of(outcome: &Outcome) -> Self {
+        let timing = &outcome.timing;
+        let span = |from, to: Nanos| match outcome.options.mode {
+            Mode::Compat => Span::Whole(timing.whole_seconds(from, to)),
+            Mode::Lab => Span::Exact(to.saturating_sub(from)),
+        };
+        Self {
+            elapsed: span(timing.started, timing.ended),
+            create: span(timing.started, timing.created),
+            transactions: span(timing.created, timing.transacted),
+            delete: span(timing.transacted, timing.deleted),
+        }
+    }
+}
+
+/// A time, by the original's clock or by ours.
+#[derive(Clone, Copy)]
+enum Span {
+    /// Seconds, at least 1.
+    Whole(u64),
+    Exact(Nanos),
+}
+
+impl Span {
+    fn seconds(self) -> String {
+        match self {
+            Self::Whole(seconds) => seconds.to_string(),
+            Self::Exact(span) => format!("{:.6}", span.as_secs_f64()),
+        }
+    }
+
+    /// So many a second, if there was any time.
+    fn rate(self, count: u64) -> Option<f64> {
+        let rate = match self {
+            Self::Whole(seconds) => count as f64 / seconds as f64,
+            Self::Exact(span) => count as f64 / span.as_secs_f64(),
+        };
+        rate.is_finite().then_some(rate)
+    }
+
+    /// The same as text, in the original's way: divided as integers.
+    fn each(self, count: u64) -> String {
+        match self {
+            Self::Whole(seconds) => (count / seconds).to_string(),
+            Self::Exact(_) => two_decimals(self.rate(count)),
+        }
+    }
+}
+
+fn two_decimals(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// Bytes in the original's units.
+fn amount(bytes: Option<f64>) -> String {
+    match bytes {
+        None => "-".to_owned(),
+        Some(bytes) => large_amount(bytes).unwrap_or_else(|| format!("{bytes:.6} bytes")),
+    }
+}
+
+/// Bytes in kilobytes or megabytes, if there are enough of them.
+pub(super) fn large_amount(bytes: f64) -> Option<String> {
+    if bytes >= MEGABYTE {
+        Some(format!("{:.2} megabytes", bytes / MEGABYTE))
+    } else if bytes >= KILOBYTE {
+        Some(format!("{:.2} kilobytes", bytes / KILOBYTE))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,202 @@
+//! A run: subdirectories, the three phases, and what is left behind after a failure (nothing, if the target lets us).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rt::atomic::AtomicBool;
+
+use super::client::Meter;
+use super::console::{NoObserver, Observer, Phase};
+use super::error::PostMarkError;
+use super::options::{FinalSync, Options};
+use super::outcome::{Outcome, Timing};
+use super::parameters::Parameters;
+use super::worker::{Shared, Worker};
+use crate::control::Control;
+use crate::target::Target;
+
+/// What a thread does in a phase.
+type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), PostMarkError>;
+
+/// Runs the benchmark once.
+///
+/// The observer is called on the calling thread; the control's callback on any. After an error the files made so far are
+/// removed, as far as the target allows.
+pub fn run(
+    parameters: &Parameters,
+    options: &Options,
+    target: &Arc<dyn Target>,
+    control: &Arc<Control>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, PostMarkError> {
+    parameters.check()?;
+    options.check(parameters)?;
+    let shared = Arc::new(Shared {
+        parameters: parameters.clone(),
+        options: options.clone(),
+        control: Arc::clone(control),
+        failed: AtomicBool::new(false),
+    });
+    let mut crew = Crew::new(shared, target)?;
+    match crew.measure(observer) {
+        Ok(timing) => Ok(crew.outcome(timing)),
+        Err(error) => {
+            crew.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// All threads of a run.
+struct Crew {
+    shared: Arc<Shared>,
+    target: Arc<dyn Target>,
+    // In a phase with several threads the workers are with their threads.
+    workers: Vec<Worker>,
+    // For the calls that no worker makes.
+    meter: Meter,
+    subdirectories: Vec<String>,
+}
+
+impl Crew {
+    fn new(shared: Arc<Shared>, target: &Arc<dyn Target>) -> Result<Self, PostMarkError> {
+        let meter = Meter::new(Arc::clone(target), shared.options.latencies);
+        let worker = |index| Worker::new(&shared, index, meter.clone());
+        let workers = (0..shared.options.threads)
+            .map(worker)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            target: Arc::clone(target),
+            workers,
+            meter,
+            subdirectories: Vec::new(),
+            shared,
+        })
+    }
+
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Timing, PostMarkError> {
+        self.make_subdirectories(observer)?;
+        let control = Arc::clone(&self.shared.control);
+        let number = u64::from(self.shared.parameters.number);
+        control.begin(2 * number + u64::from(self.shared.parameters.transactions));
+        let wall = rt::wall();
+        let started = rt::monotonic();
+        let created = self.phase(Phase::Create, Worker::create_all, observer)?;
+        let transacted = self.phase(Phase::Transactions, Worker::transact_all, observer)?;
+        control.set_left(self.workers.iter().map(Worker::live).sum());
+        let deleted = self.phase(Phase::Delete, Worker::delete_all, observer)?;
+        if self.shared.options.final_sync == FinalSync::End {
+            self.meter.sync()?;
+        }
+        let ended = rt::monotonic();
+        self.remove_subdirectories(observer)?;
+        Ok(Timing {
+            wall,
+            started,
+            created,
+            transacted,
+            deleted,
+            ended,
+        })
+    }
+
+    fn phase(
+        &mut self,
+        phase: Phase,
+        work: Work,
+        observer: &mut dyn Observer,
+    ) -> Result<rt::Nanos, PostMarkError> {
+        observer.begin(phase);
+        self.each(work, observer)?;
+        if self.shared.options.final_sync == FinalSync::EachPhase {
+            self.meter.sync()?;
+        }
+        let end = rt::monotonic();
+        if phase == Phase::Transactions && self.workers.iter().any(|worker| worker.out_of_files) {
+            observer.out_of_files();
+        } else {
+            observer.end(phase);
+        }
+        Ok(end)
+    }
+
+    /// Lets every worker do its part: a lone one on this thread, several each on its own.
+    fn each(&mut self, work: Work, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+        if let [worker] = self.workers.as_mut_slice() {
+            return work(worker, observer);
+        }
+        let start = |(index, mut worker): (usize, Worker)| {
+            let shared = Arc::clone(&self.shared);
+            rt::spawn(&format!("postmark {index}"), move || {
+                let result = work(&mut worker, &mut NoObserver);
+                if result.is_err() {
+                    shared.failed.store(true, Ordering::SeqCst);
+                }
+                (worker, result)
+            })
+        };
+        let workers = std::mem::take(&mut self.workers);
+        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
+        let mut first_error = Ok(());
+        for (thread, handle) in (0_u32..).zip(threads) {
+            let result = match handle.join() {
+                Ok((worker, result)) => {
+                    self.workers.push(worker);
+                    result
+                }
+                Err(_) => Err(PostMarkError::Panicked { thread }),
+            };
+            first_error = first_error.and(result);
+        }
+        first_error
+    }
+
+    fn make_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+        let paths: Vec<String> = match self.workers.first() {
+            Some(worker) => worker.names().subdirectories().collect(),
+            None => Vec::new(),
+        };
+        if paths.is_empty() {
+            return Ok(());
+        }
+        observer.begin(Phase::MakeSubdirectories);
+        for path in paths {
+            self.target.mkdir(&path)?;
+            self.subdirectories.push(path);
+        }
+        observer.end(Phase::MakeSubdirectories);
+        Ok(())
+    }
+
+    fn remove_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+        if self.subdirectories.is_empty() {
+            return Ok(());
+        }
+        observer.begin(Phase::RemoveSubdirectories);
+        for path in &self.subdirectories {
+            self.target.rmdir(path)?;
+        }
+        self.subdirectories.clear();
+        observer.end(Phase::RemoveSubdirectories);
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        for worker in &mut self.workers {
+            worker.abandon();
+        }
+        for path in &self.subdirectories {
+            // The run already has its error.
+            let _ = self.target.rmdir(path);
+        }
+    }
+
+    fn outcome(self, timing: Timing) -> Outcome {
+        let mut outcome = Outcome::new(&self.shared.parameters, &self.shared.options, timing);
+        for worker in self.workers {
+            outcome.add(&worker.counts, worker.out_of_files, worker.client.meter);
+        }
+        outcome.add_latencies(self.meter);
+        outcome
+    }
+}

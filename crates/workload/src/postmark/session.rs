@@ -1,0 +1,273 @@
+//! The program: reads commands, keeps the parameters, runs the benchmark and prints what the original prints.
+//!
+//! A line that is no command is answered with `Eh?`. Lines that are empty or begin with `#` are passed over.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::command::{Flow, Verb, assign, help, parse};
+use super::console::{Announcer, Console, NoObserver};
+use super::options::{Mode, Options};
+use super::outcome::Outcome;
+use super::parameters::Parameters;
+use super::report;
+use super::run::run;
+use crate::control::Control;
+use crate::target::Target;
+
+/// Read at the start if no script is given and it is there.
+pub const DEFAULT_SCRIPT: &str = ".pmrc";
+/// What asks for a command.
+const PROMPT: &str = "pm>";
+/// What is said first.
+const BANNER: &str = "PostMark, as versions 1.51 to 1.53\n";
+/// How deeply command files may load each other.
+const LOAD_DEPTH: u32 = 16;
+const INFALLIBLE: &str = "writing to a string does not fail";
+
+/// A session of commands on one target.
+pub struct Session<'a> {
+    parameters: Parameters,
+    options: Options,
+    target: Arc<dyn Target>,
+    control: Arc<Control>,
+    console: &'a mut dyn Console,
+    outcomes: Vec<Outcome>,
+    failures: u32,
+    load_depth: u32,
+}
+
+impl<'a> Session<'a> {
+    /// A session with the default parameters.
+    pub fn new(
+        target: Arc<dyn Target>,
+        options: Options,
+        control: Arc<Control>,
+        console: &'a mut dyn Console,
+    ) -> Self {
+        Self {
+            parameters: Parameters::default(),
+            options,
+            target,
+            control,
+            console,
+            outcomes: Vec::new(),
+            failures: 0,
+            load_depth: 0,
+        }
+    }
+
+    /// The parameters as they are set now.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The parameters, to set them from elsewhere.
+    pub fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    /// The results of all runs that succeeded.
+    #[must_use]
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// How many runs failed.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Begins as the program does: with the banner, then the commands of `script`, or without one of `.pmrc` if it is
+    /// there.
+    pub fn start(&mut self, script: Option<&str>) -> Flow {
+        self.console.print(BANNER);
+        match script {
+            Some(script) => self.load(script),
+            None => match self.console.load(DEFAULT_SCRIPT) {
+                Ok(text) => self.commands(DEFAULT_SCRIPT, &text),
+                Err(_) => Flow::Continue,
+            },
+        }
+    }
+
+    /// Asks for commands and executes them until there are no more or one says to quit.
+    pub fn converse(&mut self, lines: impl IntoIterator<Item = String>) {
+        self.console.print(PROMPT);
+        for line in lines {
+            if self.execute(&line) == Flow::Quit {
+                return;
+            }
+            self.console.print(PROMPT);
+        }
+        self.console.print("\n");
+    }
+
+    /// Executes one command.
+    pub fn execute(&mut self, line: &str) -> Flow {
+        let line = line.trim_end_matches(['\n', '\r']);
+        if line.trim().is_empty() || line.starts_with('#') {
+            return Flow::Continue;
+        }
+        let Some((verb, argument)) = parse(line) else {
+            self.console.print("Eh?\n");
+            return Flow::Continue;
+        };
+        match verb {
+            Verb::Set(setting) => {
+                if let Err(error) = assign(&mut self.parameters, setting, argument) {
+                    self.complain(&error.to_string());
+                }
+            }
+            Verb::Run => self.run(argument),
+            Verb::Show => {
+                let text = self.configuration();
+                self.output(argument, &text);
+            }
+            Verb::Help => self.console.print(&help(argument)),
+            Verb::Load if argument.is_empty() => self.complain("no configuration file specified"),
+            Verb::Load => return self.load(argument),
+            Verb::Quit => return Flow::Quit,
+        }
+        Flow::Continue
+    }
+
+    fn load(&mut self, path: &str) -> Flow {
+        if self.load_depth == LOAD_DEPTH {
+            self.complain(&format!(
+                "configuration file '{path}' is loaded from too many others"
+            ));
+            return Flow::Continue;
+        }
+        match self.console.load(path) {
+            Ok(text) => {
+                self.load_depth += 1;
+                let flow = self.commands(path, &text);
+                self.load_depth -= 1;
+                flow
+            }
+            Err(_) => {
+                self.complain(&format!("cannot read configuration file '{path}'"));
+                Flow::Continue
+            }
+        }
+    }
+
+    fn commands(&mut self, path: &str, text: &str) -> Flow {
+        self.console
+            .print(&format!("Reading configuration from file '{path}'\n"));
+        for line in text.lines() {
+            if self.execute(line) == Flow::Quit {
+                return Flow::Quit;
+            }
+        }
+        Flow::Continue
+    }
+
+    fn run(&mut self, file: &str) {
+        let mut silent = NoObserver;
+        let mut announcer = Announcer(&mut *self.console);
+        let compat = self.options.mode == Mode::Compat;
+        let observer: &mut dyn super::Observer = if compat { &mut announcer } else { &mut silent };
+        match run(
+            &self.parameters,
+            &self.options,
+            &self.target,
+            &self.control,
+            observer,
+        ) {
+            Ok(outcome) => {
+                if let Some(text) = report::render(&outcome) {
+                    self.output(file, &text);
+                }
+                self.outcomes.push(outcome);
+            }
+            Err(error) => {
+                self.failures += 1;
+                if compat {
+                    self.console.print("\n");
+                }
+                self.complain(&error.to_string());
+            }
+        }
+    }
+
+    fn complain(&mut self, message: &str) {
+        self.console.error(&format!("Error: {message}\n"));
+    }
+
+    /// Adds text to a file, or prints it if there is no file or it cannot be written.
+    fn output(&mut self, file: &str, text: &str) {
+        if !file.is_empty() {
+            if self.console.append(file, text).is_ok() {
+                return;
+            }
+            self.complain(&format!("Cannot direct output to file '{file}'"));
+        }
+        self.console.print(text);
+    }
+
+    /// What `show` prints.
+    fn configuration(&self) -> String {
+        let p = &self.parameters;
+        let mut text = String::from("Current configuration is:\n");
+        let sizes = if p.size_low == p.size_high {
+            format!("are {}", block(p.size_low))
+        } else {
+            format!(
+                "range between {} and {}",
+                block(p.size_low),
+                block(p.size_high)
+            )
+        };
+        let plural = if p.locations.len() > 1 { "ies" } else { "y" };
+        let place = if p.locations.is_empty() {
+            self.target.name()
+        } else {
+            String::new()
+        };
+        write!(
+            text,
+            "The base number of files is {}\nTransactions: {}\nFiles {sizes} in size\n\
+             Working director{plural}: {place}\n",
+            p.number, p.transactions
+        )
+        .expect(INFALLIBLE);
+        for location in &p.locations {
+            writeln!(text, "\t{} (weight={})", location.path, location.weight).expect(INFALLIBLE);
+        }
+        if p.subdirectories > 0 {
+            let plural = if p.subdirectories > 1 { "ies" } else { "y" };
+            writeln!(
+                text,
+                "{} subdirector{plural} will be used",
+                p.subdirectories
+            )
+            .expect(INFALLIBLE);
+        }
+        write!(
+            text,
+            "Block sizes are: read={}, write={}\n\
+             Biases are: read/append={}, create/delete={}\n\
+             {}sing Unix buffered file I/O\n\
+             Random number generator seed is {}\n\
+             Report format is {}.\n",
+            block(p.read_block),
+            block(p.write_block),
+            p.read_bias,
+            p.create_bias,
+            if p.buffered { "U" } else { "Not u" },
+            p.seed,
+            p.report
+        )
+        .expect(INFALLIBLE);
+        text
+    }
+}
+
+/// A number of bytes as `show` prints it.
+fn block(bytes: u32) -> String {
+    report::large_amount(f64::from(bytes)).unwrap_or_else(|| format!("{bytes} bytes"))
+}

@@ -1,0 +1,268 @@
+//! The lab form: latencies, syncing, threads, progress and cancelling.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use workload::counting::CountingTarget;
+use workload::postmark::{
+    FinalSync, Fsync, NoObserver, Options, Outcome, Parameters, PostMarkError, run,
+};
+use workload::{Control, Operation, Target};
+
+fn run_with(options: &Options) -> (Outcome, Arc<CountingTarget>) {
+    run_both(&Parameters::default(), options)
+}
+
+fn run_both(parameters: &Parameters, options: &Options) -> (Outcome, Arc<CountingTarget>) {
+    let counting = Arc::new(CountingTarget::new());
+    let target: Arc<dyn Target> = Arc::clone(&counting) as Arc<dyn Target>;
+    let control = Arc::new(Control::new());
+    let outcome = run(parameters, options, &target, &control, &mut NoObserver);
+    (outcome.expect("the target has no limit"), counting)
+}
+
+#[test]
+fn every_call_has_a_latency() {
+    for threads in [1, 3] {
+        let options = Options {
+            threads,
+            fsync: Fsync::Close,
+            ..Options::lab()
+        };
+        let (outcome, target) = run_with(&options);
+        let latencies = outcome.latencies.as_ref().expect("it was asked for");
+        let count = |label| latencies.summary(label).map_or(0, |summary| summary.count);
+        let counts = &outcome.counts;
+        assert_eq!(count("create"), counts.created);
+        assert_eq!(count("open"), counts.read + counts.appended);
+        assert_eq!(count("delete"), counts.deleted);
+        assert_eq!(count("read"), target.calls(Operation::Read));
+        assert_eq!(
+            count("write") + count("append"),
+            target.calls(Operation::Write)
+        );
+        assert_eq!(count("close"), target.calls(Operation::Close));
+        assert_eq!(count("close"), target.calls(Operation::Open));
+        assert_eq!(count("fsync"), counts.created + counts.appended);
+        assert_eq!(count("transaction"), 500);
+        assert_eq!(target.names(), 0);
+    }
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_measured() {
+    assert!(run_with(&Options::compat()).0.latencies.is_none());
+    assert!(
+        run_with(&Options {
+            latencies: false,
+            ..Options::lab()
+        })
+        .0
+        .latencies
+        .is_none()
+    );
+}
+
+#[test]
+fn syncing() {
+    let calls = |fsync, final_sync| {
+        let (outcome, target) = run_with(&Options {
+            fsync,
+            final_sync,
+            ..Options::lab()
+        });
+        let written = outcome.counts.created + outcome.counts.appended;
+        let writes = target.calls(Operation::Write);
+        (
+            written,
+            writes,
+            target.calls(Operation::Fsync),
+            target.calls(Operation::Sync),
+        )
+    };
+    let (_, _, fsyncs, syncs) = calls(Fsync::None, FinalSync::None);
+    assert_eq!((fsyncs, syncs), (0, 0));
+    let (written, _, fsyncs, syncs) = calls(Fsync::Close, FinalSync::End);
+    assert_eq!((fsyncs, syncs), (written, 1));
+    let (_, writes, fsyncs, syncs) = calls(Fsync::EveryWrite, FinalSync::EachPhase);
+    assert_eq!((fsyncs, syncs), (writes, 3));
+}
+
+#[test]
+fn threads_share_the_work_and_repeat_it() {
+    let parameters = Parameters {
+        number: 1000,
+        transactions: 1001,
+        ..Parameters::default()
+    };
+    for threads in [2, 7] {
+        let options = Options {
+            threads,
+            ..Options::lab()
+        };
+        let (first, _) = run_both(&parameters, &options);
+        let (second, target) = run_both(&parameters, &options);
+        assert_eq!(first.counts, second.counts, "the same seed does the same");
+        assert_eq!(
+            (first.counts.created_alone, first.counts.transactions),
+            (1000, 1001)
+        );
+        assert_eq!(first.counts.created, first.counts.deleted);
+        assert_eq!(target.names(), 0);
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let refusal = |options: &Options| {
+        let target: Arc<dyn Target> = Arc::new(CountingTarget::new());
+        let control = Arc::new(Control::new());
+        run(
+            &Parameters::default(),
+            options,
+            &target,
+            &control,
+            &mut NoObserver,
+        )
+        .expect_err("it does not fit")
+    };
+    let threads = |threads| Options {
+        threads,
+        ..Options::lab()
+    };
+    assert_eq!(
+        refusal(&threads(0)),
+        PostMarkError::Threads {
+            threads: 0,
+            files: 500
+        }
+    );
+    assert_eq!(
+        refusal(&threads(501)),
+        PostMarkError::Threads {
+            threads: 501,
+            files: 500
+        }
+    );
+    assert_eq!(
+        refusal(&Options {
+            stdio_buffer: 0,
+            ..Options::lab()
+        }),
+        PostMarkError::NoBuffer
+    );
+    for options in [
+        Options {
+            threads: 2,
+            ..Options::compat()
+        },
+        Options {
+            fsync: Fsync::Close,
+            ..Options::compat()
+        },
+        Options {
+            final_sync: FinalSync::End,
+            ..Options::compat()
+        },
+    ] {
+        assert_eq!(refusal(&options), PostMarkError::NotCompatible);
+    }
+}
+
+#[test]
+fn the_times_of_the_phases_add_up_and_all_figures_are_there() {
+    let (outcome, _) = run_with(&Options {
+        final_sync: FinalSync::End,
+        ..Options::lab()
+    });
+    let timing = &outcome.timing;
+    let phases = timing.create() + timing.transactions() + timing.delete() + timing.final_sync();
+    assert_eq!(phases, timing.elapsed());
+    let metrics = outcome.metrics();
+    let value = |name| metrics.iter().find(|m| m.name == name).map(|m| m.value);
+    let rate = outcome.counts.bytes_read as f64 / timing.elapsed().as_secs_f64();
+    assert_eq!(value("read_rate"), Some(rate));
+    assert_eq!(value("transactions"), Some(500.0));
+    assert!(metrics.iter().all(|metric| metric.value.is_finite()));
+}
+
+#[test]
+fn cancelling_stops_and_leaves_nothing() {
+    for threads in [1, 4] {
+        let counting = Arc::new(CountingTarget::new());
+        let target: Arc<dyn Target> = Arc::clone(&counting) as Arc<dyn Target>;
+        // Cancelled by the callback itself, in the middle of the transactions.
+        let seen = Arc::new(AtomicU64::new(0));
+        let sink = Arc::clone(&seen);
+        let slot: Arc<rt::Mutex<Option<Arc<Control>>>> = Arc::new(rt::Mutex::new(None));
+        let inside = Arc::clone(&slot);
+        let control = Arc::new(Control::with_progress(move |fraction| {
+            sink.fetch_add(1, Ordering::Relaxed);
+            if fraction > 0.5
+                && let Some(control) = inside.lock().take()
+            {
+                control.cancel();
+            }
+        }));
+        *slot.lock() = Some(Arc::clone(&control));
+        let options = Options {
+            threads,
+            ..Options::lab()
+        };
+        let result = run(
+            &Parameters::default(),
+            &options,
+            &target,
+            &control,
+            &mut NoObserver,
+        );
+        assert_eq!(
+            result.expect_err("it was cancelled"),
+            PostMarkError::Cancelled
+        );
+        assert_eq!(counting.names(), 0);
+        assert!(seen.load(Ordering::Relaxed) > 100);
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_is_noticed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let host = workload::directory::DirectoryTarget::new(directory.path()).expect("it exists");
+    let target: Arc<dyn Target> = Arc::new(host);
+    for buffered in [true, false] {
+        let parameters = Parameters {
+            number: 3,
+            transactions: 50,
+            buffered,
+            create_bias: workload::postmark::Bias::DISABLED,
+            read_bias: workload::postmark::Bias::new(10).expect("it is at most 10"),
+            ..Parameters::default()
+        };
+        let root = directory.path().to_owned();
+        // After the pool is made, somebody else empties its files.
+        let control = Arc::new(Control::with_progress(move |fraction| {
+            if fraction > 0.3 {
+                for entry in std::fs::read_dir(&root).expect("it is there").flatten() {
+                    std::fs::write(entry.path(), b"short").expect("it can be written");
+                }
+            }
+        }));
+        let result = run(
+            &parameters,
+            &Options::lab(),
+            &target,
+            &control,
+            &mut NoObserver,
+        );
+        let error = result.expect_err("files are short");
+        assert!(
+            matches!(error, PostMarkError::ShortFile { got: 5, .. }),
+            "{error}"
+        );
+        let left = std::fs::read_dir(directory.path())
+            .expect("it is there")
+            .count();
+        assert_eq!(left, 0);
+    }
+}

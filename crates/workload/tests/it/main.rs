@@ -1,0 +1,9 @@
+//! The tests of the workloads from outside.
+
+mod directory;
+mod golden;
+mod lab;
+mod names;
+mod original;
+mod recorder;
+mod session;
