@@ -46,6 +46,30 @@ fn an_external_journal_is_made_used_and_shown() {
     );
 }
 
+/// The way of mke2fs, which makes the file as well.
+#[test]
+fn mkfs_makes_a_journal_device() {
+    let folder = Folder::new();
+    let made = folder.json("mkfs --json -O journal_dev -b 1024 log.img 4M");
+    assert_eq!(made["blocks"], 4096);
+    folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
+    folder.good("mkdir --journal log.img disk.img:/a");
+    for (wrong, why) in [
+        ("-O journal_dev -N 100 a.img 4M", "only -b, -U and a size"),
+        (
+            "-O journal_dev,dir_index a.img 4M",
+            "only -b, -U and a size",
+        ),
+        ("-O journal_dev -F log.img 2M", "leave out the size"),
+        ("-O journal_dev a.img", "give a size"),
+        ("-O journal_dev log.img", "-F replaces it"),
+    ] {
+        let error = folder.bad(&format!("mkfs {wrong}"));
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+    assert!(!folder.path().join("a.img").exists());
+}
+
 /// A journal that debugfs wrote and nobody replayed.
 #[test]
 fn a_dirty_journal_is_shown_and_replayed() {
