@@ -2,7 +2,7 @@
 
 use layout::InodeNr;
 
-use crate::cell::{self, Cell, Journal};
+use crate::cell::{self, Cell};
 use crate::image::Image;
 use crate::model::Model;
 use crate::oracle;
