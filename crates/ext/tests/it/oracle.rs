@@ -8,6 +8,9 @@ use std::process::{Command, Output};
 use crate::image::Image;
 use crate::tree::{Node, Tree};
 
+/// How often a mount that is busy is tried to be unmounted, 20 ms apart.
+const UMOUNT_TRIES: u32 = 500;
+
 /// Runs a tool; its absence is a failure that says how to install it.
 pub fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)
@@ -83,8 +86,22 @@ struct Mount {
 }
 
 impl Drop for Mount {
+    /// A program that another thread is just starting holds, until it runs, what was open in this process when it was
+    /// forked; so long the mount is busy.
     fn drop(&mut self) {
-        run("umount", &[self.directory.to_str().expect("UTF-8")]);
+        let directory = self.directory.to_str().expect("UTF-8");
+        let mut output = run("umount", &[directory]);
+        for _ in 0..UMOUNT_TRIES {
+            if output.status.success() {
+                return;
+            }
+            rt::sleep(rt::Nanos::from_millis(20));
+            output = run("umount", &[directory]);
+        }
+        eprintln!(
+            "umount {directory}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
