@@ -73,6 +73,9 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
         return Ok(());
     }
+    if rt::mutant!("close/marked-clean-first") {
+        mark_clean(core)?;
+    }
     let synced = crate::file::sync_all(core);
     if let Some(journal) = &core.journal {
         Arc::clone(journal).close()?;
@@ -231,7 +234,13 @@ fn mark_in_use(
     superblock: &mut Superblock,
     has_journal: bool,
 ) -> Result<()> {
+    let was_replayed = superblock.needs_recovery;
     superblock.note_mount(rt::wall().seconds, has_journal);
+    if rt::mutant!("needs-recovery/not-set")
+        || was_replayed && rt::mutant!("needs-recovery/not-set-after-replay")
+    {
+        superblock.set_needs_recovery(false);
+    }
     write_superblock(device, superblock)
 }
 
