@@ -1,5 +1,10 @@
 //! Writes each target's seeds to a corpus: `cargo run -p fuzzing --example seeds -- fuzz/corpus`.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program of its own, with arguments"
+)]
+
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {

@@ -11,6 +11,8 @@ use layout::Block;
 
 /// Bytes before an edit's own.
 const HEAD_BYTES: usize = 4;
+/// Bytes of one of the edits that stand for what is there.
+const PIECE_BYTES: u64 = 256;
 /// What is read and written back around an edit.
 const SECTOR_BYTES: u64 = 512;
 
@@ -24,6 +26,24 @@ pub(crate) fn apply(device: &MemoryDevice, start: u64, length: u64, mut edits: &
         put(device, start + offset, &bytes[..count]);
         edits = &edits[HEAD_BYTES + bytes.len()..];
     }
+}
+
+/// Edits that write what lies in a part of a device already; blocks of zeroes are left out.
+pub(crate) fn of(device: &MemoryDevice, start: u64, length: u64) -> Vec<u8> {
+    let device: &dyn BlockDevice = device;
+    let mut edits = Vec::new();
+    for offset in (0..length).step_by(PIECE_BYTES as usize) {
+        let sector = (start + offset) - (start + offset) % SECTOR_BYTES;
+        let block = device.read_block(sector, SECTOR_BYTES as u32);
+        let within = (start + offset - sector) as usize;
+        let piece = &block.expect("memory does not fail")[within..within + PIECE_BYTES as usize];
+        if piece.iter().any(|byte| *byte != 0) {
+            edits.extend_from_slice(&(offset as u32).to_le_bytes()[..3]);
+            edits.push((PIECE_BYTES - 1) as u8);
+            edits.extend_from_slice(piece);
+        }
+    }
+    edits
 }
 
 /// Writes bytes at any offset; what lies beyond the end is dropped.

@@ -10,10 +10,12 @@ use jbd2::{Location, LogExtent};
 use layout::BlockNr;
 
 use crate::base::{Base, DESCRIPTORS_AT, KINDS, Kind, base};
-use crate::edits::{apply, put};
+use crate::edits::{self, apply, put};
 use crate::exercise::{in_world, volume};
 
 const BLOCK_BYTES: usize = 1024;
+/// Bytes behind the boot block that hold the superblock, the descriptors, the bitmaps and the first inodes.
+const METADATA_BYTES: u64 = 16 << 10;
 /// Where the superblock lies, and how long it is.
 const SUPERBLOCK: usize = 1024;
 
@@ -92,13 +94,13 @@ pub const TARGETS: &[Target] = &[
         name: "log",
         about: "one byte that chooses a log, then edits of it",
         run: log,
-        seeds: || (0..2).map(|choice| vec![choice]).collect(),
+        seeds: || (0..2).map(log_seed).collect(),
     },
     Target {
         name: "image",
         about: "one byte that chooses an image, then edits of it; opened, walked, changed, closed",
         run: image,
-        seeds: || (0..KINDS.len() as u8).map(|choice| vec![choice]).collect(),
+        seeds: || (0..KINDS.len() as u8).map(image_seed).collect(),
     },
 ];
 
@@ -199,15 +201,38 @@ fn log(bytes: &[u8]) {
     let Some((choice, edits)) = bytes.split_first() else {
         return;
     };
-    let kind = [Kind::Ext3Dirty, Kind::Ext3DirtyJournaled][usize::from(choice % 2)];
-    let base = base(kind);
+    let base = base(log_kind(*choice));
     let device = base.copy();
-    // The part of the log that was written lies at its beginning, in one piece with its superblock.
-    let start = base.log_blocks_at[0];
-    let whole = base.log_blocks_at.iter().zip(start / 1024..);
-    let pieces = whole.take_while(|(at, block)| **at == block * 1024).count() as u64;
-    apply(&device, start, pieces * 1024, edits);
+    let (start, length) = written_log(base);
+    apply(&device, start, length, edits);
     recover(device, base);
+}
+
+fn log_kind(choice: u8) -> Kind {
+    [Kind::Ext3Dirty, Kind::Ext3DirtyJournaled][usize::from(choice % 2)]
+}
+
+/// The part of the log that was written, in bytes: it lies at the beginning, in one piece with the superblock.
+fn written_log(base: &Base) -> (u64, u64) {
+    let first = extents(&base.log_blocks_at)[0];
+    let block_bytes = BLOCK_BYTES as u64;
+    (
+        first.first.get() * block_bytes,
+        u64::from(first.count) * block_bytes,
+    )
+}
+
+fn log_seed(choice: u8) -> Vec<u8> {
+    let base = base(log_kind(choice));
+    let (start, length) = written_log(base);
+    [&[choice][..], &edits::of(&base.device, start, length)].concat()
+}
+
+/// The metadata at the beginning of the image.
+fn image_seed(choice: u8) -> Vec<u8> {
+    let base = base(KINDS[usize::from(choice)]);
+    let edits = edits::of(&base.device, 0, 1024 + METADATA_BYTES);
+    [&[choice][..], &edits].concat()
 }
 
 /// Looks at a log, then opens the volume, which replays it.
