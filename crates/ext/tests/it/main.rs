@@ -20,6 +20,7 @@ mod model;
 mod oracle;
 mod pins;
 mod random;
+mod reuse;
 mod rig;
 mod script;
 mod sequences;

@@ -26,7 +26,11 @@ fn sequences() -> u64 {
     }
 }
 
+/// `JEXT_TEST_SEED` repeats one sequence.
 fn run_cell(cell: Cell) {
+    if let Ok(seed) = std::env::var("JEXT_TEST_SEED") {
+        return run_sequence(cell, seed.parse().expect("JEXT_TEST_SEED is a number"));
+    }
     for seed in 0..sequences() {
         run_sequence(cell, seed);
     }
