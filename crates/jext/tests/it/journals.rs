@@ -1,6 +1,6 @@
 //! journal show, replay and create.
 
-use std::process::Command;
+use testkit::tool;
 
 use crate::support::Folder;
 
@@ -75,13 +75,17 @@ fn mkfs_makes_a_journal_device() {
 fn a_dirty_journal_is_shown_and_replayed() {
     let folder = Folder::with_image();
     folder.write("block", &[b'j'; 2048]);
-    folder.write("script", b"jo\njw -b 5000,5001 block\njc\n");
-    let output = Command::new("debugfs")
-        .args(["-w", "-f", "script", "disk.img"])
-        .current_dir(folder.path())
-        .output()
-        .expect("debugfs is not installed; run scripts/install-test-tools");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let at = |name| folder.path().join(name);
+    let script = format!("jo\njw -b 5000,5001 {}\njc\n", at("block").display());
+    folder.write("script", script.as_bytes());
+    let (script, image) = (at("script"), at("disk.img"));
+    let arguments = [
+        "-w".as_ref(),
+        "-f".as_ref(),
+        script.as_os_str(),
+        image.as_os_str(),
+    ];
+    let said = tool::run_well("debugfs", &arguments);
     let shown = folder.json("journal show --json disk.img");
     assert_eq!(
         shown["transactions"].as_array().unwrap().len(),
