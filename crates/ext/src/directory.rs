@@ -279,7 +279,7 @@ fn allocate_behind(
             Ok((run, _)) => blocks.push(run.first),
             Err(error) => {
                 if !blocks.is_empty() {
-                    mapping::free_from(core, transaction, directory, state, end)?;
+                    mapping::free_from(core, transaction, directory, state, end, true)?;
                 }
                 return Err(error);
             }

@@ -113,8 +113,9 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
     }
     state.store(core, &mut transaction, inode.nr, true)?;
+    let is_journaled = state.is_journaled(core);
     let from = FileBlock::new(keep);
-    let freed = mapping::free_from(core, &mut transaction, inode, state, from);
+    let freed = mapping::free_from(core, &mut transaction, inode, state, from, is_journaled);
     if freed.is_ok() {
         orphan::remove(core, &mut transaction, inode.nr, state)?;
     }
@@ -166,8 +167,9 @@ fn delete_within(
     state: &mut InodeState,
 ) -> Result<()> {
     if state.has_map(core) {
+        let is_journaled = state.is_journaled(core);
         let from = FileBlock::new(0);
-        let freed = mapping::free_from(core, transaction, inode, state, from);
+        let freed = mapping::free_from(core, transaction, inode, state, from, is_journaled);
         if let Err(error) = freed {
             state.store(core, transaction, inode.nr, true)?;
             return Err(error);
