@@ -67,15 +67,15 @@ impl Promise {
 }
 
 /// Media whose requests are recorded, with volatile caches.
-struct Recorded {
-    initial: Rig,
-    trace: Arc<Trace>,
+pub struct Recorded {
+    pub initial: Rig,
+    pub trace: Arc<Trace>,
     home: Arc<TraceDevice>,
     log: Option<Arc<TraceDevice>>,
 }
 
 impl Recorded {
-    fn new(made: &Rig, can_force: bool) -> Self {
+    pub fn new(made: &Rig, can_force: bool) -> Self {
         let (initial, used) = (made.copy(), made.copy());
         let trace = Trace::new();
         let record = |memory| Arc::new(trace.attach(device(memory)).with_volatile_cache(can_force));
@@ -89,7 +89,7 @@ impl Recorded {
         }
     }
 
-    fn open(&self, options: MountOptions) -> Volume {
+    pub fn open(&self, options: MountOptions) -> Volume {
         let home = Arc::<TraceDevice>::clone(&self.home);
         let log = self
             .log
@@ -98,7 +98,7 @@ impl Recorded {
         Volume::open(home, log, options).expect("the volume opens")
     }
 
-    fn replays(&self) -> (Replay, Option<Replay>) {
+    pub fn replays(&self) -> (Replay, Option<Replay>) {
         let home = Replay::new(0, self.home.geometry(), &self.initial.home);
         let log = self.log.as_ref().zip(self.initial.log.as_ref());
         (
@@ -152,7 +152,7 @@ fn check(rig: &Rig, history: &History, bound: &Bound, most: usize, rule: Rule, w
 }
 
 /// How a cache loses: by a seed, everything, nothing, or only the journal's or only the file system's device.
-fn cut_image(home: &Replay, log: Option<&Replay>, block_bytes: u32, seed: u64) -> Rig {
+pub fn cut_image(home: &Replay, log: Option<&Replay>, block_bytes: u32, seed: u64) -> Rig {
     let lose = |replay: &Replay, loses: Option<bool>, seed| match loses {
         None => replay.image(seed),
         Some(true) => replay.image_with(&mut |_, _| 0),

@@ -79,7 +79,7 @@ impl Op {
         )
     }
 
-    /// Does it on a volume. `number` is the operation's place in the script.
+    /// Does it on a volume. `number` goes into what it writes.
     pub fn run(self, volume: &Volume, number: usize) -> Result<(), Error> {
         match self {
             Self::Create(path) => {
@@ -165,6 +165,10 @@ pub enum Rule {
 pub struct History {
     pub ops: Vec<Op>,
     pub states: Vec<State>,
+    /// The number that the first operation writes into what it writes.
+    pub first_number: usize,
+    /// Whether a write may be in the state in part: other tasks fill the transactions.
+    pub may_split: bool,
 }
 
 /// What sync calls have bound so far.
@@ -176,8 +180,24 @@ pub struct Bound {
     pub files: BTreeMap<usize, usize>,
 }
 
+impl Bound {
+    /// The contents of a file are durable as they are.
+    fn raise(&mut self, node: &Node) {
+        if let Some((id, _)) = &node.file {
+            let data = self.files.entry(*id).or_default();
+            *data = node.data.max(*data);
+        }
+    }
+}
+
 impl History {
+    /// The only script that runs.
     pub fn new(ops: &[Op]) -> Self {
+        Self::beside_others(ops, 0, false)
+    }
+
+    /// One of several scripts, which keep to directories of their own.
+    pub fn beside_others(ops: &[Op], first_number: usize, may_split: bool) -> Self {
         let root = Node {
             file: None,
             changed: 0,
@@ -185,12 +205,14 @@ impl History {
         };
         let mut states = vec![State::from([("/".to_owned(), root)])];
         for (number, op) in ops.iter().enumerate() {
-            let next = after(&states[number], number, *op);
+            let next = after(&states[number], number, *op, first_number);
             states.push(next);
         }
         Self {
             ops: ops.to_vec(),
             states,
+            first_number,
+            may_split,
         }
     }
 
@@ -202,26 +224,18 @@ impl History {
             Op::Fsync(path) | Op::SyncDirectory(path) => {
                 let node = &state[path];
                 bound.state = bound.state.max(node.changed);
-                if let Some((id, _)) = &node.file {
-                    bound.files.insert(*id, node.data);
-                }
+                bound.raise(node);
             }
-            Op::Fdatasync(path) => {
-                let node = &state[path];
-                let id = node.file.as_ref().expect("a file").0;
-                bound.files.insert(id, node.data);
-            }
+            Op::Fdatasync(path) => bound.raise(&state[path]),
             _ => {}
         }
     }
 
     /// Everything up to a state is durable.
     pub fn bind_all(&self, bound: &mut Bound, number: usize) {
-        bound.state = number;
+        bound.state = bound.state.max(number);
         for node in self.states[number].values() {
-            if let Some((id, _)) = &node.file {
-                bound.files.insert(*id, node.data);
-            }
+            bound.raise(node);
         }
     }
 
@@ -230,37 +244,73 @@ impl History {
         if has_data {
             self.bind_all(bound, number);
         } else {
-            bound.state = number;
+            bound.state = bound.state.max(number);
         }
     }
 
-    /// That what was found is allowed when all from `bound` up to state `most` may have been on its way: the state that it
-    /// is, or what is wrong.
+    /// That what was found is allowed when all from `bound` up to state `most` may have been on its way: the states that it
+    /// may be, or what is wrong.
     pub fn check(
         &self,
         found: &Found,
         bound: &Bound,
         most: usize,
         rule: Rule,
-    ) -> Result<usize, String> {
+    ) -> Result<Vec<usize>, String> {
         let mut why = format!(
             "no state from {} to {most} has these names and sizes",
             bound.state
         );
+        let mut allowed = Vec::new();
         for k in bound.state..=most {
-            if !same_shape(&self.states[k], found) {
+            if !self.has_shape(k, most, found) {
                 continue;
             }
             match self.check_contents(found, k, bound, most, rule) {
-                Ok(()) => return Ok(k),
+                Ok(()) => allowed.push(k),
                 Err(difference) => why = format!("as state {k}, {difference}"),
             }
+        }
+        if !allowed.is_empty() {
+            return Ok(allowed);
         }
         let shape: Vec<(&String, Option<usize>)> = found
             .iter()
             .map(|(path, file)| (path, file.as_ref().map(Vec::len)))
             .collect();
         Err(format!("{why}; found {shape:?}"))
+    }
+
+    /// Whether names and sizes are those of state `k`, or of it and a part of the write after it.
+    fn has_shape(&self, k: usize, most: usize, found: &Found) -> bool {
+        let state = &self.states[k];
+        let written = self.split_write(k, most);
+        state.len() == found.len()
+            && state
+                .iter()
+                .zip(found)
+                .all(|((path, node), (other, seen))| match (&node.file, seen) {
+                    (None, None) => path == other,
+                    (Some((id, contents)), Some(seen)) => {
+                        let grown = match written {
+                            Some((file, after)) if file == *id => after.len(),
+                            _ => contents.len(),
+                        };
+                        path == other && (contents.len()..=grown).contains(&seen.len())
+                    }
+                    _ => false,
+                })
+    }
+
+    /// The file that a write after state `k` may have changed in part, and its contents afterwards.
+    fn split_write(&self, k: usize, most: usize) -> Option<(usize, &Vec<u8>)> {
+        match self.ops.get(k) {
+            Some(Op::Write(path, ..)) if self.may_split && k < most => {
+                let file = self.states[k + 1][*path].file.as_ref();
+                file.map(|(id, contents)| (*id, &**contents))
+            }
+            _ => None,
+        }
     }
 
     fn check_contents(
@@ -277,7 +327,10 @@ impl History {
             };
             let least = bound.files.get(id).copied().unwrap_or(0);
             let versions: Vec<&Vec<u8>> = match rule {
-                Rule::Exact if least <= k => vec![&**contents],
+                Rule::Exact if least <= k => match self.split_write(k, most) {
+                    Some((file, after)) if file == *id => vec![&**contents, after],
+                    _ => vec![&**contents],
+                },
                 Rule::Exact | Rule::Ordered => self.versions(*id, k.max(least), most),
                 Rule::Synced if least > 0 && self.last_data(*id, most) <= least => {
                     self.versions(*id, least, most)
@@ -332,17 +385,6 @@ fn contents(state: &State, id: usize) -> Option<&Vec<u8>> {
     })
 }
 
-fn same_shape(state: &State, found: &Found) -> bool {
-    state.len() == found.len()
-        && state
-            .iter()
-            .zip(found)
-            .all(|((path, node), (other, seen))| {
-                let size = node.file.as_ref().map(|(_, contents)| contents.len());
-                path == other && size == seen.as_ref().map(Vec::len)
-            })
-}
-
 fn parent_of(path: &str) -> String {
     match path.rfind('/') {
         Some(0) | None => "/".to_owned(),
@@ -350,7 +392,7 @@ fn parent_of(path: &str) -> String {
     }
 }
 
-fn after(state: &State, number: usize, op: Op) -> State {
+fn after(state: &State, number: usize, op: Op, first_number: usize) -> State {
     let mut next = state.clone();
     let at = number + 1;
     let touch = |state: &mut State, path: &str| {
@@ -384,7 +426,7 @@ fn after(state: &State, number: usize, op: Op) -> State {
             touch(&mut next, path);
         }
         Op::Write(path, offset, length) => {
-            let bytes = bytes_of(number, offset, length);
+            let bytes = bytes_of(first_number + number, offset, length);
             change(&mut next, path, at, |contents| {
                 contents.resize(contents.len().max(offset + length), 0);
                 contents[offset..offset + length].copy_from_slice(&bytes);
@@ -393,6 +435,7 @@ fn after(state: &State, number: usize, op: Op) -> State {
         Op::Truncate(path, size) => {
             change(&mut next, path, at, |contents| contents.resize(size, 0))
         }
+        Op::Rename(from, to) if is_same_file(&next, from, to) => {}
         Op::Rename(from, to) => {
             let mut node = next.remove(from).expect("it is there");
             node.changed = at;
@@ -414,6 +457,12 @@ fn after(state: &State, number: usize, op: Op) -> State {
         Op::Fsync(_) | Op::Fdatasync(_) | Op::SyncDirectory(_) | Op::Sync => {}
     }
     next
+}
+
+/// Whether two names are of one file: then a rename does nothing.
+fn is_same_file(state: &State, one: &str, other: &str) -> bool {
+    let identity = |path: &str| Some(state.get(path)?.file.as_ref()?.0);
+    identity(one).is_some() && identity(one) == identity(other)
 }
 
 /// Changes the contents of a file under all its names.
@@ -467,7 +516,8 @@ fn the_script_works_without_failures() {
         let mut bound = Bound::default();
         history.bind_all(&mut bound, number + 1);
         let checked = history.check(&found, &bound, number + 1, Rule::Exact);
-        assert_eq!(checked, Ok(number + 1), "after {op:?}");
+        let states = checked.unwrap_or_else(|why| panic!("after {op:?}: {why}"));
+        assert_eq!(states, [number + 1], "after {op:?}");
     }
     volume.close().expect("close");
     rig.assert_fsck_clean("after the script");

@@ -21,20 +21,30 @@ const TASKS: u64 = 4;
 const OPERATIONS: u32 = 40;
 const VOLUME_BYTES: u64 = 12 << 20;
 /// Numbers wrap after a few commits.
-const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
+pub const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 /// One world in so many is checked by `e2fsck`, too.
 const FSCK_ONE_IN: u64 = 10;
 /// One world in so many has transaction numbers that wrap.
 const WRAP_ONE_IN: u64 = 3;
 
-fn worlds() -> u64 {
+/// How many worlds: so many by default.
+pub fn worlds(by_default: u64) -> u64 {
     match std::env::var("JEXT_TEST_WORLDS") {
         Ok(count) => count.parse().expect("JEXT_TEST_WORLDS is a number"),
-        Err(_) => WORLDS,
+        Err(_) => by_default,
     }
 }
 
-fn options(random: &mut Random) -> MountOptions {
+/// The seed to begin with: 0 by default. `JEXT_TEST_SEED` asks for another.
+pub fn first_seed() -> u64 {
+    match std::env::var("JEXT_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("JEXT_TEST_SEED is a number"),
+        Err(_) => 0,
+    }
+}
+
+/// Mount options of a kind that makes daemons work, by the seed.
+pub fn options(random: &mut Random) -> MountOptions {
     let modes = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
     let memory = Memory {
         budget_bytes: 1 << *random.pick(&[20, 24]),
@@ -311,7 +321,8 @@ fn explore(place: Place, policy: fn(u64) -> sim::Config) {
     if place != Place::None {
         wrapping.set_sequence(NEARLY_WRAPPED);
     }
-    for seed in 0..worlds() {
+    let first = first_seed();
+    for seed in first..first + worlds(WORLDS) {
         let rig = if seed % WRAP_ONE_IN == 0 {
             wrapping.copy()
         } else {
@@ -332,7 +343,8 @@ fn explore(place: Place, policy: fn(u64) -> sim::Config) {
     }
 }
 
-fn pct(seed: u64) -> sim::Config {
+/// Worlds that switch at few, badly placed points.
+pub fn pct(seed: u64) -> sim::Config {
     sim::Config::pct(seed, 3 + (seed % 5) as u32)
 }
 

@@ -19,6 +19,7 @@ mod image;
 mod model;
 mod oracle;
 mod pins;
+mod races;
 mod rig;
 mod script;
 mod sequences;
