@@ -125,6 +125,14 @@ pub enum Corrupt {
         /// Where it points.
         block: BlockNr,
     },
+    /// A file's map goes through a block of itself twice, or has more blocks than there are.
+    #[error("inode {inode}: the map runs in circles: it comes to block {block} again")]
+    MapCircle {
+        /// The inode.
+        inode: InodeNr,
+        /// Where it was seen.
+        block: BlockNr,
+    },
     /// A directory block is damaged.
     #[error("directory {inode}: block {file_block}, offset {offset}: {why}")]
     Directory {

@@ -32,6 +32,7 @@ use crate::geometry::Geometry;
 
 pub use defaults::{Profile, UsageType};
 pub use features::FeatureEdits;
+pub(crate) use journal::BLOCKS_MAX as LOG_BLOCKS_MAX;
 pub use journal::{JournalDevice, format_journal_device, journal_device};
 
 /// Which file system is made: what the features are to begin with.

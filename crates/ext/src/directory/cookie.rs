@@ -5,7 +5,7 @@
 
 use layout::FileBlock;
 
-use super::htree::Tree;
+use super::htree::{CHAIN_MAX, Tree, endless_chain};
 use super::leaf::{self, Hashed};
 use super::{Entry, block, linear};
 use crate::core::Core;
@@ -37,7 +37,12 @@ pub(super) fn read_indexed(
     loop {
         let mut entries = leaf_entries(core, directory, state, tree, path.leaf)?;
         let mut next = path.advance(core, directory, state)?;
+        let mut leaves = 1;
         while next.is_some_and(|hash| hash & 1 == 1) {
+            if leaves > CHAIN_MAX {
+                return Err(endless_chain(directory, path.leaf));
+            }
+            leaves += 1;
             entries.extend(leaf_entries(core, directory, state, tree, path.leaf)?);
             next = path.advance(core, directory, state)?;
         }

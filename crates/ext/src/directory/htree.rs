@@ -24,12 +24,13 @@ use super::index::{self, Pair};
 use super::leaf::{self, Hashed};
 use super::{NewEntry, Place, allocate_behind, block, block_count, entry, linear};
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Corrupt, Error, Result};
 use crate::inode::{Inode, InodeState};
 use crate::transaction::Transaction;
 
-/// How many leaves may share one hash before the index is taken to be damaged.
-const CHAIN_MAX: u32 = 1 << 16;
+/// How many leaves may share one hash before the index is taken to be damaged: reading holds the names of all of them. A
+/// name is looked up before it is added, so that no chain of ours comes to be longer by more than one.
+pub(super) const CHAIN_MAX: usize = 1 << 12;
 
 /// Hash versions from this on take bytes as unsigned.
 const UNSIGNED_FROM: u8 = 3;
@@ -171,7 +172,18 @@ pub(super) fn find(
             _ => return Ok(None),
         }
     }
-    Ok(None)
+    Err(endless_chain(directory, path.leaf))
+}
+
+/// So many leaves do not share a hash.
+pub(super) fn endless_chain(directory: &Inode, file_block: FileBlock) -> Error {
+    Corrupt::Directory {
+        inode: directory.nr,
+        file_block,
+        offset: 0,
+        why: "more leaves share a hash than can be",
+    }
+    .into()
 }
 
 /// Adds a name, splitting leaf and nodes where they are full.

@@ -47,6 +47,10 @@ pub(super) fn decode(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<InodeStat
     if kind == FileKind::Regular && size > crate::mapping::size_max(core.geometry.block_bytes) {
         return Err(corrupt("i_size", size));
     }
+    // A directory has no holes.
+    if kind == FileKind::Directory && size > core.geometry.byte_offset(end_of_volume(core)) {
+        return Err(corrupt("i_size", size));
+    }
     let attribute_block = BlockNr::new(base.attribute_block(is_64bit(core)));
     let attributes = Run {
         first: attribute_block,
@@ -177,6 +181,11 @@ impl Extra {
             InodeTime::decode(word)
         }
     }
+}
+
+/// The block behind the last.
+fn end_of_volume(core: &Core) -> BlockNr {
+    BlockNr::new(core.geometry.block_count)
 }
 
 /// `i_extra_isize`, or 0 for an inode of 128 bytes.

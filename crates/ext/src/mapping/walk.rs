@@ -1,18 +1,23 @@
 //! Visiting a whole map.
+//!
+//! A damaged map may run in circles. It is followed into each of its map blocks once, and to no more blocks than the volume
+//! has, so that a walk ends and what is collected on the way stays small.
+
+use std::collections::BTreeSet;
 
 use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
 use super::{DIRECT, check_data, check_map_block, pointers};
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Corrupt, Result};
 use crate::inode::{Inode, InodeState};
 use crate::space::Run;
 
-/// What is called for every run: `Some(first file block)` for data, `None` for a map block.
-type Visit<'v> = &'v mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>;
-
 /// All blocks of the file's map in file order: data runs (`Some(first file block)`) and map blocks (`None`).
+///
+/// # Errors
+/// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for a map that cannot be.
 pub(crate) fn walk(
     core: &Core,
     inode: &Inode,
@@ -22,60 +27,75 @@ pub(crate) fn walk(
     if !state.has_map(core) {
         return Ok(());
     }
-    visit_runs(core, inode, 0, &state.words[..DIRECT as usize], visit)?;
+    let mut walk = Walk {
+        core,
+        inode,
+        visit,
+        map_blocks: BTreeSet::new(),
+        data_blocks_left: core.geometry.block_count,
+    };
+    walk.runs(0, &state.words[..DIRECT as usize])?;
     for depth in 1..=3 {
         let pointer = state.words[DIRECT as usize + depth as usize - 1];
         if pointer != 0 {
             let (first, _) = tree(depth, core.geometry.pointers_per_block());
-            let block = check_map_block(core, inode, FileBlock::new(first), pointer)?;
-            visit_tree(core, inode, block, depth, first, visit)?;
+            walk.tree(pointer, depth, first)?;
         }
     }
     Ok(())
 }
 
-fn visit_tree(
-    core: &Core,
-    inode: &Inode,
-    block: BlockNr,
-    depth: u32,
-    first: u64,
-    visit: Visit<'_>,
-) -> Result<()> {
-    visit(
-        None,
-        Run {
+struct Walk<'a> {
+    core: &'a Core,
+    inode: &'a Inode,
+    /// What is called for every run: `Some(first file block)` for data, `None` for a map block.
+    visit: &'a mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    /// Where it has been.
+    map_blocks: BTreeSet<BlockNr>,
+    /// Data blocks that may still come.
+    data_blocks_left: u64,
+}
+
+impl Walk<'_> {
+    /// A map block and what lies below it.
+    fn tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<()> {
+        let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
+        if !self.map_blocks.insert(block) {
+            return Err(self.circle(block));
+        }
+        let run = Run {
             first: block,
             count: 1,
-        },
-    )?;
-    let children: Vec<u32> = pointers(&core.buffers.get(block)?.read()).collect();
-    if depth == 1 {
-        return visit_runs(core, inode, first, &children, visit);
-    }
-    let span = u64::from(core.geometry.pointers_per_block()).pow(depth - 1);
-    for (pointer, child_first) in children.into_iter().zip((first..).step_by(span as usize)) {
-        if pointer != 0 {
-            let child = check_map_block(core, inode, FileBlock::new(child_first), pointer)?;
-            visit_tree(core, inode, child, depth - 1, child_first, visit)?;
+        };
+        (self.visit)(None, run)?;
+        let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
+        if depth == 1 {
+            return self.runs(first, &children);
         }
+        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        for (pointer, child_first) in children.into_iter().zip((first..).step_by(span as usize)) {
+            if pointer != 0 {
+                self.tree(pointer, depth - 1, child_first)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn visit_runs(
-    core: &Core,
-    inode: &Inode,
-    first: u64,
-    pointers: &[u32],
-    visit: Visit<'_>,
-) -> Result<()> {
-    for (start, run) in runs(pointers) {
-        let file_block = FileBlock::new(first + start as u64);
-        check_data(core, inode, file_block, run)?;
-        visit(Some(file_block), run)?;
+    fn runs(&mut self, first: u64, pointers: &[u32]) -> Result<()> {
+        for (start, run) in runs(pointers) {
+            let file_block = FileBlock::new(first + start as u64);
+            check_data(self.core, self.inode, file_block, run)?;
+            let left = self.data_blocks_left.checked_sub(u64::from(run.count));
+            self.data_blocks_left = left.ok_or_else(|| self.circle(run.first))?;
+            (self.visit)(Some(file_block), run)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn circle(&self, block: BlockNr) -> crate::error::Error {
+        let inode = self.inode.nr;
+        Corrupt::MapCircle { inode, block }.into()
+    }
 }
 
 /// The runs in a list of pointers, each with the index of its first.

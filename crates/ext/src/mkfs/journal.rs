@@ -16,8 +16,8 @@ use crate::error::{Corrupt, Error, Result};
 
 /// The shortest journal that is made, in blocks.
 const BLOCKS_MIN: u32 = 1024;
-/// The longest journal that is made, in blocks.
-const BLOCKS_MAX: u32 = 10_240_000;
+/// The longest journal, in blocks, as e2fsprogs has it.
+pub(crate) const BLOCKS_MAX: u32 = 10_240_000;
 
 /// Makes the journal's inode, if the journal lies inside.
 pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {

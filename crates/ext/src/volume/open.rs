@@ -175,10 +175,20 @@ fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     let mut extents: Vec<LogExtent> = Vec::new();
     let mut next = 0u64;
     let mut has_hole = false;
+    let bad_count = |value| {
+        Error::from(Corrupt::Inode {
+            inode: nr,
+            field: "journal blocks mapped",
+            value,
+        })
+    };
     crate::mapping::walk(core, &inode, &state, &mut |file_block, run| {
         if let Some(file_block) = file_block {
             has_hole |= file_block.get() != next;
             next = file_block.get() + u64::from(run.count);
+            if next > u64::from(crate::mkfs::LOG_BLOCKS_MAX) {
+                return Err(bad_count(next));
+            }
             extents.push(LogExtent {
                 first: run.first,
                 count: run.count,
@@ -187,18 +197,29 @@ fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
         Ok(())
     })?;
     if has_hole || next < block_count {
-        return Err(Corrupt::Inode {
-            inode: nr,
-            field: "journal blocks mapped",
-            value: next,
-        }
-        .into());
+        return Err(bad_count(next));
     }
+    check_disjoint(nr, &extents)?;
     Ok(Location {
         device: Arc::clone(&core.device),
         block_bytes: core.geometry.block_bytes,
         extents,
     })
+}
+
+/// That no block is in the log twice.
+fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
+    let mut sorted: Vec<&LogExtent> = extents.iter().collect();
+    sorted.sort_unstable_by_key(|extent| extent.first);
+    let is_twice = |pair: &&[&LogExtent]| pair[0].first + u64::from(pair[0].count) > pair[1].first;
+    match sorted.windows(2).find(is_twice) {
+        Some(pair) => Err(Corrupt::MapCircle {
+            inode: nr,
+            block: pair[1].first,
+        }
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// Replays the log if it has to be; whether the device has changed.

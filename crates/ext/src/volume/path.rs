@@ -15,6 +15,9 @@ const SYMLINKS_MAX: u32 = 40;
 /// How many bytes the conveniences read and write at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// The largest file that is read as a whole. What is larger, sparse files of damaged sizes included, is read in parts.
+const WHOLE_FILE_BYTES_MAX: usize = 1 << 30;
+
 /// An open file with a position, for reading and writing like a stream.
 ///
 /// `close` is explicit, since closing can fail. A file that is dropped unclosed stays open until the volume closes.
@@ -195,6 +198,9 @@ impl Volume {
     }
 
     /// All bytes of a file.
+    ///
+    /// # Errors
+    /// - [`Error::FileTooLarge`] for a file of more than 1 GiB: open it and read it in parts.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>> {
         let mut file = self.open_file(path, OpenFlags::READ)?;
         let mut bytes = Vec::new();
@@ -206,6 +212,7 @@ impl Volume {
                     bytes.truncate(start);
                     break Ok(());
                 }
+                Ok(_) if start >= WHOLE_FILE_BYTES_MAX => break Err(Error::FileTooLarge),
                 Ok(count) => bytes.truncate(start + count),
                 Err(error) => break Err(error),
             }

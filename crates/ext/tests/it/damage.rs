@@ -7,12 +7,9 @@ use block::file::{FileDevice, OpenOptions};
 use block::memory::MemoryDevice;
 use ext::error::Corrupt;
 use ext::options::DataMode;
-use ext::volume::{NewInode, OpenFlags, SetAttributes};
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
-use testkit::Random;
 
-use crate::history::{History, SCRIPT};
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 24 << 20;
@@ -21,13 +18,9 @@ const SUPERBLOCK: usize = 1024;
 const INODE_BYTES: usize = 256;
 /// Bytes of the map in an inode.
 const INODE_MAP: usize = 40;
-/// Randomly damaged images in the default tests.
-const DAMAGED: u64 = 250;
-/// Entries that are looked at in a damaged tree, which may have cycles.
-const ENTRIES_MAX: usize = 200;
 
 /// Opens an image that must be refused: the error, after a look that nothing was written.
-fn refusal(memory: &Arc<MemoryDevice>, what: &str) -> Error {
+pub fn refusal(memory: &Arc<MemoryDevice>, what: &str) -> Error {
     let before = memory.snapshot();
     let opened = Volume::open(device(memory), None, quiet(DataMode::Ordered));
     let Err(error) = opened else {
@@ -293,121 +286,6 @@ fn inodes_maps_and_directories() {
         &[0xFF; 4],
         |volume| volume.resolve("/d/inner", true).map(drop),
     );
-}
-
-/// Whatever bytes are wrong: errors, but no panic and no hang.
-#[test]
-fn random_damage_is_survived() {
-    let rig = Rig::new(Place::Internal, 1024, 8 << 20);
-    let volume = rig.open(quiet(DataMode::Ordered));
-    let history = History::new(SCRIPT);
-    for (number, op) in history.ops.iter().enumerate() {
-        op.run(&volume, number).expect("the script works");
-    }
-    volume.create_directory("/left").expect("mkdir");
-    volume
-        .write_file("/left/large", &[1; 500_000])
-        .expect("write");
-    let used: Vec<u64> = ["/left", "/left/large", "/", "/g", "/e"]
-        .iter()
-        .flat_map(|path| {
-            let nr = volume.resolve(path, true).expect("it is there");
-            volume.blocks_of(nr).expect("blocks")
-        })
-        .filter(|(file_block, ..)| *file_block != Some(1))
-        .map(|(_, block, _)| block)
-        .collect();
-    volume.close().expect("close");
-    for seed in 0..DAMAGED {
-        let copy = rig.copy();
-        let used = used.clone();
-        let run = sim::run(sim::Config::fair(seed), move || {
-            let mut random = Random::new(seed);
-            damage(&copy.home, &mut random, &used);
-            use_damaged(&copy);
-        });
-        run.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
-}
-
-/// Changes a few bytes of the first metadata blocks, or of blocks of directories and maps.
-fn damage(memory: &Arc<MemoryDevice>, random: &mut Random, used: &[u64]) {
-    let target = device(memory);
-    for _ in 0..1 + random.below(8) {
-        let block = match random.below(3) {
-            0 => *random.pick(used),
-            1 => 1 + random.below(12),
-            _ => 1 + random.below(400),
-        };
-        let mut bytes = target
-            .read_block(block * 1024, 1024)
-            .expect("memory does not fail");
-        let contents = Arc::make_mut(&mut bytes);
-        let at = random.below(1020) as usize;
-        let value = match random.below(4) {
-            0 => u32::MAX,
-            1 => 0,
-            2 => random.below(9000) as u32,
-            _ => random.next() as u32,
-        };
-        contents[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        target
-            .write_blocks(block * 1024, vec![bytes])
-            .expect("memory does not fail");
-    }
-}
-
-/// Lists directories and reads the beginnings of files.
-fn look_around(volume: &Volume) {
-    let mut open = vec![InodeNr::ROOT];
-    let mut seen = 0;
-    while let Some(nr) = open.pop() {
-        let listed = volume.read_directory(nr, 0, &mut |_, entry| {
-            seen += 1;
-            if entry.name != b"." && entry.name != b".." {
-                open.push(entry.inode);
-            }
-            seen < ENTRIES_MAX
-        });
-        if listed.is_err()
-            && let Ok(file) = volume.open_inode(nr, OpenFlags::READ)
-        {
-            let mut bytes = vec![0; 40_000];
-            for offset in [0, 480_000, 1 << 32] {
-                drop(volume.read(file, offset, &mut bytes));
-            }
-            drop(volume.release(file));
-        }
-        if seen >= ENTRIES_MAX {
-            return;
-        }
-    }
-}
-
-fn use_damaged(rig: &Rig) {
-    let Ok(volume) = Volume::open(device(&rig.home), None, quiet(DataMode::Ordered)) else {
-        return;
-    };
-    look_around(&volume);
-    drop(volume.write_file("/new", &[1; 20_000]));
-    drop(volume.create_directory("/left/new"));
-    drop(volume.rename_path("/g", "/left/g"));
-    if let Ok(nr) = volume.resolve("/left/large", true) {
-        let change = SetAttributes {
-            size: Some(1000),
-            ..Default::default()
-        };
-        drop(volume.set_attributes(nr, &change));
-        if let Ok(file) = volume.open_inode(nr, OpenFlags::READ_WRITE) {
-            drop(volume.write(file, 400_000, &[2; 5000]));
-            drop(volume.sync_file(file, false));
-            drop(volume.release(file));
-        }
-    }
-    drop(volume.remove_file("/e"));
-    drop(volume.symlink(InodeNr::ROOT, b"s", &[b'x'; 300], &NewInode::default()));
-    drop(volume.sync());
-    drop(volume.close());
 }
 
 #[test]

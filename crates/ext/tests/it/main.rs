@@ -7,6 +7,7 @@
 )]
 
 mod cell;
+mod chains;
 mod crossing;
 mod damage;
 mod directories;
@@ -17,6 +18,7 @@ mod history;
 mod hostile;
 mod image;
 mod model;
+mod mutations;
 mod oracle;
 mod pins;
 mod races;
