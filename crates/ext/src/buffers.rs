@@ -75,6 +75,14 @@ impl BufferCache {
         Ok(self.finish_load(block, image)?)
     }
 
+    /// The buffer of a block that will be wanted within a transaction: read now, while nothing has changed yet.
+    pub(crate) fn hold(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+        match self.peek(block) {
+            Some(buffer) => Ok(buffer),
+            None => self.get(block),
+        }
+    }
+
     /// The buffer of a block whose old contents do not matter: zeroes if it was not in memory. No read.
     pub(crate) fn get_new(&self, block: BlockNr) -> Arc<Buffer> {
         rt::charge(rt::Cost::Lookup);

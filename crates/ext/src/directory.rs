@@ -75,6 +75,19 @@ pub(crate) fn find(
     Ok(place_of(core, directory, state, name)?.map(|place| (place.inode, place.file_block)))
 }
 
+/// The block that holds a name's entry, if there is one: who has it in hand can change the entry without reading.
+pub(crate) fn hold(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Option<Arc<Buffer>>> {
+    let place = place_of(core, directory, state, name)?;
+    place
+        .map(|place| block(core, directory, state, place.file_block))
+        .transpose()
+}
+
 /// Adds a name that is not there yet. Changes `state` (size, map, flags), which the caller stores.
 ///
 /// # Errors

@@ -59,6 +59,6 @@ pub(crate) use journaled::set_journaled;
 pub(crate) use pages::FilePages;
 pub(crate) use read::{read, read_direct};
 pub(crate) use sync::{sync, sync_all, sync_operation};
-pub(crate) use truncate::{delete, finish_truncation, truncate};
+pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};
 pub(crate) use write::{WriteOptions, write};
 pub(crate) use write_back::write_back_round;

@@ -287,6 +287,21 @@ impl Core {
         u64::from(self.geometry.block_bytes) / 512
     }
 
+    /// Reads what changing the names of inodes will need, while nothing has changed yet: their table blocks, and the superblock,
+    /// from which the orphan list starts. Hold the result until the change is done.
+    pub(crate) fn hold_for_names(
+        &self,
+        inodes: &[InodeNr],
+    ) -> Result<Vec<std::sync::Arc<jbd2::Buffer>>> {
+        let tables = inodes.iter().map(|nr| {
+            let (block, _) = self.inode_location(*nr)?;
+            self.buffers.hold(block)
+        });
+        tables
+            .chain(std::iter::once_with(|| self.hold_superblock()))
+            .collect()
+    }
+
     /// Reads the table block of an inode, so that storing the inode will not have to. Hold the result until then.
     pub(crate) fn hold_table(&self, nr: InodeNr) -> Result<std::sync::Arc<jbd2::Buffer>> {
         let (block, _) = self.inode_location(nr)?;

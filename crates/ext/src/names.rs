@@ -131,11 +131,12 @@ fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> 
     }
 }
 
-/// After a name is gone: deletes the inode if it has no name left and nobody has it open.
+/// After a name is gone: deletes the inode if it has no name left and nobody has it open. Freeing what it held is no part of
+/// the operation: if that cannot be read, the inode stays on the orphan list, and the next open deletes it.
 fn delete_if_unused(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let has_links = inode.state.read().links > 0;
     if has_links || core.inodes.is_pinned(inode) {
         return Ok(());
     }
-    crate::file::delete(core, inode)
+    crate::file::delete_or_leave(core, inode)
 }

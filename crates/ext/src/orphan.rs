@@ -6,11 +6,12 @@
 //! ```
 //!
 //! The list in memory knows both neighbours of each, so that adding and removing touch the superblock or one neighbour
-//! and never walk. While an inode is on the list, its `i_dtime` in the table is written here and nowhere else.
+//! and never walk, and it holds the table blocks of all of them, so that neither has to read. While an inode is on the list, its `i_dtime` in the table is written here and nowhere else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use jbd2::Credits;
+use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use layout::inode::Inode as Base;
 use zerocopy::FromBytes;
@@ -24,16 +25,17 @@ use crate::transaction::Transaction;
 pub(crate) const CREDITS_ORPHAN: u32 = 3;
 
 /// The list as it stands on disk.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OrphanList {
     newest: Option<InodeNr>,
-    links: BTreeMap<InodeNr, Neighbours>,
+    links: BTreeMap<InodeNr, Link>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Neighbours {
+struct Link {
     newer: Option<InodeNr>,
     older: Option<InodeNr>,
+    /// The block of the inode table that has it.
+    table: Arc<Buffer>,
 }
 
 impl OrphanList {
@@ -42,35 +44,34 @@ impl OrphanList {
         self.links.contains_key(&nr)
     }
 
-    fn push(&mut self, nr: InodeNr) {
-        if let Some(newest) = self.newest {
-            self.links.entry(newest).or_default().newer = Some(nr);
+    fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
+        if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
+            newest.newer = Some(nr);
         }
-        self.links.insert(
-            nr,
-            Neighbours {
-                newer: None,
-                older: self.newest,
-            },
-        );
+        let link = Link {
+            newer: None,
+            older: self.newest,
+            table,
+        };
+        self.links.insert(nr, link);
         self.newest = Some(nr);
     }
 
     fn take(&mut self, nr: InodeNr) {
-        let Some(Neighbours { newer, older }) = self.links.remove(&nr) else {
+        let Some(Link { newer, older, .. }) = self.links.remove(&nr) else {
             return;
         };
-        match newer {
-            Some(newer) => self.links.entry(newer).or_default().older = older,
+        match newer.and_then(|newer| self.links.get_mut(&newer)) {
+            Some(newer) => newer.older = older,
             None => self.newest = older,
         }
-        if let Some(older) = older {
-            self.links.entry(older).or_default().newer = newer;
+        if let Some(older) = older.and_then(|older| self.links.get_mut(&older)) {
+            older.newer = newer;
         }
     }
 }
 
-/// Puts an inode on the list; the caller stores the inode afterwards.
+/// Puts an inode on the list; the caller stores the inode afterwards, and holds its table block and the superblock.
 pub(crate) fn add(
     core: &Core,
     transaction: &mut Transaction<'_>,
@@ -89,14 +90,16 @@ pub(crate) fn add(
     }
     let mut list = core.orphans.lock();
     let next = list.newest.map_or(0, InodeNr::get);
-    set_next(core, transaction, nr, next)?;
+    let (block, _) = core.inode_location(nr)?;
+    let table = core.buffers.get(block)?;
+    set_next(core, transaction, nr, &table, next)?;
     core.with_superblock(transaction, |raw| raw.s_last_orphan.set(nr.get()))?;
-    list.push(nr);
+    list.push(nr, table);
     state.is_orphan = true;
     Ok(())
 }
 
-/// Takes an inode off the list; the caller stores the inode afterwards.
+/// Takes an inode off the list; the caller stores the inode afterwards, and holds its table block and the superblock.
 pub(crate) fn remove(
     core: &Core,
     transaction: &mut Transaction<'_>,
@@ -107,10 +110,11 @@ pub(crate) fn remove(
         return Ok(());
     }
     let mut list = core.orphans.lock();
-    let neighbours = list.links.get(&nr).copied().unwrap_or_default();
-    let next = neighbours.older.map_or(0, InodeNr::get);
-    match neighbours.newer {
-        Some(newer) => set_next(core, transaction, newer, next)?,
+    let link = list.links.get(&nr);
+    let next = link.and_then(|link| link.older).map_or(0, InodeNr::get);
+    let newer = link.and_then(|link| link.newer);
+    match newer.and_then(|newer| Some((newer, list.links.get(&newer)?))) {
+        Some((newer, link)) => set_next(core, transaction, newer, &link.table, next)?,
         None => core.with_superblock(transaction, |raw| raw.s_last_orphan.set(next))?,
     }
     list.take(nr);
@@ -120,10 +124,15 @@ pub(crate) fn remove(
 }
 
 /// Writes the next orphan into an inode's `i_dtime`.
-fn set_next(core: &Core, transaction: &mut Transaction<'_>, nr: InodeNr, next: u32) -> Result<()> {
-    let (block, offset) = core.inode_location(nr)?;
-    let buffer = core.buffers.get(block)?;
-    let mut bytes = transaction.write(&buffer)?;
+fn set_next(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    table: &Arc<Buffer>,
+    next: u32,
+) -> Result<()> {
+    let (_, offset) = core.inode_location(nr)?;
+    let mut bytes = transaction.write(table)?;
     let (base, _) =
         Base::mut_from_prefix(&mut bytes[offset..]).expect("an inode lies in its block");
     base.i_dtime.set(next);
@@ -142,12 +151,12 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
     };
     {
         let mut list = core.orphans.lock();
-        for nr in chain.iter().rev() {
-            list.push(*nr);
+        for (nr, table) in chain.iter().rev() {
+            list.push(*nr, Arc::clone(table));
         }
     }
     let (mut deleted, mut truncated) = (0, 0);
-    for nr in chain {
+    for (nr, _) in chain {
         match finish_one(core, nr) {
             Ok(true) => deleted += 1,
             Ok(false) => truncated += 1,
@@ -177,8 +186,8 @@ fn finish_one(core: &Core, nr: InodeNr) -> Result<bool> {
     Ok(!has_links)
 }
 
-/// The list on disk, newest first.
-fn read_chain(core: &Core) -> Result<Vec<InodeNr>> {
+/// The list on disk, newest first, each with its table block.
+fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut chain = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     let mut next = core.superblock.raw.s_last_orphan.get();
@@ -194,7 +203,6 @@ fn read_chain(core: &Core) -> Result<Vec<InodeNr>> {
         if !seen.insert(next) {
             return Err(corrupt("the list runs in a circle").into());
         }
-        chain.push(nr);
         let (block, offset) = core.inode_location(nr)?;
         let buffer = core.buffers.get(block)?;
         let bytes = buffer.read();
@@ -204,6 +212,8 @@ fn read_chain(core: &Core) -> Result<Vec<InodeNr>> {
             return Err(corrupt("the inode is free").into());
         }
         next = base.i_dtime.get();
+        drop(bytes);
+        chain.push((nr, buffer));
     }
     Ok(chain)
 }

@@ -13,6 +13,9 @@
 mod sizes;
 mod state;
 
+use std::sync::Arc;
+
+use jbd2::Buffer;
 use layout::InodeNr;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock as disk;
@@ -78,6 +81,11 @@ impl Core {
         let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
             .expect("a block has room for a superblock at its offset");
         Ok(change(raw))
+    }
+
+    /// Reads the block of the superblock, so that changing it will not have to. Hold the result until then.
+    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
+        self.buffers.hold(self.geometry.superblock_place().0)
     }
 
     /// The superblock as it stands in memory now.

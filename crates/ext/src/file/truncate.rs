@@ -16,7 +16,7 @@ use zerocopy::FromBytes;
 
 use super::ahead;
 use super::read::load;
-use super::write::{check_live, clear_tail, note_large_file, zero_from};
+use super::write::{check_live, clear_tail, hold_for_large_file, note_large_file, zero_from};
 use crate::core::Core;
 use crate::error::{Corrupt, Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
@@ -59,6 +59,7 @@ fn grow(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> R
     if size > state.size {
         clear_tail(core, inode, state)?;
     }
+    let _superblock = hold_for_large_file(core, size)?;
     let mut transaction = core.begin(Credits {
         blocks: 2,
         revokes: 0,
@@ -76,6 +77,7 @@ fn grow(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> R
 /// At open: finishes a truncation that a crash interrupted.
 pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
+    let _table = core.hold_table(inode.nr)?;
     if !state.has_map(core) {
         return leave_list(core, inode, &mut state);
     }
@@ -85,6 +87,7 @@ pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
 
 /// Something that has no blocks leaves the orphan list.
 fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
+    let _held = core.hold_for_names(&[inode.nr])?;
     let mut transaction = core.begin(orphan::CREDITS_FINISH)?;
     orphan::remove(core, &mut transaction, inode.nr, state)?;
     state.store(core, &mut transaction, inode.nr, true)?;
@@ -101,15 +104,17 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     } else {
         load(core, inode, state, size / block_bytes)?
     };
+    let tail_at = match &tail {
+        Some(_) => mapping::find(core, inode, state, FileBlock::new(keep - 1), 1)?,
+        None => mapping::Mapped::Hole(1),
+    };
+    let _superblock = core.hold_superblock()?;
     let mut transaction = drop_pages(core, inode, keep)?;
     orphan::add(core, &mut transaction, inode.nr, state)?;
     state.size = size;
     state.mtime = now();
     state.ctime = state.mtime;
-    if tail.is_some()
-        && let mapping::Mapped::Run(run) =
-            mapping::find(core, inode, state, FileBlock::new(keep - 1), 1)?
-    {
+    if let mapping::Mapped::Run(run) = tail_at {
         zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
     }
     state.store(core, &mut transaction, inode.nr, true)?;
@@ -154,10 +159,23 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
         0 => None,
         _ => Some(core.buffers.get(state.attribute_block)?),
     };
+    let _superblock = core.hold_superblock()?;
+    let _bitmap = core.hold_inode_bitmap(inode.nr)?;
     let mut transaction = drop_pages(core, inode, 0)?;
     let result = delete_within(core, &mut transaction, inode, &mut state);
     transaction.finish()?;
     result
+}
+
+/// Deletes, or leaves it to the next open if a device fails.
+pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    match delete(core, inode) {
+        Err(Error::Device(error)) => {
+            tracing::error!(inode = %inode.nr, %error, "a deleted inode stays on the orphan list");
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 fn delete_within(

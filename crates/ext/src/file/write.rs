@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use jbd2::Credits;
+use jbd2::{Buffer, Credits};
 use layout::feature::ReadOnlyCompatible;
 use layout::inode_flags::InodeFlags;
 use layout::{Block, FileBlock, Tid};
@@ -235,6 +235,8 @@ impl<'f> Chunk<'f> {
             last if last == self.first() => None,
             last => self.base(core, inode, state, last)?,
         };
+        let end_max = self.position + self.bytes.len() as u64;
+        let _superblock = hold_for_large_file(core, end_max)?;
         let mut transaction = core.begin(self.credits(inode))?;
         let mut targets = [const { None }; CHUNK_RUNS];
         if let Err(error) = self.map(core, &mut transaction, inode, state, &mut targets) {
@@ -485,6 +487,12 @@ pub(super) fn zero_from(
     }
     inner.announce(&core.pages, inode, dirt);
     Ok(())
+}
+
+/// Reads the superblock if a size is the first to change it. Hold the result until [`note_large_file`].
+pub(super) fn hold_for_large_file(core: &Core, size: u64) -> Result<Option<Arc<Buffer>>> {
+    let is_noted = size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed);
+    (!is_noted).then(|| core.hold_superblock()).transpose()
 }
 
 /// The first file above 2 GiB sets a feature of the volume (one credit).

@@ -92,6 +92,7 @@ pub(super) fn make(
             blocks: CREDITS_NEW_INODE + CREDITS_NAME,
             revokes: 1,
         };
+        let _held = core.hold_for_names(&[parent])?;
         let mut transaction = core.begin(credits)?;
         let made = make_inode(
             core,

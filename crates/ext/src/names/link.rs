@@ -36,6 +36,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         if state.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
+        let _held = core.hold_for_names(&[parent, nr])?;
         let mut transaction = core.begin(Credits {
             blocks: CREDITS_NAME + 1,
             revokes: 0,

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use jbd2::Credits;
+use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
@@ -282,6 +282,10 @@ fn replace(
     }
     let is_directory = state.kind == FileKind::Directory;
     let changes_parent = is_directory && !directories.is_same();
+    let mut held = hold(core, source, target, directories, &[Some(moved), existing])?;
+    if changes_parent {
+        held.extend(directory::hold(core, moved, &state, b"..")?);
+    }
     let gains_link = changes_parent && existing.is_none();
     if gains_link && directories.target_ref().links >= LINKS_MAX {
         return Err(Error::TooManyLinks);
@@ -368,6 +372,13 @@ fn exchange(
     check_name_changes(&state)?;
     check_name_changes(&other)?;
     let (kind, other_kind) = (state.kind, other.kind);
+    let inodes = [Some(moved), Some(existing)];
+    let mut held = hold(core, source, target, directories, &inodes)?;
+    for (inode, state) in [(moved, &state), (existing, &other)] {
+        if state.kind == FileKind::Directory {
+            held.extend(directory::hold(core, inode, state, b"..")?);
+        }
+    }
     let mut transaction = core.begin(Credits {
         blocks: CREDITS_RENAME,
         revokes: 0,
@@ -423,6 +434,23 @@ fn exchange(
     let tid = transaction.finish()?;
     drop((state, other));
     file::sync_operation(core, directories.target(), tid)
+}
+
+/// Reads what a rename will change, while nothing has changed yet. Hold the result until it is done.
+fn hold(
+    core: &Core,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    directories: &mut Directories<'_>,
+    inodes: &[Option<&Arc<Inode>>],
+) -> Result<Vec<Arc<Buffer>>> {
+    let sides = [source.directory.nr, target.directory.nr];
+    let inodes = inodes.iter().flatten().map(|inode| inode.nr);
+    let mut held = core.hold_for_names(&sides.into_iter().chain(inodes).collect::<Vec<_>>())?;
+    let old = directory::hold(core, &source.directory, directories.source(), source.name)?;
+    let new = directory::hold(core, &target.directory, directories.target(), target.name)?;
+    held.extend(old.into_iter().chain(new));
+    Ok(held)
 }
 
 type Guard<'a> = RwLockWriteGuard<'a, InodeState>;

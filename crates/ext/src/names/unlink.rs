@@ -29,6 +29,7 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
             return Err(Error::IsDirectory);
         }
         check_name_changes(&state)?;
+        let _held = core.hold_for_names(&[parent, inode.nr])?;
         let mut transaction = core.begin(Credits {
             blocks: CREDITS_UNLINK,
             revokes: 0,
@@ -72,6 +73,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         if !directory::is_empty(core, &inode, &state)? {
             return Err(Error::NotEmpty);
         }
+        let _held = core.hold_for_names(&[parent, inode.nr])?;
         let mut transaction = core.begin(Credits {
             blocks: CREDITS_UNLINK,
             revokes: 0,

@@ -8,6 +8,9 @@
 //! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and by A. Viro's and
 //! T. Ts'o's comments on its use in ext2 and ext3.
 
+use std::sync::Arc;
+
+use jbd2::Buffer;
 use layout::{GroupNr, InodeNr};
 use rt::atomic::{AtomicU32, Ordering};
 
@@ -53,6 +56,12 @@ impl Core {
             }
         }
         Err(Error::NoSpace)
+    }
+
+    /// Reads the bitmap that has an inode, so that giving it back will not have to. Hold the result until then.
+    pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
+        let (group, _) = self.geometry.group_of_inode(inode);
+        self.buffers.hold(self.space.group(group).inode_bitmap)
     }
 
     /// Gives an inode back.

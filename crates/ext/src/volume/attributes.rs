@@ -124,6 +124,7 @@ impl Volume {
             return Ok(());
         }
         let mut state = inode.state.write();
+        let _table = self.core.hold_table(nr)?;
         let mut transaction = self.core.begin(Credits {
             blocks: 1,
             revokes: 0,

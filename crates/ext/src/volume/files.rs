@@ -173,7 +173,7 @@ impl Volume {
             self.core.discard_window(&inode.window);
         }
         if is_last && inode.state.read().links == 0 && !self.is_read_only() {
-            return file::delete(&self.core, inode);
+            return file::delete_or_leave(&self.core, inode);
         }
         Ok(())
     }

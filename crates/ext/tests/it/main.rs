@@ -6,6 +6,7 @@
     reason = "the number of random runs is taken from the environment"
 )]
 
+mod accesses;
 mod cell;
 mod chains;
 mod crossing;

@@ -1,0 +1,283 @@
+//! Every block access of every operation fails once: each operation is done on a volume that has just been opened, so that
+//! nothing is in memory, and its first, second, ... read, write or flush fails, for a moment or from then on.
+//!
+//! | what fails | what must hold |
+//! |---|---|
+//! | a read, once | a typed error or none; nothing has changed or all has; the volume works, and a second try succeeds |
+//! | anything, once or for good | no panic, no hang; what recovery finds is the tree before or after, and after if sync said yes |
+//!
+//! And always: `e2fsck -fn` finds nothing.
+
+mod operations;
+mod trees;
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
+use ext::options::DataMode;
+use ext::{Error, Volume};
+
+use crate::rig::{Place, Rig, device, quiet};
+
+use operations::{OPERATIONS, Operation, prepared};
+use trees::{Tree, has_shape, tree};
+
+/// One failed run in so many is checked by `e2fsck`, too.
+const FSCK_ONE_IN: usize = 40;
+
+/// What fails: on which device, what, when.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    on_log: bool,
+    operations: Operations,
+    when: When,
+}
+
+struct Failing {
+    rig: Rig,
+    home: Arc<FaultDevice>,
+    log: Option<Arc<FaultDevice>>,
+}
+
+impl Failing {
+    fn new(rig: Rig, fault: Option<Fault>) -> Self {
+        let behind = |memory, on_log| {
+            let rule = |operations, when| FaultRule {
+                operations,
+                when,
+                effect: Effect::Fail,
+            };
+            let kinds = [Operations::READS, Operations::WRITES, Operations::FLUSHES];
+            let mut rules = kinds
+                .map(|operations| rule(operations, When::Nth(0)))
+                .to_vec();
+            let here = fault.filter(|fault| fault.on_log == on_log);
+            rules.extend(here.map(|fault| rule(fault.operations, fault.when)));
+            let plan = FaultPlan {
+                seed: 1,
+                rules,
+                bad_sectors: Vec::new(),
+            };
+            let faulty = Arc::new(FaultDevice::new(device(memory), plan));
+            faulty.set_armed(false);
+            faulty
+        };
+        Self {
+            home: behind(&rig.home, false),
+            log: rig.log.as_ref().map(|log| behind(log, true)),
+            rig,
+        }
+    }
+
+    fn open(&self, data: DataMode) -> Volume {
+        let home = Arc::<FaultDevice>::clone(&self.home);
+        let log = self.log.as_ref();
+        let log = log.map(|log| Arc::<FaultDevice>::clone(log) as Arc<dyn BlockDevice>);
+        Volume::open(home, log, quiet(data)).expect("the volume opens")
+    }
+
+    fn arm(&self, is_armed: bool) {
+        self.home.set_armed(is_armed);
+        if let Some(log) = &self.log {
+            log.set_armed(is_armed);
+        }
+    }
+
+    /// How many reads, writes and flushes each device has seen.
+    fn seen(&self) -> [[u64; 3]; 2] {
+        let of = |device: &FaultDevice| [0, 1, 2].map(|rule| device.seen(rule));
+        [
+            of(&self.home),
+            self.log.as_ref().map(|log| of(log)).unwrap_or_default(),
+        ]
+    }
+}
+
+/// The trees before, between and after the steps of an operation, and how many accesses it takes with the sync after it.
+fn without_failures(
+    made: &Rig,
+    operation: &Operation,
+    data: DataMode,
+) -> (Vec<Tree>, [[u64; 3]; 2]) {
+    let failing = Failing::new(made.copy(), None);
+    let volume = failing.open(data);
+    let mut trees = vec![tree(&volume)];
+    for step in operation.steps {
+        step(&volume).unwrap_or_else(|error| panic!("{}: {error}", operation.name));
+        trees.push(tree(&volume));
+    }
+    volume.close().expect("close");
+    let failing = Failing::new(made.copy(), None);
+    let volume = failing.open(data);
+    failing.arm(true);
+    for step in operation.steps {
+        step(&volume).expect("it works");
+    }
+    volume.sync().expect("sync");
+    let seen = failing.seen();
+    volume.close().expect("close");
+    (trees, seen)
+}
+
+fn is_typed(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ReadOnly | Error::Journal(_) | Error::Device(_) | Error::DataLost { .. }
+    )
+}
+
+/// One read fails, once: a second try of the step that it has stopped succeeds, and the outcome is that without failures.
+fn fail_read(
+    failing: Failing,
+    operation: &Operation,
+    data: DataMode,
+    after: &Tree,
+    when: &str,
+) -> Rig {
+    let volume = failing.open(data);
+    failing.arm(true);
+    for step in operation.steps {
+        let Err(error) = step(&volume) else { continue };
+        assert!(
+            matches!(error, Error::Device(_)),
+            "{when}: a failed read, not {error:?}"
+        );
+        assert!(!volume.is_read_only(), "{when}: a read stops nothing");
+        match step(&volume) {
+            // It had been done, but for what is not a part of it.
+            Ok(()) | Err(Error::NotFound | Error::Exists) => {}
+            Err(error) => panic!("{when}: the second try: {error}"),
+        }
+    }
+    if volume.sync().is_err() {
+        volume
+            .sync()
+            .unwrap_or_else(|error| panic!("{when}: the second sync: {error}"));
+    }
+    assert!(tree(&volume) == *after, "{when}: the tree");
+    volume
+        .close()
+        .unwrap_or_else(|error| panic!("{when}: close: {error}"));
+    let volume = failing.rig.open(quiet(data));
+    assert!(
+        tree(&volume) == *after,
+        "{when}: the tree of the next mount"
+    );
+    volume.close().expect("close");
+    failing.rig
+}
+
+/// Anything fails: what recovery finds is one of the trees, and the last if sync said that it is durable.
+fn fail_any(
+    failing: Failing,
+    operation: &Operation,
+    data: DataMode,
+    trees: &[Tree],
+    when: &str,
+) -> Option<Rig> {
+    let volume = failing.open(data);
+    failing.arm(true);
+    let steps = operation.steps.iter().map(|step| step(&volume));
+    let done = steps.collect::<Result<Vec<()>, Error>>().map(drop);
+    let synced = volume.sync();
+    failing.arm(false);
+    for error in [&done, &synced]
+        .into_iter()
+        .filter_map(|result| result.as_ref().err())
+    {
+        assert!(is_typed(error), "{when}: {error:?}");
+    }
+    let is_durable = done.is_ok() && synced.is_ok();
+    if volume.journal_stats().is_some() {
+        drop(volume);
+    } else if volume.close().is_err() {
+        // Only e2fsck can help, as ever on ext2.
+        return None;
+    }
+    let volume = failing.rig.open(quiet(data));
+    let found = tree(&volume);
+    if is_durable {
+        let last = trees.last().expect("there is one");
+        assert!(found == *last, "{when}: sync said yes");
+    }
+    let is_known = trees
+        .iter()
+        .zip(trees.iter().skip(1).map(Some).chain([None]))
+        .any(|(tree, next)| has_shape(&found, tree, next));
+    assert!(is_known, "{when}: names and sizes");
+    volume
+        .close()
+        .unwrap_or_else(|error| panic!("{when}: close: {error}"));
+    Some(failing.rig)
+}
+
+fn fail_each(place: Place, data: DataMode) {
+    let made = prepared(place);
+    let kinds = [Operations::READS, Operations::WRITES, Operations::FLUSHES];
+    let mut runs = 0;
+    for operation in OPERATIONS {
+        let copy = made.copy();
+        let (trees, seen) = in_world(move || without_failures(&copy, operation, data));
+        let trees = Arc::new(trees);
+        for (on_log, counts) in [false, true].into_iter().zip(seen) {
+            for (operations, count) in kinds.into_iter().zip(counts) {
+                for number in 1..=count {
+                    for when in [When::Nth(number), When::From(number)] {
+                        let fault = Fault {
+                            on_log,
+                            operations,
+                            when,
+                        };
+                        let what = format!("{}, {place:?}, {data:?}, {fault:?}", operation.name);
+                        let (rig, trees) = (made.copy(), Arc::clone(&trees));
+                        let rig = in_world(move || {
+                            let failing = Failing::new(rig, Some(fault));
+                            if operations == Operations::READS && when == When::Nth(number) {
+                                let after = trees.last().expect("there is one");
+                                Some(fail_read(failing, operation, data, after, &what))
+                            } else {
+                                fail_any(failing, operation, data, &trees, &what)
+                            }
+                        });
+                        runs += 1;
+                        if let Some(rig) = rig
+                            && runs % FSCK_ONE_IN == 0
+                        {
+                            let what = format!("{}, {data:?}, {fault:?}", operation.name);
+                            rig.copy().assert_fsck_clean(&what);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{place:?}, {data:?}: {runs} accesses failed");
+}
+
+/// In a simulated world, which reports what hangs.
+fn in_world<T: 'static>(work: impl FnOnce() -> T + 'static) -> T {
+    sim::run(sim::Config::fair(1), work)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .value
+}
+
+#[test]
+fn internal_ordered() {
+    fail_each(Place::Internal, DataMode::Ordered);
+}
+
+#[test]
+fn internal_journal() {
+    fail_each(Place::Internal, DataMode::Journal);
+}
+
+#[test]
+fn external_writeback() {
+    fail_each(Place::External, DataMode::Writeback);
+}
+
+#[test]
+fn without_a_journal() {
+    fail_each(Place::None, DataMode::Ordered);
+}
