@@ -47,7 +47,7 @@ mod pages;
 mod read;
 mod sync;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod truncate;

@@ -119,6 +119,11 @@ impl Volume {
         self.core.usage()
     }
 
+    /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.
+    pub fn memory_used(&self) -> u64 {
+        crate::file::memory_used(&self.core)
+    }
+
     /// Whether the volume is, or has become, read-only.
     pub fn is_read_only(&self) -> bool {
         self.core.is_read_only.load(Ordering::Acquire)

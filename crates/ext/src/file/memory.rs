@@ -112,7 +112,7 @@ fn throttle_metadata(core: &Core) {
 }
 
 /// Bytes in use.
-pub(super) fn used(core: &Core) -> u64 {
+pub(crate) fn used(core: &Core) -> u64 {
     let inodes = core.inodes.count() as u64 * size_of::<Inode>() as u64;
     let pinned = core
         .journal

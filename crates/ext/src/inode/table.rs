@@ -114,9 +114,6 @@ pub(super) fn encode(core: &Core, state: &InodeState, bytes: &mut [u8]) {
     base.set_gid(state.gid);
     let has_size = base.set_size(state.size, false);
     assert!(has_size, "the size was checked before");
-    base.i_atime.set(state.atime.encode());
-    base.i_ctime.set(state.ctime.encode());
-    base.i_mtime.set(state.mtime.encode());
     match next_orphan {
         Some(next) => base.i_dtime = next,
         None => base.i_dtime.set(state.dtime),
@@ -132,16 +129,28 @@ pub(super) fn encode(core: &Core, state: &InodeState, bytes: &mut [u8]) {
     base.set_map(state.words);
     base.i_generation.set(state.generation);
     base.set_attribute_block(state.attribute_block.get(), is_64bit(core));
-    encode_extra(state, &mut bytes[BASE_SIZE..]);
+    let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);
+    let word = |time: InodeTime, end| {
+        if extra >= end {
+            time.encode_extra().0
+        } else {
+            time.encode()
+        }
+    };
+    let base = base_of(bytes);
+    base.i_atime.set(word(state.atime, END_OF_ATIME));
+    base.i_ctime.set(word(state.ctime, END_OF_CTIME));
+    base.i_mtime.set(word(state.mtime, END_OF_MTIME));
 }
 
-fn encode_extra(state: &InodeState, rest: &mut [u8]) {
+/// Encodes what the extra part has room for; its size in bytes.
+fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {
         rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
     }
     let mut extra = Extra::read(rest, extra_size(rest));
     if extra.bytes < END_OF_CTIME {
-        return;
+        return extra.bytes;
     }
     extra.fields.i_ctime_extra.set(state.ctime.encode_extra().1);
     extra.fields.i_mtime_extra.set(state.mtime.encode_extra().1);
@@ -152,6 +161,7 @@ fn encode_extra(state: &InodeState, rest: &mut [u8]) {
         extra.fields.i_crtime_extra.set(more);
     }
     extra.write(rest);
+    extra.bytes
 }
 
 /// The extra part, as far as it is there.
@@ -215,3 +225,6 @@ fn is_64bit(core: &Core) -> bool {
         .incompatible
         .contains(Incompatible::IS_64BIT)
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,7 @@ impl Recorded {
     }
 
     /// What is left when everything that no flush covers is lost now.
-    fn without_caches(&self) -> Rig {
+    pub fn without_caches(&self) -> Rig {
         let (mut home, mut log) = self.replays();
         for event in self.trace.events() {
             home.apply(&event);

@@ -7,6 +7,7 @@
 )]
 
 mod accesses;
+mod budget;
 mod cell;
 mod chains;
 mod crossing;
@@ -26,4 +27,7 @@ mod races;
 mod rig;
 mod script;
 mod sequences;
+mod suspect;
+mod switching;
 mod tree;
+mod write_behind;

@@ -1,0 +1,147 @@
+//! `chattr +j` and `-j` with a power cut at every event of the switch: the file holds what was synced or what was written
+//! since, never an older image from the log, and the switch happens or does not.
+
+use block::trace::Event;
+use ext::Volume;
+use ext::options::DataMode;
+use ext::volume::{InodeFlags, OpenFlags, SetAttributes};
+
+use crate::durability::{Recorded, cut_image};
+use crate::rig::{Place, Rig, quiet};
+
+const BLOCK_BYTES: usize = 1024;
+const VOLUME_BYTES: u64 = 8 << 20;
+const FILE_BYTES: usize = 20 * BLOCK_BYTES;
+/// Images of each cut: all lost, all kept, and some by chance.
+const IMAGES: u64 = 4;
+/// One image in so many is checked by `e2fsck`, too.
+const FSCK_ONE_IN: usize = 60;
+
+/// The versions that the file has had, in order: byte 1, 2, ... all over it.
+struct Progress {
+    /// No older version than this.
+    bound: u8,
+    /// No newer one.
+    most: u8,
+}
+
+fn switch(volume: &Volume, is_on: bool) {
+    let flags = if is_on {
+        InodeFlags::JOURNAL_DATA
+    } else {
+        InodeFlags::empty()
+    };
+    let change = SetAttributes {
+        flags: Some(flags),
+        ..Default::default()
+    };
+    let nr = volume.resolve("/f", true).expect("it is there");
+    volume.set_attributes(nr, &change).expect("chattr");
+}
+
+/// Marks in the trace: twice a version that is written, and one more when it is synced.
+fn work(recorded: &Recorded, data: DataMode) {
+    let volume = recorded.open(quiet(data));
+    let mut version = 0;
+    let mut write = |is_synced: bool| {
+        version += 1;
+        recorded.trace.mark(2 * version);
+        if version == 1 {
+            volume.write_file("/f", &[1; FILE_BYTES]).expect("write");
+        }
+        let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+        let bytes = [version as u8; FILE_BYTES];
+        file.write_at(0, &bytes).expect("write");
+        if is_synced {
+            file.sync_all().expect("fsync");
+            recorded.trace.mark(2 * version + 1);
+        }
+        file.close().expect("close");
+    };
+    write(true);
+    for is_synced in [true, false] {
+        for is_on in [true, false] {
+            // Something is in the log, something is dirty, then the switch; and the same behind it.
+            write(true);
+            write(is_synced);
+            switch(&volume, is_on);
+            write(is_synced);
+            write(true);
+        }
+    }
+    volume.close().expect("close");
+}
+
+fn check(rig: &Rig, data: DataMode, progress: &Progress, when: &str) {
+    let volume = rig.open(quiet(data));
+    if progress.bound == 0 {
+        return volume.close().expect("close");
+    }
+    let bytes = volume.read_file("/f").expect("it is there");
+    assert_eq!(bytes.len(), FILE_BYTES, "{when}");
+    for (sector, part) in bytes.chunks(512).enumerate() {
+        let version = part[0];
+        assert!(
+            part.iter().all(|byte| *byte == version),
+            "{when}: sector {sector} is mixed"
+        );
+        let allowed = progress.bound..=progress.most;
+        assert!(
+            allowed.contains(&version),
+            "{when}: sector {sector} has version {version}, not of {allowed:?}"
+        );
+    }
+    // The switch can be made there and back again, and the log has nothing old.
+    for is_on in [true, false] {
+        switch(&volume, is_on);
+    }
+    assert!(
+        volume.read_file("/f").expect("it is there") == bytes,
+        "{when}"
+    );
+    volume.close().expect("close");
+}
+
+fn cut_everywhere(place: Place, data: DataMode) {
+    let made = Rig::new(place, BLOCK_BYTES as u32, VOLUME_BYTES);
+    let world = sim::run(sim::Config::fair(7), move || {
+        let recorded = Recorded::new(&made, true);
+        work(&recorded, data);
+        let (mut home, mut log) = recorded.replays();
+        let mut progress = Progress { bound: 0, most: 0 };
+        let mut images = 0;
+        for (index, event) in recorded.trace.events().iter().enumerate() {
+            home.apply(event);
+            if let Some(log) = &mut log {
+                log.apply(event);
+            }
+            if let Event::Mark(mark) = event {
+                progress.most = (mark / 2) as u8;
+                if mark % 2 == 1 {
+                    progress.bound = progress.most;
+                }
+            }
+            for seed in 0..IMAGES {
+                let rig = cut_image(&home, log.as_ref(), made.block_bytes, index as u64 + seed);
+                let when = format!("{place:?}, {data:?}, event {index}, image {seed}");
+                check(&rig, data, &progress, &when);
+                images += 1;
+                if images % FSCK_ONE_IN == 0 {
+                    rig.assert_fsck_clean(&when);
+                }
+            }
+        }
+    });
+    world.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn internal() {
+    cut_everywhere(Place::Internal, DataMode::Ordered);
+    cut_everywhere(Place::Internal, DataMode::Writeback);
+}
+
+#[test]
+fn external() {
+    cut_everywhere(Place::External, DataMode::Ordered);
+}

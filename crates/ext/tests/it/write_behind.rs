@@ -1,0 +1,147 @@
+//! The writer daemon in virtual time: what nobody syncs is written when it has become old, and not long before.
+//!
+//! The bound of what an unsynced change may lose: the expiry and one interval of the writer for data; the commit interval for
+//! names and sizes. On devices that take no time, these are exact.
+
+use block::meter::MeterDevice;
+use ext::options::{DataMode, Memory};
+use ext::volume::{NewInode, OpenFlags};
+use ext::{MountOptions, Volume};
+use layout::InodeNr;
+use rt::Nanos;
+use std::sync::Arc;
+
+use crate::durability::Recorded;
+use crate::rig::{Place, Rig, device};
+
+const VOLUME_BYTES: u64 = 12 << 20;
+const COMMIT: Nanos = Nanos::from_secs(5);
+const WAKE: Nanos = Nanos::from_secs(5);
+const EXPIRY: Nanos = Nanos::from_secs(30);
+/// How often a test looks.
+const LOOK: Nanos = Nanos::from_millis(250);
+/// What waking up, writing and committing may take beside.
+const SLACK: Nanos = Nanos::from_millis(250);
+
+fn options(data: DataMode) -> MountOptions {
+    MountOptions {
+        data,
+        commit_interval: COMMIT,
+        memory: Memory {
+            writer_interval: WAKE,
+            dirty_expiry: EXPIRY,
+            ..Memory::default()
+        },
+        ..MountOptions::default()
+    }
+}
+
+/// How long after a change a look first finds that it survives the loss of all that is not flushed; none within a limit.
+fn age_when(limit: Nanos, is_there: impl Fn() -> bool) -> Option<Nanos> {
+    let start = rt::monotonic();
+    loop {
+        let age = rt::monotonic().saturating_sub(start);
+        if is_there() {
+            return Some(age);
+        }
+        if age > limit {
+            return None;
+        }
+        rt::sleep(LOOK);
+    }
+}
+
+fn in_world(work: impl FnOnce() + 'static) {
+    sim::run(sim::Config::fair(2), work).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// F5: a name is durable after a commit interval, in every mode, on journals inside and outside.
+#[test]
+fn names_are_durable_after_a_commit_interval() {
+    for place in [Place::Internal, Place::External] {
+        for data in [DataMode::Ordered, DataMode::Writeback, DataMode::Journal] {
+            let made = Rig::new(place, 1024, VOLUME_BYTES);
+            in_world(move || {
+                let recorded = Recorded::new(&made, true);
+                let volume = recorded.open(options(data));
+                // Not in step with the daemons.
+                rt::sleep(Nanos::from_millis(1700));
+                volume.create_directory("/d").expect("mkdir");
+                let survives = || {
+                    let rig = recorded.without_caches();
+                    let after = rig.open(options(data));
+                    after.resolve("/d", true).is_ok()
+                };
+                let age = age_when(COMMIT + COMMIT, survives);
+                let age = age.unwrap_or_else(|| panic!("{place:?}, {data:?}: never"));
+                assert!(age <= COMMIT + LOOK + SLACK, "{place:?}, {data:?}: {age:?}");
+                volume.close().expect("close");
+            });
+        }
+    }
+}
+
+/// F5: data that was overwritten is written home by the writer after the expiry and at most one more of its intervals, and
+/// not before the expiry. In ordered mode with every block ordered, the commit is earlier.
+#[test]
+fn overwritten_data_is_written_when_it_is_old() {
+    for place in [Place::None, Place::Internal, Place::External] {
+        let made = Rig::new(place, 1024, VOLUME_BYTES);
+        in_world(move || {
+            let meter = Arc::new(MeterDevice::new(device(&made.home)));
+            let home = Arc::<MeterDevice>::clone(&meter);
+            let volume = Volume::open(home, made.log_device(), options(DataMode::Writeback));
+            let volume = volume.expect("it opens");
+            volume.write_file("/f", &[1; 20_000]).expect("write");
+            volume.sync().expect("sync");
+            // What is owed to the log and to inode times has gone home.
+            rt::sleep(EXPIRY + EXPIRY + Nanos::from_millis(1700));
+            let block = data_block(&volume, "/f");
+            let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+            file.write_at(0, &[2; 20_000]).expect("write");
+            let is_home = || {
+                let read = device(&made.home).read_block(block * 1024, 1024);
+                read.expect("memory does not fail")[0] == 2
+            };
+            let age = age_when(EXPIRY + WAKE + WAKE, is_home);
+            let age = age.unwrap_or_else(|| panic!("{place:?}: never"));
+            assert!(age + LOOK >= EXPIRY, "{place:?}: {age:?} is early");
+            assert!(age <= EXPIRY + WAKE + LOOK + SLACK, "{place:?}: {age:?}");
+            file.close().expect("close");
+            volume.close().expect("close");
+        });
+    }
+}
+
+fn data_block(volume: &Volume, path: &str) -> u64 {
+    let nr = volume.resolve(path, true).expect("it is there");
+    volume.blocks_of(nr).expect("blocks")[0].1
+}
+
+/// Committed metadata, and metadata of a volume without a journal, goes home by age, too.
+#[test]
+fn metadata_goes_home_when_it_is_old() {
+    for place in [Place::None, Place::Internal, Place::External] {
+        let made = Rig::new(place, 1024, VOLUME_BYTES);
+        in_world(move || {
+            let volume = made.open(options(DataMode::Ordered));
+            let root = data_block(&volume, "/");
+            rt::sleep(Nanos::from_millis(1700));
+            let name = b"a-name-to-look-for";
+            let new = NewInode::default();
+            volume.create(InodeNr::ROOT, name, &new).expect("create");
+            let is_home = || {
+                let read = device(&made.home).read_block(root * 1024, 1024);
+                let bytes = read.expect("memory does not fail");
+                bytes.windows(name.len()).any(|part| part == name)
+            };
+            let age = age_when(COMMIT + EXPIRY + WAKE + WAKE, is_home);
+            let age = age.unwrap_or_else(|| panic!("{place:?}: never"));
+            assert!(
+                age <= COMMIT + EXPIRY + WAKE + LOOK + SLACK,
+                "{place:?}: {age:?}"
+            );
+            volume.close().expect("close");
+        });
+    }
+}
