@@ -56,6 +56,7 @@ mod write_back;
 
 pub(crate) use cache::{Pages, Wake};
 pub(crate) use journaled::set_journaled;
+pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
 pub(crate) use read::{read, read_direct};
 pub(crate) use sync::{sync, sync_all, sync_operation};

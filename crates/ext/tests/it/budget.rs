@@ -8,8 +8,8 @@ use ext::volume::{NewInode, OpenFlags};
 use ext::{MountOptions, Volume};
 use rt::Nanos;
 
-use crate::random::Random;
 use crate::rig::{Place, Rig};
+use testkit::Random;
 
 const BLOCK_BYTES: u32 = 4096;
 const VOLUME_BYTES: u64 = 192 << 20;

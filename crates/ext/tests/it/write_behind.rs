@@ -3,13 +3,14 @@
 //! The bound of what an unsynced change may lose: the expiry and one interval of the writer for data; the commit interval for
 //! names and sizes. On devices that take no time, these are exact.
 
+use std::sync::Arc;
+
 use block::meter::MeterDevice;
 use ext::options::{DataMode, Memory};
 use ext::volume::{NewInode, OpenFlags};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use rt::Nanos;
-use std::sync::Arc;
 
 use crate::durability::Recorded;
 use crate::rig::{Place, Rig, device};
