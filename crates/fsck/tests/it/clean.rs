@@ -53,7 +53,7 @@ fn images_of_mke2fs_and_debugfs() {
                 "none",
                 "",
                 "^dir_index",
-                "^sparse_super",
+                "^sparse_super,^resize_inode",
                 "^resize_inode",
                 "^filetype",
             ] {
