@@ -87,7 +87,8 @@ fn what_cannot_be_checked_has_status_8_and_a_wrong_command_line_16() {
 #[test]
 fn an_external_journal_has_to_be_given() {
     let folder = Folder::new();
-    folder.good("journal create -b 1024 log.img 2M");
+    folder.write("log.img", &[0; 2 << 20]);
+    folder.good("journal create -b 1024 log.img");
     folder.good("mkfs -q -b 1024 -J device=log.img disk.img 8M");
     let (code, _, error) = status(&folder, "fsck disk.img");
     assert_eq!(code, 8);
