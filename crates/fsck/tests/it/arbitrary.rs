@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use block::MemoryDevice;
 use fsck::Options;
+use testkit::Random;
 
 use crate::{maker, recipe};
 
@@ -16,23 +17,12 @@ const METADATA_BYTES: u64 = 96 << 10;
 /// A check takes microseconds; a debug build on a busy machine takes longer.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A linear congruential generator (Knuth, MMIX).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 #[test]
 fn damaged_bytes_end_in_a_report_or_an_error() {
     for (name, base) in recipe::bases() {
         let good = maker::make_base(&base);
         for seed in 0..IMAGES {
-            let mut random = Random(u64::from(seed) + 1);
+            let mut random = Random::new(u64::from(seed));
             let mut bytes = good.clone();
             for _ in 0..1 + random.below(CHANGES) {
                 let limit = if random.below(4) == 0 {
@@ -59,7 +49,7 @@ fn damaged_bytes_end_in_a_report_or_an_error() {
 
 #[test]
 fn short_and_random_images_are_refused() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for length in [0, 1, 512, 1024, 1536, 2048, 4096, 10_000, 65_536] {
         let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
         assert!(fsck::check_bytes(&bytes, None, &Options::default()).is_err());

@@ -11,8 +11,10 @@ use ext::{MountOptions, Volume};
 use fsck::Options;
 use layout::InodeNr;
 use tempfile::TempDir;
+use testkit::tool::run_well;
+use testkit::{Mount, privilege};
 
-use crate::tools::{debugfs, e2fsck, run, run_well};
+use crate::tools::{debugfs, e2fsck};
 
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 /// Files in one directory, enough for a hash tree.
@@ -80,24 +82,6 @@ fn images_of_mke2fs_and_debugfs() {
     }
 }
 
-/// Mounts need root; somebody without it says so knowingly.
-fn is_unprivileged() -> bool {
-    let is_set = std::env::var_os("JEXT_TEST_UNPRIVILEGED").is_some_and(|value| value == "1");
-    if is_set {
-        eprintln!("left out: JEXT_TEST_UNPRIVILEGED=1");
-    }
-    is_set
-}
-
-/// A mount that goes away with its value.
-struct Mount<'p>(&'p Path);
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        run("umount", &[self.0.to_str().unwrap()]);
-    }
-}
-
 fn fill(at: &Path) {
     let script = format!(
         "mkdir -p many deep/a/b/c/d && cd many && for i in $(seq {FILES}); do echo $i > file-with-number-$i; done && \
@@ -116,7 +100,7 @@ fn fill(at: &Path) {
 
 #[test]
 fn images_that_the_kernel_filled() {
-    if is_unprivileged() {
+    if !privilege::is_granted() {
         return;
     }
     for (kind, block_bytes) in [
@@ -128,12 +112,8 @@ fn images_that_the_kernel_filled() {
         let what = format!("kernel {kind} {block_bytes}");
         let folder = TempDir::new().unwrap();
         let path = image_of(&folder, 24, &["-t", kind, "-b", block_bytes]);
-        let at = folder.path().join("mount");
-        std::fs::create_dir(&at).unwrap();
-        let (image, place) = (path.to_str().unwrap(), at.to_str().unwrap());
-        run_well("mount", &["-t", kind, "-o", "loop", image, place]);
-        let mount = Mount(&at);
-        fill(&at);
+        let mount = Mount::new(&path, None, kind, "rw").unwrap();
+        fill(mount.path());
         drop(mount);
         assert_eq!(e2fsck(&path).0, 0, "{what}");
         assert_clean(&std::fs::read(&path).unwrap(), None, &what);

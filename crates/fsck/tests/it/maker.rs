@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tempfile::TempDir;
+use testkit::tool::{run, run_well};
 
 use crate::place::Bytes;
 use crate::recipe::{Base, Recipe};
-use crate::tools::{debugfs, run, run_well};
+use crate::tools::debugfs;
 
 /// Images have the same identity in every run.
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
