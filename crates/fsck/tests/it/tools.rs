@@ -1,0 +1,24 @@
+//! The tools of e2fsprogs on an image.
+
+use std::path::Path;
+
+use testkit::tool::{run, said};
+
+/// Lets debugfs do commands on an image, from a script beside it.
+pub(crate) fn debugfs(image: &Path, commands: &[String]) {
+    let script = image.with_extension("script");
+    std::fs::write(&script, commands.join("\n") + "\n").unwrap();
+    let (script, image) = (script.to_str().unwrap(), image.to_str().unwrap());
+    let printed = said(&run("debugfs", &["-w", "-f", script, image]));
+    let errors = printed.lines().filter(|line| {
+        line.contains(": ") && !line.starts_with("debugfs") && !line.starts_with("Allocated inode")
+    });
+    let errors: Vec<&str> = errors.collect();
+    assert!(errors.is_empty(), "debugfs {commands:?}: {errors:?}");
+}
+
+/// The exit status of `e2fsck -fn` and what it said.
+pub(crate) fn e2fsck(image: &Path) -> (i32, String) {
+    let output = run("e2fsck", &["-fn", image.to_str().unwrap()]);
+    (output.status.code().unwrap_or(-1), said(&output))
+}
