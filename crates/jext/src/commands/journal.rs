@@ -312,7 +312,8 @@ fn replay(arguments: &ReplayArguments) -> Result<()> {
 pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let text = &arguments.device;
     let size = arguments.size.as_deref();
-    let (device, less) = super::mkfs::open_or_make(text, size, Some(arguments.block_bytes))?;
+    let block_bytes = Some(arguments.block_bytes);
+    let (device, less) = super::mkfs::open_or_make("journal create", text, size, block_bytes)?;
     if less.is_some() {
         bail!("{text}: all of the device becomes the journal; leave out the size");
     }

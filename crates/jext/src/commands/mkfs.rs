@@ -223,7 +223,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         journal_device,
     } = arguments.format.parse()?;
     let block_bytes = arguments.format.block_bytes;
-    let (device, bytes) = open_or_make(&arguments.device, arguments.size.as_deref(), block_bytes)?;
+    let size = arguments.size.as_deref();
+    let (device, bytes) = open_or_make("mkfs", &arguments.device, size, block_bytes)?;
     if let Some(bytes) = bytes {
         let default = if bytes < 512 * KIB * KIB { 1024 } else { 4096 };
         let block_bytes = *options.block_bytes.get_or_insert(default);
@@ -276,8 +277,10 @@ fn run_for_journal(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the device, and says how many bytes of it were asked for; a file that is not there is made with so many.
+/// Opens the device for a command, and says how many bytes of it were asked for; a file that is not there is made with
+/// so many.
 pub(super) fn open_or_make(
+    command: &str,
     text: &str,
     size_text: Option<&str>,
     block_bytes: Option<u32>,
@@ -291,7 +294,7 @@ pub(super) fn open_or_make(
         && !Path::new(path).exists()
     {
         let Some(bytes) = bytes else {
-            bail!("{path}: is not there; give a size, as in `{path} 64M`, to make it");
+            bail!("{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it");
         };
         jext::create_image(path, bytes)?;
     }
