@@ -294,7 +294,9 @@ pub(super) fn open_or_make(
         && !Path::new(path).exists()
     {
         let Some(bytes) = bytes else {
-            bail!("{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it");
+            bail!(
+                "{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it"
+            );
         };
         jext::create_image(path, bytes)?;
     }
