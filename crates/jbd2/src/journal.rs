@@ -129,6 +129,11 @@ impl Journal {
         self.shared.state.lock().running_tid()
     }
 
+    /// The number of the transaction that will be started next.
+    pub fn next(&self) -> Tid {
+        self.shared.state.lock().next
+    }
+
     /// The age-based writer: writes home committed blocks that have been owed since before a time, oldest transaction
     /// first, at most `limit` of them. Returns how many.
     ///
