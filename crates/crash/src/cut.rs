@@ -141,6 +141,17 @@ impl<'r> Moment<'r> {
     }
 }
 
+impl Cut {
+    /// After so many events, with nothing lost.
+    pub fn whole(event: usize) -> Self {
+        Self {
+            event,
+            is_kept: true,
+            exceptions: Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for Cut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = if self.is_kept { "kept" } else { "lost" };

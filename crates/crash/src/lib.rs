@@ -15,6 +15,10 @@
 //! | [`run`] | a workload, run and recorded |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
+//! | [`protocol`] | what the order of requests itself must keep to |
+//! | [`generator`] | workloads: all short ones, and long ones that stress |
+//! | [`session`] | many workloads on several threads, with a tally |
+//! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
 //! | [`oracle`], [`rule`] | whether it is what the contract allows |
 
 #![forbid(unsafe_code)]
@@ -29,14 +33,19 @@ pub mod device;
 pub mod disks;
 pub mod epilogue;
 pub mod explore;
+pub mod generator;
 pub mod history;
 pub mod image;
 pub mod model;
 pub mod observe;
 pub mod op;
 pub mod oracle;
+pub mod protocol;
 pub mod recover;
+pub mod replay;
 pub mod rule;
 pub mod run;
+pub mod session;
 pub mod setting;
+pub mod shrink;
 pub mod tag;

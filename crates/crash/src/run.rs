@@ -131,10 +131,13 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
         let options = mount_options(&Setting::new(workload.setting.cell));
         let volume = Volume::open(devices.home_device(), devices.log_device(), options)
             .map_err(volume_error)?;
-        for (lane, ops) in (0..).zip(&workload.lanes) {
-            for (number, op) in ops[..workload.prepared[lane]].iter().enumerate() {
-                client::wait_for(number, MADE_AT);
-                client::run(&volume, op, lane as u32, number)?;
+        let most = workload.prepared.iter().max().copied().unwrap_or(0);
+        for number in 0..most {
+            client::wait_for(number, MADE_AT);
+            for (lane, ops) in (0..).zip(&workload.lanes) {
+                if number < workload.prepared[lane] {
+                    client::run(&volume, &ops[number], lane as u32, number)?;
+                }
             }
         }
         volume.close().map_err(volume_error)?;

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod cp;
+pub(crate) mod crash;
 pub(crate) mod info;
 pub(crate) mod journal;
 pub(crate) mod lab;
@@ -11,6 +12,7 @@ pub(crate) mod ls;
 pub(crate) mod mkdir;
 pub(crate) mod mkfs;
 pub(crate) mod mv;
+pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
 
@@ -36,5 +38,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments),
+        Command::Crash(arguments) => crash::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
+mod sessions;
 mod thin;
