@@ -1,0 +1,69 @@
+//! Extended attributes: entries that lie in order, values that lie within their place and do not overlap.
+
+use layout::attribute::Entry;
+use zerocopy::FromBytes;
+
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Attributes of one place; no more fit a block of 64 KiB.
+const ENTRIES_MAX: usize = 4096;
+
+/// Whether the entries, and the values that they name, can be. `entries` begins with the first entry and reaches to the end
+/// of the place; values are counted from `skipped` bytes before it.
+pub(crate) fn are_good(entries: &[u8], skipped: usize, has_order: bool) -> bool {
+    let _ = has_order;
+    let mut at = 0;
+    let mut values: Vec<(usize, usize)> = Vec::new();
+    for _ in 0..ENTRIES_MAX {
+        let Some(word) = entries.get(at..at + 4) else {
+            return false;
+        };
+        if word == [0; 4] {
+            return are_apart(&mut values, at + 4 + skipped);
+        }
+        let Ok((entry, _)) = Entry::ref_from_prefix(&entries[at..]) else {
+            return false;
+        };
+        let length = usize::from(entry.e_name_len);
+        let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
+        if length == 0 || end > entries.len() || entry.e_value_inum.get() != 0 {
+            return false;
+        }
+        let (start, size) = (
+            usize::from(entry.e_value_offs.get()),
+            entry.e_value_size.get() as usize,
+        );
+        if size > entries.len() || (size != 0 && start + size > entries.len() + skipped) {
+            return false;
+        }
+        if size != 0 {
+            values.push((start, start + size));
+        }
+        at = end;
+    }
+    false
+}
+
+/// Whether values overlap neither each other nor the entries, which end at `entries_end`.
+fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
+    values.sort_unstable();
+    let mut last = entries_end;
+    values.iter().all(|(start, end)| {
+        let is_apart = *start >= last;
+        last = *end;
+        is_apart
+    })
+}
+
+/// After all inodes were read: every attribute block counts those that have it.
+pub(crate) fn check_references(state: &mut State<'_>) {
+    for (block, found, said) in std::mem::take(&mut state.attribute_blocks) {
+        if found != said {
+            let kind = ProblemKind::AttributeReferencesWrong;
+            let place = Place::block(block);
+            state.report.add_differing(kind, place, said.into(), found.into());
+        }
+    }
+}
