@@ -51,7 +51,8 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
     }
     state.report.statistics.used_blocks = state.geometry.block_count - free;
     let said = state.raw.free_blocks_count();
-    if said != free {
+    let is_known = state.groups.iter().all(|group| group.block_bitmap != 0);
+    if said != free && is_known {
         let kind = ProblemKind::FreeBlocksWrong;
         state.report.add_differing(kind, Place::whole(), said, free);
     }
@@ -107,7 +108,8 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
         }
     }
     let said = u64::from(state.raw.s_free_inodes_count.get());
-    if said != free {
+    let is_known = state.groups.iter().all(|group| group.inode_bitmap != 0);
+    if said != free && is_known {
         let kind = ProblemKind::FreeInodesWrong;
         state.report.add_differing(kind, Place::whole(), said, free);
     }

@@ -1,5 +1,6 @@
 //! Group descriptors: where bitmaps and inode tables lie. What the first superblock and these say is marked as metadata.
 
+use layout::feature::Compatible;
 use layout::group::{self as disk, GroupDescriptor};
 use zerocopy::FromBytes;
 
@@ -19,8 +20,9 @@ pub(crate) struct Group {
     pub(crate) directories: u32,
 }
 
-/// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables.
-pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+/// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables; `false` if an inode table is lost, so that
+/// nothing can be said of what needs it.
+pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     read(state)?;
     mark_supers(state);
     let table_blocks = u64::from(state.geometry.inode_table_blocks());
@@ -36,7 +38,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             }
         }
     }
-    prefetch(state)
+    prefetch(state)?;
+    Ok(state.groups.iter().all(|group| group.inode_table != 0))
 }
 
 fn read(state: &mut State<'_>) -> Result<(), Error> {
@@ -90,10 +93,13 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     }
 }
 
-/// Marks the superblocks and descriptors of all groups that have them. The blocks reserved for more descriptors belong to
-/// the resize inode.
+/// Marks the superblocks and descriptors of all groups that have them. The blocks reserved for more descriptors are metadata,
+/// too, but it is the resize inode that claims them.
 fn mark_supers(state: &mut State<'_>) {
     let count = 1 + u64::from(state.geometry.descriptor_blocks());
+    let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    let reserved = u64::from(state.geometry.reserved_descriptor_blocks);
+    let reserved = if has_resize_inode { reserved } else { 0 };
     for number in 0..state.geometry.group_count {
         if state.geometry.has_super(number) {
             let first = state.geometry.first_block_of(number);
@@ -102,6 +108,9 @@ fn mark_supers(state: &mut State<'_>) {
                 let bit = state.geometry.bit_of(block);
                 state.metadata.insert(bit);
                 state.found.insert(bit);
+            }
+            for block in first + count..(first + count + reserved).min(end) {
+                state.metadata.insert(state.geometry.bit_of(block));
             }
         }
     }

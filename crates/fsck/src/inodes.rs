@@ -3,8 +3,9 @@
 mod extra;
 mod fields;
 mod reserved;
+mod resize;
 
-use layout::inode::{BASE_SIZE, Inode};
+use layout::inode::{BASE_SIZE, Inode, MAP_WORDS};
 use layout::mode::FileType;
 use zerocopy::FromBytes;
 
@@ -13,6 +14,8 @@ use crate::kind::ProblemKind;
 use crate::map::{self, Mapped};
 use crate::problem::Place;
 use crate::state::{Directory, InodeState, State};
+
+pub(crate) use resize::check as check_resize;
 
 /// The inode of bad blocks.
 pub(crate) const BAD_BLOCKS: u32 = 1;
@@ -80,6 +83,8 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
     }
     check_deletion(state, &slot);
     if links == 0 {
+        let file_type = FileType::from_mode(raw.i_mode.get());
+        state.inodes[number as usize].file_type = file_type.raw();
         return Ok(());
     }
     check_used(state, &slot)
@@ -93,7 +98,8 @@ fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
     if deletion != 0 && !is_time {
         let kind = ProblemKind::DeletionTimeIsInode;
         state.report.add_found(kind, place(), deletion.into());
-    } else if deletion != 0 && links != 0 {
+    }
+    if deletion != 0 && links != 0 {
         let kind = ProblemKind::InodeInUseHasDeletionTime;
         state.report.add_found(kind, place(), deletion.into());
     } else if deletion == 0 && links == 0 && slot.raw.i_mode.get() != 0 {
@@ -106,9 +112,11 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let is_good = fields::check(state, slot, file_type)?;
     extra::check(state, slot);
     let code = if is_good { file_type.raw() } else { InodeState::BAD };
+    let has_map = fields::has_map(slot.raw, file_type);
     state.inodes[slot.number as usize] = InodeState {
         file_type: code,
         is_used: true,
+        has_map,
         links: slot.raw.i_links_count.get(),
         references: 0,
     };
@@ -117,11 +125,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     }
     count(state, slot, file_type);
     let attribute_blocks = extra::check_block(state, slot)?;
-    let mapped = if fields::has_map(slot.raw, file_type) {
-        check_map(state, slot, file_type)?
-    } else {
-        Mapped::default()
-    };
+    let mapped = check_map(state, slot, file_type, has_map)?;
     fields::check_sizes(state, slot, file_type, &mapped, attribute_blocks);
     Ok(())
 }
@@ -130,10 +134,12 @@ fn check_map(
     state: &mut State<'_>,
     slot: &Slot<'_>,
     file_type: FileType,
+    has_map: bool,
 ) -> Result<Mapped, Error> {
     let is_directory = file_type == FileType::Directory;
     let first_block = state.directory_blocks.len();
-    let mapped = map::check(state, slot.number, slot.raw.map(), is_directory)?;
+    let words = if has_map { slot.raw.map() } else { [0; MAP_WORDS] };
+    let mapped = map::check(state, slot.number, &words, file_type)?;
     if is_directory {
         let flags = slot.raw.flags();
         state.directories.push(Directory {
@@ -158,7 +164,7 @@ fn count(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         FileType::Fifo | FileType::Socket => statistics.pipes += 1,
         FileType::Symlink => {
             statistics.symlinks += 1;
-            statistics.fast_symlinks += u32::from(!fields::has_map(slot.raw, file_type));
+            statistics.fast_symlinks += u32::from(fields::is_fast_symlink(slot.raw));
         }
         FileType::Unknown => {}
     }

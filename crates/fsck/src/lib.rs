@@ -5,8 +5,13 @@
 //!
 //! | module | what it checks |
 //! |---|---|
-//! | [`superblock`](mod@superblock), [`groups`] | sizes, features, places of bitmaps and tables |
+//! | [`superblock`](mod@superblock), [`groups`], [`backups`] | sizes, features, places of bitmaps and tables; their copies |
+//! | [`journal`] | where it is, its superblock, the log as far as it would be replayed |
 //! | [`inodes`], [`map`], [`attributes`] | every inode in use, its map and its attributes |
+//! | [`orphans`] | the orphan list |
+//! | [`claims`] | blocks that belong to more than one |
+//! | [`directories`], [`htree`] | entries, and what they lead to; hash trees |
+//! | [`connections`] | parents, `..`, unreachable directories and inodes, link counts |
 //! | [`bitmaps`] | bitmaps and counts |
 //!
 //! # Rules
@@ -20,15 +25,22 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod backups;
 mod bitmaps;
 mod bitset;
+mod claims;
+mod connections;
+mod directories;
 mod error;
 mod geometry;
 mod groups;
+mod htree;
 mod image;
 mod inodes;
+mod journal;
 mod kind;
 mod map;
+mod orphans;
 mod problem;
 mod report;
 mod state;
@@ -92,11 +104,18 @@ fn run<'a>(
     let decoded = superblock::decode(raw)?;
     image.set_block_bytes(decoded.geometry.block_bytes);
     let mut state = State::new(image, options, decoded);
-    let _ = journal;
-    if superblock::check(&mut state) {
-        groups::check(&mut state)?;
+    if superblock::check(&mut state) && groups::check(&mut state)? {
+        backups::check(&mut state)?;
+        journal::check(&mut state, journal)?;
+        state.map_visits = 0;
         inodes::check(&mut state)?;
+        inodes::check_resize(&mut state)?;
+        orphans::check(&mut state)?;
+        superblock::check_large_files(&mut state);
+        claims::check(&mut state)?;
         attributes::check_references(&mut state);
+        directories::check(&mut state)?;
+        connections::check(&mut state);
         bitmaps::check(&mut state)?;
     }
     Ok(state.report)

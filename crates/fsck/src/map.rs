@@ -5,22 +5,18 @@
 //! by `claims`.
 
 use layout::inode::{DIRECT_BLOCKS, MAP_WORDS};
+use layout::mode::FileType;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use crate::error::Error;
+use crate::inodes::RESIZE;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
 /// Bad blocks of one inode that are reported one by one.
-const BAD_BLOCKS_MAX: u32 = 12;
-/// How often blocks are visited in one check, for each block that there is: more only happens in maps that run in
-/// circles.
-const VISITS_PER_BLOCK: u64 = 8;
-/// What is allowed besides.
-const VISITS_SPARE: u64 = 4096;
-
+const BAD_BLOCKS_MAX: u32 = 11;
 /// A block of a map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visit {
@@ -58,33 +54,51 @@ pub(crate) struct Mapped {
 pub(crate) fn check(
     state: &mut State<'_>,
     inode: u32,
-    words: [u32; MAP_WORDS],
-    is_directory: bool,
+    words: &[u32; MAP_WORDS],
+    file_type: FileType,
 ) -> Result<Mapped, Error> {
     let mut mapped = Mapped::default();
-    let limit = VISITS_SPARE + state.geometry.block_count * VISITS_PER_BLOCK;
-    walk(state, &words, &mut |state, visit| {
-        state.map_visits += 1;
-        if state.map_visits > limit {
+    let (is_directory, is_symlink) = (
+        file_type == FileType::Directory,
+        file_type == FileType::Symlink,
+    );
+    let in_file = |state: &mut State<'_>, visit: Visit| {
+        if is_directory && visit.level == 0 {
+            let blocks = &mut state.directory_blocks;
+            blocks.push((visit.file_block as u32, visit.block as u32));
+        }
+    };
+    walk(state, words, &mut |state, visit| {
+        if state.is_exhausted() {
             state.problem(ProblemKind::TooManyBadBlocks, Place::inode(inode));
             return Next::Stop;
         }
         if !state.geometry.contains(visit.block) {
             mapped.bad += 1;
             report_bad(state, inode, visit, mapped.bad);
+            in_file(state, Visit { block: 0, ..visit });
+            return Next::Skip;
+        }
+        if is_symlink && visit.file_block + u64::from(visit.level) > 0 {
+            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let kind = ProblemKind::BlockBeyondSymlink;
+            state.report.add_found(kind, place, visit.block);
             return Next::Skip;
         }
         mapped.blocks += 1;
         state.claim(visit.block);
         if visit.level == 0 {
             mapped.last = Some(visit.file_block);
-            if is_directory {
-                state
-                    .directory_blocks
-                    .push((visit.file_block as u32, visit.block as u32));
-            }
-        } else {
-            state.report.statistics.map_blocks += 1;
+            in_file(state, visit);
+            return Next::Below;
+        }
+        state.report.statistics.map_blocks += 1;
+        let is_metadata = state.metadata.contains(state.geometry.bit_of(visit.block));
+        if is_metadata && inode != RESIZE {
+            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let kind = ProblemKind::BlockInMetadata;
+            state.report.add_found(kind, place, visit.block);
+            return Next::Skip;
         }
         Next::Below
     })?;

@@ -14,6 +14,12 @@ use crate::problem::Place;
 use crate::report::Report;
 use crate::superblock::Decoded;
 
+/// How often blocks of maps are visited in one walk over all inodes, for each block that there is: more only happens in
+/// maps that run in circles.
+const VISITS_PER_BLOCK: u64 = 8;
+/// What is allowed besides.
+const VISITS_SPARE: u64 = 4096;
+
 /// What is known of an inode after the inode tables were read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct InodeState {
@@ -21,6 +27,8 @@ pub(crate) struct InodeState {
     pub(crate) file_type: u8,
     /// Whether it counts as in use.
     pub(crate) is_used: bool,
+    /// Whether its map was looked at.
+    pub(crate) has_map: bool,
     /// Links, as the inode says.
     pub(crate) links: u16,
     /// Entries found that lead to it.
@@ -64,6 +72,8 @@ pub(crate) struct State<'a> {
     pub(crate) directory_blocks: Vec<(u32, u32)>,
     /// Blocks of maps that were visited.
     pub(crate) map_visits: u64,
+    /// Whether a regular file needs the feature `large_file`.
+    pub(crate) has_large_file: bool,
     /// Attribute blocks: block, references found, references that it says.
     pub(crate) attribute_blocks: Vec<(u64, u32, u32)>,
     pub(crate) report: Report,
@@ -94,10 +104,18 @@ impl<'a> State<'a> {
             directories: Vec::new(),
             directory_blocks: Vec::new(),
             map_visits: 0,
+            has_large_file: false,
             attribute_blocks: Vec::new(),
             report: Report::default(),
             geometry,
         }
+    }
+
+    /// Counts a visit of a block in a map; whether there were too many.
+    #[inline]
+    pub(crate) fn is_exhausted(&mut self) -> bool {
+        self.map_visits += 1;
+        self.map_visits > VISITS_SPARE + self.geometry.block_count * VISITS_PER_BLOCK
     }
 
     /// A block's bytes.
@@ -118,10 +136,10 @@ impl<'a> State<'a> {
     /// Whether the superblock's times are times: then an inode's number is no time of deletion.
     pub(crate) fn has_plausible_times(&self) -> bool {
         let count = self.geometry.inode_count;
-        let made = self.raw.s_mkfs_time.get();
-        self.raw.s_wtime.get() >= count
-            && self.raw.s_mtime.get() >= count
-            && (made == 0 || made >= count)
+        let times = [self.raw.s_mkfs_time, self.raw.s_wtime, self.raw.s_mtime];
+        times
+            .iter()
+            .all(|time| time.get() == 0 || time.get() >= count)
     }
 
     pub(crate) fn problem(&mut self, kind: ProblemKind, place: Place) {

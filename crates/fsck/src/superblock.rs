@@ -259,3 +259,11 @@ fn check_reserved_descriptors(state: &mut State<'_>) {
         state.report.add_differing(kind, place, reserved.into(), 0);
     }
 }
+
+/// Whether a large file is there without its feature. To be called when all inodes were read.
+pub(crate) fn check_large_files(state: &mut State<'_>) {
+    let features = state.features.read_only_compatible;
+    if state.has_large_file && !features.contains(ReadOnlyCompatible::LARGE_FILE) {
+        state.problem(ProblemKind::LargeFileFeatureMissing, Place::whole());
+    }
+}

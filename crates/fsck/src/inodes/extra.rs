@@ -13,6 +13,9 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
+/// Bytes before the first attribute of a block.
+const HEADER_SIZE: usize = size_of::<BlockHeader>();
+
 /// The extra part's size, and attributes behind it.
 pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     let Ok((size, _)) = U16::ref_from_prefix(slot.rest) else {
@@ -33,7 +36,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     let Some((head, entries)) = rest.split_at_checked(4) else {
         return;
     };
-    if head == attribute::MAGIC.to_le_bytes() && !attributes::are_good(entries, 0, false) {
+    if head == attribute::MAGIC.to_le_bytes() && !attributes::are_good(entries, 0) {
         state.problem(ProblemKind::InodeAttributesInvalid, place());
     }
 }
@@ -59,13 +62,12 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     let header = BlockHeader::read_from_prefix(&bytes).map_or_else(|_| BlockHeader::default(), |(header, _)| header);
     if header.h_magic.get() != attribute::MAGIC || header.h_blocks.get() != 1 {
         state.problem(ProblemKind::AttributeBlockInvalid, place());
-        return Ok(0);
-    }
-    if !attributes::are_good(&bytes[size_of::<BlockHeader>()..], size_of::<BlockHeader>(), true) {
+    } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
         state.problem(ProblemKind::AttributesInvalid, place());
     }
     state.claim(block);
-    let said = header.h_refcount.get();
+    let is_good = header.h_magic.get() == attribute::MAGIC;
+    let said = if is_good { header.h_refcount.get() } else { u32::MAX };
     state.attribute_blocks.push((block, 1, said));
     Ok(1)
 }

@@ -14,37 +14,46 @@ use crate::state::State;
 /// Flags of features that this checker's file systems do not have.
 const FOREIGN_FLAGS: InodeFlags = InodeFlags::EXTENTS
     .union(InodeFlags::INLINE_DATA)
-    .union(InodeFlags::COMPRESSED_BLOCKS)
     .union(InodeFlags::AFS_DIRECTORY)
-    .union(InodeFlags::CASEFOLD);
+    .union(InodeFlags::CASEFOLD)
+    .union(InodeFlags::ENCRYPT);
+/// Flags with which the map's words are something else than block numbers.
+const OTHER_MAP_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::INLINE_DATA);
 /// Flags that forbid changes.
 const FORBIDDING_FLAGS: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+/// The largest file without the feature `large_file`, in bytes.
+const SMALL_SIZE_MAX: u64 = (1 << 31) - 1;
 /// Words of a map that device files may use.
 const DEVICE_WORDS: usize = 4;
 
-/// Checks the fields; `false` if whoever has an entry of the inode had better not follow it.
+/// Checks the fields; `false` if the inode is not what its type says.
 pub(super) fn check(
     state: &mut State<'_>,
     slot: &Slot<'_>,
     file_type: FileType,
 ) -> Result<bool, Error> {
     check_flags(state, slot, file_type);
-    let is_type_good = check_type(state, slot, file_type)?;
-    let are_words_good = check_words(state, slot, file_type);
-    Ok(is_type_good && are_words_good)
+    check_words(state, slot, file_type);
+    check_type(state, slot, file_type)
 }
 
-/// Whether the words of the map are block numbers.
+/// Whether the words of the map are block numbers. Those of a symbolic link are if it holds a block for them.
 pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
+    if raw.flags().intersects(OTHER_MAP_FLAGS) {
+        return false;
+    }
     match file_type {
-        FileType::Regular | FileType::Directory | FileType::Unknown => true,
-        FileType::Symlink => !is_fast_symlink(raw),
+        FileType::Regular | FileType::Directory => true,
+        FileType::Symlink => {
+            let has_attributes = raw.i_file_acl_lo.get() != 0;
+            raw.i_blocks_lo.get() != 0 && !(has_attributes && is_fast_symlink(raw))
+        }
         _ => false,
     }
 }
 
 /// A symbolic link whose target fits the map lies there.
-fn is_fast_symlink(raw: &Inode) -> bool {
+pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
     let size = raw.i_size_lo.get() as usize;
     size != 0 && size < MAP_WORDS * 4 && raw.i_size_high.get() == 0
 }
@@ -96,7 +105,7 @@ fn check_type(
             return Ok(false);
         }
         _ => {
-            let size = u64::from(raw.i_size_lo.get());
+            let size = whole_size(raw);
             if size != 0 {
                 let kind = ProblemKind::SpecialFileSize;
                 state.report.add_differing(kind, place(), size, 0);
@@ -132,10 +141,10 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
     }
     let words = raw.map();
     let block = u64::from(words[0]);
-    if !state.geometry.contains(block) || size >= state.geometry.block_bytes {
+    let has_more = words[1..].iter().any(|word| *word != 0);
+    if !state.geometry.contains(block) || has_more || size >= state.geometry.block_bytes {
         return Ok(false);
     }
-    let _ = DIRECT_BLOCKS;
     Ok(has_length(&state.block(block)?, size))
 }
 
@@ -144,7 +153,7 @@ fn has_length(bytes: &[u8], length: usize) -> bool {
 }
 
 /// Words that must be zero.
-fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> bool {
+fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let raw = slot.raw;
     let has_huge_file = state
         .features
@@ -173,15 +182,17 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> b
             has_size_high,
         ),
     ];
-    let mut are_good = true;
     for (kind, word, applies) in words {
         if word != 0 && applies {
             let place = Place::inode(slot.number);
             state.report.add_differing(kind, place, word.into(), 0);
-            are_good = false;
         }
     }
-    are_good
+}
+
+/// Both halves of the size, whatever the type.
+fn whole_size(raw: &Inode) -> u64 {
+    u64::from(raw.i_size_lo.get()) | (u64::from(raw.i_size_high.get()) << 32)
 }
 
 /// Size and held blocks against what the map holds.
@@ -194,14 +205,13 @@ pub(super) fn check_sizes(
 ) {
     let place = || Place::inode(slot.number);
     let block_bytes = state.geometry.block_bytes as u64;
-    let size = slot.raw.size(false);
+    let size = whole_size(slot.raw);
     let end = mapped.last.map_or(0, |last| last + 1);
     match file_type {
-        FileType::Directory if mapped.blocks == 0 => {
-            state.problem(ProblemKind::DirectoryWithoutBlocks, place());
-            return;
-        }
         FileType::Directory => {
+            if mapped.blocks == 0 {
+                state.problem(ProblemKind::DirectoryWithoutBlocks, place());
+            }
             let spare = u64::from(state.raw.s_prealloc_dir_blocks) * block_bytes;
             let expected = end * block_bytes;
             let is_good = size.is_multiple_of(block_bytes)
@@ -223,6 +233,7 @@ pub(super) fn check_sizes(
             }
         }
     }
+    state.has_large_file |= file_type == FileType::Regular && size > SMALL_SIZE_MAX;
     check_held(state, slot, mapped.blocks + attribute_blocks);
 }
 

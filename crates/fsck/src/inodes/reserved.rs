@@ -11,6 +11,9 @@ use crate::map;
 use crate::problem::Place;
 use crate::state::{InodeState, State};
 
+/// The inodes of quotas, one for users and one for groups.
+const QUOTA_FIRST: u32 = 3;
+const QUOTA_LAST: u32 = 4;
 /// The inode of the boot loader, which may be anything but a directory.
 const BOOT_LOADER: u32 = 5;
 
@@ -21,6 +24,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     state.inodes[slot.number as usize] = InodeState {
         file_type: file_type.raw(),
         is_used: true,
+        has_map: true,
         links: raw.i_links_count.get(),
         references: 0,
     };
@@ -30,9 +34,11 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     if is_empty && raw.i_blocks_lo.get() == 0 {
         return Ok(());
     }
-    let mapped = map::check(state, slot.number, raw.map(), false)?;
-    if slot.number != BAD_BLOCKS {
-        fields::check_held(state, slot, mapped.blocks);
+    let mapped = map::check(state, slot.number, &raw.map(), FileType::Regular)?;
+    match slot.number {
+        BAD_BLOCKS => {}
+        JOURNAL => fields::check_sizes(state, slot, FileType::Regular, &mapped, 0),
+        _ => fields::check_held(state, slot, mapped.blocks),
     }
     Ok(())
 }
@@ -60,6 +66,7 @@ fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         JOURNAL => is_in_use.then_some(ProblemKind::JournalInodeNotClear),
         RESIZE if !has_resize_inode => is_in_use.then_some(ProblemKind::ResizeInodeNotClear),
         RESIZE => (mode & TYPE_MASK != 0 && !is_regular).then_some(ProblemKind::ReservedInodeMode),
+        QUOTA_FIRST..=QUOTA_LAST => is_in_use.then_some(ProblemKind::QuotaInodeNotClear),
         BOOT_LOADER => {
             (file_type == FileType::Directory).then_some(ProblemKind::ReservedInodeMode)
         }
