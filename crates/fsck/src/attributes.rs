@@ -1,0 +1,96 @@
+//! Extended attributes: entries that lie in order, values that lie within their place and do not overlap.
+
+use layout::attribute::Entry;
+use zerocopy::FromBytes;
+
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Attributes of one place; no more fit a block of 64 KiB.
+const ENTRIES_MAX: usize = 4096;
+
+/// Whether the entries, and the values that they name, can be. `entries` begins with the first entry and reaches to the end
+/// of the place; values are counted from `skipped` bytes before it.
+pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
+    let mut at = 0;
+    let mut values: Vec<(usize, usize)> = Vec::new();
+    for _ in 0..ENTRIES_MAX {
+        let Some(word) = entries.get(at..at + 4) else {
+            return false;
+        };
+        if word == [0; 4] {
+            return are_apart(&mut values, at + 4 + skipped);
+        }
+        let Ok((entry, _)) = Entry::ref_from_prefix(&entries[at..]) else {
+            return false;
+        };
+        let length = usize::from(entry.e_name_len);
+        let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
+        if length == 0 || end > entries.len() || entry.e_value_inum.get() != 0 {
+            return false;
+        }
+        let (start, size) = (
+            usize::from(entry.e_value_offs.get()),
+            entry.e_value_size.get() as usize,
+        );
+        if size > entries.len() || (size != 0 && start + size > entries.len() + skipped) {
+            return false;
+        }
+        if size != 0 {
+            if start < skipped {
+                return false;
+            }
+            values.push((start, start + size));
+        }
+        let name = &entries[at + size_of::<Entry>()..][..length];
+        let value = if size == 0 { &[] } else { &entries[start - skipped..][..size] };
+        if !is_hash_good(entry.e_hash.get(), name, value, skipped == 0) {
+            return false;
+        }
+        at = end;
+    }
+    false
+}
+
+/// The hash of a name and a value, where names count as unsigned or, as some machines wrote it, as signed bytes. Within an
+/// inode it may be missing.
+fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> bool {
+    if may_be_missing && hash == 0 {
+        return true;
+    }
+    let mix = |hash: u32, word: u32, shift: u32| hash.rotate_left(shift) ^ word;
+    let of_value = |hash: u32| {
+        value.chunks(4).fold(hash, |hash, bytes| {
+            let mut word = [0; 4];
+            word[..bytes.len()].copy_from_slice(bytes);
+            mix(hash, u32::from_le_bytes(word), 16)
+        })
+    };
+    let unsigned = name.iter().fold(0, |hash, byte| mix(hash, u32::from(*byte), 5));
+    let signed = name.iter().fold(0, |hash, byte| mix(hash, *byte as i8 as u32, 5));
+    of_value(unsigned) == hash || of_value(signed) == hash
+}
+
+/// Whether values overlap neither each other nor the entries, which end at `entries_end`.
+fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
+    values.sort_unstable();
+    let mut last = entries_end;
+    values.iter().all(|(start, end)| {
+        let is_apart = *start >= last;
+        last = *end;
+        is_apart
+    })
+}
+
+/// After all inodes were read: every attribute block counts those that have it.
+pub(crate) fn check_references(state: &mut State<'_>) {
+    for (block, found, said) in std::mem::take(&mut state.attribute_blocks) {
+        // What does not begin as an attribute block counts nothing.
+        if found != said && said != u32::MAX {
+            let kind = ProblemKind::AttributeReferencesWrong;
+            let place = Place::block(block);
+            state.report.add_differing(kind, place, said.into(), found.into());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Copies of the superblock and of the group descriptors at the start of other groups. They are compared in what never
+//! changes; a difference is a note, because nothing reads them while the first ones are good.
+
+use layout::feature::{Compatible, Incompatible};
+use layout::group::{GroupDescriptor, SIZE};
+use layout::superblock::Superblock;
+use zerocopy::FromBytes;
+
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Compares all copies with the first ones.
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    for group in 1..state.geometry.group_count {
+        if state.geometry.has_super(group) {
+            check_superblock(state, group)?;
+            check_descriptors(state, group)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_superblock(state: &mut State<'_>, group: u32) -> Result<(), Error> {
+    let block = state.geometry.first_block_of(group);
+    let bytes = state.block(block)?;
+    let copy = Superblock::ref_from_prefix(&bytes);
+    let is_same = copy.is_ok_and(|(copy, _)| facts(copy) == facts(&state.raw));
+    if !is_same {
+        let place = Place::group(group).at_block(block);
+        state.problem(ProblemKind::BackupSuperblockDiffers, place);
+    }
+    Ok(())
+}
+
+/// What of a superblock never changes without its copies.
+fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
+    let features = raw.features();
+    // These come and go with a mount or with the first file that needs them.
+    let incompatible = features.incompatible - Incompatible::NEEDS_RECOVERY;
+    let compatible = features.compatible - Compatible::EXT_ATTR;
+    let words = [
+        raw.s_magic.get().into(),
+        raw.s_inodes_count.get(),
+        raw.s_blocks_count_lo.get(),
+        raw.s_first_data_block.get(),
+        raw.s_log_block_size.get(),
+        raw.s_blocks_per_group.get(),
+        raw.s_inodes_per_group.get(),
+        raw.s_rev_level.get(),
+        raw.s_inode_size.get().into(),
+        compatible.bits(),
+        incompatible.bits(),
+    ];
+    (words, raw.s_uuid)
+}
+
+fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
+    let first = state.geometry.first_block_of(group) + 1;
+    let per_block = state.geometry.block_bytes / SIZE;
+    for index in 0..u64::from(state.geometry.descriptor_blocks()) {
+        let bytes = state.block(first + index)?;
+        let original = state.block(state.geometry.first_block + 1 + index)?;
+        let count = state.geometry.group_count as usize - index as usize * per_block;
+        let copies = bytes.chunks_exact(SIZE).take(count);
+        let mut pairs = copies.zip(original.chunks_exact(SIZE));
+        if pairs.any(|(copy, original)| places(copy) != places(original)) {
+            let place = Place::group(group).at_block(first + index);
+            state.problem(ProblemKind::BackupDescriptorsDiffer, place);
+        }
+    }
+    Ok(())
+}
+
+fn places(bytes: &[u8]) -> Option<[u32; 3]> {
+    let raw = GroupDescriptor::ref_from_bytes(bytes).ok()?;
+    Some([
+        raw.bg_block_bitmap_lo.get(),
+        raw.bg_inode_bitmap_lo.get(),
+        raw.bg_inode_table_lo.get(),
+    ])
+}

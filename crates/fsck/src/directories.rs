@@ -1,0 +1,152 @@
+//! Directories: the entries of every block, and what they lead to.
+//!
+//! Each entry adds a reference to its inode; the first one that leads to a directory, `.` and `..` aside, makes its
+//! directory the parent.
+
+mod entries;
+mod names;
+
+use layout::directory::{EntryHeader, HEADER_SIZE, RECORD_LENGTH_MIN, decode_record_length};
+use layout::mode::FileType;
+use zerocopy::FromBytes;
+
+use crate::error::Error;
+use crate::htree::{self, Hashing, Tree};
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::{Directory, State};
+use entries::Block;
+use names::Names;
+
+/// An entry as it lies in its block: its length fits the block, the rest may be anything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'b> {
+    pub(crate) offset: usize,
+    pub(crate) record_length: usize,
+    pub(crate) inode: u32,
+    pub(crate) file_type: u8,
+    pub(crate) name: &'b [u8],
+}
+
+/// Reads all directories.
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    let mut names = Names::default();
+    for index in 0..state.directories.len() {
+        let directory = state.directories[index];
+        check_directory(state, index, &directory, &mut names)?;
+    }
+    Ok(())
+}
+
+/// The place of an inode in [`State::directories`], if it is a directory.
+pub(crate) fn find(state: &State<'_>, inode: u32) -> Option<usize> {
+    let is_directory = state.inodes[inode as usize].file_type == FileType::Directory.raw();
+    let found = state
+        .directories
+        .binary_search_by_key(&inode, |directory| directory.inode);
+    found.ok().filter(|_| is_directory)
+}
+
+fn check_directory(
+    state: &mut State<'_>,
+    index: usize,
+    directory: &Directory,
+    names: &mut Names,
+) -> Result<(), Error> {
+    let blocks = directory.first_block..directory.first_block + directory.block_count;
+    let mut tree = if directory.is_indexed {
+        Tree::begin(state, directory)?
+    } else {
+        None
+    };
+    let mut expected = 0;
+    if blocks.is_empty() {
+        report_holes(state, directory.inode, 0, 1);
+    }
+    for at in blocks {
+        let (file_block, block) = state.directory_blocks[at];
+        report_holes(state, directory.inode, expected, file_block);
+        expected = file_block + 1;
+        // A block that cannot be was reported with the map.
+        if block == 0 {
+            continue;
+        }
+        let bytes = state.block(block.into())?;
+        let hashing = tree.as_mut().and_then(|tree| tree.enter(state, file_block, &bytes));
+        let checked = Block {
+            directory: index,
+            inode: directory.inode,
+            file_block,
+            block: block.into(),
+            bytes: &bytes,
+        };
+        let hashes = check_block(state, &checked, names, hashing);
+        if let (Some(tree), Some((low, high))) = (&mut tree, hashes) {
+            tree.leave(file_block, low, high);
+        }
+    }
+    if let Some(tree) = tree {
+        htree::finish(state, &tree);
+    }
+    Ok(())
+}
+
+/// A directory has no holes.
+fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u32) {
+    if file_block > expected {
+        let place = Place::inode(inode).at_file_block(expected.into());
+        let count = u64::from(file_block - expected);
+        state.report.add_found(ProblemKind::DirectoryHole, place, count);
+    }
+}
+
+/// Checks all entries of a block; the lowest and the highest hash of their names, if hashes are asked for.
+fn check_block(
+    state: &mut State<'_>,
+    block: &Block<'_>,
+    names: &mut Names,
+    hashing: Option<Hashing>,
+) -> Option<(u32, u32)> {
+    names.clear();
+    let seed = state.raw.hash_seed();
+    let (mut low, mut high) = (u32::MAX, 0);
+    let (mut offset, mut position) = (0, if block.file_block == 0 { 0 } else { 2 });
+    while offset < block.bytes.len() {
+        let Some(entry) = entry_at(block.bytes, offset) else {
+            let mut place = block.place();
+            place.entry = Some(offset as u32);
+            state.problem(ProblemKind::DirectoryCorrupt, place);
+            break;
+        };
+        if let Some(Hashing(version)) = hashing.filter(|_| entry.inode != 0) {
+            let hash = version.map_or(0, |v| layout::hash::dx_hash(v, seed, entry.name).major);
+            (low, high) = (low.min(hash), high.max(hash));
+        }
+        if entries::check(state, block, &entry, position) {
+            names.add(entry.name, offset);
+        }
+        position += 1;
+        offset += entry.record_length;
+    }
+    names.report(state, block);
+    hashing.map(|_| (low, high))
+}
+
+/// The entry that begins at an offset, if its length can be.
+pub(crate) fn entry_at(block: &[u8], offset: usize) -> Option<Entry<'_>> {
+    let (header, rest) = EntryHeader::ref_from_prefix(block.get(offset..)?).ok()?;
+    let record_length = decode_record_length(header.rec_len.get(), block.len());
+    let name_length = usize::from(header.name_len);
+    let left = block.len() - offset;
+    let is_good = record_length >= RECORD_LENGTH_MIN
+        && record_length.is_multiple_of(4)
+        && record_length <= left
+        && name_length + HEADER_SIZE <= record_length;
+    is_good.then(|| Entry {
+        offset,
+        record_length,
+        inode: header.inode.get(),
+        file_type: header.file_type,
+        name: &rest[..name_length],
+    })
+}

@@ -1,0 +1,153 @@
+//! One entry of a directory: its place, its name, its inode, its type.
+
+use layout::feature::Incompatible;
+
+use super::{Entry, find};
+use crate::inodes::ROOT;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::{InodeState, State};
+
+/// The longest record of `.`: two of the shortest.
+const DOT_RECORD_MAX: usize = 24;
+
+/// A block of a directory.
+pub(super) struct Block<'b> {
+    /// In [`State::directories`].
+    pub(super) directory: usize,
+    pub(super) inode: u32,
+    pub(super) file_block: u32,
+    pub(super) block: u64,
+    pub(super) bytes: &'b [u8],
+}
+
+impl Block<'_> {
+    pub(super) fn place(&self) -> Place {
+        Place::inode(self.inode)
+            .at_block(self.block)
+            .at_file_block(self.file_block.into())
+    }
+
+    fn place_of(&self, entry: &Entry<'_>) -> Place {
+        self.place().at_entry(entry.offset, entry.name)
+    }
+}
+
+/// Checks the entry that is `position`th in its directory, as far as the first two count, and adds its reference; whether its
+/// name counts.
+pub(super) fn check(
+    state: &mut State<'_>,
+    block: &Block<'_>,
+    entry: &Entry<'_>,
+    position: u32,
+) -> bool {
+    match position {
+        0 => check_dot(state, block, entry),
+        1 => check_dotdot(state, block, entry),
+        _ if entry.inode == block.inode => {
+            state.problem(ProblemKind::EntryOfDirectoryItself, block.place_of(entry));
+        }
+        _ => {}
+    }
+    if entry.inode == 0 {
+        return false;
+    }
+    let (kind, is_possible) = judge(state, entry, position);
+    if let Some(kind) = kind {
+        let inode = entry.inode.into();
+        state.report.add_found(kind, block.place_of(entry), inode);
+    }
+    if !is_possible {
+        return false;
+    }
+    if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        state.problem(ProblemKind::EntryName, block.place_of(entry));
+    }
+    check_file_type(state, block, entry);
+    if position > 1 {
+        check_parent(state, block, entry);
+    }
+    state.inodes[entry.inode as usize].references += 1;
+    true
+}
+
+/// What is wrong with where an entry leads, and whether it leads to an inode at all.
+fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<ProblemKind>, bool) {
+    let is_reserved = entry.inode < state.geometry.first_inode && entry.inode != ROOT;
+    if is_reserved || !state.geometry.has_inode(entry.inode) {
+        return (Some(ProblemKind::EntryInodeOutOfRange), false);
+    }
+    let kind = if !state.inodes[entry.inode as usize].is_used {
+        Some(ProblemKind::EntryOfFreeInode)
+    } else if position <= 1 {
+        None
+    } else if entry.name == b"." || entry.name == b".." {
+        Some(ProblemKind::SecondDot)
+    } else if entry.inode == ROOT {
+        Some(ProblemKind::EntryOfRoot)
+    } else if entry.name.is_empty() {
+        Some(ProblemKind::EntryWithoutName)
+    } else {
+        None
+    };
+    (kind, true)
+}
+
+fn check_dot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    if entry.inode == 0 || entry.name != b"." {
+        state.problem(ProblemKind::DotMissing, block.place_of(entry));
+    }
+    if entry.inode != block.inode {
+        let (found, expected) = (entry.inode.into(), block.inode.into());
+        let kind = ProblemKind::DotWrong;
+        state.report.add_differing(kind, block.place_of(entry), found, expected);
+    }
+    if entry.name == b"." && entry.record_length > DOT_RECORD_MAX {
+        let length = entry.record_length as u64;
+        let kind = ProblemKind::DotTooLong;
+        state.report.add_found(kind, block.place_of(entry), length);
+    }
+}
+
+fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    if entry.inode == 0 || entry.name != b".." {
+        state.problem(ProblemKind::DotDotMissing, block.place_of(entry));
+    } else {
+        state.directories[block.directory].dotdot = entry.inode;
+    }
+}
+
+fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    let known = state.inodes[entry.inode as usize].file_type;
+    let has_types = state.features.incompatible.contains(Incompatible::FILETYPE);
+    let expected = match known {
+        _ if !has_types => 0,
+        InodeState::BAD => 0,
+        known => known,
+    };
+    if entry.file_type != expected {
+        let is_missing = entry.file_type == 0;
+        let (found, expected) = (entry.file_type.into(), expected.into());
+        let kind = if is_missing {
+            ProblemKind::EntryFileTypeMissing
+        } else {
+            ProblemKind::EntryFileType
+        };
+        state.report.add_differing(kind, block.place_of(entry), found, expected);
+    }
+}
+
+/// A directory has one parent: that of the first entry that leads to it.
+fn check_parent(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    let Some(child) = find(state, entry.inode) else {
+        return;
+    };
+    let parent = state.directories[child].parent;
+    if parent == 0 {
+        state.directories[child].parent = block.inode;
+    } else {
+        let kind = ProblemKind::SecondParent;
+        let place = block.place_of(entry);
+        state.report.add_found(kind, place, entry.inode.into());
+    }
+}

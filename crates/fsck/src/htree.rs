@@ -1,0 +1,237 @@
+//! Hash trees: the root's facts, the index blocks' entries, and that every leaf holds only names whose hash belongs there.
+//!
+//! Every block of the directory is the root, a node (an index block below the root) or a leaf. An index entry refers to a
+//! block and gives it a range of hashes; each block but the root is referred to once. What a leaf holds is known when its
+//! entries were read; [`finish`] compares.
+
+use layout::hash::HashVersion;
+use layout::htree::{self as disk, CountLimit, Entry, RootInfo};
+use layout::superblock::MiscFlags;
+use zerocopy::FromBytes;
+
+use crate::directories::entry_at;
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::{Directory, State};
+
+/// A flag of the root that changes the format.
+const ROOT_FLAG_INCOMPATIBLE: u8 = 1;
+/// Levels that are counted; more only are where index blocks lead in a circle.
+const DEPTH_MAX: u32 = 8;
+/// The last hash.
+const HASH_LAST: u32 = 0xFFFF_FFFE;
+/// The lowest bit of an entry's hash says that a name with it lies in the block before.
+const CONTINUED: u32 = 1;
+
+/// A block of a tree. One that was never entered is a hole, whose hashes are 0.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    is_leaf: bool,
+    /// The lowest and the highest hash of its names.
+    low: u32,
+    high: u32,
+    /// The range that its entry gives it.
+    least: u32,
+    most: u32,
+    /// The index block of the entry.
+    parent: u32,
+    /// First and last of their parent are not compared with what lies beyond.
+    is_first: bool,
+    is_last: bool,
+    references: u32,
+}
+
+/// A tree that is being read.
+pub(crate) struct Tree {
+    inode: u32,
+    version: Option<HashVersion>,
+    /// Where the root's entries begin.
+    root_entries: usize,
+    /// Levels of index blocks, the root included.
+    levels: u32,
+    nodes: Vec<Node>,
+}
+
+/// A leaf's names are hashed so; all to 0 if the hash is not known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hashing(pub(crate) Option<HashVersion>);
+
+impl Tree {
+    /// Reads the root's facts; `None` if there is no tree to read.
+    pub(crate) fn begin(
+        state: &mut State<'_>,
+        directory: &Directory,
+    ) -> Result<Option<Self>, Error> {
+        let place = Place::inode(directory.inode);
+        let blocks = directory.first_block..directory.first_block + directory.block_count;
+        let (Some((0, root)), Some((last, _))) = (
+            state.directory_blocks[blocks.clone()].first().copied(),
+            state.directory_blocks[blocks].last().copied(),
+        ) else {
+            state.problem(ProblemKind::HtreeRoot, place);
+            return Ok(None);
+        };
+        let bytes = state.block(root.into())?;
+        let Ok((info, _)) = RootInfo::ref_from_prefix(&bytes[disk::ROOT_INFO_OFFSET..]) else {
+            return Ok(None);
+        };
+        let version = check_root(state, place, info);
+        let root_entries = disk::ROOT_INFO_OFFSET + usize::from(info.info_length);
+        // A hole is not a block of the tree, and a tree has at most as many blocks as there are.
+        let count = (last as usize + 1).min(2 * directory.block_count + 16);
+        Ok(Some(Self {
+            inode: directory.inode,
+            version,
+            root_entries,
+            levels: u32::from(info.indirect_levels) + 1,
+            nodes: vec![Node::default(); count],
+        }))
+    }
+
+    /// Says that a block comes next, and reads it if it is an index block. The hash of its names, if it is a leaf.
+    pub(crate) fn enter(
+        &mut self,
+        state: &mut State<'_>,
+        file_block: u32,
+        bytes: &[u8],
+    ) -> Option<Hashing> {
+        if let Some(node) = self.nodes.get_mut(file_block as usize) {
+            node.low = u32::MAX;
+        }
+        let offset = if file_block == 0 {
+            self.root_entries
+        } else if is_node(bytes) {
+            disk::NODE_ENTRIES_OFFSET
+        } else {
+            if let Some(node) = self.nodes.get_mut(file_block as usize) {
+                node.is_leaf = true;
+            }
+            return Some(Hashing(self.version));
+        };
+        self.read_index(state, file_block, &bytes[offset..]);
+        None
+    }
+
+    /// How many index blocks lie above a block.
+    fn depth(&self, node: &Node) -> u32 {
+        let (mut parent, mut depth) = (node.parent, 1);
+        while parent != 0 && depth <= DEPTH_MAX {
+            depth += 1;
+            parent = self.nodes.get(parent as usize).map_or(0, |node| node.parent);
+        }
+        depth
+    }
+
+    /// What hashes a leaf holds.
+    pub(crate) fn leave(&mut self, file_block: u32, low: u32, high: u32) {
+        if let Some(node) = self.nodes.get_mut(file_block as usize) {
+            (node.low, node.high) = (low, high);
+        }
+    }
+
+    fn read_index(&mut self, state: &mut State<'_>, file_block: u32, bytes: &[u8]) {
+        let place = Place::inode(self.inode).at_file_block(file_block.into());
+        let Ok((head, _)) = CountLimit::ref_from_prefix(bytes) else {
+            return;
+        };
+        let (limit, mut count) = (usize::from(head.limit.get()), usize::from(head.count.get()));
+        let expected = bytes.len() / size_of::<Entry>();
+        if limit != expected {
+            let kind = ProblemKind::HtreeLimit;
+            let (limit, expected) = (limit as u64, expected as u64);
+            state.report.add_differing(kind, place.clone(), limit, expected);
+        }
+        if count > expected {
+            let kind = ProblemKind::HtreeCount;
+            state.report.add_found(kind, place.clone(), count as u64);
+            count = expected;
+        }
+        let Ok((entries, _)) = <[Entry]>::ref_from_prefix_with_elems(bytes, count) else {
+            return;
+        };
+        let mut previous = 0;
+        for (index, entry) in entries.iter().enumerate() {
+            let hash = if index == 0 { 0 } else { entry.hash.get() & !CONTINUED };
+            let block = entry.block.get() & disk::BLOCK_MASK;
+            let Some(node) = self.nodes.get_mut(block as usize) else {
+                let kind = ProblemKind::HtreeBlockOutOfRange;
+                state.report.add_found(kind, place.clone(), block.into());
+                continue;
+            };
+            if hash < previous {
+                let kind = ProblemKind::HtreeHashOrder;
+                state.report.add_found(kind, place.clone(), hash.into());
+            }
+            previous = hash;
+            let next = entries.get(index + 1);
+            node.references += 1;
+            node.least = hash;
+            node.most = next.map_or(HASH_LAST, |next| next.hash.get() & !CONTINUED);
+            node.parent = file_block;
+            node.is_first |= index == 0;
+            node.is_last |= next.is_none();
+        }
+    }
+}
+
+/// Reports what is wrong with the root; the hash of its names, if it is known.
+fn check_root(state: &mut State<'_>, place: Place, info: &RootInfo) -> Option<HashVersion> {
+    let mut report = |kind, found: u8| {
+        state.report.add_found(kind, place.clone(), found.into());
+    };
+    if info.reserved_zero.get() != 0 || info.info_length < disk::ROOT_INFO_LENGTH {
+        report(ProblemKind::HtreeRoot, info.info_length);
+    }
+    let version = HashVersion::from_raw(info.hash_version);
+    if version.is_none_or(|version| version.raw_on_disk() != info.hash_version) {
+        report(ProblemKind::HtreeHashVersion, info.hash_version);
+    }
+    if info.unused_flags & ROOT_FLAG_INCOMPATIBLE != 0 {
+        report(ProblemKind::HtreeFlags, info.unused_flags);
+    }
+    if info.indirect_levels > disk::INDIRECT_LEVELS_MAX {
+        report(ProblemKind::HtreeDepth, info.indirect_levels);
+    }
+    let is_unsigned = state.raw.misc_flags().contains(MiscFlags::UNSIGNED_HASH);
+    let version = version?;
+    let is_on_disk = version.raw_on_disk() == info.hash_version;
+    Some(version.with_signedness(is_unsigned || !is_on_disk))
+}
+
+/// An index block below the root looks like one unused entry, and has room for as many index entries as fit.
+fn is_node(bytes: &[u8]) -> bool {
+    let is_empty = entry_at(bytes, 0).is_some_and(|entry| {
+        entry.inode == 0 && entry.record_length == bytes.len() && entry.name.is_empty()
+    });
+    let head = CountLimit::ref_from_prefix(&bytes[disk::NODE_ENTRIES_OFFSET..]);
+    let limit = disk::limit(bytes.len(), disk::NODE_ENTRIES_OFFSET, false);
+    is_empty && head.is_ok_and(|(head, _)| usize::from(head.limit.get()) == limit)
+}
+
+/// When all blocks were read: every one is referred to once and holds what belongs there.
+pub(crate) fn finish(state: &mut State<'_>, tree: &Tree) {
+    state.report.statistics.indexed_directories += 1;
+    for (file_block, node) in tree.nodes.iter().enumerate() {
+        let place = || Place::inode(tree.inode).at_file_block(file_block as u64);
+        if !node.is_first && node.low < node.least {
+            let (kind, low) = (ProblemKind::HtreeMinHash, node.low.into());
+            state.report.add_differing(kind, place(), low, node.least.into());
+        }
+        if !node.is_last && node.high > node.most {
+            let (kind, high) = (ProblemKind::HtreeMaxHash, node.high.into());
+            state.report.add_differing(kind, place(), high, node.most.into());
+        }
+        let depth = tree.depth(node);
+        if node.is_leaf && depth != tree.levels {
+            let (kind, levels) = (ProblemKind::HtreeLeafDepth, tree.levels.into());
+            state.report.add_differing(kind, place(), depth.into(), levels);
+        }
+        let references = node.references + u32::from(file_block == 0);
+        if references == 0 {
+            state.problem(ProblemKind::HtreeBlockNotReferenced, place());
+        } else if references > 1 {
+            state.problem(ProblemKind::HtreeBlockReferencedTwice, place());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The image under check: bytes in memory, or a device that is read a page at a time and never written.
+//!
+//! A page is 4096 bytes, or one block if that is more. Pages that are known to be needed (bitmaps, inode tables) are
+//! fetched together; the rest comes when it is looked at. A device in memory gives its pages by reference, so that nothing
+//! is copied.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use block::{BlockDevice, DeviceError, Outcome, Request};
+use layout::{Block, SectorNr};
+
+use crate::error::Error;
+
+/// Bytes of a page, unless blocks are larger.
+const PAGE_BYTES: usize = 4096;
+/// Pages behind one pointer.
+const SHELF_PAGES: u64 = 256;
+/// Bytes of pages that are kept; beyond it all are dropped and read again when they are needed.
+const CACHE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of one read.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+type Shelf = Vec<Option<Arc<Block>>>;
+
+/// Where the bytes are.
+enum Source<'a> {
+    Bytes(&'a [u8]),
+    Device {
+        device: &'a dyn BlockDevice,
+        /// By page number: shelves of [`SHELF_PAGES`] pages.
+        shelves: Vec<Option<Shelf>>,
+        held: usize,
+    },
+}
+
+/// An image.
+pub(crate) struct Image<'a> {
+    source: Source<'a>,
+    size_bytes: u64,
+    page_bytes: usize,
+}
+
+/// Bytes of an image.
+pub(crate) enum Bytes<'a> {
+    Slice(&'a [u8]),
+    Shared { page: Arc<Block>, range: Range<usize> },
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Slice(bytes) => bytes,
+            Self::Shared { page, range } => &page[range.clone()],
+        }
+    }
+}
+
+impl<'a> Image<'a> {
+    pub(crate) fn of_bytes(bytes: &'a [u8]) -> Self {
+        Self {
+            size_bytes: bytes.len() as u64,
+            source: Source::Bytes(bytes),
+            page_bytes: PAGE_BYTES,
+        }
+    }
+
+    pub(crate) fn of_device(device: &'a dyn BlockDevice) -> Self {
+        let mut image = Self {
+            size_bytes: device.geometry().size_bytes,
+            source: Source::Device {
+                device,
+                shelves: Vec::new(),
+                held: 0,
+            },
+            page_bytes: PAGE_BYTES,
+        };
+        image.drop_pages();
+        image
+    }
+
+    /// Bytes of the image.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Says how large blocks are, so that each lies in one page.
+    pub(crate) fn set_block_bytes(&mut self, block_bytes: usize) {
+        let page_bytes = block_bytes.max(PAGE_BYTES);
+        if page_bytes != self.page_bytes {
+            self.page_bytes = page_bytes;
+            self.drop_pages();
+        }
+    }
+
+    /// Bytes that lie in one page.
+    ///
+    /// # Errors
+    /// - What the device says; beyond the end it is [`DeviceError::OutOfRange`].
+    #[inline]
+    pub(crate) fn bytes(&mut self, offset: u64, length: usize) -> Result<Bytes<'a>, Error> {
+        match &mut self.source {
+            Source::Bytes(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let found = bytes.get(start..start.saturating_add(length));
+                found.map(Bytes::Slice).ok_or_else(|| out_of_range(offset))
+            }
+            Source::Device { .. } => {
+                let page_bytes = self.page_bytes as u64;
+                let start = (offset % page_bytes) as usize;
+                let page = self.page(offset / page_bytes)?;
+                if start + length > page.len() {
+                    return Err(out_of_range(offset));
+                }
+                Ok(Bytes::Shared {
+                    page,
+                    range: start..start + length,
+                })
+            }
+        }
+    }
+
+    /// Reads runs of bytes, given as offset and length, with one batch, so that [`Image::bytes`] finds them. What lies
+    /// beyond the end is left out.
+    pub(crate) fn prefetch(&mut self, runs: &[(u64, u64)]) -> Result<(), Error> {
+        if matches!(self.source, Source::Bytes(_)) {
+            return Ok(());
+        }
+        let page_bytes = self.page_bytes as u64;
+        let whole_pages = self.size_bytes / page_bytes;
+        let mut left = (CACHE_BYTES_MAX / self.page_bytes / 2) as u64;
+        let mut wanted: Vec<Range<u64>> = Vec::with_capacity(runs.len());
+        for (offset, length) in runs {
+            let end = offset.saturating_add(*length).div_ceil(page_bytes);
+            let (mut first, end) = (offset / page_bytes, end.min(whole_pages));
+            if let Some(run) = wanted.last().filter(|run| run.contains(&first)) {
+                first = run.end;
+            }
+            if first >= end || end - first > left {
+                continue;
+            }
+            left -= end - first;
+            match wanted.last_mut() {
+                Some(run) if run.end == first => run.end = end,
+                _ => wanted.push(first..end),
+            }
+        }
+        self.fetch(&wanted)
+    }
+
+    fn page(&mut self, number: u64) -> Result<Arc<Block>, Error> {
+        if let Some(page) = self.held_page(number) {
+            return Ok(page);
+        }
+        let offset = number * self.page_bytes as u64;
+        if offset + self.page_bytes as u64 <= self.size_bytes {
+            self.fetch(&[number..number + 1])?;
+        } else {
+            self.fetch_last(number, offset)?;
+        }
+        self.held_page(number).ok_or_else(|| out_of_range(offset))
+    }
+
+    #[inline]
+    fn held_page(&self, number: u64) -> Option<Arc<Block>> {
+        let Source::Device { shelves, .. } = &self.source else {
+            return None;
+        };
+        let shelf = shelves.get((number / SHELF_PAGES) as usize)?.as_ref()?;
+        shelf[(number % SHELF_PAGES) as usize].clone()
+    }
+
+    /// Reads whole pages in one batch.
+    fn fetch(&mut self, runs: &[Range<u64>]) -> Result<(), Error> {
+        let Source::Device { device, held, .. } = &self.source else {
+            return Ok(());
+        };
+        let (device, held) = (*device, *held);
+        let count: u64 = runs.iter().map(|run| run.end - run.start).sum();
+        if held + count as usize > CACHE_BYTES_MAX / self.page_bytes {
+            self.drop_pages();
+        }
+        let step = (READ_BYTES_MAX / self.page_bytes as u64).max(1);
+        let mut starts = Vec::with_capacity(runs.len());
+        let mut batch = Vec::with_capacity(runs.len());
+        for run in runs {
+            for first in run.clone().step_by(step as usize) {
+                let blocks = step.min(run.end - first) as u32;
+                starts.push(first);
+                batch.push(Request::Read {
+                    sector: SectorNr::from_byte_offset(first * self.page_bytes as u64),
+                    blocks,
+                    block_bytes: self.page_bytes as u32,
+                });
+            }
+        }
+        for (first, result) in starts.into_iter().zip(device.submit(batch).wait()) {
+            let Outcome::Read(pages) = result? else {
+                return Err(DeviceError::Gone.into());
+            };
+            for (number, page) in (first..).zip(pages) {
+                self.hold(number, page);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what there is of the last page, when the device ends inside it.
+    fn fetch_last(&mut self, number: u64, offset: u64) -> Result<(), Error> {
+        let length = self.size_bytes.saturating_sub(offset);
+        let Source::Device { device, .. } = &self.source else {
+            return Ok(());
+        };
+        if length < SectorNr::SIZE {
+            return Err(out_of_range(offset));
+        }
+        let length = (length - length % SectorNr::SIZE) as u32;
+        let page = device.read_block(offset, length)?;
+        self.hold(number, page);
+        Ok(())
+    }
+
+    fn hold(&mut self, number: u64, page: Arc<Block>) {
+        let Source::Device { shelves, held, .. } = &mut self.source else {
+            return;
+        };
+        let shelf = shelves[(number / SHELF_PAGES) as usize]
+            .get_or_insert_with(|| vec![None; SHELF_PAGES as usize]);
+        shelf[(number % SHELF_PAGES) as usize] = Some(page);
+        *held += 1;
+    }
+
+    fn drop_pages(&mut self) {
+        let shelf_bytes = self.page_bytes as u64 * SHELF_PAGES;
+        let count = self.size_bytes.div_ceil(shelf_bytes) as usize;
+        if let Source::Device { shelves, held, .. } = &mut self.source {
+            *shelves = vec![None; count];
+            *held = 0;
+        }
+    }
+}
+
+fn out_of_range(offset: u64) -> Error {
+    Error::Device(DeviceError::OutOfRange {
+        sector: SectorNr::new(offset / SectorNr::SIZE),
+        sectors: 1,
+    })
+}

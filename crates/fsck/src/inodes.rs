@@ -1,0 +1,171 @@
+//! The inode tables: every inode that is in use, its fields, its map and its attributes.
+
+mod extra;
+mod fields;
+mod reserved;
+mod resize;
+
+use layout::inode::{BASE_SIZE, Inode, MAP_WORDS};
+use layout::mode::FileType;
+use zerocopy::FromBytes;
+
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::map::{self, Mapped};
+use crate::problem::Place;
+use crate::state::{Directory, InodeState, State};
+
+pub(crate) use resize::check as check_resize;
+
+/// The inode of bad blocks.
+pub(crate) const BAD_BLOCKS: u32 = 1;
+/// The root directory.
+pub(crate) const ROOT: u32 = 2;
+/// The inode that holds the blocks reserved for descriptors.
+pub(crate) const RESIZE: u32 = 7;
+/// The inode of an internal journal.
+pub(crate) const JOURNAL: u32 = 8;
+
+/// An inode in its table.
+pub(crate) struct Slot<'s> {
+    pub(crate) number: u32,
+    pub(crate) raw: &'s Inode,
+    /// What follows the base part.
+    pub(crate) rest: &'s [u8],
+}
+
+/// Reads all inode tables.
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    let per_block = (state.geometry.block_bytes / state.geometry.inode_bytes) as u32;
+    let inodes_per_group = state.geometry.inodes_per_group;
+    for group in 0..state.geometry.group_count {
+        let table = state.groups[group as usize].inode_table;
+        if table == 0 {
+            continue;
+        }
+        for index in 0..state.geometry.inode_table_blocks() {
+            let bytes = state.block(table + u64::from(index))?;
+            let first = index * per_block;
+            let count = per_block.min(inodes_per_group - first) as usize;
+            let slots = bytes.chunks_exact(state.geometry.inode_bytes).take(count);
+            for (number, bytes) in (group * inodes_per_group + first + 1..).zip(slots) {
+                check_slot(state, number, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An inode's bytes, wherever it lies; `None` if its table is nowhere.
+pub(crate) fn read(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
+    let group = state.geometry.group_of_inode(number);
+    let table = state.groups[group as usize].inode_table;
+    if table == 0 {
+        return Ok(None);
+    }
+    let index = (number - 1) % state.geometry.inodes_per_group;
+    let offset = state.geometry.byte_of(table) + u64::from(index) * state.geometry.inode_bytes as u64;
+    let bytes = state.image.bytes(offset, BASE_SIZE)?;
+    Ok(Inode::read_from_bytes(&bytes).ok())
+}
+
+fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Error> {
+    let Ok((raw, rest)) = Inode::ref_from_prefix(bytes) else {
+        return Ok(());
+    };
+    let slot = Slot { number, raw, rest };
+    if number < state.geometry.first_inode && number != ROOT {
+        return reserved::check(state, &slot);
+    }
+    let (links, deletion) = (raw.i_links_count.get(), raw.i_dtime.get());
+    if links == 0 && deletion == 0 && raw.i_mode.get() == 0 {
+        return Ok(());
+    }
+    check_deletion(state, &slot);
+    if links == 0 {
+        let file_type = FileType::from_mode(raw.i_mode.get());
+        state.inodes[number as usize].file_type = file_type.raw();
+        return Ok(());
+    }
+    check_used(state, &slot)
+}
+
+/// A time of deletion is there if and only if the inode is free; a small one is the next inode of an orphan list.
+fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
+    let place = || Place::inode(slot.number);
+    let (links, deletion) = (slot.raw.i_links_count.get(), slot.raw.i_dtime.get());
+    let is_time = deletion >= state.geometry.inode_count || !state.has_plausible_times();
+    if deletion != 0 && !is_time {
+        let kind = ProblemKind::DeletionTimeIsInode;
+        state.report.add_found(kind, place(), deletion.into());
+    }
+    if deletion != 0 && links != 0 {
+        let kind = ProblemKind::InodeInUseHasDeletionTime;
+        state.report.add_found(kind, place(), deletion.into());
+    } else if deletion == 0 && links == 0 && slot.raw.i_mode.get() != 0 {
+        state.problem(ProblemKind::DeletedInodeWithoutTime, place());
+    }
+}
+
+fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
+    let file_type = FileType::from_mode(slot.raw.i_mode.get());
+    let is_good = fields::check(state, slot, file_type)?;
+    extra::check(state, slot);
+    let code = if is_good { file_type.raw() } else { InodeState::BAD };
+    let has_map = fields::has_map(slot.raw, file_type);
+    state.inodes[slot.number as usize] = InodeState {
+        file_type: code,
+        is_used: true,
+        has_map,
+        links: slot.raw.i_links_count.get(),
+        references: 0,
+    };
+    if slot.number == ROOT && file_type != FileType::Directory {
+        state.problem(ProblemKind::RootNotDirectory, Place::inode(ROOT));
+    }
+    count(state, slot, file_type);
+    let attribute_blocks = extra::check_block(state, slot)?;
+    let mapped = check_map(state, slot, file_type, has_map)?;
+    fields::check_sizes(state, slot, file_type, &mapped, attribute_blocks);
+    Ok(())
+}
+
+fn check_map(
+    state: &mut State<'_>,
+    slot: &Slot<'_>,
+    file_type: FileType,
+    has_map: bool,
+) -> Result<Mapped, Error> {
+    let is_directory = file_type == FileType::Directory;
+    let first_block = state.directory_blocks.len();
+    let words = if has_map { slot.raw.map() } else { [0; MAP_WORDS] };
+    let mapped = map::check(state, slot.number, &words, file_type)?;
+    if is_directory {
+        let flags = slot.raw.flags();
+        state.directories.push(Directory {
+            inode: slot.number,
+            parent: 0,
+            dotdot: 0,
+            first_block,
+            block_count: state.directory_blocks.len() - first_block,
+            is_indexed: flags.contains(layout::inode::InodeFlags::INDEX),
+        });
+    }
+    Ok(mapped)
+}
+
+fn count(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
+    let statistics = &mut state.report.statistics;
+    statistics.used_inodes += 1;
+    match file_type {
+        FileType::Regular => statistics.regular_files += 1,
+        FileType::Directory => statistics.directories += 1,
+        FileType::CharacterDevice | FileType::BlockDevice => statistics.devices += 1,
+        FileType::Fifo | FileType::Socket => statistics.pipes += 1,
+        FileType::Symlink => {
+            statistics.symlinks += 1;
+            statistics.fast_symlinks += u32::from(fields::is_fast_symlink(slot.raw));
+        }
+        FileType::Unknown => {}
+    }
+}

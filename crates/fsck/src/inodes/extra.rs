@@ -1,0 +1,73 @@
+//! What an inode has beyond its base part: the extra part, attributes within the inode, and the attribute block.
+
+use layout::attribute::{self, BlockHeader};
+use layout::feature::Compatible;
+use layout::inode::EXTRA_SIZE;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U16;
+
+use super::Slot;
+use crate::attributes;
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Bytes before the first attribute of a block.
+const HEADER_SIZE: usize = size_of::<BlockHeader>();
+
+/// The extra part's size, and attributes behind it.
+pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
+    let Ok((size, _)) = U16::ref_from_prefix(slot.rest) else {
+        return;
+    };
+    let size = usize::from(size.get());
+    if size == 0 {
+        return;
+    }
+    let place = || Place::inode(slot.number);
+    if size < 4 || size > slot.rest.len() || !size.is_multiple_of(4) {
+        let kind = ProblemKind::ExtraSizeInvalid;
+        let expected = EXTRA_SIZE as u64;
+        state.report.add_differing(kind, place(), size as u64, expected);
+        return;
+    }
+    let rest = &slot.rest[size..];
+    let Some((head, entries)) = rest.split_at_checked(4) else {
+        return;
+    };
+    if head == attribute::MAGIC.to_le_bytes() && !attributes::are_good(entries, 0) {
+        state.problem(ProblemKind::InodeAttributesInvalid, place());
+    }
+}
+
+/// The attribute block; how many blocks it adds to those that the inode holds.
+pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
+    let block = slot.raw.attribute_block(false);
+    if block == 0 {
+        return Ok(0);
+    }
+    let place = || Place::inode(slot.number).at_block(block);
+    let has_attributes = state.features.compatible.contains(Compatible::EXT_ATTR);
+    if !has_attributes || !state.geometry.contains(block) {
+        state.problem(ProblemKind::AttributeBlockOutOfRange, place());
+        return Ok(0);
+    }
+    let known = state.attribute_blocks.iter_mut();
+    if let Some((_, references, _)) = known.rev().find(|(known, ..)| *known == block) {
+        *references += 1;
+        return Ok(1);
+    }
+    let bytes = state.block(block)?;
+    let header = BlockHeader::read_from_prefix(&bytes).map_or_else(|_| BlockHeader::default(), |(header, _)| header);
+    if header.h_magic.get() != attribute::MAGIC || header.h_blocks.get() != 1 {
+        state.problem(ProblemKind::AttributeBlockInvalid, place());
+    } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
+        state.problem(ProblemKind::AttributesInvalid, place());
+    }
+    state.claim(block);
+    let is_good = header.h_magic.get() == attribute::MAGIC;
+    let said = if is_good { header.h_refcount.get() } else { u32::MAX };
+    state.attribute_blocks.push((block, 1, said));
+    Ok(1)
+}

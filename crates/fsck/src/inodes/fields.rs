@@ -1,0 +1,261 @@
+//! The fields of an inode that is in use.
+
+use layout::feature::{Compatible, ReadOnlyCompatible};
+use layout::inode::{DIRECT_BLOCKS, Inode, InodeFlags, MAP_WORDS};
+use layout::mode::FileType;
+
+use super::Slot;
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::map::Mapped;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Flags of features that this checker's file systems do not have.
+const FOREIGN_FLAGS: InodeFlags = InodeFlags::EXTENTS
+    .union(InodeFlags::INLINE_DATA)
+    .union(InodeFlags::AFS_DIRECTORY)
+    .union(InodeFlags::CASEFOLD)
+    .union(InodeFlags::ENCRYPT);
+/// Flags with which the map's words are something else than block numbers.
+const OTHER_MAP_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::INLINE_DATA);
+/// Flags that forbid changes.
+const FORBIDDING_FLAGS: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+/// The largest file without the feature `large_file`, in bytes.
+const SMALL_SIZE_MAX: u64 = (1 << 31) - 1;
+/// Words of a map that device files may use.
+const DEVICE_WORDS: usize = 4;
+
+/// Checks the fields; `false` if the inode is not what its type says.
+pub(super) fn check(
+    state: &mut State<'_>,
+    slot: &Slot<'_>,
+    file_type: FileType,
+) -> Result<bool, Error> {
+    check_flags(state, slot, file_type);
+    check_words(state, slot, file_type);
+    check_type(state, slot, file_type)
+}
+
+/// Whether the words of the map are block numbers. Those of a symbolic link are if it holds a block for them.
+pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
+    if raw.flags().intersects(OTHER_MAP_FLAGS) {
+        return false;
+    }
+    match file_type {
+        FileType::Regular | FileType::Directory => true,
+        FileType::Symlink => {
+            let has_attributes = raw.i_file_acl_lo.get() != 0;
+            raw.i_blocks_lo.get() != 0 && !(has_attributes && is_fast_symlink(raw))
+        }
+        _ => false,
+    }
+}
+
+/// A symbolic link whose target fits the map lies there.
+pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
+    let size = raw.i_size_lo.get() as usize;
+    size != 0 && size < MAP_WORDS * 4 && raw.i_size_high.get() == 0
+}
+
+fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
+    let place = || Place::inode(slot.number);
+    let flags = slot.raw.flags();
+    let mut foreign = flags & FOREIGN_FLAGS;
+    let is_directory = file_type == FileType::Directory;
+    let has_index = state.features.compatible.contains(Compatible::DIR_INDEX);
+    if flags.contains(InodeFlags::INDEX) && is_directory && !has_index {
+        foreign |= InodeFlags::INDEX;
+    }
+    if !foreign.is_empty() {
+        let kind = ProblemKind::FlagOfMissingFeature;
+        state.report.add_found(kind, place(), foreign.bits().into());
+    }
+    if flags.contains(InodeFlags::INDEX) && !is_directory {
+        state.problem(ProblemKind::IndexFlagNotDirectory, place());
+    }
+    let is_special = !matches!(
+        file_type,
+        FileType::Regular | FileType::Directory | FileType::Unknown
+    );
+    if is_special && flags.intersects(FORBIDDING_FLAGS) {
+        state.problem(ProblemKind::SpecialFileFlags, place());
+    }
+}
+
+fn check_type(
+    state: &mut State<'_>,
+    slot: &Slot<'_>,
+    file_type: FileType,
+) -> Result<bool, Error> {
+    let place = || Place::inode(slot.number);
+    let raw = slot.raw;
+    match file_type {
+        FileType::Regular | FileType::Directory => {}
+        FileType::Symlink => {
+            if !is_symlink_good(state, raw)? {
+                state.problem(ProblemKind::SymlinkInvalid, place());
+                return Ok(false);
+            }
+        }
+        FileType::Unknown => {
+            let mode = raw.i_mode.get();
+            let kind = ProblemKind::InodeMode;
+            state.report.add_found(kind, place(), mode.into());
+            return Ok(false);
+        }
+        _ => {
+            let size = whole_size(raw);
+            if size != 0 {
+                let kind = ProblemKind::SpecialFileSize;
+                state.report.add_differing(kind, place(), size, 0);
+            }
+            if !is_special_good(raw) {
+                state.problem(ProblemKind::SpecialFileInvalid, place());
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// A device, fifo or socket has no tree. That the rest of its map is clear is only asked where somebody set a flag
+/// that none of them has: old kernels left rubbish there.
+fn is_special_good(raw: &Inode) -> bool {
+    let flags = raw.flags();
+    if flags.intersects(InodeFlags::INDEX | InodeFlags::EXTENTS) {
+        return false;
+    }
+    let is_clear = raw.map()[DEVICE_WORDS..].iter().all(|word| *word == 0);
+    is_clear || !flags.intersects(FORBIDDING_FLAGS)
+}
+
+/// The target ends where the size says, and before its place does.
+fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
+    let size = raw.i_size_lo.get() as usize;
+    if size == 0 || raw.i_size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
+        return Ok(false);
+    }
+    if is_fast_symlink(raw) {
+        return Ok(has_length(zerocopy::IntoBytes::as_bytes(&raw.i_block), size));
+    }
+    let words = raw.map();
+    let block = u64::from(words[0]);
+    let has_more = words[1..].iter().any(|word| *word != 0);
+    if !state.geometry.contains(block) || has_more || size >= state.geometry.block_bytes {
+        return Ok(false);
+    }
+    Ok(has_length(&state.block(block)?, size))
+}
+
+fn has_length(bytes: &[u8], length: usize) -> bool {
+    bytes.iter().position(|byte| *byte == 0) == Some(length)
+}
+
+/// Words that must be zero.
+fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
+    let raw = slot.raw;
+    let has_huge_file = state
+        .features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::HUGE_FILE);
+    let has_size_high = file_type == FileType::Directory && raw.i_size_high.get() != 0;
+    let words = [
+        (
+            ProblemKind::FragmentAddressNotZero,
+            raw.i_obso_faddr.get(),
+            true,
+        ),
+        (
+            ProblemKind::BlocksHighNotZero,
+            raw.l_i_blocks_high.get().into(),
+            !has_huge_file,
+        ),
+        (
+            ProblemKind::AttributeBlockHighNotZero,
+            raw.l_i_file_acl_high.get().into(),
+            true,
+        ),
+        (
+            ProblemKind::DirectorySizeHighNotZero,
+            raw.i_size_high.get(),
+            has_size_high,
+        ),
+    ];
+    for (kind, word, applies) in words {
+        if word != 0 && applies {
+            let place = Place::inode(slot.number);
+            state.report.add_differing(kind, place, word.into(), 0);
+        }
+    }
+}
+
+/// Both halves of the size, whatever the type.
+fn whole_size(raw: &Inode) -> u64 {
+    u64::from(raw.i_size_lo.get()) | (u64::from(raw.i_size_high.get()) << 32)
+}
+
+/// Size and held blocks against what the map holds.
+pub(super) fn check_sizes(
+    state: &mut State<'_>,
+    slot: &Slot<'_>,
+    file_type: FileType,
+    mapped: &Mapped,
+    attribute_blocks: u64,
+) {
+    let place = || Place::inode(slot.number);
+    let block_bytes = state.geometry.block_bytes as u64;
+    let size = whole_size(slot.raw);
+    let end = mapped.last.map_or(0, |last| last + 1);
+    match file_type {
+        FileType::Directory => {
+            if mapped.blocks == 0 {
+                state.problem(ProblemKind::DirectoryWithoutBlocks, place());
+            }
+            let spare = u64::from(state.raw.s_prealloc_dir_blocks) * block_bytes;
+            let expected = end * block_bytes;
+            let is_good = size.is_multiple_of(block_bytes)
+                && (size == expected || (size < expected && expected - size <= spare));
+            if !is_good {
+                let kind = ProblemKind::DirectorySizeWrong;
+                state.report.add_differing(kind, place(), size, expected);
+            }
+        }
+        FileType::Symlink => {}
+        _ => {
+            if mapped.last.is_some_and(|last| size < last * block_bytes) {
+                let kind = ProblemKind::FileSizeTooSmall;
+                let expected = end * block_bytes;
+                state.report.add_differing(kind, place(), size, expected);
+            } else if size > size_max(state) {
+                let kind = ProblemKind::FileSizeTooLarge;
+                state.report.add_found(kind, place(), size);
+            }
+        }
+    }
+    state.has_large_file |= file_type == FileType::Regular && size > SMALL_SIZE_MAX;
+    check_held(state, slot, mapped.blocks + attribute_blocks);
+}
+
+/// The held blocks, which count in sectors.
+pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
+    let block_bytes = state.geometry.block_bytes as u64;
+    let has_huge_file = state
+        .features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::HUGE_FILE);
+    let found = slot.raw.sectors(has_huge_file, block_bytes as u32);
+    let expected = blocks * (block_bytes / 512);
+    if found != expected {
+        let kind = ProblemKind::BlockCountWrong;
+        let place = Place::inode(slot.number);
+        state.report.add_differing(kind, place, found, expected);
+    }
+}
+
+/// The most bytes that a map can hold.
+fn size_max(state: &State<'_>) -> u64 {
+    let pointers = state.geometry.pointers_per_block() as u64;
+    let blocks = DIRECT_BLOCKS as u64 + pointers + pointers.pow(2) + pointers.pow(3);
+    blocks * state.geometry.block_bytes as u64
+}

@@ -1,0 +1,79 @@
+//! The reserved inodes, 1 to 10: bad blocks, root (which is checked as the directory it is), quotas, boot loader, undelete,
+//! resize and journal.
+
+use layout::feature::Compatible;
+use layout::mode::{FileType, TYPE_MASK};
+
+use super::{BAD_BLOCKS, JOURNAL, RESIZE, Slot, fields};
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::map;
+use crate::problem::Place;
+use crate::state::{InodeState, State};
+
+/// The inodes of quotas, one for users and one for groups.
+const QUOTA_FIRST: u32 = 3;
+const QUOTA_LAST: u32 = 4;
+/// The inode of the boot loader, which may be anything but a directory.
+const BOOT_LOADER: u32 = 5;
+
+/// Checks a reserved inode. It counts as in use whether it is or not.
+pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
+    let raw = slot.raw;
+    let file_type = FileType::from_mode(raw.i_mode.get());
+    state.inodes[slot.number as usize] = InodeState {
+        file_type: file_type.raw(),
+        is_used: true,
+        has_map: true,
+        links: raw.i_links_count.get(),
+        references: 0,
+    };
+    state.report.statistics.used_inodes += 1;
+    check_mode(state, slot, file_type);
+    let is_empty = raw.map().iter().all(|word| *word == 0);
+    if is_empty && raw.i_blocks_lo.get() == 0 {
+        return Ok(());
+    }
+    let mapped = map::check(state, slot.number, &raw.map(), FileType::Regular)?;
+    match slot.number {
+        BAD_BLOCKS => {}
+        JOURNAL => fields::check_sizes(state, slot, FileType::Regular, &mapped, 0),
+        _ => fields::check_held(state, slot, mapped.blocks),
+    }
+    Ok(())
+}
+
+fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
+    let raw = slot.raw;
+    let mode = raw.i_mode.get();
+    let is_regular = file_type == FileType::Regular;
+    let is_in_use = raw.i_links_count.get() != 0
+        || raw.i_blocks_lo.get() != 0
+        || raw.map().iter().any(|word| *word != 0);
+    let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    let kind = match slot.number {
+        BAD_BLOCKS => {
+            let has_attributes = mode != 0
+                || raw.uid() != 0
+                || raw.gid() != 0
+                || raw.i_links_count.get() != 0
+                || raw.i_file_acl_lo.get() != 0;
+            has_attributes.then_some(ProblemKind::BadBlocksInodeInvalid)
+        }
+        JOURNAL if state.raw.s_journal_inum.get() == JOURNAL => {
+            (!is_regular).then_some(ProblemKind::JournalInodeMode)
+        }
+        JOURNAL => is_in_use.then_some(ProblemKind::JournalInodeNotClear),
+        RESIZE if !has_resize_inode => is_in_use.then_some(ProblemKind::ResizeInodeNotClear),
+        RESIZE => (mode & TYPE_MASK != 0 && !is_regular).then_some(ProblemKind::ReservedInodeMode),
+        QUOTA_FIRST..=QUOTA_LAST => is_in_use.then_some(ProblemKind::QuotaInodeNotClear),
+        BOOT_LOADER => {
+            (file_type == FileType::Directory).then_some(ProblemKind::ReservedInodeMode)
+        }
+        _ => (mode != 0).then_some(ProblemKind::ReservedInodeMode),
+    };
+    if let Some(kind) = kind {
+        let place = Place::inode(slot.number);
+        state.report.add_found(kind, place, mode.into());
+    }
+}

@@ -1,0 +1,75 @@
+//! The resize inode: its double indirect block names, for every block that is reserved behind the first group's
+//! descriptors, that block; and that block names the same one in each group that has copies.
+
+use layout::feature::Compatible;
+use layout::inode::{DOUBLE_INDIRECT_SLOT, Inode};
+use layout::mode::FileType;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+use super::RESIZE;
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Checks the resize inode, if the feature says that it is one.
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    let has_feature = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    if !has_feature {
+        return Ok(());
+    }
+    let inode = super::read(state, RESIZE)?;
+    let is_good = match inode {
+        Some(inode) => is_good(state, &inode)?,
+        None => false,
+    };
+    if !is_good {
+        state.problem(ProblemKind::ResizeInodeInvalid, Place::inode(RESIZE));
+    }
+    Ok(())
+}
+
+fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
+    let words = inode.map();
+    let double = u64::from(words[DOUBLE_INDIRECT_SLOT]);
+    let others = words.iter().enumerate();
+    let are_others_clear = others
+        .filter(|(slot, _)| *slot != DOUBLE_INDIRECT_SLOT)
+        .all(|(_, word)| *word == 0);
+    let is_file = FileType::from_mode(inode.i_mode.get()) == FileType::Regular;
+    let has_map = are_others_clear && state.geometry.contains(double);
+    if !is_file || !has_map || inode.i_links_count.get() == 0 {
+        return Ok(false);
+    }
+    let first = state.geometry.first_block + 1 + u64::from(state.geometry.descriptor_blocks());
+    let per_block = state.geometry.pointers_per_block() as u64;
+    let pointers = state.block(double)?;
+    for block in first..first + u64::from(state.geometry.reserved_descriptor_blocks) {
+        let named = pointer(&pointers, (block % per_block) as usize);
+        if named != block || !are_copies_named(state, block)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a reserved block of the first group names the same one of every other group that has copies.
+fn are_copies_named(state: &mut State<'_>, block: u64) -> Result<bool, Error> {
+    if !state.geometry.contains(block) {
+        return Ok(false);
+    }
+    let pointers = state.block(block)?;
+    let groups = (1..state.geometry.group_count).filter(|group| state.geometry.has_super(*group));
+    let per_group = u64::from(state.geometry.blocks_per_group);
+    let mut copies = groups.take(state.geometry.pointers_per_block()).enumerate();
+    Ok(copies.all(|(index, group)| {
+        pointer(&pointers, index) == block + u64::from(group) * per_group
+    }))
+}
+
+fn pointer(bytes: &[u8], index: usize) -> u64 {
+    let found = <[U32]>::ref_from_bytes(bytes).ok();
+    let found = found.and_then(|pointers| pointers.get(index));
+    found.map_or(0, |pointer| pointer.get().into())
+}

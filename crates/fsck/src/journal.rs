@@ -1,0 +1,260 @@
+//! The journal: where it is, its superblock, and whether the file system and it agree on what is to be replayed.
+//!
+//! An internal journal is a file; if its inode cannot be read as one, the copy of its map in the superblock counts. An
+//! external journal is a device that begins with a superblock of its own. The log itself is read by `log`.
+
+mod log;
+
+use layout::checksum;
+use layout::feature::{Compatible, Incompatible};
+use layout::inode::{Inode, MAP_WORDS};
+use layout::journal::{
+    ChecksumType, JournalIncompatible, JournalSuperblock, SUPERBLOCK_SIZE, USERS_MAX,
+};
+use layout::mode::FileType;
+use layout::superblock::{self as disk, JOURNAL_BACKUP_BLOCKS, Superblock};
+use zerocopy::FromBytes;
+
+use crate::error::Error;
+use crate::image::Image;
+use crate::inodes;
+use crate::kind::ProblemKind;
+use crate::map::{self, Next};
+use crate::problem::Place;
+use crate::state::State;
+use log::Log;
+
+/// Features of a journal that are known.
+const INCOMPATIBLE: JournalIncompatible = JournalIncompatible::REVOKE
+    .union(JournalIncompatible::IS_64BIT)
+    .union(JournalIncompatible::ASYNC_COMMIT)
+    .union(JournalIncompatible::CHECKSUM_V2)
+    .union(JournalIncompatible::CHECKSUM_V3);
+
+/// Where a journal is said to be.
+enum Whereabouts {
+    Nowhere,
+    Inode(u32),
+    Device([u8; 16]),
+}
+
+/// Checks the journal.
+pub(crate) fn check<'a>(
+    state: &mut State<'a>,
+    device: Option<Image<'a>>,
+) -> Result<(), Error> {
+    let has_journal = state.features.compatible.contains(Compatible::HAS_JOURNAL);
+    let needs_recovery = state
+        .features
+        .incompatible
+        .contains(Incompatible::NEEDS_RECOVERY);
+    let whereabouts = whereabouts(state);
+    if !has_journal {
+        let kind = match whereabouts {
+            _ if needs_recovery => ProblemKind::RecoveryWithoutJournal,
+            Whereabouts::Nowhere => return Ok(()),
+            _ => ProblemKind::JournalWithoutFeature,
+        };
+        state.problem(kind, Place::whole());
+        return Ok(());
+    }
+    let log = match whereabouts {
+        Whereabouts::Inode(number) => internal(state, number)?,
+        Whereabouts::Device(uuid) => {
+            let device = device.ok_or(Error::JournalDeviceNeeded { uuid })?;
+            external(state, device, uuid)?
+        }
+        Whereabouts::Nowhere => None,
+    };
+    let Some(mut log) = log else {
+        state.problem(ProblemKind::JournalInvalid, Place::whole());
+        return Ok(());
+    };
+    let bytes = log.superblock(state)?;
+    let Ok((raw, _)) = JournalSuperblock::ref_from_prefix(&bytes) else {
+        return Ok(());
+    };
+    if check_superblock(state, raw, &log) {
+        check_start(state, raw, needs_recovery);
+        log::check(state, &mut log, raw)?;
+    }
+    Ok(())
+}
+
+fn whereabouts(state: &State<'_>) -> Whereabouts {
+    let (inode, uuid) = (state.raw.s_journal_inum.get(), state.raw.s_journal_uuid);
+    match inode {
+        0 if uuid == [0; 16] => Whereabouts::Nowhere,
+        0 => Whereabouts::Device(uuid),
+        number => Whereabouts::Inode(number),
+    }
+}
+
+/// The blocks of an internal journal.
+fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, Error> {
+    if !state.geometry.has_inode(number) {
+        return Ok(None);
+    }
+    let inode = inodes::read(state, number)?;
+    let words = inode.filter(|inode| is_journal(state, inode));
+    let words = words.map(|inode| inode.map()).or_else(|| backup(state));
+    let Some(words) = words else {
+        return Ok(None);
+    };
+    let mut blocks = Vec::new();
+    map::walk(state, &words, &mut |state, visit| {
+        if state.is_exhausted() {
+            return Next::Stop;
+        }
+        if !state.geometry.contains(visit.block) {
+            return Next::Skip;
+        }
+        if visit.level == 0 {
+            // What lies behind a hole is not part of the log.
+            if visit.file_block != blocks.len() as u64 {
+                return Next::Stop;
+            }
+            blocks.push(visit.block as u32);
+        }
+        Next::Below
+    })?;
+    Ok((!blocks.is_empty()).then_some(Log::Internal { blocks }))
+}
+
+/// Whether an inode can be that of a journal.
+fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
+    let block_bytes = state.geometry.block_bytes as u64;
+    let least = u64::from(layout::journal::BLOCK_COUNT_MIN) * block_bytes;
+    let words = inode.map();
+    let direct = words.iter().take(layout::inode::DIRECT_BLOCKS);
+    inode.i_links_count.get() != 0
+        && FileType::from_mode(inode.i_mode.get()) == FileType::Regular
+        && inode.size(false) >= least
+        && direct
+            .into_iter()
+            .all(|word| state.geometry.contains((*word).into()))
+}
+
+/// The copy of the journal's map in the superblock.
+fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
+    if state.raw.s_jnl_backup_type != JOURNAL_BACKUP_BLOCKS {
+        return None;
+    }
+    let mut words = [0; MAP_WORDS];
+    for (word, copy) in words.iter_mut().zip(&state.raw.s_jnl_blocks) {
+        *word = copy.get();
+    }
+    state
+        .geometry
+        .contains(words[0].into())
+        .then_some(words)
+}
+
+/// An external journal, if the device is the one that the file system names.
+fn external<'a>(
+    state: &mut State<'_>,
+    mut image: Image<'a>,
+    uuid: [u8; 16],
+) -> Result<Option<Log<'a>>, Error> {
+    let whole = Place::whole;
+    let raw = match crate::superblock::read(&mut image, disk::OFFSET) {
+        Ok(raw) => raw,
+        Err(Error::NoSuperblock { .. }) => Superblock::default(),
+        Err(error) => return Err(error),
+    };
+    let block_bytes = state.geometry.block_bytes;
+    let is_journal = raw.s_magic.get() == disk::MAGIC
+        && raw
+            .features()
+            .incompatible
+            .contains(Incompatible::JOURNAL_DEV)
+        && raw.block_size() == Some(block_bytes as u32);
+    if !is_journal {
+        state.problem(ProblemKind::JournalDeviceInvalid, whole());
+        return Ok(None);
+    }
+    if raw.s_uuid != uuid {
+        state.problem(ProblemKind::JournalUuidWrong, whole());
+        return Ok(None);
+    }
+    image.set_block_bytes(block_bytes);
+    let count = raw.blocks_count().min(image.size_bytes() / block_bytes as u64);
+    Ok(Some(Log::External {
+        image: Box::new(image),
+        block_bytes,
+        count,
+    }))
+}
+
+/// Checks the journal's superblock; whether the log can be read by it.
+fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_>) -> bool {
+    let mut report = |kind, found: u32| {
+        state.report.add_found(kind, Place::whole(), found.into());
+    };
+    let Some(version) = raw.version() else {
+        report(ProblemKind::JournalSuperblockInvalid, raw.s_header.h_magic.get());
+        return false;
+    };
+    let unknown = raw.incompatible().difference(INCOMPATIBLE).bits();
+    let read_only = if version == 2 { raw.s_feature_ro_compat.get() } else { 0 };
+    if unknown | read_only != 0 {
+        report(ProblemKind::JournalFeatures, unknown | read_only);
+        return false;
+    }
+    let (length, first) = (raw.s_maxlen.get(), raw.s_first.get());
+    let is_good = raw.s_blocksize.get() as usize == state.geometry.block_bytes
+        && u64::from(length) <= log.count()
+        && first != 0
+        && first < length
+        && is_checksum_good(raw);
+    if !is_good {
+        let kind = ProblemKind::JournalSuperblockInvalid;
+        state.problem(kind, Place::whole());
+        return false;
+    }
+    check_users(state, raw, version, log);
+    let error = raw.s_errno.get();
+    if error != 0 {
+        let error = error.wrapping_neg().into();
+        state.report.add_found(ProblemKind::JournalError, Place::whole(), error);
+    }
+    true
+}
+
+/// One file system uses a journal; an external one names it.
+fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log: &Log<'_>) {
+    let users = raw.s_nr_users.get();
+    let is_internal = matches!(log, Log::Internal { .. });
+    let has_fields = users != 0 || raw.s_feature_compat.get() != 0 || raw.s_feature_incompat.get() != 0;
+    if is_internal && ((version == 1 && has_fields) || users > 1) {
+        state.problem(ProblemKind::JournalFieldsOfVersion2, Place::whole());
+    }
+    if version == 2 && users > 1 {
+        let kind = ProblemKind::JournalUsers;
+        state.report.add_differing(kind, Place::whole(), users.into(), 1);
+    }
+    let named = &raw.s_users[..(users as usize).min(USERS_MAX)];
+    if !is_internal && !named.contains(&state.raw.s_uuid) {
+        state.problem(ProblemKind::JournalOfOther, Place::whole());
+    }
+}
+
+fn is_checksum_good(raw: &JournalSuperblock) -> bool {
+    let with_checksum = JournalIncompatible::CHECKSUM_V2 | JournalIncompatible::CHECKSUM_V3;
+    if !raw.incompatible().intersects(with_checksum) {
+        return true;
+    }
+    const _: () = assert!(size_of::<JournalSuperblock>() == SUPERBLOCK_SIZE);
+    raw.s_checksum_type == ChecksumType::Crc32c.raw()
+        && raw.s_checksum.get() == checksum::journal_superblock(raw)
+}
+
+/// The log has something to replay exactly if the file system says so; an empty one with the flag is what a mount leaves that
+/// was cut off early.
+fn check_start(state: &mut State<'_>, raw: &JournalSuperblock, needs_recovery: bool) {
+    let start = raw.s_start.get();
+    if start != 0 && !needs_recovery {
+        let kind = ProblemKind::LogWithoutRecovery;
+        state.report.add_found(kind, Place::whole(), start.into());
+    }
+}

@@ -1,0 +1,176 @@
+//! Every kind of problem: its number, its name and a sentence. `docs/fsck.md` lists the same table.
+//!
+//! Numbers never change their meaning. Hundreds: 1 superblock, 2 groups, 3 inodes, 4 maps, 5 directories, 6 hash trees,
+//! 7 connections and links, 8 bitmaps and counts, 9 journal and orphan list.
+
+/// Whether a problem makes a file system unclean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// It does.
+    Error,
+    /// It does not; nothing in use is wrong.
+    Note,
+}
+
+macro_rules! problem_kinds {
+    ($($number:literal $name:ident $severity:ident $sentence:literal)*) => {
+        /// A kind of problem.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u16)]
+        pub enum ProblemKind {
+            $(#[doc = concat!("The ", $sentence, ".")] $name = $number,)*
+        }
+
+        impl ProblemKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The name in code and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),* }
+            }
+
+            /// What is wrong: a sentence without an article and a full stop.
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$name => $sentence),* }
+            }
+
+            /// Whether the file system is unclean because of it.
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$name => Severity::$severity),* }
+            }
+        }
+    };
+}
+
+impl ProblemKind {
+    /// The number, which never changes its meaning.
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+}
+
+problem_kinds! {
+    102 DeviceTooSmall Error "file system has more blocks than its device"
+    103 InodeCountWrong Error "number of inodes is not that of all groups"
+    104 MountTimeInFuture Note "time of the last mount lies in the future"
+    105 WriteTimeInFuture Note "time of the last write lies in the future"
+    106 ReservedDescriptorsWithoutInode Error "superblock reserves blocks for descriptors without the feature resize_inode"
+    107 LargeFileFeatureMissing Error "files of 2 GiB and more need the feature large_file, which is not set"
+    108 BackupSuperblockDiffers Note "copy of the superblock says something else about sizes or features"
+    109 BackupDescriptorsDiffer Note "copy of the group descriptors says something else about places"
+
+    201 BlockBitmapMisplaced Error "block bitmap lies outside its group"
+    202 InodeBitmapMisplaced Error "inode bitmap lies outside its group"
+    203 InodeTableMisplaced Error "inode table lies outside its group"
+    204 GroupMetadataOverlaps Error "group's bitmap or table lies on other metadata"
+
+    301 RootNotDirectory Error "root inode is not a directory"
+    302 ReservedInodeMode Error "reserved inode has a mode that it must not have"
+    303 JournalInodeMode Error "journal's inode is not a regular file"
+    304 JournalInodeNotClear Error "journal's inode is in use, but there is no internal journal"
+    305 ResizeInodeInvalid Error "resize inode does not map the reserved blocks"
+    306 ResizeInodeNotClear Error "resize inode is in use, but the feature resize_inode is not set"
+    307 BadBlocksInodeInvalid Error "inode of bad blocks has attributes that it must not have"
+    308 InodeInUseHasDeletionTime Error "inode is in use and has a time of deletion"
+    309 DeletedInodeWithoutTime Error "inode without links has no time of deletion"
+    310 DeletionTimeIsInode Error "time of deletion is an inode's number, as on an orphan list"
+    311 InodeMode Error "inode's mode is of no type of file"
+    312 FragmentAddressNotZero Error "inode has a fragment address, which nothing uses"
+    313 BlocksHighNotZero Error "upper half of the held blocks is not zero without the feature huge_file"
+    314 AttributeBlockHighNotZero Error "upper half of the attribute block is not zero without the feature 64bit"
+    315 DirectorySizeHighNotZero Error "upper half of a directory's size is not zero"
+    316 FlagOfMissingFeature Error "inode has a flag of a feature that the file system does not have"
+    317 SpecialFileFlags Note "special file has a flag that forbids changes"
+    318 SpecialFileSize Error "special file has a size"
+    319 SpecialFileInvalid Error "special file's inode cannot be right"
+    320 SymlinkInvalid Error "symbolic link's target does not fit its size or place"
+    321 ExtraSizeInvalid Error "size of the inode's extra part cannot be right"
+    322 InodeAttributesInvalid Error "attributes in the inode cannot be right"
+    323 AttributeBlockOutOfRange Error "attribute block is no block of the file system, or attributes are not enabled"
+    324 AttributeBlockInvalid Error "attribute block does not begin as one"
+    325 AttributesInvalid Error "entries of an attribute block cannot be right"
+    326 AttributeReferencesWrong Error "attribute block's count of references is not the number of inodes that have it"
+    327 IndexFlagNotDirectory Error "inode has the flag of a hash tree and is no directory"
+    328 QuotaInodeNotClear Error "quota's inode is in use, but the feature quota is not set"
+
+    401 BlockOutOfRange Error "map names a block that no file can have"
+    402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
+    403 BlockInMetadata Error "map names a block of the file system's metadata"
+    404 DirectorySizeWrong Error "directory's size is not that of its blocks"
+    405 FileSizeTooSmall Error "file has blocks behind its end"
+    406 FileSizeTooLarge Error "file's size is more than its map can hold"
+    407 BlockCountWrong Error "inode's count of held blocks is wrong"
+    408 DirectoryWithoutBlocks Error "directory has no blocks"
+    409 TooManyBadBlocks Error "map has so many bad blocks that the rest was not looked at"
+    410 BlockBeyondSymlink Error "symbolic link has more blocks than the one for its target"
+
+    501 DirectoryCorrupt Error "entry's length cannot be right, and what follows it in the block is lost"
+    502 DirectoryHole Error "directory has a hole"
+    503 DotMissing Error "first entry is not \".\""
+    504 DotDotMissing Error "second entry is not \"..\""
+    505 DotWrong Error "entry \".\" leads to another inode"
+    506 DotTooLong Error "entry \".\" takes more room than it needs"
+    507 SecondDot Error "entry is named \".\" or \"..\" and is not one of the first two"
+    508 EntryOfDirectoryItself Error "entry leads to the directory that holds it"
+    509 EntryOfRoot Error "entry leads to the root directory"
+    510 EntryInodeOutOfRange Error "entry's inode does not exist or is reserved"
+    511 EntryOfFreeInode Error "entry leads to an inode that is free"
+    512 EntryWithoutName Error "entry has no name"
+    513 EntryName Error "entry's name holds a slash or a zero byte"
+    514 EntryFileType Error "entry's type is not that of its inode"
+    515 NameTwice Error "name occurs twice in a block"
+    516 SecondParent Error "entry leads to a directory that another entry leads to"
+    517 EntryFileTypeMissing Note "entry does not say its inode's type"
+
+    601 HtreeRoot Error "root of the hash tree cannot be right"
+    602 HtreeHashVersion Error "hash tree has an unknown hash"
+    603 HtreeFlags Error "hash tree has an unknown flag"
+    604 HtreeDepth Error "hash tree has too many levels"
+    605 HtreeLimit Error "index block's limit is not the number of entries that fit"
+    606 HtreeCount Error "index block has more entries than fit"
+    607 HtreeBlockOutOfRange Error "index entry leads to a block that the directory does not have"
+    608 HtreeHashOrder Error "index entries are not in the order of their hashes"
+    609 HtreeBlockNotReferenced Error "no index entry leads to the block"
+    610 HtreeBlockReferencedTwice Error "more than one index entry leads to the block"
+    611 HtreeMinHash Error "block holds a name whose hash belongs in a block before it"
+    612 HtreeMaxHash Error "block holds a name whose hash belongs in a block behind it"
+    613 HtreeLeafDepth Error "leaf of the hash tree is not as deep as the root says"
+
+    701 RootMissing Error "root directory is not in use"
+    702 DirectoryUnconnected Error "directory has no entry that leads to it"
+    703 DirectoryInCircle Error "directory's parents lead in a circle"
+    704 DotDotWrong Error "entry \"..\" does not lead to the parent"
+    705 InodeUnattached Error "inode is in use and no entry leads to it"
+    706 LinkCountWrong Error "inode's count of links is not the number of its entries"
+
+    801 BlockBitmapWrong Error "block bitmap differs from what is in use"
+    802 FreeBlocksOfGroupWrong Error "group's count of free blocks is wrong"
+    803 FreeBlocksWrong Note "superblock's count of free blocks is wrong"
+    804 InodeBitmapWrong Error "inode bitmap differs from what is in use"
+    805 FreeInodesOfGroupWrong Error "group's count of free inodes is wrong"
+    806 DirectoriesOfGroupWrong Error "group's count of directories is wrong"
+    807 FreeInodesWrong Note "superblock's count of free inodes is wrong"
+    808 BlockBitmapPadding Error "block bitmap's bits behind the last block are not set"
+    809 InodeBitmapPadding Error "inode bitmap's bits behind the last inode are not set"
+
+    901 JournalInvalid Error "journal is not where the superblock says"
+    902 JournalSuperblockInvalid Error "journal's superblock cannot be right"
+    903 JournalFeatures Error "journal has features that are not known"
+    904 LogWithoutRecovery Note "journal has something to replay, but the superblock does not say so"
+    905 RecoveryWithoutJournal Error "superblock wants the journal replayed, but there is none"
+    906 JournalWithoutFeature Note "superblock names a journal, but the feature has_journal is not set"
+    907 LogStartOutOfRange Error "log begins outside the journal"
+    908 JournalError Error "journal was aborted with an error"
+    909 JournalFieldsOfVersion2 Note "journal's superblock has fields that its version does not have"
+    910 JournalUsers Error "journal has more than one user"
+    911 LogHomeOutOfRange Error "committed transaction writes a block that does not exist"
+    912 LogRevokeInvalid Error "committed transaction's revoke block cannot be right"
+    913 JournalDeviceInvalid Error "device that was given is no journal of this block size"
+    914 JournalUuidWrong Error "device that was given is another journal"
+    915 JournalOfOther Error "journal does not name this file system as its user"
+    916 OrphanOutOfRange Error "orphan list names an inode that does not exist or is reserved"
+    917 OrphanFree Error "orphan list names an inode that is free"
+    918 OrphansInCircle Error "orphan list leads in a circle"
+}

@@ -1,0 +1,171 @@
+//! The map of a file: 12 direct blocks and the trees below them.
+//!
+//! [`walk`] visits every block of a map, a map block before those below it. [`check`] claims them for an inode: a block
+//! that no file can have is reported and left out of the count; one that is in use already is remembered and sorted out
+//! by `claims`.
+
+use layout::inode::{DIRECT_BLOCKS, MAP_WORDS};
+use layout::mode::FileType;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+use crate::error::Error;
+use crate::inodes::RESIZE;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Bad blocks of one inode that are reported one by one.
+const BAD_BLOCKS_MAX: u32 = 11;
+/// A block of a map.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visit {
+    /// Where it lies.
+    pub(crate) block: u64,
+    /// The first block of the file that it is or maps.
+    pub(crate) file_block: u64,
+    /// 0 for data, else how many levels of pointers begin here.
+    pub(crate) level: u8,
+}
+
+/// What a visitor wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// What lies below the block, if anything does.
+    Below,
+    /// The block behind it.
+    Skip,
+    /// Nothing more.
+    Stop,
+}
+
+/// What a file's map holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mapped {
+    /// Blocks, map blocks included, bad ones not.
+    pub(crate) blocks: u64,
+    /// The last block of the file that is mapped.
+    pub(crate) last: Option<u64>,
+    /// Blocks that no file can have.
+    pub(crate) bad: u32,
+}
+
+/// Claims the blocks of an inode.
+pub(crate) fn check(
+    state: &mut State<'_>,
+    inode: u32,
+    words: &[u32; MAP_WORDS],
+    file_type: FileType,
+) -> Result<Mapped, Error> {
+    let mut mapped = Mapped::default();
+    let (is_directory, is_symlink) = (
+        file_type == FileType::Directory,
+        file_type == FileType::Symlink,
+    );
+    let in_file = |state: &mut State<'_>, visit: Visit| {
+        if is_directory && visit.level == 0 {
+            let blocks = &mut state.directory_blocks;
+            blocks.push((visit.file_block as u32, visit.block as u32));
+        }
+    };
+    walk(state, words, &mut |state, visit| {
+        if state.is_exhausted() {
+            state.problem(ProblemKind::TooManyBadBlocks, Place::inode(inode));
+            return Next::Stop;
+        }
+        if !state.geometry.contains(visit.block) {
+            mapped.bad += 1;
+            report_bad(state, inode, visit, mapped.bad);
+            in_file(state, Visit { block: 0, ..visit });
+            return Next::Skip;
+        }
+        if is_symlink && visit.file_block + u64::from(visit.level) > 0 {
+            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let kind = ProblemKind::BlockBeyondSymlink;
+            state.report.add_found(kind, place, visit.block);
+            return Next::Skip;
+        }
+        mapped.blocks += 1;
+        state.claim(visit.block);
+        if visit.level == 0 {
+            mapped.last = Some(visit.file_block);
+            in_file(state, visit);
+            return Next::Below;
+        }
+        state.report.statistics.map_blocks += 1;
+        let is_metadata = state.metadata.contains(state.geometry.bit_of(visit.block));
+        if is_metadata && inode != RESIZE {
+            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let kind = ProblemKind::BlockInMetadata;
+            state.report.add_found(kind, place, visit.block);
+            return Next::Skip;
+        }
+        Next::Below
+    })?;
+    Ok(mapped)
+}
+
+fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
+    let place = Place::inode(inode).at_file_block(visit.file_block);
+    if count <= BAD_BLOCKS_MAX {
+        let kind = ProblemKind::BlockOutOfRange;
+        state.report.add_found(kind, place, visit.block);
+    } else if count == BAD_BLOCKS_MAX + 1 {
+        state.problem(ProblemKind::TooManyBadBlocks, Place::inode(inode));
+    }
+}
+
+/// Visits all blocks of a map. A map block of which the visitor wants to see what is below must lie in the file system.
+pub(crate) fn walk<'a>(
+    state: &mut State<'a>,
+    words: &[u32; MAP_WORDS],
+    visitor: &mut impl FnMut(&mut State<'a>, Visit) -> Next,
+) -> Result<(), Error> {
+    let per_block = state.geometry.pointers_per_block() as u64;
+    let mut file_block = 0;
+    for (slot, word) in words.iter().enumerate() {
+        let level = slot.saturating_sub(DIRECT_BLOCKS - 1) as u8;
+        let visit = Visit {
+            block: u64::from(*word),
+            file_block,
+            level,
+        };
+        if *word != 0 && walk_below(state, visit, visitor)? == Next::Stop {
+            return Ok(());
+        }
+        file_block += per_block.pow(level.into());
+    }
+    Ok(())
+}
+
+fn walk_below<'a>(
+    state: &mut State<'a>,
+    visit: Visit,
+    visitor: &mut impl FnMut(&mut State<'a>, Visit) -> Next,
+) -> Result<Next, Error> {
+    let next = visitor(state, visit);
+    if next != Next::Below || visit.level == 0 {
+        return Ok(next);
+    }
+    let bytes = state.block(visit.block)?;
+    let Ok(pointers) = <[U32]>::ref_from_bytes(&bytes) else {
+        return Ok(Next::Skip);
+    };
+    let level = visit.level - 1;
+    let covered = (pointers.len() as u64).pow(level.into());
+    for (index, pointer) in (0..).zip(pointers) {
+        let block = u64::from(pointer.get());
+        if block == 0 {
+            continue;
+        }
+        let below = Visit {
+            block,
+            file_block: visit.file_block + index * covered,
+            level,
+        };
+        if walk_below(state, below, visitor)? == Next::Stop {
+            return Ok(Next::Stop);
+        }
+    }
+    Ok(Next::Below)
+}

@@ -1,0 +1,37 @@
+//! The orphan list: inodes whose release or truncation was under way. The superblock names the first, each time of deletion
+//! the next.
+
+use crate::bitset::BitSet;
+use crate::error::Error;
+use crate::inodes;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// Follows the list.
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    let mut number = state.raw.s_last_orphan.get();
+    if number == 0 {
+        return Ok(());
+    }
+    let mut seen = BitSet::new(state.geometry.inode_count as usize + 1);
+    while number != 0 {
+        if !state.geometry.has_inode(number) || number < state.geometry.first_inode {
+            let kind = ProblemKind::OrphanOutOfRange;
+            state.report.add_found(kind, Place::whole(), number.into());
+            break;
+        }
+        if !seen.insert(number as usize) {
+            state.problem(ProblemKind::OrphansInCircle, Place::inode(number));
+            break;
+        }
+        let inode = inodes::read(state, number)?;
+        let Some(inode) = inode.filter(|inode| inode.i_mode.get() != 0) else {
+            state.problem(ProblemKind::OrphanFree, Place::inode(number));
+            break;
+        };
+        state.report.statistics.orphans += 1;
+        number = inode.i_dtime.get();
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! The superblock: what it says about sizes and features, believed only where it fits itself and the device.
+
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
+use layout::superblock::{self as disk, Superblock};
+use zerocopy::FromBytes;
+
+use crate::error::{Error, SuperblockFault};
+use crate::geometry::Geometry;
+use crate::image::Image;
+use crate::kind::ProblemKind;
+use crate::problem::Place;
+use crate::state::State;
+
+/// The most blocks that are checked: a bitmap of them takes 128 MiB.
+pub(crate) const BLOCKS_MAX: u64 = 1 << 30;
+/// The most inodes that are checked: what is kept of them takes 512 MiB.
+pub(crate) const INODES_MAX: u64 = 1 << 26;
+/// The smallest group, in blocks.
+const GROUP_BLOCKS_MIN: u32 = 8;
+/// The largest block, in bytes.
+const BLOCK_BYTES_MAX: u32 = 65536;
+
+/// Compatible features that are known: none of the others may be ignored by a checker.
+const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
+    .union(Compatible::HAS_JOURNAL)
+    .union(Compatible::EXT_ATTR)
+    .union(Compatible::RESIZE_INODE)
+    .union(Compatible::DIR_INDEX);
+const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
+    .union(ReadOnlyCompatible::LARGE_FILE)
+    .union(ReadOnlyCompatible::HUGE_FILE)
+    .union(ReadOnlyCompatible::DIR_NLINK)
+    .union(ReadOnlyCompatible::EXTRA_ISIZE);
+
+/// A superblock that can be worked with.
+pub(crate) struct Decoded {
+    pub(crate) raw: Superblock,
+    pub(crate) features: Features,
+    pub(crate) geometry: Geometry,
+}
+
+/// Reads the superblock at a byte offset.
+pub(crate) fn read(image: &mut Image<'_>, offset: u64) -> Result<Superblock, Error> {
+    let too_small = Error::NoSuperblock {
+        why: SuperblockFault::TooSmall,
+    };
+    if image.size_bytes() < offset + disk::SIZE as u64 {
+        return Err(too_small);
+    }
+    let bytes = image.bytes(offset, disk::SIZE)?;
+    Superblock::read_from_bytes(&bytes).map_err(|_| too_small)
+}
+
+/// Validates a superblock.
+pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
+    let magic = raw.s_magic.get();
+    if magic != disk::MAGIC {
+        let why = SuperblockFault::Magic { found: magic };
+        return Err(Error::NoSuperblock { why });
+    }
+    let features = raw.features();
+    if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
+        return Err(Error::IsJournalDevice);
+    }
+    check_features(features)?;
+    let geometry = geometry(&raw, features).map_err(|why| Error::NoSuperblock { why })?;
+    for (what, count, limit) in [
+        ("blocks", geometry.block_count, BLOCKS_MAX),
+        ("inodes", geometry.inode_count.into(), INODES_MAX),
+    ] {
+        if count > limit {
+            return Err(Error::TooLarge { what, count, limit });
+        }
+    }
+    Ok(Decoded {
+        raw,
+        features,
+        geometry,
+    })
+}
+
+fn check_features(features: Features) -> Result<(), Error> {
+    let unknown = [
+        (
+            Word::Compatible,
+            features.compatible.difference(COMPATIBLE).bits(),
+        ),
+        (
+            Word::Incompatible,
+            features.incompatible.difference(INCOMPATIBLE).bits(),
+        ),
+        (
+            Word::ReadOnlyCompatible,
+            features
+                .read_only_compatible
+                .difference(READ_ONLY_COMPATIBLE)
+                .bits(),
+        ),
+    ];
+    let names: Vec<String> = unknown
+        .into_iter()
+        .flat_map(|(word, bits)| word_names(word, bits))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Features {
+        names: names.join(" "),
+    })
+}
+
+fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, SuperblockFault> {
+    let log = raw.s_log_block_size.get();
+    let block_bytes = raw.block_size().filter(|bytes| *bytes <= BLOCK_BYTES_MAX);
+    let why = "blocks have 1 KiB to 64 KiB";
+    let block_bytes = block_bytes.ok_or(bad("s_log_block_size", log, why))?;
+    within("s_log_cluster_size", raw.s_log_cluster_size.get(), log, log)?;
+    let first_block = u32::from(block_bytes == disk::BLOCK_SIZE_MIN);
+    within(
+        "s_first_data_block",
+        raw.s_first_data_block.get(),
+        first_block,
+        first_block,
+    )?;
+    let block_count = raw.s_blocks_count_lo.get();
+    within("s_blocks_count", block_count, first_block + 1, u32::MAX)?;
+    let blocks_per_group = raw.s_blocks_per_group.get();
+    let bits = block_bytes * 8;
+    within("s_blocks_per_group", blocks_per_group, GROUP_BLOCKS_MIN, bits)?;
+    if !blocks_per_group.is_multiple_of(8) {
+        let why = "a group has a multiple of 8 blocks";
+        return Err(bad("s_blocks_per_group", blocks_per_group, why));
+    }
+    let inode_bytes = u32::from(raw.inode_size());
+    let least = u32::from(disk::GOOD_OLD_INODE_SIZE);
+    within("s_inode_size", inode_bytes, least, block_bytes)?;
+    if !inode_bytes.is_power_of_two() {
+        return Err(bad("s_inode_size", inode_bytes, "it is a power of two"));
+    }
+    let inodes_per_group = raw.s_inodes_per_group.get();
+    let per_block = block_bytes / inode_bytes;
+    within("s_inodes_per_group", inodes_per_group, per_block, bits)?;
+    let group_count = (block_count - first_block).div_ceil(blocks_per_group);
+    let inode_count = u64::from(group_count) * u64::from(inodes_per_group);
+    let inode_count = u32::try_from(inode_count)
+        .map_err(|_| bad("s_inodes_per_group", inodes_per_group, "too many inodes"))?;
+    let geometry = Geometry {
+        block_bytes: block_bytes as usize,
+        block_count: block_count.into(),
+        first_block: first_block.into(),
+        blocks_per_group,
+        group_count,
+        inodes_per_group,
+        inode_bytes: inode_bytes as usize,
+        inode_count,
+        first_inode: raw.first_inode(),
+        reserved_descriptor_blocks: raw.s_reserved_gdt_blocks.get().into(),
+        has_sparse_super: features
+            .read_only_compatible
+            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+    };
+    check_limits(raw, &geometry)?;
+    Ok(geometry)
+}
+
+/// That counts and numbers are possible with the geometry.
+fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockFault> {
+    within("s_inodes_count", raw.s_inodes_count.get(), 1, u32::MAX)?;
+    let first_inode = geometry.first_inode;
+    let least = disk::GOOD_OLD_FIRST_INODE;
+    within("s_first_ino", first_inode, least, geometry.inode_count)?;
+    let reserved = raw.s_r_blocks_count_lo.get();
+    let most = raw.s_blocks_count_lo.get() / 2;
+    within("s_r_blocks_count", reserved, 0, most)?;
+    let descriptors = geometry.reserved_descriptor_blocks;
+    let most = geometry.pointers_per_block() as u32;
+    within("s_reserved_gdt_blocks", descriptors, 0, most)?;
+    let overhead = 1 + geometry.descriptor_blocks() + 2 + geometry.inode_table_blocks();
+    let why = "a group has no room for its own metadata";
+    if overhead > geometry.blocks_per_group {
+        let count = geometry.inodes_per_group;
+        return Err(bad("s_inodes_per_group", count, why));
+    }
+    Ok(())
+}
+
+fn within(
+    field: &'static str,
+    value: u32,
+    least: u32,
+    most: u32,
+) -> Result<(), SuperblockFault> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let why = if value < least {
+        "less than it can be"
+    } else {
+        "more than it can be"
+    };
+    Err(bad(field, value, why))
+}
+
+fn bad(field: &'static str, value: u32, why: &'static str) -> SuperblockFault {
+    let value = value.into();
+    SuperblockFault::Field { field, value, why }
+}
+
+/// What can be said of the superblock when it is believed; `false` if the rest cannot be looked at.
+pub(crate) fn check(state: &mut State<'_>) -> bool {
+    let geometry = &state.geometry;
+    let statistics = &mut state.report.statistics;
+    statistics.block_bytes = geometry.block_bytes as u32;
+    statistics.blocks = geometry.block_count;
+    statistics.inodes = geometry.inode_count;
+    statistics.needs_recovery = state
+        .features
+        .incompatible
+        .contains(Incompatible::NEEDS_RECOVERY);
+    let on_device = state.image.size_bytes() / geometry.block_bytes as u64;
+    if geometry.block_count > on_device {
+        let (kind, count) = (ProblemKind::DeviceTooSmall, geometry.block_count);
+        state.report.add_differing(kind, Place::whole(), count, on_device);
+        return false;
+    }
+    let said = state.raw.s_inodes_count.get();
+    if said != geometry.inode_count {
+        let (kind, expected) = (ProblemKind::InodeCountWrong, geometry.inode_count);
+        let place = Place::whole();
+        state.report.add_differing(kind, place, said.into(), expected.into());
+    }
+    check_times(state);
+    check_reserved_descriptors(state);
+    true
+}
+
+fn check_times(state: &mut State<'_>) {
+    let Some(now) = state.options.now else {
+        return;
+    };
+    for (kind, seconds) in [
+        (ProblemKind::MountTimeInFuture, state.raw.s_mtime.get()),
+        (ProblemKind::WriteTimeInFuture, state.raw.s_wtime.get()),
+    ] {
+        if i64::from(seconds) > now {
+            state.report.add_found(kind, Place::whole(), seconds.into());
+        }
+    }
+}
+
+/// Whether the superblock reserves blocks for descriptors that no inode holds.
+fn check_reserved_descriptors(state: &mut State<'_>) {
+    let reserved = state.geometry.reserved_descriptor_blocks;
+    let has_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    if reserved != 0 && !has_inode {
+        let kind = ProblemKind::ReservedDescriptorsWithoutInode;
+        let place = Place::whole();
+        state.report.add_differing(kind, place, reserved.into(), 0);
+    }
+}
+
+/// Whether a large file is there without its feature. To be called when all inodes were read.
+pub(crate) fn check_large_files(state: &mut State<'_>) {
+    let features = state.features.read_only_compatible;
+    if state.has_large_file && !features.contains(ReadOnlyCompatible::LARGE_FILE) {
+        state.problem(ProblemKind::LargeFileFeatureMissing, Place::whole());
+    }
+}
