@@ -20,6 +20,7 @@ use block::trace::Event;
 
 use crate::cut::{Cut, Moment, Selection};
 use crate::disks::{Disks, MADE_AT};
+use crate::e2fsck;
 use crate::history::{Bounds, History};
 use crate::image::Image;
 use crate::oracle::{Oracle, Recovered};
@@ -295,6 +296,10 @@ impl<'r> Explorer<'r> {
         if self.is_chosen(hash, self.limits.repeat_one_in, 2) {
             self.repeat(&disks)
                 .map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.e2fsck_one_in, 4) {
+            self.tally.e2fsck += 1;
+            e2fsck::check(&checked.after).map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
         if self.is_chosen(hash, self.limits.nested_one_in, 3) {
             self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;

@@ -117,18 +117,18 @@ impl History {
     /// The states that it can be in when a transaction was the last to be committed. They are several only where an
     /// operation was on its way while a transaction was closed.
     pub fn states_at(&self, last: Tid) -> core::ops::RangeInclusive<usize> {
-        let is_in = |done: &&Done| !done.last.is_after(last);
-        let can_be_in = |done: &&Done| !done.first.is_after(last);
-        let least = self.base + self.done.iter().take_while(is_in).count();
-        let most = self.base + self.done.iter().take_while(can_be_in).count();
-        least..=most
+        let reach = |is_in: &dyn Fn(&Done) -> bool| {
+            let done = self.done.iter().zip(&self.ops[self.base..]);
+            // What changed nothing belongs to no transaction.
+            let is_in = |(done, op): &(&Done, &Op)| {
+                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
+            };
+            self.base + done.take_while(is_in).count()
+        };
+        let least = reach(&|done| !done.last.is_after(last));
+        least..=reach(&|done| !done.first.is_after(last)).max(least)
     }
 
-    /// Whether an operation was on its way while a transaction was closed, so that it may be in the one or the other.
-    pub fn is_split(&self, number: usize) -> bool {
-        let done = number.checked_sub(self.base).and_then(|index| self.done.get(index));
-        done.is_some_and(|done| done.first != done.last)
-    }
 }
 
 impl Bounds {

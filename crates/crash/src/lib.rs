@@ -31,6 +31,7 @@
 pub mod cut;
 pub mod device;
 pub mod disks;
+pub mod e2fsck;
 pub mod epilogue;
 pub mod explore;
 pub mod generator;

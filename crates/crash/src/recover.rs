@@ -13,6 +13,9 @@ use crate::observe::observe;
 use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
 
+/// How many problems are named.
+const PROBLEMS_SHOWN: usize = 5;
+
 /// A recovered image.
 pub struct Checked {
     /// What was found.
@@ -41,9 +44,9 @@ pub enum Extent {
 pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
-    let recovered = recover_on(home, log, &devices, data, extent)?;
+    let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
+    check(&*home, log.as_deref())?;
     let after = devices.disks(disks);
-    check(&after)?;
     let log_reads = devices.log.as_ref().map(|log| log.reads());
     Ok(Checked {
         recovered,
@@ -90,9 +93,12 @@ fn look(volume: &Volume, report: &OpenReport, devices: &Devices) -> Result<Recov
 }
 
 /// That a closed volume is consistent.
-///
-/// # Errors
-/// U2.
-pub fn check(_disks: &Disks) -> Result<(), Broken> {
-    Ok(())
+fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
+    let report = fsck::check(home, log, &fsck::Options::default())
+        .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))?;
+    if report.is_clean() {
+        return Ok(());
+    }
+    let problems: Vec<String> = report.problems.iter().take(PROBLEMS_SHOWN).map(ToString::to_string).collect();
+    Err(Broken::new(Rule::U2, problems.join("; ")))
 }
