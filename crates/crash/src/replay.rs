@@ -124,6 +124,7 @@ fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
         Err(error) => return Some(Broken::new(crate::rule::Rule::U1, error.to_string())),
     };
     at_cut.or_else(|| {
+        // Whole images and the order of requests.
         let protocol_only = Limits {
             singles: 0,
             pairs: 0,

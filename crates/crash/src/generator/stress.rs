@@ -16,7 +16,7 @@ use crate::setting::{Cell, Schedule, Setting};
 /// A number after which transaction numbers soon wrap.
 const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 /// The shortest log that the largest operation fits into.
-const LOG_BLOCKS_MIN: u32 = 128;
+const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.
 const FEW_BLOCKS: u64 = 24;
 const LANES_MAX: u64 = 3;

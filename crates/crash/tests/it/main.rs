@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
+mod planted;
 mod sessions;
 mod thin;

@@ -40,11 +40,11 @@ fn all_single_operations() {
 
 #[test]
 fn some_sequences_of_two_and_three() {
-    run(Kind::Exhaustive { length: 2 }, 2, Some(600));
-    run(Kind::Exhaustive { length: 3 }, 3, Some(300));
+    run(Kind::Exhaustive { length: 2 }, 2, Some(360));
+    run(Kind::Exhaustive { length: 3 }, 3, Some(180));
 }
 
 #[test]
 fn stress() {
-    run(Kind::Stress, 4, Some(120));
+    run(Kind::Stress, 4, Some(60));
 }

@@ -156,7 +156,7 @@ fn name(kind: Kind) -> String {
 
 fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["cell", "workloads", "cuts", "recovered", "equal", "compared", "nested", "used", "twice", "e2fsck"]);
     let mut total = Tally::default();
     for (kind, report) in reports {
