@@ -44,7 +44,11 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
             values.push((start, start + size));
         }
         let name = &entries[at + size_of::<Entry>()..][..length];
-        let value = if size == 0 { &[] } else { &entries[start - skipped..][..size] };
+        let value = if size == 0 {
+            &[]
+        } else {
+            &entries[start - skipped..][..size]
+        };
         if !is_hash_good(entry.e_hash.get(), name, value, skipped == 0) {
             return false;
         }
@@ -67,8 +71,12 @@ fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> b
             mix(hash, u32::from_le_bytes(word), 16)
         })
     };
-    let unsigned = name.iter().fold(0, |hash, byte| mix(hash, u32::from(*byte), 5));
-    let signed = name.iter().fold(0, |hash, byte| mix(hash, *byte as i8 as u32, 5));
+    let unsigned = name
+        .iter()
+        .fold(0, |hash, byte| mix(hash, u32::from(*byte), 5));
+    let signed = name
+        .iter()
+        .fold(0, |hash, byte| mix(hash, *byte as i8 as u32, 5));
     of_value(unsigned) == hash || of_value(signed) == hash
 }
 
@@ -90,7 +98,9 @@ pub(crate) fn check_references(state: &mut State<'_>) {
         if found != said && said != u32::MAX {
             let kind = ProblemKind::AttributeReferencesWrong;
             let place = Place::block(block);
-            state.report.add_differing(kind, place, said.into(), found.into());
+            state
+                .report
+                .add_differing(kind, place, said.into(), found.into());
         }
     }
 }

@@ -43,7 +43,9 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
         if clear != group.free_blocks {
             let kind = ProblemKind::FreeBlocksOfGroupWrong;
             let (said, clear) = (group.free_blocks.into(), clear.into());
-            state.report.add_differing(kind, Place::group(number), said, clear);
+            state
+                .report
+                .add_differing(kind, Place::group(number), said, clear);
         }
         if !bitset::is_filled(&bitmap, count) && count < bits {
             state.problem(ProblemKind::BlockBitmapPadding, Place::group(number));
@@ -81,7 +83,9 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
                 let mut place = Place::inode(inode);
                 place.group = Some(number);
                 let kind = ProblemKind::InodeBitmapWrong;
-                state.report.add_differing(kind, place, says.into(), is_used.into());
+                state
+                    .report
+                    .add_differing(kind, place, says.into(), is_used.into());
             }
         }
         let clear = bitset::count_clear(&bitmap, count);
@@ -100,7 +104,9 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
         ] {
             if said != counted {
                 let place = Place::group(number);
-                state.report.add_differing(kind, place, said.into(), counted.into());
+                state
+                    .report
+                    .add_differing(kind, place, said.into(), counted.into());
             }
         }
         if !bitset::is_filled(&bitmap, count) && count < bits {

@@ -89,7 +89,11 @@ mod tests {
             other.insert(0);
             other.insert(count - 1);
             assert!(are_equal(set.bytes(0, 128), other.bytes(0, 128), count));
-            assert!(!are_equal(set.bytes(0, 128), other.bytes(0, 128), count + 1));
+            assert!(!are_equal(
+                set.bytes(0, 128),
+                other.bytes(0, 128),
+                count + 1
+            ));
         }
     }
 

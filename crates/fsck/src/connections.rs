@@ -16,9 +16,7 @@ pub(crate) fn check(state: &mut State<'_>) {
 }
 
 fn check_root(state: &mut State<'_>) {
-    if let Some(root) = find(state, ROOT) {
-        state.directories[root].parent = ROOT;
-    } else if !state.inodes[ROOT as usize].is_used {
+    if !state.inodes[ROOT as usize].is_used {
         state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
     }
 }
@@ -58,7 +56,11 @@ fn check_parents(state: &mut State<'_>) {
 }
 
 fn find_parent(state: &State<'_>, parent: u32) -> Option<usize> {
-    if parent == 0 { None } else { find(state, parent) }
+    if parent == 0 {
+        None
+    } else {
+        find(state, parent)
+    }
 }
 
 fn check_links(state: &mut State<'_>) {

@@ -12,6 +12,7 @@ use zerocopy::FromBytes;
 
 use crate::error::Error;
 use crate::htree::{self, Hashing, Tree};
+use crate::inodes::ROOT;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::{Directory, State};
@@ -30,6 +31,9 @@ pub(crate) struct Entry<'b> {
 
 /// Reads all directories.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    if let Some(root) = find(state, ROOT) {
+        state.directories[root].parent = ROOT;
+    }
     let mut names = Names::default();
     for index in 0..state.directories.len() {
         let directory = state.directories[index];
@@ -60,7 +64,7 @@ fn check_directory(
         None
     };
     let mut expected = 0;
-    if blocks.is_empty() {
+    if blocks.is_empty() && state.inodes[directory.inode as usize].has_map {
         report_holes(state, directory.inode, 0, 1);
     }
     for at in blocks {
@@ -72,7 +76,9 @@ fn check_directory(
             continue;
         }
         let bytes = state.block(block.into())?;
-        let hashing = tree.as_mut().and_then(|tree| tree.enter(state, file_block, &bytes));
+        let hashing = tree
+            .as_mut()
+            .and_then(|tree| tree.enter(state, file_block, &bytes));
         let checked = Block {
             directory: index,
             inode: directory.inode,
@@ -96,7 +102,9 @@ fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u3
     if file_block > expected {
         let place = Place::inode(inode).at_file_block(expected.into());
         let count = u64::from(file_block - expected);
-        state.report.add_found(ProblemKind::DirectoryHole, place, count);
+        state
+            .report
+            .add_found(ProblemKind::DirectoryHole, place, count);
     }
 }
 

@@ -71,5 +71,12 @@ pub enum SuperblockFault {
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     let hex: Vec<String> = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: core::ops::Range<usize>| hex[range].concat();
-    [part(0..4), part(4..6), part(6..8), part(8..10), part(10..16)].join("-")
+    [
+        part(0..4),
+        part(4..6),
+        part(6..8),
+        part(8..10),
+        part(10..16),
+    ]
+    .join("-")
 }

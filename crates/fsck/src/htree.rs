@@ -118,7 +118,10 @@ impl Tree {
         let (mut parent, mut depth) = (node.parent, 1);
         while parent != 0 && depth <= DEPTH_MAX {
             depth += 1;
-            parent = self.nodes.get(parent as usize).map_or(0, |node| node.parent);
+            parent = self
+                .nodes
+                .get(parent as usize)
+                .map_or(0, |node| node.parent);
         }
         depth
     }
@@ -140,7 +143,9 @@ impl Tree {
         if limit != expected {
             let kind = ProblemKind::HtreeLimit;
             let (limit, expected) = (limit as u64, expected as u64);
-            state.report.add_differing(kind, place.clone(), limit, expected);
+            state
+                .report
+                .add_differing(kind, place.clone(), limit, expected);
         }
         if count > expected {
             let kind = ProblemKind::HtreeCount;
@@ -152,7 +157,11 @@ impl Tree {
         };
         let mut previous = 0;
         for (index, entry) in entries.iter().enumerate() {
-            let hash = if index == 0 { 0 } else { entry.hash.get() & !CONTINUED };
+            let hash = if index == 0 {
+                0
+            } else {
+                entry.hash.get() & !CONTINUED
+            };
             let block = entry.block.get() & disk::BLOCK_MASK;
             let Some(node) = self.nodes.get_mut(block as usize) else {
                 let kind = ProblemKind::HtreeBlockOutOfRange;
@@ -216,16 +225,22 @@ pub(crate) fn finish(state: &mut State<'_>, tree: &Tree) {
         let place = || Place::inode(tree.inode).at_file_block(file_block as u64);
         if !node.is_first && node.low < node.least {
             let (kind, low) = (ProblemKind::HtreeMinHash, node.low.into());
-            state.report.add_differing(kind, place(), low, node.least.into());
+            state
+                .report
+                .add_differing(kind, place(), low, node.least.into());
         }
         if !node.is_last && node.high > node.most {
             let (kind, high) = (ProblemKind::HtreeMaxHash, node.high.into());
-            state.report.add_differing(kind, place(), high, node.most.into());
+            state
+                .report
+                .add_differing(kind, place(), high, node.most.into());
         }
         let depth = tree.depth(node);
         if node.is_leaf && depth != tree.levels {
             let (kind, levels) = (ProblemKind::HtreeLeafDepth, tree.levels.into());
-            state.report.add_differing(kind, place(), depth.into(), levels);
+            state
+                .report
+                .add_differing(kind, place(), depth.into(), levels);
         }
         let references = node.references + u32::from(file_block == 0);
         if references == 0 {

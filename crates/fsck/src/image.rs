@@ -44,7 +44,10 @@ pub(crate) struct Image<'a> {
 /// Bytes of an image.
 pub(crate) enum Bytes<'a> {
     Slice(&'a [u8]),
-    Shared { page: Arc<Block>, range: Range<usize> },
+    Shared {
+        page: Arc<Block>,
+        range: Range<usize>,
+    },
 }
 
 impl Deref for Bytes<'_> {
@@ -157,7 +160,7 @@ impl<'a> Image<'a> {
         }
         let offset = number * self.page_bytes as u64;
         if offset + self.page_bytes as u64 <= self.size_bytes {
-            self.fetch(&[number..number + 1])?;
+            self.fetch(std::slice::from_ref(&(number..number + 1)))?;
         } else {
             self.fetch_last(number, offset)?;
         }

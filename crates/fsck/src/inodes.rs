@@ -64,7 +64,8 @@ pub(crate) fn read(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, 
         return Ok(None);
     }
     let index = (number - 1) % state.geometry.inodes_per_group;
-    let offset = state.geometry.byte_of(table) + u64::from(index) * state.geometry.inode_bytes as u64;
+    let offset =
+        state.geometry.byte_of(table) + u64::from(index) * state.geometry.inode_bytes as u64;
     let bytes = state.image.bytes(offset, BASE_SIZE)?;
     Ok(Inode::read_from_bytes(&bytes).ok())
 }
@@ -111,7 +112,11 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let file_type = FileType::from_mode(slot.raw.i_mode.get());
     let is_good = fields::check(state, slot, file_type)?;
     extra::check(state, slot);
-    let code = if is_good { file_type.raw() } else { InodeState::BAD };
+    let code = if is_good {
+        file_type.raw()
+    } else {
+        InodeState::BAD
+    };
     let has_map = fields::has_map(slot.raw, file_type);
     state.inodes[slot.number as usize] = InodeState {
         file_type: code,
@@ -138,7 +143,11 @@ fn check_map(
 ) -> Result<Mapped, Error> {
     let is_directory = file_type == FileType::Directory;
     let first_block = state.directory_blocks.len();
-    let words = if has_map { slot.raw.map() } else { [0; MAP_WORDS] };
+    let words = if has_map {
+        slot.raw.map()
+    } else {
+        [0; MAP_WORDS]
+    };
     let mapped = map::check(state, slot.number, &words, file_type)?;
     if is_directory {
         let flags = slot.raw.flags();

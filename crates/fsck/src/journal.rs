@@ -39,10 +39,7 @@ enum Whereabouts {
 }
 
 /// Checks the journal.
-pub(crate) fn check<'a>(
-    state: &mut State<'a>,
-    device: Option<Image<'a>>,
-) -> Result<(), Error> {
+pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Result<(), Error> {
     let has_journal = state.features.compatible.contains(Compatible::HAS_JOURNAL);
     let needs_recovery = state
         .features
@@ -144,10 +141,7 @@ fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
     for (word, copy) in words.iter_mut().zip(&state.raw.s_jnl_blocks) {
         *word = copy.get();
     }
-    state
-        .geometry
-        .contains(words[0].into())
-        .then_some(words)
+    state.geometry.contains(words[0].into()).then_some(words)
 }
 
 /// An external journal, if the device is the one that the file system names.
@@ -178,7 +172,9 @@ fn external<'a>(
         return Ok(None);
     }
     image.set_block_bytes(block_bytes);
-    let count = raw.blocks_count().min(image.size_bytes() / block_bytes as u64);
+    let count = raw
+        .blocks_count()
+        .min(image.size_bytes() / block_bytes as u64);
     Ok(Some(Log::External {
         image: Box::new(image),
         block_bytes,
@@ -192,11 +188,18 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
         state.report.add_found(kind, Place::whole(), found.into());
     };
     let Some(version) = raw.version() else {
-        report(ProblemKind::JournalSuperblockInvalid, raw.s_header.h_magic.get());
+        report(
+            ProblemKind::JournalSuperblockInvalid,
+            raw.s_header.h_magic.get(),
+        );
         return false;
     };
     let unknown = raw.incompatible().difference(INCOMPATIBLE).bits();
-    let read_only = if version == 2 { raw.s_feature_ro_compat.get() } else { 0 };
+    let read_only = if version == 2 {
+        raw.s_feature_ro_compat.get()
+    } else {
+        0
+    };
     if unknown | read_only != 0 {
         report(ProblemKind::JournalFeatures, unknown | read_only);
         return false;
@@ -216,7 +219,9 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
     let error = raw.s_errno.get();
     if error != 0 {
         let error = error.wrapping_neg().into();
-        state.report.add_found(ProblemKind::JournalError, Place::whole(), error);
+        state
+            .report
+            .add_found(ProblemKind::JournalError, Place::whole(), error);
     }
     true
 }
@@ -225,13 +230,16 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
 fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log: &Log<'_>) {
     let users = raw.s_nr_users.get();
     let is_internal = matches!(log, Log::Internal { .. });
-    let has_fields = users != 0 || raw.s_feature_compat.get() != 0 || raw.s_feature_incompat.get() != 0;
+    let has_fields =
+        users != 0 || raw.s_feature_compat.get() != 0 || raw.s_feature_incompat.get() != 0;
     if is_internal && ((version == 1 && has_fields) || users > 1) {
         state.problem(ProblemKind::JournalFieldsOfVersion2, Place::whole());
     }
     if version == 2 && users > 1 {
         let kind = ProblemKind::JournalUsers;
-        state.report.add_differing(kind, Place::whole(), users.into(), 1);
+        state
+            .report
+            .add_differing(kind, Place::whole(), users.into(), 1);
     }
     let named = &raw.s_users[..(users as usize).min(USERS_MAX)];
     if !is_internal && !named.contains(&state.raw.s_uuid) {

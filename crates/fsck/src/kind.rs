@@ -71,7 +71,7 @@ problem_kinds! {
     303 JournalInodeMode Error "journal's inode is not a regular file"
     304 JournalInodeNotClear Error "journal's inode is in use, but there is no internal journal"
     305 ResizeInodeInvalid Error "resize inode does not map the reserved blocks"
-    306 ResizeInodeNotClear Error "resize inode is in use, but the feature resize_inode is not set"
+    306 ResizeInodeNotClear Note "resize inode is in use, but the feature resize_inode is not set"
     307 BadBlocksInodeInvalid Error "inode of bad blocks has attributes that it must not have"
     308 InodeInUseHasDeletionTime Error "inode is in use and has a time of deletion"
     309 DeletedInodeWithoutTime Error "inode without links has no time of deletion"

@@ -127,7 +127,12 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     within("s_blocks_count", block_count, first_block + 1, u32::MAX)?;
     let blocks_per_group = raw.s_blocks_per_group.get();
     let bits = block_bytes * 8;
-    within("s_blocks_per_group", blocks_per_group, GROUP_BLOCKS_MIN, bits)?;
+    within(
+        "s_blocks_per_group",
+        blocks_per_group,
+        GROUP_BLOCKS_MIN,
+        bits,
+    )?;
     if !blocks_per_group.is_multiple_of(8) {
         let why = "a group has a multiple of 8 blocks";
         return Err(bad("s_blocks_per_group", blocks_per_group, why));
@@ -185,12 +190,7 @@ fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockF
     Ok(())
 }
 
-fn within(
-    field: &'static str,
-    value: u32,
-    least: u32,
-    most: u32,
-) -> Result<(), SuperblockFault> {
+fn within(field: &'static str, value: u32, least: u32, most: u32) -> Result<(), SuperblockFault> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
@@ -221,14 +221,18 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
     let on_device = state.image.size_bytes() / geometry.block_bytes as u64;
     if geometry.block_count > on_device {
         let (kind, count) = (ProblemKind::DeviceTooSmall, geometry.block_count);
-        state.report.add_differing(kind, Place::whole(), count, on_device);
+        state
+            .report
+            .add_differing(kind, Place::whole(), count, on_device);
         return false;
     }
     let said = state.raw.s_inodes_count.get();
     if said != geometry.inode_count {
         let (kind, expected) = (ProblemKind::InodeCountWrong, geometry.inode_count);
         let place = Place::whole();
-        state.report.add_differing(kind, place, said.into(), expected.into());
+        state
+            .report
+            .add_differing(kind, place, said.into(), expected.into());
     }
     check_times(state);
     check_reserved_descriptors(state);

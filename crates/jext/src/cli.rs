@@ -3,7 +3,7 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, cp, crash, info, journal, lab, ln, ls, mkdir, mkfs, mv, replay, rm, stat,
+    bench, cat, cp, crash, fsck, info, journal, lab, ln, ls, mkdir, mkfs, mv, replay, rm, stat,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Mkfs(Box<mkfs::Arguments>),
     /// Say what a file system is: features, sizes, state.
     Info(info::Arguments),
+    /// Check a file system; nothing is written.
+    Fsck(fsck::Arguments),
     /// List directories.
     Ls(ls::Arguments),
     /// Print files.

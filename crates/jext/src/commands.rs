@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod cp;
 pub(crate) mod crash;
+pub(crate) mod fsck;
 pub(crate) mod info;
 pub(crate) mod journal;
 pub(crate) mod lab;
@@ -26,6 +27,7 @@ use crate::cli::Command;
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Mkfs(arguments) => mkfs::run(&arguments),
+        Command::Fsck(arguments) => fsck::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),

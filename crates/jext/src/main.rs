@@ -1,7 +1,7 @@
 //! The command `jext`.
 //!
 //! An error is one line, `jext: what: where; what next`, and exit status 1; a wrong command line has status 2, as clap
-//! says it.
+//! says it. `jext fsck` has the statuses of fsck(8).
 
 #![allow(
     clippy::disallowed_types,
@@ -23,7 +23,10 @@ use clap::Parser;
 use cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     if let Err(error) = trace::start(cli.verbose) {
         return output::fail(&error);
     }
@@ -31,5 +34,18 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => output::fail(&error),
+    }
+}
+
+/// Says what is wrong with the command line, or what was asked to be said of it.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to be told if the stream is closed.
+    let _ = error.print();
+    let mut words = std::env::args().skip(1);
+    let is_fsck = words.find(|word| !word.starts_with('-')).as_deref() == Some("fsck");
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if is_fsck => ExitCode::from(commands::fsck::USAGE),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
     }
 }

@@ -100,9 +100,11 @@ fn check_dot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     if entry.inode != block.inode {
         let (found, expected) = (entry.inode.into(), block.inode.into());
         let kind = ProblemKind::DotWrong;
-        state.report.add_differing(kind, block.place_of(entry), found, expected);
+        state
+            .report
+            .add_differing(kind, block.place_of(entry), found, expected);
     }
-    if entry.name == b"." && entry.record_length > DOT_RECORD_MAX {
+    if entry.record_length > DOT_RECORD_MAX {
         let length = entry.record_length as u64;
         let kind = ProblemKind::DotTooLong;
         state.report.add_found(kind, block.place_of(entry), length);
@@ -133,7 +135,9 @@ fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) 
         } else {
             ProblemKind::EntryFileType
         };
-        state.report.add_differing(kind, block.place_of(entry), found, expected);
+        state
+            .report
+            .add_differing(kind, block.place_of(entry), found, expected);
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     if size < 4 || size > slot.rest.len() || !size.is_multiple_of(4) {
         let kind = ProblemKind::ExtraSizeInvalid;
         let expected = EXTRA_SIZE as u64;
-        state.report.add_differing(kind, place(), size as u64, expected);
+        state
+            .report
+            .add_differing(kind, place(), size as u64, expected);
         return;
     }
     let rest = &slot.rest[size..];
@@ -59,7 +61,8 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         return Ok(1);
     }
     let bytes = state.block(block)?;
-    let header = BlockHeader::read_from_prefix(&bytes).map_or_else(|_| BlockHeader::default(), |(header, _)| header);
+    let header = BlockHeader::read_from_prefix(&bytes)
+        .map_or_else(|_| BlockHeader::default(), |(header, _)| header);
     if header.h_magic.get() != attribute::MAGIC || header.h_blocks.get() != 1 {
         state.problem(ProblemKind::AttributeBlockInvalid, place());
     } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
@@ -67,7 +70,11 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     }
     state.claim(block);
     let is_good = header.h_magic.get() == attribute::MAGIC;
-    let said = if is_good { header.h_refcount.get() } else { u32::MAX };
+    let said = if is_good {
+        header.h_refcount.get()
+    } else {
+        u32::MAX
+    };
     state.attribute_blocks.push((block, 1, said));
     Ok(1)
 }

@@ -83,11 +83,7 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     }
 }
 
-fn check_type(
-    state: &mut State<'_>,
-    slot: &Slot<'_>,
-    file_type: FileType,
-) -> Result<bool, Error> {
+fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Result<bool, Error> {
     let place = || Place::inode(slot.number);
     let raw = slot.raw;
     match file_type {
@@ -137,7 +133,10 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
         return Ok(false);
     }
     if is_fast_symlink(raw) {
-        return Ok(has_length(zerocopy::IntoBytes::as_bytes(&raw.i_block), size));
+        return Ok(has_length(
+            zerocopy::IntoBytes::as_bytes(&raw.i_block),
+            size,
+        ));
     }
     let words = raw.map();
     let block = u64::from(words[0]);

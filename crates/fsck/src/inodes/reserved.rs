@@ -21,17 +21,20 @@ const BOOT_LOADER: u32 = 5;
 pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let raw = slot.raw;
     let file_type = FileType::from_mode(raw.i_mode.get());
+    let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    // Without its feature nobody looks at what the resize inode holds.
+    let has_map = slot.number != RESIZE || has_resize_inode;
     state.inodes[slot.number as usize] = InodeState {
         file_type: file_type.raw(),
         is_used: true,
-        has_map: true,
+        has_map,
         links: raw.i_links_count.get(),
         references: 0,
     };
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);
     let is_empty = raw.map().iter().all(|word| *word == 0);
-    if is_empty && raw.i_blocks_lo.get() == 0 {
+    if !has_map || (is_empty && raw.i_blocks_lo.get() == 0) {
         return Ok(());
     }
     let mapped = map::check(state, slot.number, &raw.map(), FileType::Regular)?;
@@ -47,9 +50,8 @@ fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let raw = slot.raw;
     let mode = raw.i_mode.get();
     let is_regular = file_type == FileType::Regular;
-    let is_in_use = raw.i_links_count.get() != 0
-        || raw.i_blocks_lo.get() != 0
-        || raw.map().iter().any(|word| *word != 0);
+    let has_blocks = raw.map().iter().any(|word| *word != 0);
+    let is_in_use = raw.i_links_count.get() != 0 || raw.i_blocks_lo.get() != 0 || has_blocks;
     let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
     let kind = match slot.number {
         BAD_BLOCKS => {
@@ -64,12 +66,10 @@ fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
             (!is_regular).then_some(ProblemKind::JournalInodeMode)
         }
         JOURNAL => is_in_use.then_some(ProblemKind::JournalInodeNotClear),
-        RESIZE if !has_resize_inode => is_in_use.then_some(ProblemKind::ResizeInodeNotClear),
+        RESIZE if !has_resize_inode => has_blocks.then_some(ProblemKind::ResizeInodeNotClear),
         RESIZE => (mode & TYPE_MASK != 0 && !is_regular).then_some(ProblemKind::ReservedInodeMode),
         QUOTA_FIRST..=QUOTA_LAST => is_in_use.then_some(ProblemKind::QuotaInodeNotClear),
-        BOOT_LOADER => {
-            (file_type == FileType::Directory).then_some(ProblemKind::ReservedInodeMode)
-        }
+        BOOT_LOADER => (file_type == FileType::Directory).then_some(ProblemKind::ReservedInodeMode),
         _ => (mode != 0).then_some(ProblemKind::ReservedInodeMode),
     };
     if let Some(kind) = kind {

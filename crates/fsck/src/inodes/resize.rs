@@ -43,10 +43,13 @@ fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
         return Ok(false);
     }
     let first = state.geometry.first_block + 1 + u64::from(state.geometry.descriptor_blocks());
-    let per_block = state.geometry.pointers_per_block() as u64;
+    let per_block = state.geometry.pointers_per_block();
     let pointers = state.block(double)?;
-    for block in first..first + u64::from(state.geometry.reserved_descriptor_blocks) {
-        let named = pointer(&pointers, (block % per_block) as usize);
+    // The first of them stand for the descriptors' own blocks.
+    let skipped = state.geometry.descriptor_blocks() as usize;
+    for index in 0..state.geometry.reserved_descriptor_blocks as usize {
+        let block = first + index as u64;
+        let named = pointer(&pointers, (skipped + index) % per_block);
         if named != block || !are_copies_named(state, block)? {
             return Ok(false);
         }
@@ -63,9 +66,8 @@ fn are_copies_named(state: &mut State<'_>, block: u64) -> Result<bool, Error> {
     let groups = (1..state.geometry.group_count).filter(|group| state.geometry.has_super(*group));
     let per_group = u64::from(state.geometry.blocks_per_group);
     let mut copies = groups.take(state.geometry.pointers_per_block()).enumerate();
-    Ok(copies.all(|(index, group)| {
-        pointer(&pointers, index) == block + u64::from(group) * per_group
-    }))
+    Ok(copies
+        .all(|(index, group)| pointer(&pointers, index) == block + u64::from(group) * per_group))
 }
 
 fn pointer(bytes: &[u8], index: usize) -> u64 {

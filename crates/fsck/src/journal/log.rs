@@ -92,7 +92,9 @@ pub(super) fn check<'a>(
         }
         let mut taken = 1;
         match block_type {
-            BlockType::Descriptor => taken += check_descriptor(state, format, &bytes, at, &mut faults),
+            BlockType::Descriptor => {
+                taken += check_descriptor(state, format, &bytes, at, &mut faults)
+            }
             BlockType::Revoke => check_revoke(state, format, &bytes, at, &mut faults),
             BlockType::Commit => {
                 sequence = sequence.wrapping_add(1);

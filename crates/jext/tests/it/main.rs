@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod checking;
 mod copying;
 mod images;
 mod journals;

@@ -1,0 +1,67 @@
+//! Any bytes: no panic, and an end within bounds.
+
+use std::time::{Duration, Instant};
+
+use block::MemoryDevice;
+use fsck::Options;
+
+use crate::{maker, recipe};
+
+/// Damaged images for each base.
+const IMAGES: u32 = 400;
+/// Bytes changed in an image, at most.
+const CHANGES: u64 = 40;
+/// Where most of the metadata of a small image lies, in bytes.
+const METADATA_BYTES: u64 = 96 << 10;
+/// A check takes microseconds; a debug build on a busy machine takes longer.
+const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A linear congruential generator (Knuth, MMIX).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn damaged_bytes_end_in_a_report_or_an_error() {
+    for (name, base) in recipe::bases() {
+        let good = maker::make_base(&base);
+        for seed in 0..IMAGES {
+            let mut random = Random(u64::from(seed) + 1);
+            let mut bytes = good.clone();
+            for _ in 0..1 + random.below(CHANGES) {
+                let limit = if random.below(4) == 0 {
+                    good.len() as u64
+                } else {
+                    METADATA_BYTES
+                };
+                let at = random.below(limit) as usize;
+                bytes[at] = match random.below(3) {
+                    0 => 0xFF,
+                    1 => bytes[at] ^ (1 << random.below(8)),
+                    _ => random.below(256) as u8,
+                };
+            }
+            let start = Instant::now();
+            let of_bytes = fsck::check_bytes(&bytes, None, &Options::default());
+            let device = MemoryDevice::from_bytes(&bytes);
+            let of_device = fsck::check(&device, None, &Options::default());
+            assert_eq!(of_bytes, of_device, "base {name}, seed {seed}");
+            assert!(start.elapsed() < TIME_MAX, "base {name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn short_and_random_images_are_refused() {
+    let mut random = Random(7);
+    for length in [0, 1, 512, 1024, 1536, 2048, 4096, 10_000, 65_536] {
+        let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        assert!(fsck::check_bytes(&bytes, None, &Options::default()).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! Every recipe: what we find is what the recipe says, and what e2fsck finds, kind by kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fsck::{Options, ProblemKind, Severity};
+use tempfile::TempDir;
+
+use crate::messages::{self, Message};
+use crate::recipe::{self, Recipe};
+use crate::{maker, tools};
+
+/// Recipes at the same time: most of the time other programs run.
+const THREADS: usize = 4;
+/// The bit of e2fsck's exit status that says that it gave up.
+const GAVE_UP: i32 = 8;
+/// The bit that says that problems are left.
+const LEFT: i32 = 4;
+/// A file system that cannot be checked is found to be so.
+const ERROR: &str = "error";
+/// The least that the corpus has.
+const RECIPES_MIN: usize = 150;
+
+fn options() -> Options {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Options {
+        now: Some(now.as_secs() as i64),
+    }
+}
+
+fn is_note(kind: &str) -> bool {
+    let kinds = ProblemKind::ALL.iter();
+    let found = kinds.into_iter().find(|known| known.name() == kind);
+    found.is_some_and(|known| known.severity() == Severity::Note)
+}
+
+fn ours(image: &[u8]) -> BTreeSet<String> {
+    match fsck::check_bytes(image, None, &options()) {
+        Ok(report) => report.kinds().iter().map(|k| k.name().to_owned()).collect(),
+        Err(_) => BTreeSet::from([ERROR.to_owned()]),
+    }
+}
+
+/// How a recipe disagrees; empty if it does not.
+fn disagreements(
+    recipe: &Recipe,
+    kinds: &BTreeSet<String>,
+    status: i32,
+    said: &[&Message],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let expected: BTreeSet<String> = recipe.kinds.iter().cloned().collect();
+    if *kinds != expected {
+        found.push(format!("we find {kinds:?}"));
+    }
+    let is_clean = kinds.iter().all(|kind| is_note(kind));
+    let has_gone_beyond = !recipe.beyond.is_empty();
+    if is_clean != (status & (LEFT | GAVE_UP) == 0) && !has_gone_beyond {
+        found.push(format!("clean: we say {is_clean}, e2fsck {status}"));
+    }
+    let has_given_up = status & GAVE_UP != 0;
+    if has_given_up && kinds.contains(ERROR) {
+        return found;
+    }
+    for message in said {
+        let is_ours = message.kinds.iter().any(|kind| kinds.contains(*kind));
+        let is_excepted = message
+            .kinds
+            .iter()
+            .any(|kind| recipe.missing.iter().any(|missing| missing == kind));
+        if !is_ours && !is_excepted {
+            let Message { text, kinds } = message;
+            found.push(format!("only e2fsck: {text} {kinds:?}"));
+        }
+    }
+    for kind in kinds.iter().filter(|kind| !is_note(kind)) {
+        let is_said = said.iter().any(|m| m.kinds.contains(&kind.as_str()));
+        // Who gave up did not come to see the rest.
+        if !is_said && !has_given_up && !recipe.beyond.contains(kind) {
+            found.push(format!("only we: {kind}"));
+        }
+    }
+    found
+}
+
+fn check(bases: &BTreeMap<String, Vec<u8>>, table: &[Message], recipe: &Recipe) -> Option<String> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    maker::make(bases, recipe, &path);
+    let kinds = ours(&std::fs::read(&path).unwrap());
+    let (status, output) = tools::e2fsck(&path);
+    let said = messages::said(table, &output);
+    let mut found = disagreements(recipe, &kinds, status, &said);
+    let name = path.to_str().unwrap();
+    if status & GAVE_UP == 0 {
+        let unknown = messages::unknown(table, &output, name);
+        found.extend(
+            unknown
+                .iter()
+                .map(|line| format!("not in the table: {line}")),
+        );
+    }
+    let Recipe { name, base, .. } = recipe;
+    (!found.is_empty()).then(|| format!("{name} {base}\n  {}", found.join("\n  ")))
+}
+
+/// Does something with every item, in a few threads; what came out, in no order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut results = Vec::new();
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            results.push(work(item));
+        }
+        results
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
+        let results = threads.into_iter().map(|thread| thread.join().unwrap());
+        results.flatten().collect()
+    })
+}
+
+#[test]
+fn we_agree_with_e2fsck_on_every_recipe() {
+    let definitions: Vec<_> = recipe::bases().into_iter().collect();
+    let bases = in_parallel(&definitions, |(name, base)| {
+        (name.clone(), maker::make_base(base))
+    });
+    let bases: BTreeMap<String, Vec<u8>> = bases.into_iter().collect();
+    for (name, image) in &bases {
+        assert_eq!(ours(image), BTreeSet::new(), "base {name}");
+    }
+    let (recipes, table) = (recipe::recipes(), messages::messages());
+    assert!(recipes.len() >= RECIPES_MIN, "{} recipes", recipes.len());
+    let mut failures: Vec<String> = in_parallel(&recipes, |recipe| check(&bases, &table, recipe))
+        .into_iter()
+        .flatten()
+        .collect();
+    failures.sort();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn kinds_of_the_corpus_are_kinds() {
+    let known: BTreeSet<&str> = ProblemKind::ALL.iter().map(|kind| kind.name()).collect();
+    let of_recipes = recipe::recipes().into_iter().flat_map(|recipe| {
+        let mut kinds = recipe.kinds;
+        kinds.extend(recipe.missing);
+        kinds.extend(recipe.beyond);
+        kinds
+    });
+    let of_messages = messages::messages();
+    let of_messages = of_messages.iter().flat_map(|m| m.kinds.iter().copied());
+    for kind in of_recipes.chain(of_messages.map(str::to_owned)) {
+        assert!(kind == ERROR || known.contains(kind.as_str()), "{kind}");
+    }
+}

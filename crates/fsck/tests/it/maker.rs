@@ -1,0 +1,85 @@
+//! Images made by recipes, with mke2fs, debugfs and edits of bytes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::place::Bytes;
+use crate::recipe::{Base, Recipe};
+use crate::tools::{debugfs, run, run_well};
+
+/// Images have the same identity in every run.
+const UUID: &str = "11111111-2222-3333-4444-555555555555";
+
+/// Replaces `@N` by the path of a file of N bytes.
+fn with_files(folder: &Path, step: &str) -> String {
+    let words = step.split(' ').map(|word| {
+        let Some(count) = word.strip_prefix('@') else {
+            return word.to_owned();
+        };
+        let count: usize = count.parse().unwrap();
+        let path = folder.join(format!("file-{count}"));
+        let contents: Vec<u8> = (0..count)
+            .map(|i| ((i * 7 + i / 256) % 251) as u8)
+            .collect();
+        std::fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Makes a base.
+pub(crate) fn make_base(base: &Base) -> Vec<u8> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(base.size_bytes).unwrap();
+    let name = path.to_str().unwrap();
+    let seed = format!("hash_seed={UUID}");
+    let mut arguments = vec!["-q", "-F", "-U", UUID, "-E", &seed];
+    arguments.extend(base.mke2fs.iter().map(String::as_str));
+    arguments.push(name);
+    run_well("mke2fs", &arguments);
+    let mut script = Vec::new();
+    for step in &base.steps {
+        if let Some(repeated) = step.strip_prefix('%') {
+            let (count, command) = repeated.split_once(' ').unwrap();
+            let count: u32 = count.parse().unwrap();
+            script.extend((0..count).map(|index| command.replace("%d", &index.to_string())));
+        } else if step == "!index" {
+            debugfs(&path, &std::mem::take(&mut script));
+            run("e2fsck", &["-fyD", name]);
+        } else {
+            script.push(with_files(folder.path(), step));
+        }
+    }
+    if !script.is_empty() {
+        debugfs(&path, &script);
+    }
+    std::fs::read(path).unwrap()
+}
+
+/// Makes a damaged image at a path.
+pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Path) {
+    let base = bases.get(&recipe.base).expect("the recipe's base is there");
+    std::fs::write(path, base).unwrap();
+    let folder = path.parent().unwrap();
+    let mut steps = recipe.steps.iter().peekable();
+    while let Some(first) = steps.peek() {
+        if first.starts_with("poke ") {
+            let mut image = Bytes::new(std::fs::read(path).unwrap());
+            while let Some(edit) = steps.peek().and_then(|step| step.strip_prefix("poke ")) {
+                image.poke(edit);
+                steps.next();
+            }
+            std::fs::write(path, image.bytes).unwrap();
+        } else {
+            let mut script = Vec::new();
+            while let Some(step) = steps.next_if(|step| !step.starts_with("poke ")) {
+                script.push(with_files(folder, step));
+            }
+            debugfs(path, &script);
+        }
+    }
+}

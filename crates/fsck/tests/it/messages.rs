@@ -1,0 +1,85 @@
+//! What e2fsck says, as kinds of problems: the table `tests/corpus/messages.txt`.
+
+/// A text, and the kinds that it may mean.
+pub(crate) struct Message {
+    pub(crate) text: &'static str,
+    pub(crate) kinds: Vec<&'static str>,
+}
+
+/// Lines that belong to a message, ask something or tell of progress.
+const ASIDES: [&str; 41] = [
+    "Pass ",
+    "e2fsck 1.",
+    "Fix?",
+    "Clear",
+    "Relocate?",
+    "Salvage?",
+    "Split?",
+    "Connect",
+    "\tMarking",
+    "Rename to",
+    "Allocate",
+    "e2fsck: aborted",
+    "Run journal",
+    "Abort?",
+    "\tnow =",
+    "or append-only",
+    "Running additional",
+    "(There are",
+    "File ",
+    "  has ",
+    "\t/",
+    "\t<",
+    "Clone",
+    "Delete",
+    "Note: if several",
+    "of the inode table",
+    "running e2fsck",
+    "may lie only",
+    "the backup block",
+    "Either the superblock",
+    "The physical size",
+    "Recreate",
+    "WARNING: SEVERE",
+    "Inodes that were part",
+    "Continue",
+    "Suppress",
+    "Invalid HTREE directory",
+    "Warning: skipping journal recovery",
+    "Illegal block number passed",
+    "e2fsck: Group descriptors look bad",
+    "(inode #",
+];
+
+/// The table.
+pub(crate) fn messages() -> Vec<Message> {
+    let lines = include_str!("../corpus/messages.txt").lines();
+    let rows = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
+    rows.map(|row| {
+        let (text, kinds) = row.split_once(" => ").unwrap();
+        Message {
+            text,
+            kinds: kinds.split(' ').collect(),
+        }
+    })
+    .collect()
+}
+
+/// The messages that were said.
+pub(crate) fn said<'m>(messages: &'m [Message], output: &str) -> Vec<&'m Message> {
+    let found = messages.iter();
+    found
+        .filter(|message| output.contains(message.text))
+        .collect()
+}
+
+/// Lines that nobody knows.
+pub(crate) fn unknown<'o>(messages: &[Message], output: &'o str, image: &str) -> Vec<&'o str> {
+    let is_aside = |line: &str| ASIDES.iter().any(|aside| line.starts_with(aside));
+    let is_message = |line: &str| messages.iter().any(|m| line.contains(m.text));
+    output
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.contains(image))
+        .filter(|line| !is_aside(line) && !is_message(line))
+        .collect()
+}
