@@ -66,7 +66,9 @@ impl<'r> Moment<'r> {
             base_hash ^= rotate(device, replay.durable().hash());
             for (sector, versions) in replay.versions().iter() {
                 let durable = replay.durable().sector_hash(sector.get());
-                let newer = versions.iter().map(|one| hash_sector(sector.get(), one.bytes()));
+                let newer = versions
+                    .iter()
+                    .map(|one| hash_sector(sector.get(), one.bytes()));
                 units.push(Unit {
                     device,
                     sector: sector.get(),
@@ -84,27 +86,44 @@ impl<'r> Moment<'r> {
 
     /// All lost, or all kept, device by device.
     pub fn whole(&self, is_kept: &[bool]) -> Selection {
-        let choose = |unit: &Unit| if is_kept[unit.device] { unit.newest() } else { 0 };
+        let choose = |unit: &Unit| {
+            if is_kept[unit.device] {
+                unit.newest()
+            } else {
+                0
+            }
+        };
         self.units.iter().map(choose).collect()
     }
 
     /// The hash of what a selection leaves.
     pub fn hash(&self, selection: &[u16]) -> u64 {
         let changes = self.units.iter().zip(selection).map(|(unit, version)| {
-            rotate(unit.device, unit.hashes[0] ^ unit.hashes[usize::from(*version)])
+            rotate(
+                unit.device,
+                unit.hashes[0] ^ unit.hashes[usize::from(*version)],
+            )
         });
         changes.fold(self.base_hash, |hash, change| hash ^ change)
     }
 
     /// What a selection leaves.
     pub fn disks(&self, selection: &[u16], like: &Disks) -> Disks {
-        let mut images: Vec<Image> = self.replays.iter().map(|one| one.durable().clone()).collect();
+        let mut images: Vec<Image> = self
+            .replays
+            .iter()
+            .map(|one| one.durable().clone())
+            .collect();
         for (unit, version) in self.units.iter().zip(selection) {
-            let Some(index) = version.checked_sub(1) else { continue };
+            let Some(index) = version.checked_sub(1) else {
+                continue;
+            };
             let versions = self.replays[unit.device].versions();
             let sequence = unit.writes[usize::from(index)];
             let sector = layout::SectorNr::new(unit.sector);
-            let version = versions.newest_through(sector, sequence).expect("a version of the unit");
+            let version = versions
+                .newest_through(sector, sequence)
+                .expect("a version of the unit");
             images[unit.device].set_sector(unit.sector, version.bytes());
         }
         let mut images = images.into_iter();
@@ -117,7 +136,11 @@ impl<'r> Moment<'r> {
 
     /// A selection as a cut.
     pub fn cut(&self, event: usize, selection: &[u16]) -> Cut {
-        let kept = self.units.iter().zip(selection).filter(|(unit, version)| unit.newest() == **version);
+        let kept = self
+            .units
+            .iter()
+            .zip(selection)
+            .filter(|(unit, version)| unit.newest() == **version);
         let is_kept = kept.count() * 2 > self.units.len();
         let usual = |unit: &Unit| if is_kept { unit.newest() } else { 0 };
         let exceptions = self.units.iter().zip(selection);
@@ -125,7 +148,9 @@ impl<'r> Moment<'r> {
         Cut {
             event,
             is_kept,
-            exceptions: exceptions.map(|(unit, version)| (unit.device, unit.sector, *version)).collect(),
+            exceptions: exceptions
+                .map(|(unit, version)| (unit.device, unit.sector, *version))
+                .collect(),
         }
     }
 
@@ -183,7 +208,11 @@ fn parse(text: &str) -> Option<Cut> {
     for part in parts {
         let (place, version) = part.split_once('=')?;
         let (device, sector) = place.split_once('.')?;
-        exceptions.push((device.parse().ok()?, sector.parse().ok()?, version.parse().ok()?));
+        exceptions.push((
+            device.parse().ok()?,
+            sector.parse().ok()?,
+            version.parse().ok()?,
+        ));
     }
     Some(Cut {
         event: event.parse().ok()?,

@@ -126,7 +126,9 @@ impl Disks {
         let volume = Volume::open(ImageDevice::new(self.home.clone()), None, read_only)?;
         let mapped = volume.blocks_of(InodeNr::JOURNAL)?;
         volume.close()?;
-        let runs = mapped.iter().filter(|(file_block, ..)| file_block.is_some());
+        let runs = mapped
+            .iter()
+            .filter(|(file_block, ..)| file_block.is_some());
         let blocks: Vec<u64> = runs
             .flat_map(|(_, first, count)| *first..*first + u64::from(*count))
             .collect();
@@ -196,7 +198,11 @@ impl Devices {
 
     /// The number of the last transaction that the journal knows to be committed. The log is empty.
     pub fn last_committed(&self) -> Tid {
-        let block = self.log.as_ref().unwrap_or(&self.home).block(self.journal_block);
+        let block = self
+            .log
+            .as_ref()
+            .unwrap_or(&self.home)
+            .block(self.journal_block);
         let (superblock, _) = JournalSuperblock::ref_from_prefix(&block)
             .expect("a block holds the journal's superblock");
         Tid::new(superblock.s_sequence.get().wrapping_sub(1))

@@ -46,6 +46,9 @@ fn ask(disks: &Disks) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let text = [output.stdout, output.stderr].concat();
-    let lines: Vec<String> = String::from_utf8_lossy(&text).lines().map(str::to_owned).collect();
+    let lines: Vec<String> = String::from_utf8_lossy(&text)
+        .lines()
+        .map(str::to_owned)
+        .collect();
     Ok(Some(lines.join(" | ")))
 }

@@ -68,12 +68,14 @@ fn names(volume: &Volume, directory: InodeNr) -> Result<Vec<(Vec<u8>, InodeNr)>,
 
 /// Makes a file with contents; a full volume may refuse.
 fn fill(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
-    let made = volume.create(directory, NAME, &NewInode::default()).and_then(|nr| {
-        let file = volume.open_inode(nr, ext::volume::OpenFlags::READ_WRITE)?;
-        let written = volume.write_all(file, 0, &[0xAF; FILE_BYTES]);
-        volume.release(file)?;
-        written
-    });
+    let made = volume
+        .create(directory, NAME, &NewInode::default())
+        .and_then(|nr| {
+            let file = volume.open_inode(nr, ext::volume::OpenFlags::READ_WRITE)?;
+            let written = volume.write_all(file, 0, &[0xAF; FILE_BYTES]);
+            volume.release(file)?;
+            written
+        });
     match made {
         Err(Error::NoSpace) => Ok(()),
         other => other,

@@ -130,7 +130,15 @@ pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found
     let run = sim::run(config, move || {
         let mut explorer = match Explorer::new(&recording, limits, inside) {
             Ok(explorer) => explorer,
-            Err(broken) => return (Tally::default(), Some(Found { broken, cuts: Vec::new() })),
+            Err(broken) => {
+                return (
+                    Tally::default(),
+                    Some(Found {
+                        broken,
+                        cuts: Vec::new(),
+                    }),
+                );
+            }
         };
         let found = explorer.run().err();
         explorer.tally.workloads = 1;
@@ -170,7 +178,11 @@ pub(crate) struct Explorer<'r> {
 type Step = Result<(), Box<Found>>;
 
 impl<'r> Explorer<'r> {
-    fn new(recording: &'r Recording, limits: Limits, current: Shared<Vec<Cut>>) -> Result<Self, Broken> {
+    fn new(
+        recording: &'r Recording,
+        limits: Limits,
+        current: Shared<Vec<Cut>>,
+    ) -> Result<Self, Broken> {
         let lanes = 0..recording.workload.lanes.len();
         let histories: Option<Vec<History>> =
             lanes.map(|lane| History::of(recording, lane)).collect();
@@ -248,7 +260,8 @@ impl<'r> Explorer<'r> {
             read.push(checked);
         }
         let is_read = |device: usize, sector| {
-            read.iter().any(|checked| checked.reads[device].contains(sector))
+            read.iter()
+                .any(|checked| checked.reads[device].contains(sector))
         };
         let seed = self.limits.seed ^ self.recording.hash ^ event as u64;
         for selection in select::parts(moment, &self.limits, seed, &is_read) {
@@ -347,11 +360,15 @@ impl<'r> Explorer<'r> {
             if rt::wall().seconds > began {
                 continue;
             }
-            let is_same = first.recovered == second.recovered && first.after.hash() == second.after.hash();
+            let is_same =
+                first.recovered == second.recovered && first.after.hash() == second.after.hash();
             return if is_same {
                 Ok(())
             } else {
-                Err(Broken::new(Rule::U8, "the second recovery of an image differs from the first"))
+                Err(Broken::new(
+                    Rule::U8,
+                    "the second recovery of an image differs from the first",
+                ))
             };
         }
     }

@@ -75,9 +75,12 @@ impl Generator {
             Kind::Exhaustive { .. } => {
                 let chosen = block::random::mix_pair(self.seed, number);
                 let setting = Setting::new(self.cells[cell]);
-                self.orbits.workload(chosen % self.orbits.workload_count(), setting)
+                self.orbits
+                    .workload(chosen % self.orbits.workload_count(), setting)
             }
-            Kind::Stress => stress::workload(self.cells[cell], block::random::mix_pair(self.seed, number)),
+            Kind::Stress => {
+                stress::workload(self.cells[cell], block::random::mix_pair(self.seed, number))
+            }
         };
         (cell, workload)
     }

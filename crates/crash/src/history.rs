@@ -128,7 +128,6 @@ impl History {
         let least = reach(&|done| !done.last.is_after(last));
         least..=reach(&|done| !done.first.is_after(last)).max(least)
     }
-
 }
 
 impl Bounds {
@@ -153,7 +152,11 @@ impl Bounds {
 
     /// An operation begins or has returned. Whether the promises have changed.
     pub fn note(&mut self, histories: &[History], mark: Mark) -> bool {
-        let Mark { lane, number, is_end } = mark;
+        let Mark {
+            lane,
+            number,
+            is_end,
+        } = mark;
         if !is_end {
             self.lanes[lane].begun = number + 1;
             let returned = self.lanes.iter().map(|bounds| bounds.returned).collect();
@@ -176,7 +179,9 @@ impl Bounds {
                 own.bind(changed, Binding::Wide);
             }
             Op::Fsync(path) | Op::Fdatasync(path) => {
-                let Some(id) = state.find(path) else { return false };
+                let Some(id) = state.find(path) else {
+                    return false;
+                };
                 let node = state.node(id);
                 own.files.insert(id, node.data_in);
                 if matches!(history.ops[number], Op::Fsync(_)) {

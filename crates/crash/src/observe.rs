@@ -115,7 +115,8 @@ impl Walk<'_> {
             entries.push((entry.name, entry.inode));
             true
         };
-        self.volume.read_directory(self.nodes[place].inode, 0, visit)?;
+        self.volume
+            .read_directory(self.nodes[place].inode, 0, visit)?;
         let mut names = BTreeMap::new();
         for (name, inode) in entries {
             if name != b"." && name != b".." && (place != 0 || name != LOST_AND_FOUND) {

@@ -148,15 +148,34 @@ mod tests {
     #[test]
     fn texts_come_back() {
         let texts = [
-            "create(a)", "mkdir(a/b)", "write(a,0,3)", "append(a,2)", "truncate(a,700)", "link(a,b)",
-            "symlink(x,b)", "unlink(a)", "rmdir(a)", "rename(a,b)", "exchange(a,b)", "fsync(a)",
-            "fdatasync(a)", "syncdir()", "sync",
+            "create(a)",
+            "mkdir(a/b)",
+            "write(a,0,3)",
+            "append(a,2)",
+            "truncate(a,700)",
+            "link(a,b)",
+            "symlink(x,b)",
+            "unlink(a)",
+            "rmdir(a)",
+            "rename(a,b)",
+            "exchange(a,b)",
+            "fsync(a)",
+            "fdatasync(a)",
+            "syncdir()",
+            "sync",
         ];
         for text in texts {
             let op: Op = text.parse().expect("an operation");
             assert_eq!(op.to_string(), text);
         }
-        for text in ["", "create", "create(a,b)", "write(a,x,1)", "sync()", "fly(a)"] {
+        for text in [
+            "",
+            "create",
+            "create(a,b)",
+            "write(a,x,1)",
+            "sync()",
+            "fly(a)",
+        ] {
             assert!(text.parse::<Op>().is_err(), "{text}");
         }
     }

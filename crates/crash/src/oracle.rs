@@ -130,7 +130,11 @@ impl<'a> Oracle<'a> {
         }
         let next = view.history.ops.get(state);
         if matches!(next, Some(Op::Rename(..) | Op::Exchange(..)))
-            || state > 0 && matches!(view.history.ops[state - 1], Op::Rename(..) | Op::Exchange(..))
+            || state > 0
+                && matches!(
+                    view.history.ops[state - 1],
+                    Op::Rename(..) | Op::Exchange(..)
+                )
         {
             self.counts.note(Rule::U5);
         }
@@ -179,7 +183,10 @@ impl<'a> Oracle<'a> {
         let found_names = || found().map(|(name, _)| name.as_slice());
         if !found_names().eq(names.keys().map(|name| name.as_bytes())) {
             let texts: Vec<_> = found_names().map(String::from_utf8_lossy).collect();
-            let what = format!("/{path} has names {texts:?} and should have {:?}", names.keys());
+            let what = format!(
+                "/{path} has names {texts:?} and should have {:?}",
+                names.keys()
+            );
             return Err(Broken::new(Rule::U3, what));
         }
         for ((name, child), (_, place)) in names.iter().zip(found()) {
@@ -201,19 +208,26 @@ impl<'a> Oracle<'a> {
         view: &mut View<'_>,
     ) -> Result<(), Broken> {
         let (node, seen) = (tree.node(id), &self.recovered.observation.nodes[place]);
-        let known = view.inodes.iter().find(|(other, inode)| *other == id || *inode == seen.inode);
+        let known = view
+            .inodes
+            .iter()
+            .find(|(other, inode)| *other == id || *inode == seen.inode);
         match known {
             Some(pair) if *pair != (id, seen.inode) => {
-                let what = format!("/{path} is inode {}, which is something else, too", seen.inode);
+                let what = format!(
+                    "/{path} is inode {}, which is something else, too",
+                    seen.inode
+                );
                 return Err(Broken::new(Rule::U4, what));
             }
             Some(_) => {}
             None => view.inodes.push((id, seen.inode)),
         }
-        let differs = |what: &str, found: &dyn core::fmt::Display, wanted: &dyn core::fmt::Display| {
-            let what = format!("{what} of /{path} is {found} and should be {wanted}");
-            Err(Broken::new(Rule::U3, what))
-        };
+        let differs =
+            |what: &str, found: &dyn core::fmt::Display, wanted: &dyn core::fmt::Display| {
+                let what = format!("{what} of /{path} is {found} and should be {wanted}");
+                Err(Broken::new(Rule::U3, what))
+            };
         match (&node.kind, &seen.contents) {
             (Kind::File { size, .. }, Contents::File(bytes)) => {
                 if *size != bytes.len() as u64 {
@@ -253,12 +267,16 @@ impl<'a> Oracle<'a> {
 
     /// That the root has nothing that belongs to no lane.
     fn check_root(&self) -> Result<(), Broken> {
-        let Some(Seen { contents: Contents::Directory(names), .. }) =
-            self.recovered.observation.nodes.first()
+        let Some(Seen {
+            contents: Contents::Directory(names),
+            ..
+        }) = self.recovered.observation.nodes.first()
         else {
             return Err(Broken::new(Rule::U3, "the root is no directory"));
         };
-        let foreign = names.keys().find(|name| self.lane_of(name) >= self.histories.len());
+        let foreign = names
+            .keys()
+            .find(|name| self.lane_of(name) >= self.histories.len());
         foreign.map_or(Ok(()), |name| {
             let what = format!("/{} belongs to nobody", String::from_utf8_lossy(name));
             Err(Broken::new(Rule::U4, what))

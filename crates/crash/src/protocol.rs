@@ -64,7 +64,12 @@ impl Watcher {
     ///
     /// # Errors
     /// T1 to T7.
-    pub fn note(&mut self, event: &Event, replays: &[Replay<Image>], counts: &mut RuleCounts) -> Check {
+    pub fn note(
+        &mut self,
+        event: &Event,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         match event {
             Event::Submitted {
                 device,
@@ -102,7 +107,12 @@ impl Watcher {
         }
     }
 
-    fn written(&mut self, write: &Write<'_>, replays: &[Replay<Image>], counts: &mut RuleCounts) -> Check {
+    fn written(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
             return self.written_home(write, counts);
         };
@@ -155,12 +165,17 @@ impl Watcher {
         for at in &transaction.log_blocks {
             let (device, block) = self.map.place(*at);
             if is_unsettled(&replays[device], block) {
-                let what = format!("log block {at} of transaction {tid} is not durable when its commit record is issued");
+                let what = format!(
+                    "log block {at} of transaction {tid} is not durable when its commit record is issued"
+                );
                 return Err(Broken::new(Rule::T1, what));
             }
         }
         if self.setting.can_force && !write.is_forced {
-            return Err(Broken::new(Rule::T1, format!("the commit record of transaction {tid} is not forced")));
+            return Err(Broken::new(
+                Rule::T1,
+                format!("the commit record of transaction {tid} is not forced"),
+            ));
         }
         // With several clients, or a writer, data of the next transaction may be on its way.
         let is_alone = self.setting.lanes == 1 && self.setting.writer_ms == 0;
@@ -175,7 +190,9 @@ impl Watcher {
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
             if is_data {
-                let what = format!("block {block} is not durable when the commit record of transaction {tid} is issued");
+                let what = format!(
+                    "block {block} is not durable when the commit record of transaction {tid} is issued"
+                );
                 return Err(Broken::new(Rule::T5, what));
             }
         }
@@ -183,17 +200,30 @@ impl Watcher {
     }
 
     /// A commit record is complete.
-    fn committed(&mut self, transaction: Transaction, replays: &[Replay<Image>], counts: &mut RuleCounts) -> Check {
+    fn committed(
+        &mut self,
+        transaction: Transaction,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         counts.note(Rule::T7);
         let tid = transaction.tid;
         if self.superblock(replays).s_start.get() == 0 {
-            let what = format!("transaction {tid} is committed, but the journal says durably that it is empty");
+            let what = format!(
+                "transaction {tid} is committed, but the journal says durably that it is empty"
+            );
             return Err(Broken::new(Rule::T7, what));
         }
         let bytes = replays[0].durable().block(SUPERBLOCK);
-        let (home, _) = superblock::Superblock::read_from_prefix(bytes).expect("a block holds the superblock");
-        if !home.features().incompatible.contains(Incompatible::NEEDS_RECOVERY) {
-            let what = format!("transaction {tid} is committed, but the volume does not need recovery");
+        let (home, _) =
+            superblock::Superblock::read_from_prefix(bytes).expect("a block holds the superblock");
+        if !home
+            .features()
+            .incompatible
+            .contains(Incompatible::NEEDS_RECOVERY)
+        {
+            let what =
+                format!("transaction {tid} is committed, but the volume does not need recovery");
             return Err(Broken::new(Rule::T7, what));
         }
         for block in transaction.revokes {
@@ -218,17 +248,28 @@ impl Watcher {
             return Ok(());
         }
         let is_revoked = self.reader.is_revoked(write.block)
-            || self.issued.values().any(|one| one.revokes.contains(&write.block));
+            || self
+                .issued
+                .values()
+                .any(|one| one.revokes.contains(&write.block));
         let (rule, why) = if is_revoked {
             (Rule::T4, "its revoke is not durable")
         } else {
             (Rule::T2, "it is not what a committed transaction brought")
         };
-        Err(Broken::new(rule, format!("block {} is written home, but {why}", write.block)))
+        Err(Broken::new(
+            rule,
+            format!("block {} is written home, but {why}", write.block),
+        ))
     }
 
     /// The journal's superblock is written.
-    fn tail_written(&mut self, write: &Write<'_>, replays: &[Replay<Image>], counts: &mut RuleCounts) -> Check {
+    fn tail_written(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         let (new, _) = JournalSuperblock::read_from_prefix(write.image)
             .expect("a block holds the journal's superblock");
         let tail = Tid::new(new.s_sequence.get());
@@ -237,14 +278,18 @@ impl Watcher {
             counts.note(Rule::T5);
         }
         for (block, images) in &self.images {
-            let Some((tid, image)) = images.last() else { continue };
+            let Some((tid, image)) = images.last() else {
+                continue;
+            };
             // What a transaction behind the tail brings again is owed by that one.
             if tid.is_at_or_after(tail) {
                 continue;
             }
             let durable = replays[0].durable().block(*block);
             if durable != image && *block != SUPERBLOCK {
-                let what = format!("the tail moves to {tail}, but block {block} of transaction {tid} is not durably at home");
+                let what = format!(
+                    "the tail moves to {tail}, but block {block} of transaction {tid} is not durably at home"
+                );
                 return Err(Broken::new(Rule::T3, what));
             }
         }
@@ -266,6 +311,10 @@ struct Write<'e> {
 
 fn is_unsettled(replay: &Replay<Image>, block: u64) -> bool {
     let first = block * BLOCK_SECTORS as u64;
-    (first..first + BLOCK_SECTORS as u64)
-        .any(|sector| replay.versions().newest_through(layout::SectorNr::new(sector), u64::MAX).is_some())
+    (first..first + BLOCK_SECTORS as u64).any(|sector| {
+        replay
+            .versions()
+            .newest_through(layout::SectorNr::new(sector), u64::MAX)
+            .is_some()
+    })
 }

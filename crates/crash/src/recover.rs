@@ -99,6 +99,11 @@ fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Br
     if report.is_clean() {
         return Ok(());
     }
-    let problems: Vec<String> = report.problems.iter().take(PROBLEMS_SHOWN).map(ToString::to_string).collect();
+    let problems: Vec<String> = report
+        .problems
+        .iter()
+        .take(PROBLEMS_SHOWN)
+        .map(ToString::to_string)
+        .collect();
     Err(Broken::new(Rule::U2, problems.join("; ")))
 }

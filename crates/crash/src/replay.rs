@@ -47,7 +47,10 @@ impl fmt::Display for ReplayId {
         } = &self.workload;
         let prepared: Vec<String> = prepared.iter().map(ToString::to_string).collect();
         let join = |ops: &Vec<crate::op::Op>| -> String {
-            ops.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")
+            ops.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(";")
         };
         let lanes: Vec<String> = lanes.iter().map(join).collect();
         let cuts: Vec<String> = self.cuts.iter().map(ToString::to_string).collect();
@@ -58,7 +61,9 @@ impl fmt::Display for ReplayId {
 
 /// A text is not a replay id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a replay id of this version: it has the form {VERSION}:SETTING:PREPARED:OPERATIONS:CUTS")]
+#[error(
+    "`{0}` is not a replay id of this version: it has the form {VERSION}:SETTING:PREPARED:OPERATIONS:CUTS"
+)]
 pub struct ReplayIdError(pub String);
 
 impl FromStr for ReplayId {
@@ -73,11 +78,20 @@ fn parse(text: &str) -> Option<ReplayId> {
     let mut parts = text.split(':');
     parts.next().filter(|version| *version == VERSION)?;
     let setting: Setting = parts.next()?.parse().ok()?;
-    let prepared: Option<Vec<usize>> = parts.next()?.split('+').map(|one| one.parse().ok()).collect();
+    let prepared: Option<Vec<usize>> = parts
+        .next()?
+        .split('+')
+        .map(|one| one.parse().ok())
+        .collect();
     let lanes: Option<Vec<Vec<_>>> = parts
         .next()?
         .split('+')
-        .map(|ops| ops.split(';').filter(|op| !op.is_empty()).map(|op| op.parse().ok()).collect())
+        .map(|ops| {
+            ops.split(';')
+                .filter(|op| !op.is_empty())
+                .map(|op| op.parse().ok())
+                .collect()
+        })
         .collect();
     let cuts = parts.next()?.split('@').filter(|cut| !cut.is_empty());
     let cuts: Option<Vec<Cut>> = cuts.map(|cut| cut.parse().ok()).collect();
@@ -88,7 +102,11 @@ fn parse(text: &str) -> Option<ReplayId> {
     };
     let is_consistent = workload.lanes.len() == setting.lanes as usize
         && workload.prepared.len() == workload.lanes.len()
-        && workload.prepared.iter().zip(&workload.lanes).all(|(count, ops)| *count <= ops.len());
+        && workload
+            .prepared
+            .iter()
+            .zip(&workload.lanes)
+            .all(|(count, ops)| *count <= ops.len());
     (parts.next().is_none() && is_consistent).then_some(ReplayId {
         workload,
         cuts: cuts?,
@@ -108,7 +126,8 @@ pub struct Shown {
 /// # Errors
 /// [`RunError`] if the workload cannot be run.
 pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
-    let empty = Disks::make(&id.workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
+    let empty =
+        Disks::make(&id.workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
     let prepared = prepare(&id.workload, &empty)?;
     let recording = Rc::new(record(&id.workload, &prepared)?);
     let broken = judge(id, &recording);
@@ -118,7 +137,9 @@ pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
 /// What is broken at the cut. Violations of the protocol have no image to look at, so the whole run is judged for them.
 fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
     let (again, cuts) = (Rc::clone(recording), id.cuts.clone());
-    let run = sim::run(world(Schedule::Fair, MADE_AT + 1_000_000), move || cut(&again, &cuts).err());
+    let run = sim::run(world(Schedule::Fair, MADE_AT + 1_000_000), move || {
+        cut(&again, &cuts).err()
+    });
     let at_cut = match run {
         Ok(report) => report.value,
         Err(error) => return Some(Broken::new(crate::rule::Rule::U1, error.to_string())),
@@ -135,7 +156,9 @@ fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
             e2fsck_one_in: 0,
             ..Limits::new(0)
         };
-        explore(Rc::clone(recording), protocol_only).1.map(|found| found.broken)
+        explore(Rc::clone(recording), protocol_only)
+            .1
+            .map(|found| found.broken)
     })
 }
 
@@ -146,7 +169,9 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         return Ok(());
     };
     let lanes = 0..recording.workload.lanes.len();
-    let histories: Vec<History> = lanes.filter_map(|lane| History::of(recording, lane)).collect();
+    let histories: Vec<History> = lanes
+        .filter_map(|lane| History::of(recording, lane))
+        .collect();
     let mut bounds = Bounds::new(&histories, data);
     for event in &recording.events[..first.event.min(recording.events.len())] {
         if let Event::Mark(mark) = event {
@@ -183,7 +208,12 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
 }
 
 /// What a cut leaves.
-fn left(events: &[Event], mut replays: Vec<DeviceReplay<Image>>, cut: &Cut, like: &Disks) -> Option<Disks> {
+fn left(
+    events: &[Event],
+    mut replays: Vec<DeviceReplay<Image>>,
+    cut: &Cut,
+    like: &Disks,
+) -> Option<Disks> {
     for event in &events[..cut.event.min(events.len())] {
         replays.iter_mut().for_each(|replay| replay.apply(event));
     }
@@ -195,7 +225,9 @@ fn left(events: &[Event], mut replays: Vec<DeviceReplay<Image>>, cut: &Cut, like
 /// The events up to a cut as lines.
 pub fn device_log(recording: &Recording, until: usize) -> Vec<String> {
     let events = recording.events.iter().take(until).enumerate();
-    events.map(|(number, event)| format!("{number:5}  {}", describe(recording, event))).collect()
+    events
+        .map(|(number, event)| format!("{number:5}  {}", describe(recording, event)))
+        .collect()
 }
 
 fn describe(recording: &Recording, event: &Event) -> String {
@@ -209,10 +241,18 @@ fn describe(recording: &Recording, event: &Event) -> String {
             let requests: Vec<String> = requests.iter().map(describe_request).collect();
             format!("{} batch {batch}: {}", name(*device), requests.join("; "))
         }
-        Event::Completed { device, batch, .. } => format!("{} batch {batch} is done", name(*device)),
-        Event::Detached { device, batch } => format!("{} batch {batch}: nobody waits for it", name(*device)),
+        Event::Completed { device, batch, .. } => {
+            format!("{} batch {batch} is done", name(*device))
+        }
+        Event::Detached { device, batch } => {
+            format!("{} batch {batch}: nobody waits for it", name(*device))
+        }
         Event::Mark(mark) => {
-            let Mark { lane, number, is_end } = Mark::decode(*mark);
+            let Mark {
+                lane,
+                number,
+                is_end,
+            } = Mark::decode(*mark);
             let op = &recording.workload.lanes[lane][number];
             let what = if is_end { "has returned" } else { "begins" };
             format!("lane {lane}: {number} {op} {what}")
@@ -229,9 +269,15 @@ fn describe_request(request: &Request) -> String {
         } => {
             let (_, sectors) = request.range();
             let blocks = payload.iter().filter_map(|block| Header::recognise(block));
-            let blocks: Vec<String> = blocks.map(|(kind, tid)| format!("{kind:?} {tid}")).collect();
+            let blocks: Vec<String> = blocks
+                .map(|(kind, tid)| format!("{kind:?} {tid}"))
+                .collect();
             let forced = if *force_unit_access { " forced" } else { "" };
-            let log = if blocks.is_empty() { String::new() } else { format!(" ({})", blocks.join(", ")) };
+            let log = if blocks.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", blocks.join(", "))
+            };
             format!("write {sectors} sectors at {sector}{forced}{log}")
         }
         other => other.operation().to_owned(),
@@ -253,7 +299,12 @@ mod tests {
             let id: ReplayId = text.parse().expect("a replay id");
             assert_eq!(id.to_string(), text);
         }
-        for text in ["", "crash0:ordered,internal:0:sync:", "crash1:ordered,internal:2:sync:", "crash1:ordered,internal:0:sync"] {
+        for text in [
+            "",
+            "crash0:ordered,internal:0:sync:",
+            "crash1:ordered,internal:2:sync:",
+            "crash1:ordered,internal:0:sync",
+        ] {
             assert!(text.parse::<ReplayId>().is_err(), "{text}");
         }
     }

@@ -143,7 +143,8 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
         volume.close().map_err(volume_error)?;
         Ok(devices.disks(&empty))
     });
-    run.map_err(|error| RunError::World(error.to_string()))?.value
+    run.map_err(|error| RunError::World(error.to_string()))?
+        .value
 }
 
 /// Runs a workload on prepared disks and records it.
@@ -171,7 +172,11 @@ pub fn record_on(
         let trace = Trace::new();
         let devices = prepared.devices();
         let attach = |device: Arc<dyn BlockDevice>| {
-            Arc::new(trace.attach(device).with_volatile_cache(workload.setting.can_force))
+            Arc::new(
+                trace
+                    .attach(device)
+                    .with_volatile_cache(workload.setting.can_force),
+            )
         };
         let home = attach(devices.home_device());
         let log = devices.log_device().map(attach);
@@ -194,7 +199,9 @@ pub fn record_on(
     });
     let report = run.map_err(|error| RunError::World(error.to_string()))?;
     let hash = report.trace_hash;
-    report.value.map(|recording| Recording { hash, ..recording })
+    report
+        .value
+        .map(|recording| Recording { hash, ..recording })
 }
 
 /// Without batches that only read.
@@ -203,8 +210,12 @@ fn interesting(events: Vec<Event>) -> Vec<Event> {
     let mut kept = Vec::with_capacity(events.len());
     for event in events {
         match &event {
-            Event::Submitted { batch, requests, .. } => {
-                let only_reads = requests.iter().all(|one| matches!(one, Request::Read { .. }));
+            Event::Submitted {
+                batch, requests, ..
+            } => {
+                let only_reads = requests
+                    .iter()
+                    .all(|one| matches!(one, Request::Read { .. }));
                 if only_reads {
                     reads.insert(*batch);
                     continue;

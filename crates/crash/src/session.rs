@@ -101,12 +101,20 @@ impl Session {
                 scope.spawn(|| self.work(&shared, start, progress));
             }
         });
-        let mut report = shared.into_inner().unwrap_or_else(PoisonError::into_inner).report;
+        let mut report = shared
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .report;
         report.elapsed = start.elapsed();
         report
     }
 
-    fn work(&self, shared: &Mutex<Shared>, start: Instant, progress: &(dyn Fn(&Tally, Duration) + Sync)) {
+    fn work(
+        &self,
+        shared: &Mutex<Shared>,
+        start: Instant,
+        progress: &(dyn Fn(&Tally, Duration) + Sync),
+    ) {
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut volumes = Volumes::default();
         loop {
@@ -128,7 +136,10 @@ impl Session {
                 drop(shared);
                 if is_first {
                     let (id, broken) = shrink(&workload, found, self.limits);
-                    lock().report.violation.get_or_insert(Violation { id, broken });
+                    lock()
+                        .report
+                        .violation
+                        .get_or_insert(Violation { id, broken });
                 }
                 return;
             }
@@ -140,15 +151,28 @@ impl Session {
     }
 
     fn is_over(&self, shared: &mut Shared, start: Instant) -> bool {
-        if self.generator.count().is_some_and(|count| shared.next >= count) {
+        if self
+            .generator
+            .count()
+            .is_some_and(|count| shared.next >= count)
+        {
             shared.report.is_complete = true;
             return true;
         }
         let total = || shared.report.total();
         shared.is_over
-            || self.stop.after.is_some_and(|after| start.elapsed() >= after)
-            || self.stop.workloads.is_some_and(|count| shared.next >= count)
-            || self.stop.states.is_some_and(|states| total().recovered >= states)
+            || self
+                .stop
+                .after
+                .is_some_and(|after| start.elapsed() >= after)
+            || self
+                .stop
+                .workloads
+                .is_some_and(|count| shared.next >= count)
+            || self
+                .stop
+                .states
+                .is_some_and(|states| total().recovered >= states)
     }
 }
 
@@ -168,14 +192,23 @@ impl Volumes {
             Ok(recording) => explore(Rc::new(recording), limits),
             Err(error) => {
                 let broken = Broken::new(Rule::U1, error.to_string());
-                (Tally::default(), Some(Found { broken, cuts: Vec::new() }))
+                (
+                    Tally::default(),
+                    Some(Found {
+                        broken,
+                        cuts: Vec::new(),
+                    }),
+                )
             }
         }
     }
 
     fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
         let setting = workload.setting;
-        let name = format!("{},{},{},{}", setting.cell, setting.log_blocks, setting.tid, setting.free_blocks);
+        let name = format!(
+            "{},{},{},{}",
+            setting.cell, setting.log_blocks, setting.tid, setting.free_blocks
+        );
         let begin = |lane: usize| workload.lanes[lane][..workload.prepared[lane]].to_vec();
         let key = (name.clone(), (0..workload.lanes.len()).map(begin).collect());
         if let Some(disks) = self.prepared.get(&key) {
@@ -188,7 +221,8 @@ impl Volumes {
         let empty = match self.empty.get(&name) {
             Some(disks) => disks.clone(),
             None => {
-                let made = Disks::make(&setting).map_err(|error| RunError::Volume(error.to_string()))?;
+                let made =
+                    Disks::make(&setting).map_err(|error| RunError::Volume(error.to_string()))?;
                 self.empty.insert(name, made.clone());
                 made
             }

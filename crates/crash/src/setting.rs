@@ -203,7 +203,12 @@ mod tests {
             let setting: Setting = text.parse().expect("a setting");
             assert_eq!(setting.to_string(), text);
         }
-        for text in ["ordered", "none,internal", "ordered,internal,x=1", "ordered,internal,lanes=9"] {
+        for text in [
+            "ordered",
+            "none,internal",
+            "ordered,internal,x=1",
+            "ordered,internal,lanes=9",
+        ] {
             assert!(text.parse::<Setting>().is_err(), "{text}");
         }
     }

@@ -6,8 +6,8 @@ use crate::disks::Disks;
 use crate::explore::{Found, Limits, explore};
 use crate::replay::ReplayId;
 use crate::rule::Broken;
-use crate::run::{RunError, Workload, prepare, record};
 use crate::rule::Rule;
+use crate::run::{RunError, Workload, prepare, record};
 
 /// How many workloads are tried.
 const TRIES_MAX: usize = 300;
@@ -15,13 +15,17 @@ const TRIES_MAX: usize = 300;
 /// Runs and explores a workload: the first violation.
 pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
     let explored = (|| -> Result<_, RunError> {
-        let empty = Disks::make(&workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
+        let empty =
+            Disks::make(&workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
         let prepared = prepare(workload, &empty)?;
         Ok(explore(Rc::new(record(workload, &prepared)?), limits).1)
     })();
     explored.unwrap_or_else(|error| {
         let broken = Broken::new(Rule::U1, error.to_string());
-        Some(Found { broken, cuts: Vec::new() })
+        Some(Found {
+            broken,
+            cuts: Vec::new(),
+        })
     })
 }
 
@@ -36,10 +40,14 @@ pub fn shrink(workload: &Workload, found: Found, limits: Limits) -> (ReplayId, B
             let mut number = best.lanes[lane].len();
             while number > 0 && tries < TRIES_MAX {
                 number -= 1;
-                let Some(shorter) = without(&best, lane, number) else { continue };
+                let Some(shorter) = without(&best, lane, number) else {
+                    continue;
+                };
                 tries += 1;
                 let again = find(&shorter, limits);
-                if let Some(again) = again.filter(|again| again.broken.rule == best_found.broken.rule) {
+                if let Some(again) =
+                    again.filter(|again| again.broken.rule == best_found.broken.rule)
+                {
                     (best, best_found) = (shorter, again);
                     has_shrunk = true;
                 }

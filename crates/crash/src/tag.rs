@@ -80,7 +80,11 @@ impl Tag {
         let words: Vec<u64> = bytes
             .chunks_exact(8)
             .take(HEAD_WORDS)
-            .map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+            .map(|word| {
+                word.iter()
+                    .rev()
+                    .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            })
             .collect();
         let &[first, second, third] = words.as_slice() else {
             return None;
@@ -93,8 +97,9 @@ impl Tag {
         if first != tag.word(0) {
             return None;
         }
-        let differs = (HEAD_WORDS..WORDS)
-            .find(|index| bytes.get(index * 8..index * 8 + 8) != Some(&tag.word(*index).to_le_bytes()));
+        let differs = (HEAD_WORDS..WORDS).find(|index| {
+            bytes.get(index * 8..index * 8 + 8) != Some(&tag.word(*index).to_le_bytes())
+        });
         let cut = differs.map_or(bytes.len(), |index| index * 8);
         let rest = &bytes[cut.min(bytes.len())..];
         let behind = rest.get(8..).unwrap_or_default();
@@ -124,7 +129,11 @@ mod tests {
     #[test]
     fn tags_are_read_back() {
         for write in [1, 2] {
-            let tag = Tag { file: 7, write, sector: 3 };
+            let tag = Tag {
+                file: 7,
+                write,
+                sector: 3,
+            };
             let mut bytes = [0; SECTOR_BYTES];
             tag.fill(&mut bytes);
             assert_eq!(bytes.starts_with(&MAGIC_BYTES), write == 1);

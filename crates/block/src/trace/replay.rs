@@ -209,7 +209,8 @@ impl<M: Medium> Replay<M> {
         let Some(write) = self.writes.remove(&sequence) else {
             return;
         };
-        let own: Vec<(SectorNr, Version)> = (write.sector.get()..write.sector.get() + write.sectors)
+        let own: Vec<(SectorNr, Version)> = (write.sector.get()
+            ..write.sector.get() + write.sectors)
             .map(SectorNr::new)
             .filter_map(|sector| {
                 let version = self.versions.newest_through(sector, sequence)?;

@@ -31,7 +31,11 @@ pub(crate) struct RecordedRecovery {
 ///
 /// # Errors
 /// U1.
-pub(crate) fn record(disks: &Disks, data: ext::options::DataMode, can_force: bool) -> Result<RecordedRecovery, Broken> {
+pub(crate) fn record(
+    disks: &Disks,
+    data: ext::options::DataMode,
+    can_force: bool,
+) -> Result<RecordedRecovery, Broken> {
     let devices = disks.devices();
     let trace = Trace::new();
     let attach = |device: Arc<dyn BlockDevice>| {
@@ -53,24 +57,35 @@ pub(crate) fn record(disks: &Disks, data: ext::options::DataMode, can_force: boo
 
 impl Explorer<'_> {
     /// Interrupts the recovery of disks.
-    pub(super) fn interrupt(&mut self, disks: &Disks, wanted: &Recovered, seed: u64, cuts: Vec<Cut>) -> Step {
+    pub(super) fn interrupt(
+        &mut self,
+        disks: &Disks,
+        wanted: &Recovered,
+        seed: u64,
+        cuts: Vec<Cut>,
+    ) -> Step {
         let setting = self.recording.workload.setting;
         let mut recovery = record(disks, setting.cell.data, setting.can_force)
             .map_err(|broken| found(broken, cuts.clone()))?;
         let mut random = SplitMix::new(mix_pair(seed, cuts.len() as u64));
         let count = recovery.events.len() as u64;
-        let mut places: Vec<usize> =
-            (0..MOMENTS).map(|_| random.below(count + 1) as usize).collect();
+        let mut places: Vec<usize> = (0..MOMENTS)
+            .map(|_| random.below(count + 1) as usize)
+            .collect();
         places.sort_unstable();
         places.dedup();
         let mut done = 0;
         for place in places {
             for event in &recovery.events[done..place] {
-                recovery.replays.iter_mut().for_each(|replay| replay.apply(event));
+                recovery
+                    .replays
+                    .iter_mut()
+                    .for_each(|replay| replay.apply(event));
             }
             done = place;
             let moment = Moment::new(&recovery.replays);
-            let choose = |unit: &crate::cut::Unit| random.below(u64::from(unit.newest()) + 1) as u16;
+            let choose =
+                |unit: &crate::cut::Unit| random.below(u64::from(unit.newest()) + 1) as u16;
             let selection: Vec<u16> = moment.units.iter().map(choose).collect();
             let mut cuts = cuts.clone();
             cuts.push(moment.cut(place, &selection));
@@ -96,12 +111,19 @@ fn same(wanted: &Recovered, found: &Recovered) -> Result<(), Broken> {
     if wanted.observation == found.observation || found.has_truncated || wanted.has_truncated {
         return Ok(());
     }
-    let differs = wanted.observation.nodes.iter().zip(&found.observation.nodes);
+    let differs = wanted
+        .observation
+        .nodes
+        .iter()
+        .zip(&found.observation.nodes);
     let first = differs.clone().find(|(one, other)| one != other);
     let what = match first {
         Some((one, other)) => format!("inode {} was {one:?} and is {other:?}", one.inode),
         None => "the number of inodes differs".to_owned(),
     };
     let short: String = what.chars().take(600).collect();
-    Err(Broken::new(Rule::U6, format!("the recovery of an interrupted recovery differs: {short}")))
+    Err(Broken::new(
+        Rule::U6,
+        format!("the recovery of an interrupted recovery differs: {short}"),
+    ))
 }

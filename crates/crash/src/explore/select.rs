@@ -39,7 +39,12 @@ pub(super) fn parts(
     if moment.units.is_empty() {
         return Vec::new();
     }
-    let devices = moment.units.iter().map(|unit| unit.device + 1).max().unwrap_or(0);
+    let devices = moment
+        .units
+        .iter()
+        .map(|unit| unit.device + 1)
+        .max()
+        .unwrap_or(0);
     let mut parts = Parts {
         moment,
         lost: moment.whole(&vec![false; devices]),
@@ -97,7 +102,9 @@ impl Parts<'_> {
             let version_of = |index: usize| {
                 let unit = &self.moment.units[index];
                 let place = unit.writes.iter().position(|one| *one == write);
-                place.filter(|_| unit.device == device).map(|place| (index, place as u16))
+                place
+                    .filter(|_| unit.device == device)
+                    .map(|place| (index, place as u16))
             };
             let own: Vec<(usize, u16)> = (0..self.lost.len()).filter_map(version_of).collect();
             for half in [&own[..own.len() / 2], &own[own.len() / 2..]] {
@@ -171,7 +178,8 @@ impl Parts<'_> {
 
     fn randoms(&mut self, count: usize) {
         for _ in 0..count {
-            let choose = |unit: &crate::cut::Unit| self.random.below(u64::from(unit.newest()) + 1) as u16;
+            let choose =
+                |unit: &crate::cut::Unit| self.random.below(u64::from(unit.newest()) + 1) as u16;
             let selection = self.moment.units.iter().map(choose).collect();
             self.selections.push(selection);
         }

@@ -74,7 +74,9 @@ impl Core {
     fn needs(self) -> &'static [Need] {
         match self {
             Self::Create | Self::Mkdir | Self::Symlink => &[Need::Nothing],
-            Self::Write | Self::Append | Self::Overwrite | Self::Truncate | Self::Unlink => &[Need::File],
+            Self::Write | Self::Append | Self::Overwrite | Self::Truncate | Self::Unlink => {
+                &[Need::File]
+            }
             Self::Rmdir => &[Need::Directory],
             Self::Link | Self::Rename => &[Need::File, Need::Nothing],
             Self::Replace | Self::Exchange => &[Need::File, Need::File],
@@ -225,9 +227,17 @@ impl Search {
     /// Places that were used, and one of each kind that was not.
     fn candidates(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.used.iter().map(|(slot, _)| *slot).collect();
-        let directories = slots.iter().map(|(directory, _)| directory + 1).max().unwrap_or(0);
+        let directories = slots
+            .iter()
+            .map(|(directory, _)| directory + 1)
+            .max()
+            .unwrap_or(0);
         for directory in 0..directories {
-            let files = self.used.iter().filter(|(slot, _)| slot.0 == directory).count();
+            let files = self
+                .used
+                .iter()
+                .filter(|(slot, _)| slot.0 == directory)
+                .count();
             if files < FILES {
                 slots.push((directory, files));
             }
@@ -239,8 +249,15 @@ impl Search {
     }
 
     fn prepared(&self) -> Vec<Op> {
-        let directories = self.used.iter().map(|(slot, _)| slot.0 + 1).max().unwrap_or(0);
-        let mut ops: Vec<Op> = (0..directories).map(|directory| Op::Mkdir(parent((directory, 0)))).collect();
+        let directories = self
+            .used
+            .iter()
+            .map(|(slot, _)| slot.0 + 1)
+            .max()
+            .unwrap_or(0);
+        let mut ops: Vec<Op> = (0..directories)
+            .map(|directory| Op::Mkdir(parent((directory, 0))))
+            .collect();
         for (slot, need) in &self.used {
             match need {
                 Need::Nothing => {}
@@ -285,7 +302,9 @@ impl Search {
     /// Rename and replace differ only in whether the new name is taken.
     fn contradicts(&self, index: usize, before: &Tree) -> bool {
         let (core, slots) = &self.cores[index];
-        let is_taken = slots.get(1).is_some_and(|slot| before.find(&path(*slot)).is_some());
+        let is_taken = slots
+            .get(1)
+            .is_some_and(|slot| before.find(&path(*slot)).is_some());
         match core {
             Core::Rename => is_taken,
             Core::Replace => !is_taken,
@@ -325,7 +344,10 @@ mod tests {
         for order in permutations(DIRECTORIES) {
             for flips in 0..1 << DIRECTORIES {
                 let rename = |(directory, file): Slot| {
-                    (order[directory], file ^ usize::from(flips & 1 << directory != 0))
+                    (
+                        order[directory],
+                        file ^ usize::from(flips & 1 << directory != 0),
+                    )
                 };
                 let ops = cores.iter().map(|(core, slots)| {
                     let slots: Vec<Slot> = slots.iter().map(|slot| rename(*slot)).collect();
@@ -348,7 +370,10 @@ mod tests {
             order.insert(at, count - 1);
             order
         };
-        shorter.iter().flat_map(|order| (0..count).map(move |at| insert(order, at))).collect()
+        shorter
+            .iter()
+            .flat_map(|order| (0..count).map(move |at| insert(order, at)))
+            .collect()
     }
 
     /// Every sequence of two operations on any places has the orbit of exactly one representative.
@@ -385,6 +410,9 @@ mod tests {
         // 9 operations with one place, 4 with two, in one directory or in two; of those with one, 4 leave no file, so that
         // fdatasync says no more than fsync.
         let single = Orbits::new(1);
-        assert_eq!((single.count(), single.workload_count()), (9 + 8, 5 * 4 + 4 * 3 + 8 * 4));
+        assert_eq!(
+            (single.count(), single.workload_count()),
+            (9 + 8, 5 * 4 + 4 * 3 + 8 * 4)
+        );
     }
 }

@@ -50,16 +50,28 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
     let mut chance = |one_in| random.below(one_in) == 0;
     let (wraps, is_short, is_full, is_alone) = (chance(3), chance(2), chance(4), chance(2));
     let (commits, writes, is_forced, is_fair) = (chance(2), chance(3), !chance(6), chance(3));
-    let lanes = if is_alone { 1 } else { 2 + random.below(LANES_MAX - 1) as u32 };
+    let lanes = if is_alone {
+        1
+    } else {
+        2 + random.below(LANES_MAX - 1) as u32
+    };
     let seed = random.next();
     let usual = Setting::new(cell);
     Setting {
         can_force: is_forced,
-        log_blocks: if is_short { LOG_BLOCKS_MIN } else { usual.log_blocks },
+        log_blocks: if is_short {
+            LOG_BLOCKS_MIN
+        } else {
+            usual.log_blocks
+        },
         tid: if wraps { NEARLY_WRAPPED } else { usual.tid },
         commit_ms: if commits { 500 + random.below(4000) } else { 0 },
         writer_ms: if writes { 500 + random.below(4000) } else { 0 },
-        free_blocks: if is_full { (FEW_BLOCKS + random.below(FEW_BLOCKS)) as u32 } else { 0 },
+        free_blocks: if is_full {
+            (FEW_BLOCKS + random.below(FEW_BLOCKS)) as u32
+        } else {
+            0
+        },
         lanes,
         schedule: match (is_fair, seed % 2) {
             (true, _) => Schedule::Fair,

@@ -28,7 +28,9 @@ impl Tree {
             Op::Create(path) => next.add(path, empty_file(), change),
             Op::Mkdir(path) => next.add(path, Kind::Directory(Arc::default()), change),
             Op::Symlink(target, path) => next.add(path, Kind::Symlink(Arc::clone(target)), change),
-            Op::Write(path, from, count) => next.write(path, *from as usize, *count as usize, change),
+            Op::Write(path, from, count) => {
+                next.write(path, *from as usize, *count as usize, change)
+            }
             Op::Append(path, count) => {
                 let Kind::File { size, .. } = &self.node(self.find(path)?).kind else {
                     return None;
@@ -52,7 +54,9 @@ impl Tree {
     }
 
     fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        Arc::make_mut(&mut self.nodes).get_mut(&id).map(Arc::make_mut)
+        Arc::make_mut(&mut self.nodes)
+            .get_mut(&id)
+            .map(Arc::make_mut)
     }
 
     fn names_mut(&mut self, id: NodeId) -> Option<&mut BTreeMap<Path, NodeId>> {
@@ -150,7 +154,11 @@ impl Tree {
         let whole = (new_size / SECTOR_BYTES as u64) as usize;
         if new_size < *size {
             for (index, sector) in sectors.iter_mut().enumerate().skip(whole) {
-                let kept = if index == whole { (new_size % SECTOR_BYTES as u64) as u16 } else { 0 };
+                let kept = if index == whole {
+                    (new_size % SECTOR_BYTES as u64) as u16
+                } else {
+                    0
+                };
                 sector.cut = sector.cut.min(kept);
                 if sector.cut == 0 {
                     sector.write = 0;

@@ -38,8 +38,9 @@ impl Oracle<'_> {
                 continue;
             };
             let mut nodes = recovered.observation.nodes.iter();
-            let Some(Contents::File(bytes)) =
-                nodes.find(|seen| seen.inode == inode).map(|seen| &seen.contents)
+            let Some(Contents::File(bytes)) = nodes
+                .find(|seen| seen.inode == inode)
+                .map(|seen| &seen.contents)
             else {
                 continue;
             };
@@ -75,7 +76,8 @@ impl Oracle<'_> {
         if sectors.iter().any(|sector| sector.write == 0) {
             self.counts.note(Rule::O5);
         }
-        let is_rename = view.state > 0 && matches!(view.history.ops[view.state - 1], Op::Rename(..));
+        let is_rename =
+            view.state > 0 && matches!(view.history.ops[view.state - 1], Op::Rename(..));
         if is_rename && self.data == DataMode::Ordered {
             self.counts.note(Rule::O4);
         }
@@ -102,7 +104,9 @@ impl Oracle<'_> {
             return true;
         }
         let states = &view.history.states[least..=most];
-        let sectors = states.iter().filter_map(|state| state.sectors(file.id)?.get(index));
+        let sectors = states
+            .iter()
+            .filter_map(|state| state.sectors(file.id)?.get(index));
         if sectors.copied().any(is) {
             return true;
         }
@@ -118,9 +122,12 @@ impl Oracle<'_> {
             .sectors(file.id)
             .map_or(Sector::default(), |sectors| sectors[index]);
         let found = Tag::read(piece);
-        let is_own = found.is_some_and(|tag| tag.file == file.number && tag.sector as usize == index);
+        let is_own =
+            found.is_some_and(|tag| tag.file == file.number && tag.sector as usize == index);
         let is_zero = piece.iter().all(|byte| *byte == 0);
-        let synced = view.history.states[file.bound].sectors(file.id).and_then(|all| all.get(index));
+        let synced = view.history.states[file.bound]
+            .sectors(file.id)
+            .and_then(|all| all.get(index));
         let is_older = match found {
             Some(tag) if is_own => synced.is_some_and(|synced| tag.write < synced.write),
             _ => is_zero && synced.is_some_and(|synced| synced.write > 0),
@@ -136,7 +143,10 @@ impl Oracle<'_> {
         let found = match found {
             Some(tag) => format!("{tag:?}"),
             None if is_zero => "zeroes".to_owned(),
-            None => format!("bytes that nobody wrote, beginning {:02x?}", &piece[..16.min(piece.len())]),
+            None => format!(
+                "bytes that nobody wrote, beginning {:02x?}",
+                &piece[..16.min(piece.len())]
+            ),
         };
         let what = format!(
             "inode {} (node {}) holds {found} in sector {index}; in state {} it is {wanted:?}, and its contents are synced \

@@ -140,12 +140,16 @@ impl LogReader {
         let mut at = self.head;
         while at != commit {
             transaction.log_blocks.push(at);
-            let Some(block) = self.blocks.get(&at).cloned() else { break };
+            let Some(block) = self.blocks.get(&at).cloned() else {
+                break;
+            };
             at = self.next(at);
             match Header::recognise(&block) {
                 Some((BlockType::Descriptor, _)) => {
                     for tag in self.tags.tags(&block) {
-                        let Some(image) = self.blocks.get(&at) else { break };
+                        let Some(image) = self.blocks.get(&at) else {
+                            break;
+                        };
                         let image = if tag.flags.contains(TagFlags::ESCAPE) {
                             unescaped(image)
                         } else {
@@ -170,7 +174,11 @@ impl LogReader {
     }
 
     fn next(&self, at: u32) -> u32 {
-        if at + 1 == self.end { self.first } else { at + 1 }
+        if at + 1 == self.end {
+            self.first
+        } else {
+            at + 1
+        }
     }
 }
 

@@ -98,7 +98,9 @@ pub(super) fn run_lanes(
         };
         let handles: Vec<_> = lanes.into_iter().map(spawn).collect();
         let join = |handle: rt::JoinHandle<_>| {
-            handle.join().map_err(|panic| RunError::World(panic.message))?
+            handle
+                .join()
+                .map_err(|panic| RunError::World(panic.message))?
         };
         handles.into_iter().map(join).collect()
     };
@@ -120,7 +122,14 @@ fn run_lane(
     for (number, op) in ops.iter().enumerate().skip(prepared) {
         wait_for(number, epoch);
         let mark = |is_end| {
-            trace.mark(Mark { lane, number, is_end }.encode());
+            trace.mark(
+                Mark {
+                    lane,
+                    number,
+                    is_end,
+                }
+                .encode(),
+            );
         };
         mark(false);
         let before = transactions(volume);
@@ -129,7 +138,9 @@ fn run_lane(
         all.push(Done {
             outcome,
             first: before.running.unwrap_or(before.next),
-            last: after.running.unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
+            last: after
+                .running
+                .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
         });
         mark(true);
     }
@@ -137,7 +148,9 @@ fn run_lane(
 }
 
 fn transactions(volume: &Volume) -> Transactions {
-    volume.transactions().expect("all volumes here have a journal")
+    volume
+        .transactions()
+        .expect("all volumes here have a journal")
 }
 
 /// Does an operation.
@@ -160,7 +173,9 @@ fn carry_out(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outco
             volume.create(parent, name, &new)?;
         }
         Op::Mkdir(path) => drop(volume.create_directory(path)?),
-        Op::Write(path, from, count) => return write(volume, path, Some(*from), *count, (lane, number)),
+        Op::Write(path, from, count) => {
+            return write(volume, path, Some(*from), *count, (lane, number));
+        }
         Op::Append(path, count) => return write(volume, path, None, *count, (lane, number)),
         Op::Truncate(path, size) => {
             let change = SetAttributes {
@@ -227,7 +242,11 @@ fn write(
         if done == bytes.len() {
             break Ok(());
         }
-        match volume.write(file, from * SECTOR_BYTES as u64 + done as u64, &bytes[done..]) {
+        match volume.write(
+            file,
+            from * SECTOR_BYTES as u64 + done as u64,
+            &bytes[done..],
+        ) {
             Ok(0) => break Err(Error::NoSpace),
             Ok(written) => done += written,
             Err(error) => break Err(error),
@@ -240,4 +259,3 @@ fn write(
         Err(error) => Err(error),
     }
 }
-

@@ -38,7 +38,10 @@ impl BlockDevice for Planted {
             (Bug::NoFlush, _) => {}
             (Bug::NoForce, _) => {
                 for request in &mut batch {
-                    if let Request::Write { force_unit_access, .. } = request {
+                    if let Request::Write {
+                        force_unit_access, ..
+                    } = request
+                    {
                         *force_unit_access = false;
                     }
                 }

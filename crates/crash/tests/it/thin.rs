@@ -10,7 +10,9 @@ use crash::run::{Workload, prepare, record};
 use crash::setting::{CELLS, Setting};
 
 fn ops(text: &str) -> Vec<Op> {
-    text.split(';').map(|op| op.trim().parse().unwrap()).collect()
+    text.split(';')
+        .map(|op| op.trim().parse().unwrap())
+        .collect()
 }
 
 #[test]
@@ -34,6 +36,10 @@ fn a_short_workload_in_every_cell() {
         if let Some(found) = found {
             panic!("{cell}: {}: {:?}", found.broken, found.cuts);
         }
-        println!("{cell}: {} events, {tally:?} in {:?}", recording.events.len(), start.elapsed());
+        println!(
+            "{cell}: {} events, {tally:?} in {:?}",
+            recording.events.len(),
+            start.elapsed()
+        );
     }
 }

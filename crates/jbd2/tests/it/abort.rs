@@ -337,7 +337,11 @@ fn a_handle_whose_restart_failed_answers_with_that_error() {
     assert_eq!(handle.extend(one_block).map(drop), error);
     assert_eq!(handle.tid(), tid);
     assert_eq!(handle.finish().map(drop), error);
-    bench.small.journal.commit(tid).expect("what was done is whole");
+    bench
+        .small
+        .journal
+        .commit(tid)
+        .expect("what was done is whole");
     Arc::clone(&bench.small.journal).close().expect("it works");
 }
 

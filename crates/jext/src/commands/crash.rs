@@ -65,7 +65,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => vec![Kind::Exhaustive { length }, Kind::Stress],
     };
     let is_bounded = arguments.minutes.is_some() || arguments.states.is_some();
-    let is_finite = kinds.iter().all(|kind| matches!(kind, Kind::Exhaustive { .. })) && length <= COMPLETE_MAX;
+    let is_finite = kinds
+        .iter()
+        .all(|kind| matches!(kind, Kind::Exhaustive { .. }))
+        && length <= COMPLETE_MAX;
     if !is_bounded && !is_finite {
         bail!("these workloads have no end: give --minutes or --states");
     }
@@ -84,7 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         print(&to_text(&reports, &cells))?;
     }
-    Ok(if has_violation { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if has_violation {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
@@ -111,15 +118,23 @@ fn run_kind(
     {
         let orbits = generator.orbits();
         let (count, workloads) = (orbits.count(), orbits.workload_count());
-        print(&format!("{count} orbits of length {length}, {workloads} workloads with their sync calls, in each of {} cells\n", cells.len()))?;
+        print(&format!(
+            "{count} orbits of length {length}, {workloads} workloads with their sync calls, in each of {} cells\n",
+            cells.len()
+        ))?;
     }
     let elapsed: Duration = before.iter().map(|(_, report)| report.elapsed).sum();
-    let done: u64 = before.iter().map(|(_, report)| report.total().recovered).sum();
+    let done: u64 = before
+        .iter()
+        .map(|(_, report)| report.total().recovered)
+        .sum();
     let after = arguments.minutes.map(|minutes| {
         let left = Duration::from_secs_f64(minutes.max(0.0) * 60.0).saturating_sub(elapsed);
         left / shares as u32
     });
-    let states = arguments.states.map(|states| states.saturating_sub(done) / shares as u64);
+    let states = arguments
+        .states
+        .map(|states| states.saturating_sub(done) / shares as u64);
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let session = Session {
         generator,
@@ -141,7 +156,11 @@ fn run_kind(
             _ => 0.0,
         };
         bar.set_position((share * 1000.0) as u64);
-        bar.set_message(format!("{} states, {:.0} a second", tally.recovered, rate(tally.recovered, elapsed)));
+        bar.set_message(format!(
+            "{} states, {:.0} a second",
+            tally.recovered,
+            rate(tally.recovered, elapsed)
+        ));
     });
     bar.finish_and_clear();
     Ok(report)
@@ -157,7 +176,18 @@ fn name(kind: Kind) -> String {
 fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["cell", "workloads", "cuts", "recovered", "equal", "compared", "nested", "used", "twice", "e2fsck"]);
+    table.set_header([
+        "cell",
+        "workloads",
+        "cuts",
+        "recovered",
+        "equal",
+        "compared",
+        "nested",
+        "used",
+        "twice",
+        "e2fsck",
+    ]);
     let mut total = Tally::default();
     for (kind, report) in reports {
         for (cell, tally) in cells.iter().zip(&report.cells) {
@@ -171,7 +201,12 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     }
     let mut text = format!("{table}\n\n");
     for rule in RULES {
-        let _ = writeln!(text, "{rule:3} {:>12}  {}", total.rules.get(*rule), rule.text());
+        let _ = writeln!(
+            text,
+            "{rule:3} {:>12}  {}",
+            total.rules.get(*rule),
+            rule.text()
+        );
     }
     let elapsed: Duration = reports.iter().map(|(_, report)| report.elapsed).sum();
     let _ = writeln!(
@@ -187,7 +222,11 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
             let _ = writeln!(text, "{}: complete", name(*kind));
         }
         if let Some(violation) = &report.violation {
-            let _ = writeln!(text, "violation of {}\njext replay '{}'", violation.broken, violation.id);
+            let _ = writeln!(
+                text,
+                "violation of {}\njext replay '{}'",
+                violation.broken, violation.id
+            );
         }
     }
     if reports.iter().all(|(_, report)| report.violation.is_none()) {
@@ -239,8 +278,10 @@ fn to_json(reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
 }
 
 fn tally_json(tally: &Tally) -> Value {
-    let rules: serde_json::Map<String, Value> =
-        RULES.iter().map(|rule| (rule.to_string(), tally.rules.get(*rule).into())).collect();
+    let rules: serde_json::Map<String, Value> = RULES
+        .iter()
+        .map(|rule| (rule.to_string(), tally.rules.get(*rule).into()))
+        .collect();
     json!({
         "workloads": tally.workloads,
         "cuts": tally.moments,

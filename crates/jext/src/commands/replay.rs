@@ -37,7 +37,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let _ = writeln!(text, "{line}");
     }
     for (depth, cut) in id.cuts.iter().enumerate() {
-        let what = if depth == 0 { "the run" } else { "the recovery of that" };
+        let what = if depth == 0 {
+            "the run"
+        } else {
+            "the recovery of that"
+        };
         let _ = writeln!(text, "the power fails in {what}: {cut}");
     }
     let code = match &shown.broken {
