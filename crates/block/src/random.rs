@@ -14,14 +14,14 @@ impl SplitMix {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
     /// A number below `bound`, which is not zero. The bias is below `bound` in 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(bound);
+        let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the upper half of 128 bits fits")
     }
 }
@@ -45,8 +45,8 @@ mod tests {
     #[test]
     fn the_stream_is_splitmix64() {
         let mut random = SplitMix::new(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+        assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
     }
 
     #[test]

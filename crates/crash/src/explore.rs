@@ -193,7 +193,7 @@ impl<'r> Explorer<'r> {
         let images = core::iter::once(&initial.home).chain(&initial.log);
         let replays = images.zip(&recording.geometries).enumerate();
         let replays = replays
-            .map(|(device, (image, geometry))| Replay::new(device, geometry.clone(), image))
+            .map(|(device, (image, geometry))| Replay::on(device, geometry.clone(), image))
             .collect();
         Ok(Self {
             bounds: Bounds::new(&histories, recording.workload.setting.cell.data),
@@ -229,6 +229,9 @@ impl<'r> Explorer<'r> {
         if let Event::Mark(mark) = event {
             let has_grown = self.bounds.note(&self.histories, Mark::decode(*mark));
             self.bounds_version += u64::from(has_grown);
+            if has_grown {
+                self.tally.rules.note(Rule::F6);
+            }
             return has_grown;
         }
         let state = |replays: &[Replay<Image>]| -> Vec<(u64, u64)> {
@@ -338,6 +341,9 @@ impl<'r> Explorer<'r> {
 
     fn compare(&mut self, recovered: &Recovered) -> Result<(), Broken> {
         self.tally.compared += 1;
+        if self.watcher.has_revoked() {
+            self.tally.rules.note(Rule::J3);
+        }
         let mut oracle = Oracle {
             histories: &self.histories,
             bounds: &self.bounds,

@@ -14,7 +14,7 @@
 
 mod log;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::trace::Event;
@@ -41,6 +41,8 @@ pub struct Watcher {
     reader: LogReader,
     /// Images that committed transactions brought and no later one revoked, oldest first.
     images: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
+    /// Blocks that committed transactions revoked and none brought again.
+    revoked: BTreeSet<u64>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
 }
@@ -56,6 +58,7 @@ impl Watcher {
             setting,
             map,
             images: BTreeMap::new(),
+            revoked: BTreeSet::new(),
             issued: BTreeMap::new(),
         }
     }
@@ -77,25 +80,7 @@ impl Watcher {
                 requests,
             } => {
                 for request in requests.iter() {
-                    if let Request::Write {
-                        sector,
-                        payload,
-                        force_unit_access,
-                    } = request
-                    {
-                        let mut block = sector.get() / BLOCK_SECTORS as u64;
-                        for image in payload.iter().filter(|image| image.len() == BLOCK_BYTES) {
-                            let write = Write {
-                                device: *device,
-                                batch: *batch,
-                                block,
-                                image,
-                                is_forced: *force_unit_access,
-                            };
-                            self.written(&write, replays, counts)?;
-                            block += 1;
-                        }
-                    }
+                    self.submitted(*device, *batch, request, replays, counts)?;
                 }
                 Ok(())
             }
@@ -105,6 +90,42 @@ impl Watcher {
             },
             Event::Detached { .. } | Event::Mark(_) => Ok(()),
         }
+    }
+
+    fn submitted(
+        &mut self,
+        device: usize,
+        batch: u64,
+        request: &Request,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        let Request::Write {
+            sector,
+            payload,
+            force_unit_access,
+        } = request
+        else {
+            return Ok(());
+        };
+        let first = sector.get() / BLOCK_SECTORS as u64;
+        let images = payload.iter().filter(|image| image.len() == BLOCK_BYTES);
+        for (block, image) in (first..).zip(images) {
+            let write = Write {
+                device,
+                batch,
+                block,
+                image,
+                is_forced: *force_unit_access,
+            };
+            self.written(&write, replays, counts)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a committed transaction has revoked blocks, so that recovery could bring old images back.
+    pub fn has_revoked(&self) -> bool {
+        !self.revoked.is_empty()
     }
 
     fn written(
@@ -228,8 +249,10 @@ impl Watcher {
         }
         for block in transaction.revokes {
             self.images.remove(&block);
+            self.revoked.insert(block);
         }
         for (block, image) in transaction.images {
+            self.revoked.remove(&block);
             self.images.entry(block).or_default().push((tid, image));
         }
         Ok(())
@@ -241,6 +264,9 @@ impl Watcher {
             return Ok(());
         }
         let Some(images) = self.images.get(&write.block) else {
+            if self.revoked.contains(&write.block) {
+                counts.note(Rule::T4);
+            }
             return Ok(());
         };
         counts.note(Rule::T2);

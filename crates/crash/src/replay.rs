@@ -182,7 +182,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let images = core::iter::once(&initial.home).chain(&initial.log);
     let replays = images.zip(&recording.geometries).enumerate();
     let replays = replays
-        .map(|(device, (image, geometry))| DeviceReplay::new(device, geometry.clone(), image))
+        .map(|(device, (image, geometry))| DeviceReplay::on(device, geometry.clone(), image))
         .collect();
     let Some(mut disks) = left(&recording.events, replays, first, initial) else {
         return Ok(());

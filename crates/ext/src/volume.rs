@@ -141,11 +141,8 @@ impl Volume {
 
     /// Where the journal's numbers stand, for those who check what became durable; none on a volume without one.
     pub fn transactions(&self) -> Option<Transactions> {
-        let journal = self.core.journal.as_ref()?;
-        Some(Transactions {
-            running: journal.running(),
-            next: journal.next(),
-        })
+        let (running, next) = self.core.journal.as_ref()?.numbers();
+        Some(Transactions { running, next })
     }
 
     /// The validated superblock, as it was when the volume was opened.

@@ -94,10 +94,17 @@ enum Step {
     Flush(Vec<u64>),
 }
 
-impl<M: Medium> Replay<M> {
+impl Replay {
     /// The device with this number in a trace, before its first event: `geometry` is that of the traced device, `initial`
     /// what it held.
-    pub fn new(device: usize, geometry: Geometry, initial: &M) -> Self {
+    pub fn new(device: usize, geometry: Geometry, initial: &MemoryDevice) -> Self {
+        Self::on(device, geometry, initial)
+    }
+}
+
+impl<M: Medium> Replay<M> {
+    /// The same on any medium.
+    pub fn on(device: usize, geometry: Geometry, initial: &M) -> Self {
         Self {
             device,
             geometry,

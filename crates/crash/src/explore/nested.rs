@@ -43,9 +43,9 @@ pub(crate) fn record(
     };
     let home = attach(devices.home_device());
     let log = devices.log_device().map(attach);
-    let mut replays = vec![Replay::new(0, home.geometry(), &disks.home)];
+    let mut replays = vec![Replay::on(0, home.geometry(), &disks.home)];
     if let (Some(log), Some(image)) = (&log, &disks.log) {
-        replays.push(Replay::new(1, log.geometry(), image));
+        replays.push(Replay::on(1, log.geometry(), image));
     }
     let log = log.map(|log| -> Arc<dyn BlockDevice> { log });
     recover_on(home, log, &devices, data, Extent::Read)?;
@@ -99,7 +99,7 @@ impl Explorer<'_> {
             again?;
             // The deeper, the fewer: one path to the bottom for each recovery.
             if cuts.len() <= DEPTH && random.below(MOMENTS as u64) == 0 {
-                self.interrupt(&left, wanted, random.next(), cuts)?;
+                self.interrupt(&left, wanted, random.next_u64(), cuts)?;
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
     } else {
         2 + random.below(LANES_MAX - 1) as u32
     };
-    let seed = random.next();
+    let seed = random.next_u64();
     let usual = Setting::new(cell);
     Setting {
         can_force: is_forced,

@@ -3,5 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
 mod planted;
+mod scripted;
 mod sessions;
-mod thin;

@@ -1,7 +1,6 @@
 //! One short workload in every cell, explored in full.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
@@ -31,15 +30,10 @@ fn a_short_workload_in_every_cell() {
         let empty = Disks::make(&setting).unwrap();
         let prepared = prepare(&workload, &empty).unwrap();
         let recording = Rc::new(record(&workload, &prepared).unwrap());
-        let start = Instant::now();
         let (tally, found) = explore(Rc::clone(&recording), Limits::new(1));
         if let Some(found) = found {
             panic!("{cell}: {}: {:?}", found.broken, found.cuts);
         }
-        println!(
-            "{cell}: {} events, {tally:?} in {:?}",
-            recording.events.len(),
-            start.elapsed()
-        );
+        assert!(tally.recovered > 300, "{cell}: {} images", tally.recovered);
     }
 }
