@@ -77,6 +77,13 @@ pub(crate) fn add(
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
+    let is_skipped = match state.links {
+        0 => rt::mutant!("orphan/deleted-file-not-listed"),
+        _ => rt::mutant!("orphan/truncated-file-not-listed"),
+    };
+    if is_skipped {
+        state.is_orphan = true;
+    }
     if state.is_orphan {
         return Ok(());
     }
@@ -128,7 +135,11 @@ fn set_next(core: &Core, transaction: &mut Transaction<'_>, nr: InodeNr, next: u
 /// # Errors
 /// - [`Corrupt::Orphan`] for a list that cannot be believed: nothing is changed.
 pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
-    let chain = read_chain(core)?;
+    let chain = if rt::mutant!("orphan/not-finished-at-open") {
+        Vec::new()
+    } else {
+        read_chain(core)?
+    };
     {
         let mut list = core.orphans.lock();
         for nr in chain.iter().rev() {

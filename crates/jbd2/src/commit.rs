@@ -65,6 +65,12 @@ impl Shared {
         let contents = self.close_running(state, began)?;
         let tid = contents.tid;
         let (start, blocks) = self.switch(&contents);
+        if rt::mutant!("commit/acknowledged-before-record") {
+            self.mark_durable(tid, rt::monotonic().saturating_sub(began));
+        }
+        if rt::mutant!("free/released-before-record") {
+            self.client.committed(tid);
+        }
         let written = self.write_transaction(&contents, start, blocks);
         self.set_log_io(false);
         written?;
@@ -153,6 +159,7 @@ impl Shared {
     fn write_transaction(&self, contents: &Contents, start: u32, blocks: u32) -> Result<()> {
         let tid = contents.tid;
         self.prepare_superblock(tid, start, !contents.revokes.is_empty())?;
+        let record_at = self.limits.ring.advance(start, blocks - 1);
         let records = Records::build(&self.format, &self.limits, contents);
         assert_eq!(
             records.blocks.len() as u64 + 1,
@@ -161,6 +168,9 @@ impl Shared {
         );
         self.count_records(&records, contents);
         let crc = records.crc;
+        if rt::mutant!("commit/record-before-images") {
+            self.write_commit_block(tid, crc, record_at)?;
+        }
         let requests = self.log_requests(start, records.blocks);
         self.counters.log_requests.add(requests.len() as u64 + 1);
         let needs_home_flush = if self.config.policy == LogPolicy::Linux24 {
@@ -170,24 +180,39 @@ impl Shared {
             needs_flush
         } else {
             let logging = self.log.device.submit(requests);
-            let needs_flush = self.client.write_ordered_data(tid);
-            logging.wait_all()?;
+            let needs_flush = if rt::mutant!("commit/data-after-record") {
+                Ok(false)
+            } else {
+                self.client.write_ordered_data(tid)
+            };
+            let logged = logging.wait_all();
+            if !rt::mutant!("abort/log-error-ignored") {
+                logged?;
+            }
             needs_flush?
         };
-        if self.config.is_external && needs_home_flush && self.config.barrier {
+        let is_external = self.config.is_external && !rt::mutant!("commit/home-not-flushed");
+        if is_external && needs_home_flush && self.config.barrier {
             self.flush_home()?;
         }
-        self.write_commit_block(tid, crc, self.limits.ring.advance(start, blocks - 1))
+        self.write_commit_block(tid, crc, record_at)?;
+        if rt::mutant!("commit/data-after-record") {
+            self.client.write_ordered_data(tid)?;
+        }
+        Ok(())
     }
 
     fn write_commit_block(&self, tid: Tid, crc: u32, at: u32) -> Result<()> {
         let block = records::commit_block(&self.format, tid, crc, rt::wall());
         let mut requests = self.log_requests(at, vec![block]);
-        if self.config.barrier {
+        if self.config.barrier && !rt::mutant!("commit/no-flush-before-record") {
             self.flush_log()?;
         }
         self.check_before_record(tid)?;
         self.counters.commit_blocks.add(1);
+        if rt::mutant!("commit/record-not-forced") {
+            return Ok(self.log.device.submit(requests).wait_all()?);
+        }
         self.force(&mut requests);
         self.log.device.submit(requests).wait_all()?;
         self.flush_if_not_forced()

@@ -242,19 +242,20 @@ impl Drop for Handle {
         let Some(transaction) = self.transaction.take() else {
             return;
         };
+        let has_changed = self.has_changed && !rt::mutant!("abort/dropped-handle-committed");
         let state = if std::thread::panicking() {
-            self.shared.note_abandoned(self.has_changed);
+            self.shared.note_abandoned(has_changed);
             self.shared.state.try_lock()
         } else {
             Some(self.shared.state.lock())
         };
         if let Some(mut state) = state {
-            if self.has_changed {
+            if has_changed {
                 state.abandoned.get_or_insert(transaction.tid);
             }
             state.leave(transaction.tid, self.credits);
         }
-        if self.has_changed {
+        if has_changed {
             self.shared.note_abandoned(true);
         }
         self.shared.handles_done.notify_one();

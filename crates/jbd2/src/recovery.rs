@@ -91,8 +91,15 @@ pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered>
         scan.accept()?;
         let replay = Replay::plan(&scan);
         replay.check(home, log.block_bytes)?;
+        if rt::mutant!("recovery/log-emptied-first") {
+            superblock.set_tail(None, scan.expected);
+            log.device.submit(superblock.requests(log)).wait_all()?;
+            log.device.flush()?;
+        }
         replay.run(log, home)?;
-        home.flush()?;
+        if !rt::mutant!("recovery/home-not-flushed") {
+            home.flush()?;
+        }
         recovered.transactions =
             u32::try_from(scan.transactions.len()).expect("fewer than blocks of the log");
         recovered.blocks = replay.block_count();
@@ -101,6 +108,11 @@ pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered>
         // Last committed + 1: whoever opens the log goes on one later.
         superblock.set_tail(None, scan.expected);
         recovered.next = scan.expected.next();
+        if rt::mutant!("sequence/number-of-dropped-reused") {
+            let last = Tid::new(scan.expected.get().wrapping_sub(1));
+            superblock.set_tail(None, last);
+            recovered.next = scan.expected;
+        }
     }
     if !recovered.was_clean || noted_error.is_some() {
         superblock.set_error(false);

@@ -83,7 +83,9 @@ impl Transaction {
         blocks.count += 1;
         if !blocks.forgotten.is_empty() {
             // The block is used again: its new contents are what recovery must find, and what its home gets.
-            blocks.revokes.remove(&buffer.nr());
+            if !rt::mutant!("revoke/not-cancelled-by-reuse") {
+                blocks.revokes.remove(&buffer.nr());
+            }
             blocks.forgotten.remove(&buffer.nr());
         }
         Ok(())
@@ -115,8 +117,10 @@ impl Transaction {
             blocks.count -= 1;
             credits.blocks += 1;
         }
-        blocks.forgotten.insert(nr);
-        if is_new_revoke {
+        if !rt::mutant!("checkpoint/freed-block-written") {
+            blocks.forgotten.insert(nr);
+        }
+        if is_new_revoke && !rt::mutant!("revoke/dropped") {
             blocks.revokes.insert(nr);
             credits.revokes -= 1;
         }

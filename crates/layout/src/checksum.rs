@@ -14,6 +14,7 @@ use zerocopy::IntoBytes;
 
 use crate::group::GroupDescriptor;
 use crate::journal::{BlockTail, CommitBlock, JournalSuperblock};
+use crate::superblock::Superblock;
 
 /// The register's start where no other is named.
 pub const START: u32 = !0;
@@ -79,6 +80,12 @@ pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
         let index = usize::from(crc as u8 ^ byte);
         (crc >> 8) ^ CRC16[index]
     })
+}
+
+/// The file system's `s_checksum` with the feature `metadata_csum`: crc32c from [`START`] of the superblock's bytes before it.
+pub fn superblock(superblock: &Superblock) -> u32 {
+    let at = offset_of!(Superblock, s_checksum);
+    crc32c(START, &superblock.as_bytes()[..at])
 }
 
 /// A group descriptor's `bg_checksum` with the feature `uninit_bg` (`gdt_csum`), and without `metadata_csum`: crc16

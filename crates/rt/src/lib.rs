@@ -31,6 +31,7 @@ pub mod atomic;
 mod charge;
 mod clock;
 mod home;
+pub mod mutant;
 mod nanos;
 mod parking;
 mod primitive;

@@ -50,6 +50,11 @@ pub trait World {
     /// The next random number of the world.
     fn random(&self) -> u64;
 
+    /// The rule that is broken in this world: see [`crate::mutant`](mod@crate::mutant).
+    fn mutant(&self) -> Option<&str> {
+        None
+    }
+
     /// Suspends the calling task at `place` until it is unparked or the deadline comes.
     fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked;
 

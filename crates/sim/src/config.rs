@@ -34,6 +34,9 @@ pub struct Config {
     pub record_decisions: bool,
     /// Whether to capture a backtrace at each wait, for the report of a deadlock. Slow, and changes nothing else.
     pub capture_backtraces: bool,
+    /// The rule of the engine that is broken in this world, in builds with `--cfg jext_mutants`: see
+    /// [`rt::mutant`](mod@rt::mutant).
+    pub mutant: Option<&'static str>,
 }
 
 /// Who runs next when several tasks could.
@@ -95,6 +98,7 @@ impl Config {
             step_count_max: STEP_COUNT_MAX,
             record_decisions: false,
             capture_backtraces: false,
+            mutant: None,
         }
     }
 }

@@ -35,6 +35,7 @@ type Fiber = Coroutine<(), (), (), DefaultStack>;
 pub(crate) struct SimWorld {
     id: u64,
     epoch: WallTime,
+    mutant: Option<&'static str>,
     is_hostile: bool,
     captures_backtraces: bool,
     pub(crate) state: RefCell<State>,
@@ -51,6 +52,7 @@ impl SimWorld {
         Self {
             id: WORLD_COUNT.fetch_add(1, Ordering::Relaxed) + 1,
             epoch: config.epoch,
+            mutant: config.mutant,
             is_hostile: config.policy.is_hostile(),
             captures_backtraces: config.capture_backtraces,
             state: RefCell::new(State::new(config)),
@@ -374,6 +376,10 @@ impl World for SimWorld {
         let number = self.state.borrow_mut().random.next_u64();
         self.trace(Event::Random, number);
         number
+    }
+
+    fn mutant(&self) -> Option<&str> {
+        self.mutant
     }
 
     fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked {

@@ -10,8 +10,9 @@ use block::{
     Results, Ticket, Work,
 };
 use layout::SectorNr;
+use testkit::Random;
 
-use crate::support::{Modelled, Random};
+use crate::support::Modelled;
 
 const MEMBER_BYTES: u64 = 256 * 1024;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use block::payload::payload_from_bytes;
 use block::{BlockDevice, DeviceError, MemoryDevice, Payload, Request};
 use layout::{Block, SectorNr};
+use testkit::Random;
 
-use crate::support::{Modelled, Random};
+use crate::support::Modelled;
 
 fn read(device: &MemoryDevice, offset: u64, count: u32, block_bytes: u32) -> Payload {
     let device: &dyn BlockDevice = device;

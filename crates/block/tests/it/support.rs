@@ -1,42 +1,11 @@
-//! A seeded generator, random batches, and the plain model that devices are compared with.
+//! Random batches, and the plain model that devices are compared with.
 
 use std::sync::Arc;
 
 use block::payload::{payload_from_bytes, payload_to_bytes};
 use block::{BlockDevice, Outcome, Request};
 use layout::SectorNr;
-
-/// SplitMix64.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub(crate) fn choose<T: Copy>(&mut self, among: &[T]) -> T {
-        among[self.below(among.len() as u64) as usize]
-    }
-
-    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let seed = self.next();
-        (0..length)
-            .map(|at| (seed >> (at % 8 * 8)) as u8 ^ (at / 512) as u8)
-            .collect()
-    }
-}
+use testkit::Random;
 
 /// Sizes of pieces that batches use.
 const PIECES: [u64; 8] = [512, 512, 1024, 1024, 1536, 4096, 8192, 65_536];
@@ -63,7 +32,7 @@ impl Modelled {
     fn range(&mut self) -> (u64, u64, u64) {
         let size = self.bytes.len() as u64;
         loop {
-            let piece = self.random.choose(&PIECES);
+            let piece = *self.random.pick(&PIECES);
             let count = 1 + self.random.below(6);
             let room = size.saturating_sub(piece * count) / 512;
             if room > 0 {

@@ -32,6 +32,9 @@ struct OrderedSet {
 impl OrderedSets {
     /// A file has data that belongs to a transaction.
     pub(super) fn join(&self, tid: Tid, inode: &Arc<Inode>) {
+        if rt::mutant!("data/not-ordered") {
+            return;
+        }
         let mut sets = self.sets.lock();
         match sets.iter_mut().rev().find(|set| set.tid == tid) {
             Some(set) => set.files.push(Arc::clone(inode)),
@@ -48,7 +51,7 @@ impl OrderedSets {
         let (Some(owner), Some(image), Some(nr)) = (slot.ordered, &slot.image, slot.block()) else {
             return;
         };
-        if Some(owner) == tid {
+        if Some(owner) == tid || rt::mutant!("data/cut-off-page-not-written") {
             return;
         }
         let mut sets = self.sets.lock();

@@ -336,6 +336,9 @@ impl Inner {
             .expect("a page in flight stays");
         slot.is_in_flight = false;
         let Some(error) = error else { return true };
+        if rt::mutant!("error/failed-page-marked-clean") {
+            return true;
+        }
         self.errors += 1;
         self.last_error = Some(error);
         if slot.is_dirty {

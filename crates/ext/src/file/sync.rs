@@ -25,13 +25,18 @@ use crate::space::Space;
 pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
     core.pages.flushes.check()?;
     let errors_before = inode.pages.error_count();
-    let written = write_file(core, inode, Which::All);
+    let written = if rt::mutant!("fsync/data-not-written") {
+        Ok(())
+    } else {
+        write_file(core, inode, Which::All)
+    };
     let (errors, last) = inode.pages.last_error();
     written.map_err(|cause| Error::DataLost {
         inode: inode.nr,
         cause,
     })?;
     if errors != errors_before
+        && !rt::mutant!("fsync/error-not-reported")
         && let Some(cause) = last
     {
         return Err(Error::DataLost {
@@ -41,7 +46,9 @@ pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<(
     }
     let tid = {
         let state = inode.state.read();
-        if data_only {
+        if data_only && rt::mutant!("fdatasync/size-not-committed") {
+            None
+        } else if data_only {
             state.data_tid
         } else {
             state.last_tid
@@ -53,6 +60,9 @@ pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<(
 
 /// Makes a transaction durable; without a journal, all metadata.
 fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
+    if rt::mutant!("fsync/transaction-not-committed") {
+        return Ok(());
+    }
     let Some(journal) = &core.journal else {
         if !core.is_read_only.load(rt::atomic::Ordering::Acquire) {
             core.buffers.write_everything()?;
@@ -70,6 +80,9 @@ fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
 
 /// Flushes the device if data of the file may still be in its cache.
 fn flush_file(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    if rt::mutant!("fsync/device-not-flushed") {
+        return Ok(());
+    }
     let pages = &core.pages;
     let count = {
         let inner = inode.pages.lock();
@@ -98,7 +111,9 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
             return Err(error.into());
         }
         Space::store_counts(core)?;
-        journal.commit_running()?;
+        if !rt::mutant!("sync/running-transaction-left-out") {
+            journal.commit_running()?;
+        }
         if core.pages.flushes.is_owed() {
             core.pages.flushes.flush(core)?;
         }
@@ -116,7 +131,8 @@ pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) 
     let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);
     let is_directory = state.kind == FileKind::Directory;
     let has_directory_sync = options.directory_sync || state.flags.contains(InodeFlags::DIRSYNC);
-    if !(is_synchronous || is_directory && has_directory_sync) {
+    let is_ignored = rt::mutant!("sync/mount-option-ignored");
+    if is_ignored || !(is_synchronous || is_directory && has_directory_sync) {
         return Ok(());
     }
     make_durable(core, tid)?;

@@ -176,6 +176,13 @@ fn delete_within(
         }
     }
     core.discard_window(&inode.window);
+    if rt::mutant!("delete/inode-freed-in-another-step") {
+        state.store(core, transaction, inode.nr, true)?;
+        transaction.restart(orphan::CREDITS_FINISH)?;
+        orphan::remove(core, transaction, inode.nr, state)?;
+        state.store(core, transaction, inode.nr, true)?;
+        transaction.restart(orphan::CREDITS_FINISH)?;
+    }
     release_attributes(core, transaction, inode, state)?;
     orphan::remove(core, transaction, inode.nr, state)?;
     state.size = 0;

@@ -454,7 +454,10 @@ pub(super) fn zero_from(
     block: u64,
     base: Option<Arc<Block>>,
 ) -> Result<()> {
-    let within = (state.size % u64::from(core.geometry.block_bytes)) as usize;
+    let within = match (state.size % u64::from(core.geometry.block_bytes)) as usize {
+        _ if rt::mutant!("truncate/tail-not-zeroed") => core.block_bytes(),
+        within => within,
+    };
     let dirt = Dirt {
         ordered: ordering(core, transaction),
         since: rt::monotonic(),

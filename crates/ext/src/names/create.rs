@@ -109,6 +109,9 @@ pub(super) fn make(
                 return Err(error);
             }
         };
+        if rt::mutant!("names/create-in-two-steps") {
+            transaction.restart(credits)?;
+        }
         let added = directory::add(
             core,
             &mut transaction,

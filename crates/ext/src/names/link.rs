@@ -54,6 +54,12 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             transaction.finish()?;
             return Err(error);
         }
+        if rt::mutant!("names/link-in-two-steps") {
+            transaction.restart(Credits {
+                blocks: CREDITS_NAME + 1,
+                revokes: 0,
+            })?;
+        }
         state.links += 1;
         state.ctime = now();
         state.store(core, &mut transaction, nr, false)?;

@@ -319,6 +319,10 @@ fn replace(
             return Err(error);
         }
     }
+    if rt::mutant!("names/rename-in-two-steps") {
+        let blocks = CREDITS_RENAME;
+        t.restart(Credits { blocks, revokes: 0 })?;
+    }
     directory::remove(
         core,
         t,
@@ -326,7 +330,7 @@ fn replace(
         directories.source(),
         source.name,
     )?;
-    if changes_parent {
+    if changes_parent && !rt::mutant!("names/parent-not-changed") {
         let up = target.directory.nr;
         directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
         directories.source().links -= 1;

@@ -34,6 +34,10 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
             revokes: 0,
         })?;
         directory::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        if rt::mutant!("names/unlink-in-two-steps") {
+            let blocks = transaction.credits_left();
+            transaction.restart(Credits { blocks, revokes: 0 })?;
+        }
         drop_link(core, &mut transaction, inode.nr, &mut state)?;
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
@@ -111,6 +115,9 @@ pub(super) fn drop_link(
     state.ctime = now();
     if state.links == 0 {
         orphan::add(core, transaction, nr, state)?;
+    }
+    if rt::mutant!("names/link-count-not-stored") && state.links > 0 {
+        return Ok(());
     }
     state.store(core, transaction, nr, true)
 }

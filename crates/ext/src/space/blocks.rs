@@ -169,7 +169,8 @@ impl Core {
             .free_blocks
             .fetch_add(u64::from(count), Ordering::Relaxed);
         group.store_counts(&mut transaction.write(descriptor)?);
-        match transaction.tid() {
+        let freed_by = transaction.tid();
+        match freed_by.filter(|_| !rt::mutant!("free/reused-while-uncommitted")) {
             Some(tid) => self.space.freed.lock().add(
                 tid,
                 FreedRun {

@@ -1,15 +1,21 @@
 //! What a mount and an unmount change in the superblock, outside of any transaction.
 
-use layout::feature::Incompatible;
+use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::superblock::State;
+use layout::{Block, checksum};
 use zerocopy::IntoBytes;
 
 use super::Superblock;
 
 impl Superblock {
-    /// The on-disk form: 1024 bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.raw.as_bytes()
+    /// The on-disk form to be written: 1024 bytes, with their checksum where the volume has one.
+    pub fn encode(&self) -> Block {
+        let mut raw = self.raw;
+        let features = raw.features().read_only_compatible;
+        if features.contains(ReadOnlyCompatible::METADATA_CSUM) {
+            raw.s_checksum = checksum::superblock(&raw).into();
+        }
+        Block::copy_from(raw.as_bytes())
     }
 
     /// Sets or clears the mark that the journal has to be replayed.

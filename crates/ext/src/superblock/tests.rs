@@ -224,7 +224,7 @@ fn mounts_and_unmounts_are_noted() {
     })
     .expect("good");
     superblock.note_mount(1_234_567, true);
-    let mounted = Superblock::decode(superblock.as_bytes(), DEVICE_BYTES).expect("good");
+    let mounted = Superblock::decode(&superblock.encode(), DEVICE_BYTES).expect("good");
     assert!(mounted.needs_recovery && mounted.is_clean());
     assert_eq!(
         (mounted.raw.s_mnt_count.get(), mounted.raw.s_mtime.get()),

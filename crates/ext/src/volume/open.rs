@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use jbd2::{Config, Journal, Location, LogExtent};
-use layout::{Block, BlockNr, InodeNr, SectorNr};
+use layout::{BlockNr, InodeNr, SectorNr};
 use rt::atomic::Ordering;
 
 use super::OpenReport;
@@ -43,7 +43,14 @@ pub(crate) fn open(
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
     let log = locate_log(&device, &superblock, &options, journal_device)?;
     if let Some(log) = &log
-        && replay(&device, log, &superblock, &options, &mut report)?
+        && replay(
+            &device,
+            log,
+            &superblock,
+            is_read_only,
+            &options,
+            &mut report,
+        )?
     {
         superblock = read_superblock(&device)?;
     }
@@ -72,6 +79,9 @@ pub(crate) fn open(
 pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
         return Ok(());
+    }
+    if rt::mutant!("close/marked-clean-first") {
+        mark_clean(core)?;
     }
     let synced = crate::file::sync_all(core);
     if let Some(journal) = &core.journal {
@@ -196,14 +206,14 @@ fn replay(
     device: &Arc<dyn BlockDevice>,
     log: &Location,
     superblock: &Superblock,
+    is_read_only: bool,
     options: &MountOptions,
     report: &mut OpenReport,
 ) -> Result<bool> {
     if options.read_only && options.no_recovery {
         return Ok(false);
     }
-    let is_read_only = device.geometry().is_read_only || log.device.geometry().is_read_only;
-    if is_read_only {
+    if device.geometry().is_read_only || log.device.geometry().is_read_only {
         return if superblock.needs_recovery {
             Err(Error::Unsupported(
                 "the journal has to be replayed, but the device is read-only; copy the image, or open it with no_recovery to see it as it lies".to_owned(),
@@ -212,12 +222,12 @@ fn replay(
             Ok(false)
         };
     }
-    if options.read_only && !superblock.needs_recovery {
+    if is_read_only && !superblock.needs_recovery {
         return Ok(false);
     }
     let recovered = jbd2::recovery::recover(log, device)?;
     report.replayed_transactions = recovered.transactions;
-    if superblock.needs_recovery && options.read_only {
+    if superblock.needs_recovery && is_read_only {
         let mut replayed = read_superblock(device)?;
         replayed.set_needs_recovery(false);
         write_superblock(device, &replayed)?;
@@ -231,12 +241,18 @@ fn mark_in_use(
     superblock: &mut Superblock,
     has_journal: bool,
 ) -> Result<()> {
+    let was_replayed = superblock.needs_recovery;
     superblock.note_mount(rt::wall().seconds, has_journal);
+    if rt::mutant!("needs-recovery/not-set")
+        || was_replayed && rt::mutant!("needs-recovery/not-set-after-replay")
+    {
+        superblock.set_needs_recovery(false);
+    }
     write_superblock(device, superblock)
 }
 
 fn write_superblock(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
-    let image = Block::copy_from(superblock.as_bytes()).into_arc();
+    let image = superblock.encode().into_arc();
     device.write_blocks(SUPERBLOCK_OFFSET, vec![image])?;
     device.flush()?;
     Ok(())
@@ -272,7 +288,7 @@ fn mark_clean(core: &Core) -> Result<()> {
         core.geometry
             .contains(BlockNr::new(core.geometry.first_data_block.get()))
     );
-    let image = Block::copy_from(superblock.as_bytes()).into_arc();
+    let image = superblock.encode().into_arc();
     core.device
         .write_blocks(sector.byte_offset(), vec![image])?;
     core.device.flush()?;

@@ -10,9 +10,9 @@ use ext::options::DataMode;
 use ext::volume::{NewInode, OpenFlags, SetAttributes};
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
+use testkit::Random;
 
 use crate::history::{History, SCRIPT};
-use crate::random::Random;
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 24 << 20;

@@ -7,8 +7,8 @@ use ext::options::DataMode;
 use ext::volume::{NewInode, OpenFlags, RenameMode};
 use ext::{Error, Volume};
 use layout::InodeNr;
+use testkit::Random;
 
-use crate::random::Random;
 use crate::rig::{Place, Rig, quiet};
 
 const VOLUME_BYTES: u64 = 6 << 20;

@@ -11,8 +11,8 @@ use ext::{Error, MountOptions, Volume};
 use jbd2::LogPolicy;
 use layout::InodeNr;
 use rt::Nanos;
+use testkit::Random;
 
-use crate::random::Random;
 use crate::rig::{Place, Rig};
 
 /// Worlds in each default test. `JEXT_TEST_WORLDS` asks for another number.

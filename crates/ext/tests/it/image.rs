@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use block::BlockDevice;
 use block::file::{FileDevice, OpenOptions, create_sparse};
-use block::{BlockDevice, DeviceError};
 use ext::Volume;
 use ext::volume::{FileKind, OpenFlags};
 use layout::InodeNr;
+use layout::feature::ReadOnlyCompatible;
+use layout::superblock::{self, Superblock};
+use testkit::{Loop, Mount, tool};
+use zerocopy::FromBytes;
 
 use crate::cell::{Cell, Journal};
 use crate::model::kind_letter;
-use crate::oracle::{self, Loop};
 use crate::tree::{Node, Tree};
 
 /// Bytes of an external journal: 1024 blocks, the superblocks and a little more.
@@ -21,57 +24,115 @@ const JOURNAL_BLOCKS: u64 = 1100;
 pub struct Image {
     pub path: PathBuf,
     pub journal_path: Option<PathBuf>,
-    pub has_journal: bool,
+    pub block_bytes: u32,
+    /// What mount(8) calls it.
+    pub kind: &'static str,
     _directory: tempfile::TempDir,
 }
 
 impl Image {
     /// An image made by `mke2fs`.
     pub fn by_mke2fs(cell: Cell, size_bytes: u64) -> Self {
-        let image = Self::empty(cell, size_bytes);
+        let (kind, is_external) = match cell.journal {
+            Journal::None => ("ext2", false),
+            Journal::Internal(_) => ("ext3", false),
+            Journal::External(_) => ("ext3", true),
+        };
+        Self::with_arguments(kind, cell.block_bytes, size_bytes, is_external, &[])
+    }
+
+    /// An image made by `mke2fs` with more arguments. An external journal needs root: mke2fs takes only a block device.
+    pub fn with_arguments(
+        kind: &'static str,
+        block_bytes: u32,
+        size_bytes: u64,
+        is_external: bool,
+        more: &[&str],
+    ) -> Self {
+        let image = Self::empty(kind, block_bytes, size_bytes, is_external);
         let path = image.path.to_str().expect("UTF-8");
-        let block_bytes = cell.block_bytes.to_string();
-        let kind = if image.has_journal { "ext3" } else { "ext2" };
+        let block_bytes = block_bytes.to_string();
         let mut arguments = vec!["-q", "-F", "-t", kind, "-b", &block_bytes];
+        arguments.extend(more);
         let journal_loop = image.journal_path.as_ref().map(|journal| {
             let file = journal.to_str().expect("UTF-8");
-            let made = oracle::run(
-                "mke2fs",
-                &["-q", "-F", "-O", "journal_dev", "-b", &block_bytes, file],
-            );
-            assert!(made.status.success(), "mke2fs -O journal_dev: {made:?}");
-            Loop::attach(journal, false)
+            let arguments = ["-q", "-F", "-O", "journal_dev", "-b", &block_bytes, file];
+            tool::run_well("mke2fs", &arguments);
+            Loop::attach(journal)
         });
         let device = journal_loop
             .as_ref()
-            .map(|journal| format!("device={}", journal.path));
+            .map(|journal| format!("device={}", journal.path()));
         if let Some(device) = &device {
             arguments.extend(["-J", device]);
         }
         arguments.push(path);
-        let made = oracle::run("mke2fs", &arguments);
-        assert!(made.status.success(), "mke2fs: {made:?}");
+        tool::run_well("mke2fs", &arguments);
         image
     }
 
-    fn empty(cell: Cell, size_bytes: u64) -> Self {
+    fn empty(kind: &'static str, block_bytes: u32, size_bytes: u64, is_external: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the image");
         let path = directory.path().join("image");
         create_sparse(&path, size_bytes).expect("a sparse image");
-        let is_external = matches!(cell.journal, Journal::External(_));
         let journal_path = is_external.then(|| {
             let journal = directory.path().join("journal");
-            create_sparse(&journal, JOURNAL_BLOCKS * u64::from(cell.block_bytes))
+            create_sparse(&journal, JOURNAL_BLOCKS * u64::from(block_bytes))
                 .expect("a sparse journal");
             journal
         });
-        let has_journal = cell.journal != Journal::None;
         Self {
             path,
             journal_path,
-            has_journal,
+            block_bytes,
+            kind,
             _directory: directory,
         }
+    }
+
+    /// The same bytes, which go their own way.
+    pub fn copy(&self) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the image");
+        let path = directory.path().join("image");
+        std::fs::copy(&self.path, &path).expect("a copy of the image");
+        let journal_path = self.journal_path.as_ref().map(|from| {
+            let journal = directory.path().join("journal");
+            std::fs::copy(from, &journal).expect("a copy of the journal");
+            journal
+        });
+        Self {
+            path,
+            journal_path,
+            block_bytes: self.block_bytes,
+            kind: self.kind,
+            _directory: directory,
+        }
+    }
+
+    /// Whether its metadata has checksums.
+    pub fn has_metadata_checksums(&self) -> bool {
+        let block = look_at(&self.path)
+            .read_block(superblock::OFFSET, superblock::SIZE as u32)
+            .expect("the image is there");
+        let (raw, _) = Superblock::ref_from_prefix(&block).expect("as many bytes were read");
+        let features = raw.features().read_only_compatible;
+        features.contains(ReadOnlyCompatible::METADATA_CSUM)
+    }
+
+    /// Lets the kernel mount it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn mount(&self, options: &str) -> Result<Mount, String> {
+        self.mount_as(self.kind, options)
+    }
+
+    /// The same as another kind of file system.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn mount_as(&self, kind: &str, options: &str) -> Result<Mount, String> {
+        Mount::new(&self.path, self.journal_path.as_deref(), kind, options)
     }
 
     /// The device of the image.
@@ -98,20 +159,19 @@ impl Image {
     }
 }
 
-/// Opens an image. The kernel lets a detached loop device go a moment later when somebody else is looking at it, and until
-/// then the image is rightly refused: so this waits for it.
+/// Opens an image beside others who have it open.
+pub fn look_at(path: &Path) -> Arc<dyn BlockDevice> {
+    let options = OpenOptions {
+        locks: false,
+        ..OpenOptions::default()
+    };
+    let device = FileDevice::open(path, &options);
+    Arc::new(device.unwrap_or_else(|error| panic!("the image does not open: {error}")))
+}
+
 fn open_device(path: &Path) -> Arc<dyn BlockDevice> {
-    let mut tries = 0;
-    loop {
-        match FileDevice::open(path, &OpenOptions::default()) {
-            Ok(device) => return Arc::new(device),
-            Err(DeviceError::InUse { .. }) if tries < 200 => {
-                tries += 1;
-                rt::sleep(rt::Nanos::from_millis(50));
-            }
-            Err(error) => panic!("the image does not open: {error}"),
-        }
-    }
+    let device = FileDevice::open(path, &OpenOptions::default());
+    Arc::new(device.unwrap_or_else(|error| panic!("the image does not open: {error}")))
 }
 
 fn walk(volume: &Volume, nr: InodeNr, path: &[u8], tree: &mut Tree) {

@@ -19,7 +19,6 @@ mod image;
 mod model;
 mod oracle;
 mod pins;
-mod random;
 mod rig;
 mod script;
 mod sequences;

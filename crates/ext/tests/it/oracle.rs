@@ -2,58 +2,12 @@
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+
+use testkit::{privilege, tool};
 
 use crate::image::Image;
 use crate::tree::{Node, Tree};
-
-/// Runs a tool; its absence is a failure that says how to install it.
-pub fn run(program: &str, arguments: &[&str]) -> Output {
-    Command::new(program)
-        .args(arguments)
-        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-        .output()
-        .unwrap_or_else(|error| {
-            panic!("{program} does not run ({error}): run scripts/install-test-tools")
-        })
-}
-
-fn run_well(program: &str, arguments: &[&str]) -> String {
-    let output = run(program, arguments);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {text}{error}"
-    );
-    text
-}
-
-/// A loop device that goes away with its value.
-pub struct Loop {
-    pub path: String,
-}
-
-impl Loop {
-    pub fn attach(image: &Path, is_read_only: bool) -> Self {
-        let image = image.to_str().expect("UTF-8");
-        let mut arguments = vec!["--find", "--show"];
-        if is_read_only {
-            arguments.push("--read-only");
-        }
-        arguments.push(image);
-        Self {
-            path: run_well("losetup", &arguments).trim().to_owned(),
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        run("losetup", &["--detach", &self.path]);
-    }
-}
 
 /// `e2fsck -fn` finds nothing.
 pub fn assert_fsck_clean(image: &Image, when: &str) {
@@ -67,52 +21,25 @@ pub fn assert_fsck_clean(image: &Image, when: &str) {
         arguments.extend(["-j", journal]);
     }
     arguments.push(path);
-    let output = run("e2fsck", &arguments);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let error = String::from_utf8_lossy(&output.stderr);
+    let output = tool::run("e2fsck", &arguments);
     assert!(
         output.status.code() == Some(0),
-        "e2fsck -fn {when}:\n{text}{error}"
+        "e2fsck -fn {when}:\n{}",
+        tool::said(&output)
     );
 }
 
-/// A kernel mount that goes away with its value.
-struct Mount {
-    directory: PathBuf,
-    _loops: Vec<Loop>,
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        run("umount", &[self.directory.to_str().expect("UTF-8")]);
+/// The tree as the Linux kernel reads it; none if the test has to do without root.
+pub fn kernel_tree(image: &Image) -> Option<Tree> {
+    if !privilege::is_granted() {
+        return None;
     }
-}
-
-/// The tree as the Linux kernel reads it.
-pub fn kernel_tree(image: &Image) -> Tree {
-    let directory = image.path.with_extension("mount");
-    std::fs::create_dir_all(&directory).expect("a mount point");
-    let device = Loop::attach(&image.path, false);
-    let mut options = String::from("ro,noatime");
-    let mut loops = Vec::new();
-    if let Some(journal) = &image.journal_path {
-        let journal = Loop::attach(journal, false);
-        options.push_str(&format!(",journal_path={}", journal.path));
-        loops.push(journal);
-    }
-    let kind = if image.has_journal { "ext3" } else { "ext2" };
-    let at = directory.to_str().expect("UTF-8");
-    let output = run("mount", &["-t", kind, "-o", &options, &device.path, at]);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "a loop mount needs root: {error}");
-    loops.push(device);
-    let mount = Mount {
-        directory: directory.clone(),
-        _loops: loops,
-    };
+    let mount = image
+        .mount("ro,noatime")
+        .unwrap_or_else(|why| panic!("{why}"));
     let mut tree = Tree::new();
-    walk_kernel(&mount.directory, &[], &mut tree);
-    tree
+    walk_kernel(mount.path(), &[], &mut tree);
+    Some(tree)
 }
 
 fn walk_kernel(at: &Path, path: &[u8], tree: &mut Tree) {

@@ -7,12 +7,13 @@
 //! | overwrite and fdatasync | nothing | 1 flush and no commit |
 //! | without barriers | nothing | nothing |
 
+mod group;
+
 use std::sync::Arc;
 
-use block::device::{BlockDevice, Geometry, Request};
+use block::device::BlockDevice;
 use block::memory::MemoryDevice;
 use block::meter::{MeterCounts, MeterDevice};
-use block::ticket::Ticket;
 use ext::options::DataMode;
 use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes};
 use ext::{MountOptions, Volume};
@@ -22,14 +23,6 @@ use rt::Nanos;
 use crate::rig::{Place, Rig, quiet};
 
 const VOLUME_BYTES: u64 = 24 << 20;
-/// What one flush of the slow device takes.
-const FLUSH_TIME: Nanos = Nanos::from_millis(5);
-/// What another batch takes.
-const WRITE_TIME: Nanos = Nanos::from_micros(20);
-/// Threads that append and fsync.
-const THREADS: u64 = 16;
-/// Appends of each.
-const APPENDS: u64 = 20;
 
 /// A volume on metered media that pretend to have a volatile cache.
 struct Metered {
@@ -418,135 +411,6 @@ fn log_blocks() {
         sync_directory(volume, "/");
     });
     assert_eq!(rename, 2 + 2, "rename, fsync of the directory");
-}
-
-/// A device that takes time: much for flushes and forced writes, a little for others, so that it is known what was first.
-struct Slow(Arc<dyn BlockDevice>);
-
-impl BlockDevice for Slow {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let is_slow = |request: &Request| {
-            matches!(
-                request,
-                Request::Flush
-                    | Request::Write {
-                        force_unit_access: true,
-                        ..
-                    }
-            )
-        };
-        rt::sleep(if batch.iter().any(is_slow) {
-            FLUSH_TIME
-        } else {
-            WRITE_TIME
-        });
-        self.0.submit(batch)
-    }
-
-    fn name(&self) -> String {
-        "slow".to_owned()
-    }
-}
-
-/// Commits and flushes of all devices while threads append and fsync, tail moves apart.
-fn group_commit(place: Place, threads: u64) -> (jbd2::Stats, u64) {
-    let rig = Rig::new(place, 4096, 64 << 20);
-    let work = move || {
-        let slow = |memory: &Arc<MemoryDevice>| metered(Arc::new(Slow(volatile(memory, true))));
-        let metered = Metered::open_on(
-            slow(&rig.home),
-            rig.log.as_ref().map(slow),
-            quiet(DataMode::Ordered),
-        );
-        for thread in 0..threads {
-            let name = format!("f{thread}");
-            metered
-                .volume
-                .create(InodeNr::ROOT, name.as_bytes(), &NewInode::default())
-                .expect("create");
-        }
-        metered.volume.sync().expect("sync");
-        let (home, log, stats) = metered.counts();
-        let Metered {
-            volume,
-            home: home_meter,
-            log: log_meter,
-        } = metered;
-        let volume = Arc::new(volume);
-        let tasks: Vec<_> = (0..threads)
-            .map(|thread| {
-                let volume = Arc::clone(&volume);
-                rt::spawn("appender", move || append_and_sync(&volume, thread))
-            })
-            .collect();
-        tasks
-            .into_iter()
-            .for_each(|task| task.join().expect("an appender ends well"));
-        let volume = Arc::into_inner(volume).expect("the appenders are gone");
-        let metered = Metered {
-            volume,
-            home: home_meter,
-            log: log_meter,
-        };
-        let (home_after, log_after, stats_after) = metered.counts();
-        let flushes = (home_after - home).flushes + (log_after - log).flushes;
-        metered.volume.close().expect("close");
-        (stats_after - stats, flushes)
-    };
-    sim::run(sim::Config::fair(1), work)
-        .unwrap_or_else(|error| panic!("{error}"))
-        .value
-}
-
-fn append_and_sync(volume: &Volume, thread: u64) {
-    let file = volume
-        .open_file(&format!("/f{thread}"), OpenFlags::READ_WRITE)
-        .expect("open");
-    for number in 0..APPENDS {
-        file.write_at(number * 4096, &[thread as u8; 4096])
-            .expect("append");
-        file.sync_all().expect("fsync");
-    }
-    file.close().expect("close");
-}
-
-#[test]
-fn many_appenders_share_commits() {
-    for place in [Place::Internal, Place::External] {
-        let (stats, flushes) = group_commit(place, THREADS);
-        assert!(
-            stats.commits * 4 <= THREADS * APPENDS,
-            "{} commits for {} fsyncs, journal {place:?}",
-            stats.commits,
-            THREADS * APPENDS
-        );
-        assert!(
-            stats.commits >= APPENDS,
-            "an fsync is never before its commit"
-        );
-        let per_commit = if place == Place::External { 2 } else { 1 };
-        // A write that lands in the very instant in which a flush begins is not known to be covered by it.
-        let coincidences = stats.commits / 8;
-        let allowed = (stats.commits + stats.tail_moves) * per_commit + coincidences;
-        assert!(
-            flushes <= allowed,
-            "{flushes} flushes, {} commits",
-            stats.commits
-        );
-    }
-}
-
-#[test]
-fn a_lone_appender_waits_for_nobody() {
-    for place in [Place::Internal, Place::External] {
-        let (stats, _) = group_commit(place, 1);
-        assert_eq!(stats.commits, APPENDS);
-        assert_eq!(stats.waited_for_group, Nanos::ZERO, "journal {place:?}");
-    }
 }
 
 /// A long run in a short log: every tail move costs one forced write of the journal's superblock (and, for a journal

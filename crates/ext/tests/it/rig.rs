@@ -9,8 +9,7 @@ use ext::options::{DataMode, Memory};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use rt::Nanos;
-
-use crate::oracle;
+use testkit::tool;
 
 /// The shortest journal that there is.
 const JOURNAL_BLOCKS: u32 = 1024;
@@ -169,12 +168,11 @@ impl Rig {
             arguments.extend(["-j", journal.to_str().expect("UTF-8")]);
         }
         arguments.push(path.to_str().expect("UTF-8"));
-        let output = oracle::run("e2fsck", &arguments);
-        let text = String::from_utf8_lossy(&output.stdout);
-        let error = String::from_utf8_lossy(&output.stderr);
+        let output = tool::run("e2fsck", &arguments);
         assert!(
             output.status.code() == Some(0),
-            "e2fsck -fn {when}:\n{text}{error}"
+            "e2fsck -fn {when}:\n{}",
+            tool::said(&output)
         );
     }
 }

@@ -6,9 +6,9 @@ use ext::volume::{
 use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
+use testkit::Random;
 
 use crate::model::{Inode, Model, Outcome};
-use crate::random::Random;
 
 /// The longest write of the script.
 const WRITE_BYTES_MAX: u64 = 40_000;

@@ -1,12 +1,12 @@
 //! Seeded random sequences in all 21 cells: remounted at random, then read by everybody.
 
 use layout::InodeNr;
+use testkit::{Random, privilege};
 
 use crate::cell::{self, Cell, Journal};
 use crate::image::Image;
 use crate::model::Model;
 use crate::oracle;
-use crate::random::Random;
 use crate::script::Script;
 use crate::tree::assert_same;
 
@@ -27,6 +27,10 @@ fn sequences() -> u64 {
 }
 
 fn run_cell(cell: Cell) {
+    // mke2fs takes only a block device for an external journal.
+    if matches!(cell.journal, Journal::External(_)) && !privilege::is_granted() {
+        return;
+    }
     for seed in 0..sequences() {
         run_sequence(cell, seed);
     }
@@ -44,7 +48,7 @@ fn run_sequence(cell: Cell, seed: u64) {
     for _ in 0..OPERATIONS {
         if random.below(REMOUNT_ONE_IN) == 0 {
             volume.close().expect("close");
-            oracle::assert_fsck_clean(&image, "after a remount");
+            assert_all_agree(&image, &cell, &model, "after a remount");
             volume = image.open(&cell);
         }
         let block_bytes = cell.block_bytes;
@@ -57,17 +61,20 @@ fn run_sequence(cell: Cell, seed: u64) {
         .step();
     }
     volume.close().expect("close");
-    oracle::assert_fsck_clean(&image, "at the end");
+    assert_all_agree(&image, &cell, &model, "at the end");
+}
+
+/// `e2fsck` finds nothing; the volume itself, the kernel and `ext4-view` read what the model holds.
+fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str) {
+    oracle::assert_fsck_clean(image, when);
     let expected = model.tree();
-    let volume = image.open(&cell);
+    let volume = image.open(cell);
     assert_same(&expected, &image.own_tree(&volume), "the volume itself");
     volume.close().expect("close");
-    if cell.journal != Journal::None && image.journal_path.is_some() {
-        assert_same(&expected, &oracle::kernel_tree(&image), "the kernel");
-        return;
+    assert_same(&expected, &oracle::view_tree(image), "ext4-view");
+    if let Some(tree) = oracle::kernel_tree(image) {
+        assert_same(&expected, &tree, "the kernel");
     }
-    assert_same(&expected, &oracle::view_tree(&image), "ext4-view");
-    assert_same(&expected, &oracle::kernel_tree(&image), "the kernel");
 }
 
 /// One test for each block size and place of the journal, so that they run side by side.

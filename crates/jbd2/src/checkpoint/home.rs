@@ -79,10 +79,12 @@ impl Checkpoint {
             match owed.debt.after(DebtEvent::Start) {
                 Next::Become(debt) => {
                     owed.debt = debt;
-                    chosen.push(Chosen {
-                        nr: *nr,
-                        image: Arc::clone(&owed.image),
-                    });
+                    let image = if rt::mutant!("checkpoint/uncommitted-image") {
+                        owed.buffer.image()
+                    } else {
+                        Arc::clone(&owed.image)
+                    };
+                    chosen.push(Chosen { nr: *nr, image });
                 }
                 _ => self.filed[tid.distance_from(front) as usize]
                     .unchosen
@@ -94,7 +96,7 @@ impl Checkpoint {
 
     /// The write of a block has ended.
     fn end(&mut self, nr: BlockNr, is_ok: bool) {
-        let event = if is_ok {
+        let event = if is_ok || rt::mutant!("checkpoint/error-ignored") {
             DebtEvent::Done
         } else {
             DebtEvent::Failed

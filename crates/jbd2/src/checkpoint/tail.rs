@@ -49,6 +49,10 @@ impl Superblock {
 impl Checkpoint {
     /// Takes settled transactions out, oldest first. Returns the first block and the number of the oldest that is left.
     fn oldest(&mut self) -> Option<(u32, Tid)> {
+        let is_early = rt::mutant!("tail/past-unwritten-blocks") && self.filed.len() > 1;
+        if is_early {
+            return self.filed.back().map(|filed| (filed.start, filed.tid));
+        }
         while self.filed.front().is_some_and(|filed| filed.owed == 0) {
             self.filed.pop_front();
         }
@@ -77,9 +81,13 @@ impl Shared {
         if freed == 0 || freed < least {
             return Ok(0);
         }
-        self.flush_home_writes()?;
+        if !rt::mutant!("tail/home-not-flushed") {
+            self.flush_home_writes()?;
+        }
         superblock.set_tail(Some(start), tid);
-        self.write_superblock(&superblock)?;
+        if !rt::mutant!("tail/space-reused-before-superblock") {
+            self.write_superblock(&superblock)?;
+        }
         self.counters.tail_moves.add(1);
         let mut state = self.state.lock();
         state.used -= freed;
@@ -101,7 +109,11 @@ impl Shared {
                 return Ok(());
             }
             state.is_log_empty = true;
-            state.next_committed()
+            if rt::mutant!("sequence/starts-again-when-empty") {
+                Tid::new(1)
+            } else {
+                state.next_committed()
+            }
         };
         superblock.set_tail(None, sequence);
         self.write_superblock(&superblock)
@@ -118,7 +130,7 @@ impl Shared {
             return Ok(());
         }
         let mut superblock = self.superblock.lock();
-        if is_log_empty {
+        if is_log_empty && !rt::mutant!("log-start/not-noted") {
             superblock.set_tail(Some(start), tid);
         }
         if needs_revoke {
@@ -146,6 +158,9 @@ impl Shared {
     /// Writes the superblock durably.
     fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
         let mut requests = superblock.requests(&self.log);
+        if rt::mutant!("tail/superblock-not-forced") {
+            return Ok(self.log.device.submit(requests).wait_all()?);
+        }
         self.force(&mut requests);
         self.log.device.submit(requests).wait_all()?;
         self.flush_if_not_forced()

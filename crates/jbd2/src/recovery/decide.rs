@@ -58,6 +58,9 @@ pub(super) enum Decision {
 
 /// The table. `is_later_there` is asked only where the answer matters.
 pub(super) fn decide(finding: Finding, is_later_there: impl FnOnce() -> bool) -> Decision {
+    if rt::mutant!("recovery/checksums-ignored") && finding.head == Head::Commit {
+        return Decision::Complete;
+    }
     match finding {
         Finding {
             head: Head::Foreign,

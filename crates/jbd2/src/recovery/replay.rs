@@ -33,6 +33,8 @@ impl Replay {
             for image in &found.images {
                 if revokes.hide(image.home, found.tid) {
                     revoked += 1;
+                } else if rt::mutant!("recovery/oldest-image-wins") {
+                    newest.entry(image.home).or_insert((*image, found.tid));
                 } else {
                     newest.insert(image.home, (*image, found.tid));
                 }
@@ -105,7 +107,7 @@ fn read(log: &Location, batch: &[(Image, Tid)]) -> Result<Payload> {
 
 /// Gives an escaped image its magic number back.
 fn unescape(mut block: Arc<Block>, image: &Image) -> Arc<Block> {
-    if image.is_escaped {
+    if image.is_escaped && !rt::mutant!("escape/not-undone") {
         let bytes: &mut Block = Arc::make_mut(&mut block);
         bytes[..MAGIC_BYTES.len()].copy_from_slice(&MAGIC_BYTES);
     }

@@ -26,9 +26,15 @@ impl Revokes {
 
     /// Whether an image that a transaction has of a block is hidden: by a revoke of that transaction, or of a later one.
     pub(super) fn hide(&self, block: BlockNr, tid: Tid) -> bool {
-        self.last
-            .get(&block)
-            .is_some_and(|revoked| revoked.is_at_or_after(tid))
+        if rt::mutant!("revoke/ignored-by-recovery") {
+            return false;
+        }
+        self.last.get(&block).is_some_and(|revoked| {
+            if rt::mutant!("tid/compared-without-wrapping") {
+                return revoked.get() >= tid.get();
+            }
+            revoked.is_at_or_after(tid) || rt::mutant!("revoke/hides-later-images")
+        })
     }
 }
 

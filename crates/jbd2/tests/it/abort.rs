@@ -7,8 +7,9 @@ use block::fault::{Effect, FaultRule, Operations, When};
 use block::{BlockDevice, DeviceError, FaultDevice, FaultPlan, MemoryDevice};
 use jbd2::{Config, Credits, Error, LogPolicy};
 use layout::Tid;
+use testkit::Random;
 
-use crate::harness::{Kind, Model, Random, Small, check};
+use crate::harness::{Kind, Model, Small, check};
 
 fn rule(operations: Operations, when: When) -> FaultPlan {
     let rules = vec![FaultRule {
@@ -52,7 +53,7 @@ impl Bench {
     /// Commits one block after another until an error; what was committed last.
     fn run_to_error(&mut self) -> (Tid, Model, Error) {
         let mut last = (Tid::new(self.small.kind.sequence), self.small.model.clone());
-        let mut random = Random(9);
+        let mut random = Random::new(9);
         for nr in 0..2000 {
             let Ok(handle) = self.small.journal.start(Credits::default()) else {
                 break;

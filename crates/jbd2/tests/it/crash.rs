@@ -6,8 +6,9 @@ use std::sync::Arc;
 use block::{BlockDevice, Event, MemoryDevice, Replay, Trace};
 use jbd2::format::Checksums;
 use jbd2::{Config, Location, LogPolicy};
+use testkit::Random;
 
-use crate::harness::{Kind, Model, Random, Small, check};
+use crate::harness::{Kind, Model, Small, check};
 
 /// A recorded run.
 struct Run {
@@ -38,7 +39,7 @@ fn record(kind: Kind, policy: LogPolicy, has_force: bool, seed: u64, is_closed: 
         ..kind.config()
     };
     let mut small = Small::open_with(kind, traced_home, kind.location(traced_log), config);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..24 {
         for _ in 0..random.below(4) {
             small.step(&mut random);

@@ -8,8 +8,9 @@ use jbd2::format::Checksums;
 use jbd2::recovery::{TransactionInfo, inspect, recover};
 use jbd2::{Corrupt, Error, Location};
 use layout::{SectorNr, Tid};
+use testkit::Random;
 
-use crate::harness::{Kind, Model, Random, Small, check};
+use crate::harness::{Kind, Model, Small, check};
 
 /// A log with a few transactions, none of them home, after a power cut.
 struct Dirty {
@@ -27,7 +28,7 @@ fn dirty(checksums: Checksums) -> Dirty {
     let (home, _) = kind.devices();
     let log = kind.format(Arc::<MemoryDevice>::clone(&home));
     let mut small = Small::open(kind, Arc::<MemoryDevice>::clone(&home), log.clone());
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for _ in 0..5 {
         small.step(&mut random);
         small.step(&mut random);
@@ -181,7 +182,7 @@ fn a_home_beyond_the_device_is_refused() {
 #[test]
 fn any_bytes_are_looked_at_without_a_panic() {
     let dirty = dirty(Checksums::V3);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 0..3000 {
         let copy = Arc::new(dirty.device.snapshot());
         let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);

@@ -1,11 +1,11 @@
 //! External journal devices: made, found, refused; and made by mke2fs.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use jbd2::format::{add_user, check_user, create_external, open_external};
 use jbd2::{Config, Corrupt, Error, Journal};
+use testkit::tool;
 
 use crate::harness::Notes;
 
@@ -95,20 +95,21 @@ fn it_is_what_mke2fs_makes() {
         let path = directory.path().join("journal.img");
         let size = 2048 * u64::from(block_bytes);
         std::fs::File::create(&path).unwrap().set_len(size).unwrap();
-        let output = Command::new("mke2fs")
-            .args([
-                "-q",
-                "-F",
-                "-O",
-                "journal_dev",
-                "-U",
-                "11111111-1111-1111-1111-111111111111",
-            ])
-            .args(["-b", &block_bytes.to_string()])
-            .arg(&path)
-            .output()
-            .expect("mke2fs is needed: install e2fsprogs");
-        assert!(output.status.success(), "{output:?}");
+        let uuid = "11111111-1111-1111-1111-111111111111";
+        let block_text = block_bytes.to_string();
+        let place = path.to_str().unwrap();
+        let made = [
+            "-q",
+            "-F",
+            "-O",
+            "journal_dev",
+            "-U",
+            uuid,
+            "-b",
+            &block_text,
+            place,
+        ];
+        tool::run_well("mke2fs", &made);
         let theirs: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::load_from_file(&path).unwrap());
         let log = open_external(Arc::clone(&theirs), block_bytes, UUID).unwrap();
 

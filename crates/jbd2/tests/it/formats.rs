@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::Tid;
+use testkit::Random;
 
-use crate::harness::{Held, Kind, Random, Small, check};
+use crate::harness::{Held, Kind, Small, check};
 
 fn kinds() -> Vec<Kind> {
     let mut kinds = Kind::all();
@@ -23,7 +24,7 @@ fn run(kind: Kind, seed: u64) -> (Small, Arc<block::MemoryDevice>, Arc<block::Me
     let (home, log_device) = kind.devices();
     let log = kind.format(Arc::<block::MemoryDevice>::clone(&log_device));
     let mut small = Small::open(kind, Arc::<block::MemoryDevice>::clone(&home), log);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..40 {
         for _ in 0..random.below(4) {
             small.step(&mut random);
@@ -54,7 +55,7 @@ fn what_is_committed_is_recovered() {
             .keys()
             .max_by_key(|tid| tid.wrapping_sub(kind.sequence.wrapping_sub(1)))
             .unwrap();
-        small.step(&mut Random(1));
+        small.step(&mut Random::new(1));
         let (home_image, log_image) = (Arc::new(home.snapshot()), Arc::new(log_device.snapshot()));
         let home_device: Arc<dyn BlockDevice> = Arc::<block::MemoryDevice>::clone(&home_image);
         let log = if kind.is_external {
@@ -105,7 +106,7 @@ fn a_recovered_log_goes_on_with_higher_numbers() {
     let (home, _) = kind.devices();
     let home_device: Arc<dyn BlockDevice> = Arc::<block::MemoryDevice>::clone(&home);
     let log = kind.format(Arc::clone(&home_device));
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut last = Tid::new(kind.sequence);
     for round in 0..30u64 {
         let mut small = Small::open(kind, Arc::clone(&home_device), log.clone());

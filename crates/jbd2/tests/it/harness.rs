@@ -8,6 +8,7 @@ use jbd2::format::{Checksums, Features, LogOptions, Version};
 use jbd2::{Buffer, Client, Config, Credits, Error, Handle, Journal, Location, LogExtent};
 use layout::{Block, BlockNr, Tid};
 use rt::{Mutex, Nanos};
+use testkit::Random;
 
 /// Blocks that the small file system has.
 pub(crate) const BLOCKS: u64 = 96;
@@ -190,7 +191,7 @@ pub(crate) type Model = BTreeMap<u64, Held>;
 /// A pattern that tells block and version. Some begin with the journal's magic number.
 pub(crate) fn pattern(block_bytes: u32, nr: u64, version: u64) -> Arc<Block> {
     let mut block = Block::zeroed(block_bytes as usize);
-    let mut random = Random(nr << 32 | version);
+    let mut random = Random::new(nr << 32 | version);
     for chunk in block.chunks_exact_mut(8) {
         chunk.copy_from_slice(&random.next().to_le_bytes());
     }
@@ -198,23 +199,6 @@ pub(crate) fn pattern(block_bytes: u32, nr: u64, version: u64) -> Arc<Block> {
         block[..4].copy_from_slice(&layout::journal::MAGIC_BYTES);
     }
     block.into_arc()
-}
-
-/// SplitMix64.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }
 
 /// The small file system.

@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use jbd2::{Buffer, Config, Credits, Journal, Location, LogExtent};
 use layout::{Block, BlockNr};
+use testkit::{Random, tool};
 
-use crate::harness::{Notes, Random, pattern};
+use crate::harness::{Notes, pattern};
 
 /// An image that mke2fs makes, and what debugfs is told when it opens its journal.
 struct Image {
@@ -37,19 +38,17 @@ const KINDS: [(&[&str], &str); 6] = [
     ),
 ];
 
-fn tool(name: &str, args: &[&str], path: &Path) -> Output {
-    Command::new(name)
-        .args(args)
-        .arg(path)
-        .output()
-        .unwrap_or_else(|error| panic!("{name}: {error}; run scripts/install-test-tools"))
+fn run(name: &str, arguments: &[&str], path: &Path) -> Output {
+    let mut all = arguments.to_vec();
+    all.push(path.to_str().expect("a plain path"));
+    tool::run(name, &all)
 }
 
 fn debugfs(path: &Path, commands: &str) -> String {
     let script = path.with_extension("commands");
     std::fs::write(&script, commands).unwrap();
     let script = script.to_str().expect("a plain path");
-    let output = tool("debugfs", &["-w", "-f", script], path);
+    let output = run("debugfs", &["-w", "-f", script], path);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -62,7 +61,7 @@ impl Image {
         std::fs::File::create(&path).unwrap().set_len(size).unwrap();
         let mut all = vec!["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
         all.extend(arguments);
-        let output = tool("mke2fs", &all, &path);
+        let output = run("mke2fs", &all, &path);
         assert!(output.status.success(), "{output:?}");
         Self {
             path,
@@ -141,7 +140,7 @@ fn contents(image: &Image, device: &MemoryDevice, extents: &[LogExtent]) -> Vec<
 /// Recovers copies of an image with e2fsck and with ours, and compares all blocks.
 fn compare(image: &Image, extents: &[LogExtent], context: &str) -> Arc<MemoryDevice> {
     let theirs = image.copy("theirs.img");
-    let output = tool("e2fsck", &["-fy"], &theirs);
+    let output = run("e2fsck", &["-fy"], &theirs);
     assert!(
         output.status.code().is_some_and(|code| code <= 1),
         "{context}: {output:?}"
@@ -197,7 +196,7 @@ fn e2fsck_replays_what_we_write() {
 
 /// Transactions over free blocks: images, escapes, revokes, reuse. What must be there after recovery.
 fn write_some(journal: &Arc<Journal>, block_bytes: u32, seed: u64) -> Vec<(u64, Arc<Block>)> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut expected: std::collections::BTreeMap<u64, (Arc<Buffer>, Arc<Block>)> =
         std::collections::BTreeMap::new();
     for round in 0..12u64 {
@@ -245,7 +244,7 @@ fn we_replay_what_debugfs_writes() {
         let image = Image::new(arguments);
         let extents = image.journal_extents();
         let source = image.path.with_file_name("source");
-        let mut random = Random(number as u64);
+        let mut random = Random::new(number as u64);
         let mut commands = format!("{open}\n");
         let mut bytes = Vec::new();
         for version in 0..250 {

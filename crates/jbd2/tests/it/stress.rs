@@ -12,8 +12,9 @@ use jbd2::{Buffer, Config, Credits, Handle, Journal, LogPolicy};
 use layout::{Block, BlockNr};
 use rt::Mutex;
 use rt::atomic::{AtomicU64, Ordering};
+use testkit::Random;
 
-use crate::harness::{Kind, Notes, Random};
+use crate::harness::{Kind, Notes};
 
 const THREADS: u64 = 8;
 /// Writers in a simulated world, where every switch costs.
@@ -46,7 +47,7 @@ fn set(handle: &mut Handle, buffer: &Arc<Buffer>, value: u64) -> jbd2::error::Re
 impl Bench {
     /// One thread's work until the journal fails or `rounds` are done.
     fn run(&self, thread: u64, rounds: u64) -> jbd2::error::Result<()> {
-        let mut random = Random(thread);
+        let mut random = Random::new(thread);
         let pair = first_of_pair(thread) as usize;
         for count in 1..=rounds {
             let mut handle = self.journal.start(Credits {
@@ -187,7 +188,7 @@ fn wait_a_little(seed: u64) {
     if !rt::is_simulated() {
         return rt::sleep(rt::Nanos::from_millis(20 + seed * 10));
     }
-    for _ in 0..Random(seed).below(20_000) {
+    for _ in 0..Random::new(seed).below(20_000) {
         rt::point();
     }
 }

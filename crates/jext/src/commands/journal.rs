@@ -21,6 +21,8 @@ use crate::image::{Access, MountArguments, open_device, open_with_report};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
+/// Bytes of a block of a journal device, unless other ones are asked for.
+pub(super) const BLOCK_BYTES: u32 = 4096;
 
 /// Look at a journal, replay it, make an external one.
 #[derive(Debug, Args)]
@@ -65,22 +67,28 @@ struct ReplayArguments {
 }
 
 #[derive(Debug, Args)]
-struct CreateArguments {
+pub(super) struct CreateArguments {
     /// The device, all of which becomes the journal.
     #[arg(value_name = "DEVICE")]
-    device: String,
+    pub(super) device: String,
+    /// The size: 4M, or without a unit in blocks. A file that is not there is made with it.
+    #[arg(value_name = "SIZE")]
+    pub(super) size: Option<String>,
     /// Bytes of a block, which those of the file system must have too.
-    #[arg(short = 'b', value_name = "BYTES", default_value_t = 4096)]
-    block_bytes: u32,
+    #[arg(short = 'b', value_name = "BYTES", default_value_t = BLOCK_BYTES)]
+    pub(super) block_bytes: u32,
     /// The journal's UUID.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
-    uuid: Option<[u8; 16]>,
+    pub(super) uuid: Option<[u8; 16]>,
     /// Make it even though the device holds a file system or journal already.
     #[arg(short = 'F', long)]
-    force: bool,
+    pub(super) force: bool,
+    /// Print nothing.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
     /// Print what was made as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -300,9 +308,14 @@ fn replay(arguments: &ReplayArguments) -> Result<()> {
     ))
 }
 
-fn create(arguments: &CreateArguments) -> Result<()> {
+/// Makes an external journal of a device.
+pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let text = &arguments.device;
-    let device = open_device(text, Access::Write)?;
+    let size = arguments.size.as_deref();
+    let (device, less) = super::mkfs::open_or_make(text, size, Some(arguments.block_bytes))?;
+    if less.is_some() {
+        bail!("{text}: all of the device becomes the journal; leave out the size");
+    }
     if !arguments.force && raw_superblock(&device).is_ok() {
         bail!("{text}: holds a file system or journal already; -F replaces it");
     }
@@ -321,6 +334,9 @@ fn create(arguments: &CreateArguments) -> Result<()> {
             "block_bytes": made.block_bytes,
             "blocks": made.block_count,
         }));
+    }
+    if arguments.quiet {
+        return Ok(());
     }
     let (count, bytes) = (made.block_count, made.block_bytes);
     output::print(&format!(

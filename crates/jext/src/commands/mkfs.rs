@@ -19,6 +19,8 @@ use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const KIB: u64 = 1024;
+/// The feature that makes a device a journal.
+const JOURNAL_DEV: &str = "journal_dev";
 
 /// Make an ext2 or ext3 file system on a device or in an image file.
 #[derive(Debug, Args)]
@@ -43,7 +45,7 @@ pub(crate) struct Arguments {
 }
 
 /// What a file system shall be.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct FormatArguments {
     /// ext2 or ext3.
     #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
@@ -75,7 +77,7 @@ pub(crate) struct FormatArguments {
     /// The UUID.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
     uuid: Option<[u8; 16]>,
-    /// Features to add, or with ^ to take away: ^resize_inode,dir_index.
+    /// Features to add, or with ^ to take away: ^resize_inode,dir_index. journal_dev makes an external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// The journal: size=MEGABYTES, or device=DEV for an external one.
@@ -120,6 +122,12 @@ pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
 }
 
 impl FormatArguments {
+    /// Whether an external journal is to be made, not a file system.
+    fn is_journal_device(&self) -> bool {
+        let mut names = self.features.iter().flat_map(|list| list.split(','));
+        names.any(|name| name == JOURNAL_DEV)
+    }
+
     /// What they say.
     pub(crate) fn parse(&self) -> Result<Format> {
         let defaults = if self.classic2002 {
@@ -207,11 +215,20 @@ fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.format.is_journal_device() {
+        return run_for_journal(arguments);
+    }
     let Format {
         mut options,
         journal_device,
     } = arguments.format.parse()?;
-    let device = device(arguments, &mut options)?;
+    let block_bytes = arguments.format.block_bytes;
+    let (device, bytes) = open_or_make(&arguments.device, arguments.size.as_deref(), block_bytes)?;
+    if let Some(bytes) = bytes {
+        let default = if bytes < 512 * KIB * KIB { 1024 } else { 4096 };
+        let block_bytes = *options.block_bytes.get_or_insert(default);
+        options.block_count = Some(bytes / u64::from(block_bytes));
+    }
     if !arguments.force {
         refuse_used(&arguments.device, &device)?;
     }
@@ -235,39 +252,61 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the device; a file that is not there is made if a size is given.
-fn device(arguments: &Arguments, options: &mut Options) -> Result<Arc<dyn BlockDevice>> {
-    let bytes = match &arguments.size {
-        None => None,
-        Some(text) => Some(size(text, arguments.format.block_bytes)?),
+/// `-O journal_dev`: the device becomes an external journal, and nothing else.
+fn run_for_journal(arguments: &Arguments) -> Result<ExitCode> {
+    let format = &arguments.format;
+    let plain = FormatArguments {
+        block_bytes: format.block_bytes,
+        uuid: format.uuid,
+        features: format.features.clone(),
+        ..FormatArguments::default()
     };
-    let parsed = parse_device(&arguments.device)?;
+    if *format != plain || format.features != [JOURNAL_DEV] {
+        bail!("-O {JOURNAL_DEV} makes a journal, for which only -b, -U and a size can be given");
+    }
+    super::journal::create(&super::journal::CreateArguments {
+        device: arguments.device.clone(),
+        size: arguments.size.clone(),
+        block_bytes: format.block_bytes.unwrap_or(super::journal::BLOCK_BYTES),
+        uuid: format.uuid,
+        force: arguments.force,
+        quiet: arguments.quiet,
+        json: arguments.json,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the device, and says how many bytes of it were asked for; a file that is not there is made with so many.
+pub(super) fn open_or_make(
+    text: &str,
+    size_text: Option<&str>,
+    block_bytes: Option<u32>,
+) -> Result<(Arc<dyn BlockDevice>, Option<u64>)> {
+    let bytes = match size_text {
+        None => None,
+        Some(size_text) => Some(size(size_text, block_bytes)?),
+    };
+    let parsed = parse_device(text)?;
     if let DeviceText::File { path, .. } = &parsed
         && !Path::new(path).exists()
     {
         let Some(bytes) = bytes else {
-            bail!("{path}: is not there; give a size, as in `jext mkfs {path} 64M`, to make it");
+            bail!("{path}: is not there; give a size, as in `{path} 64M`, to make it");
         };
         jext::create_image(path, bytes)?;
     }
     if parsed.is_ephemeral() {
         // Says why.
-        return open_device(&arguments.device, Access::Write);
+        return Ok((open_device(text, Access::Write)?, bytes));
     }
     let device = open_parsed(&parsed, Access::Write)?;
     let has = device.geometry().size_bytes;
     if let Some(bytes) = bytes
-        && bytes != has
+        && bytes > has
     {
-        if bytes > has {
-            bail!("{}: has {has} bytes, less than {bytes}", arguments.device);
-        }
-        let block_bytes = *options
-            .block_bytes
-            .get_or_insert(if bytes < 512 * KIB * KIB { 1024 } else { 4096 });
-        options.block_count = Some(bytes / u64::from(block_bytes));
+        bail!("{text}: has {has} bytes, less than {bytes}");
     }
-    Ok(device)
+    Ok((device, bytes.filter(|bytes| *bytes != has)))
 }
 
 /// A size as mke2fs takes it.

@@ -1,6 +1,6 @@
 //! journal show, replay and create.
 
-use std::process::Command;
+use testkit::tool;
 
 use crate::support::Folder;
 
@@ -46,18 +46,46 @@ fn an_external_journal_is_made_used_and_shown() {
     );
 }
 
+/// The way of mke2fs, which makes the file as well.
+#[test]
+fn mkfs_makes_a_journal_device() {
+    let folder = Folder::new();
+    let made = folder.json("mkfs --json -O journal_dev -b 1024 log.img 4M");
+    assert_eq!(made["blocks"], 4096);
+    folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
+    folder.good("mkdir --journal log.img disk.img:/a");
+    for (wrong, why) in [
+        ("-O journal_dev -N 100 a.img 4M", "only -b, -U and a size"),
+        (
+            "-O journal_dev,dir_index a.img 4M",
+            "only -b, -U and a size",
+        ),
+        ("-O journal_dev -F log.img 2M", "leave out the size"),
+        ("-O journal_dev a.img", "give a size"),
+        ("-O journal_dev log.img", "-F replaces it"),
+    ] {
+        let error = folder.bad(&format!("mkfs {wrong}"));
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+    assert!(!folder.path().join("a.img").exists());
+}
+
 /// A journal that debugfs wrote and nobody replayed.
 #[test]
 fn a_dirty_journal_is_shown_and_replayed() {
     let folder = Folder::with_image();
     folder.write("block", &[b'j'; 2048]);
-    folder.write("script", b"jo\njw -b 5000,5001 block\njc\n");
-    let output = Command::new("debugfs")
-        .args(["-w", "-f", "script", "disk.img"])
-        .current_dir(folder.path())
-        .output()
-        .expect("debugfs is not installed; run scripts/install-test-tools");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let at = |name| folder.path().join(name);
+    let script = format!("jo\njw -b 5000,5001 {}\njc\n", at("block").display());
+    folder.write("script", script.as_bytes());
+    let (script, image) = (at("script"), at("disk.img"));
+    let arguments = [
+        "-w".as_ref(),
+        "-f".as_ref(),
+        script.as_os_str(),
+        image.as_os_str(),
+    ];
+    let said = tool::run_well("debugfs", &arguments);
     let shown = folder.json("journal show --json disk.img");
     assert_eq!(
         shown["transactions"].as_array().unwrap().len(),

@@ -1,10 +1,10 @@
 //! Running `jext` and `e2fsck`.
 
 use std::path::Path;
-use std::process::Command;
 
 use assert_cmd::Command as Assert;
 use tempfile::TempDir;
+use testkit::tool;
 
 /// A folder in which commands run.
 pub(crate) struct Folder(TempDir);
@@ -60,13 +60,8 @@ impl Folder {
 
     /// Lets e2fsck look at an image; it must find nothing.
     pub(crate) fn check(&self, image: &str) {
-        let output = Command::new("e2fsck")
-            .args(["-fn", image])
-            .current_dir(self.path())
-            .output();
-        let output = output.expect("e2fsck is not installed; run scripts/install-test-tools");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "e2fsck -fn {image}:\n{said}");
+        let image = self.path().join(image);
+        tool::run_well("e2fsck", &["-fn".as_ref(), image.as_os_str()]);
     }
 
     pub(crate) fn write(&self, name: &str, contents: &[u8]) {

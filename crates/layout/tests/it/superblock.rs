@@ -270,6 +270,11 @@ fn check(mebibytes: u64, options: &str) {
     let image = Image::make(mebibytes, options);
     let (facts, volume) = (image.facts(), image.read());
     check_superblock(&volume.superblock, &facts);
+    let words = volume.superblock.features().read_only_compatible;
+    if words.contains(ReadOnlyCompatible::METADATA_CSUM) {
+        let stored = volume.superblock.s_checksum.get();
+        assert_eq!(checksum::superblock(&volume.superblock), stored);
+    }
     if volume
         .superblock
         .features()

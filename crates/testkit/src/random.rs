@@ -1,6 +1,7 @@
 //! A small portable generator for tests (SplitMix64).
 
 /// A stream of numbers that a seed decides.
+#[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
@@ -10,12 +11,16 @@ impl Random {
     }
 
     /// The next number.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it never ends, so that an iterator's Option would only be in the way"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
     }
 
     /// A number below `bound`.

@@ -1,0 +1,200 @@
+//! The good images that inputs are put into, and where their parts lie.
+
+#![allow(
+    clippy::disallowed_types,
+    reason = "the images are made once in a process, outside all worlds"
+)]
+
+use std::sync::{Arc, OnceLock};
+
+use block::{BlockDevice, MemoryDevice};
+use ext::mkfs::{self, FileSystemType, JournalOption};
+use ext::options::DataMode;
+use ext::volume::NewInode;
+use ext::{MountOptions, Volume};
+use layout::InodeNr;
+use layout::group::GroupDescriptor;
+use zerocopy::FromBytes;
+
+/// Names in the large directory: enough for an index over several leaves.
+const NAMES: u32 = 90;
+const BLOCK_BYTES: u64 = 1024;
+const INODE_BYTES: u64 = 128;
+/// The only group's descriptor.
+pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
+
+/// An image, and where its parts lie, in bytes.
+pub(crate) struct Base {
+    pub(crate) device: MemoryDevice,
+    /// The inode of a file with holes up to triple indirection.
+    pub(crate) sparse_inode_at: u64,
+    /// The blocks of that file's map.
+    pub(crate) map_blocks_at: Vec<u64>,
+    /// The blocks of a directory without an index.
+    pub(crate) linear_blocks_at: Vec<u64>,
+    /// The blocks of one with an index, its root first.
+    pub(crate) indexed_blocks_at: Vec<u64>,
+    /// The log's blocks, its superblock first; none without a journal.
+    pub(crate) log_blocks_at: Vec<u64>,
+}
+
+/// The kinds of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Without a journal.
+    Ext2,
+    /// Cleanly closed.
+    Ext3,
+    /// With transactions in the log that nobody has replayed.
+    Ext3Dirty,
+    /// The same, with file data in the log.
+    Ext3DirtyJournaled,
+}
+
+/// All kinds.
+pub(crate) const KINDS: [Kind; 4] = [
+    Kind::Ext2,
+    Kind::Ext3,
+    Kind::Ext3Dirty,
+    Kind::Ext3DirtyJournaled,
+];
+
+/// The image of a kind.
+pub(crate) fn base(kind: Kind) -> &'static Base {
+    static BASES: [OnceLock<Base>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
+    BASES[kind as usize].get_or_init(|| Base::make(kind))
+}
+
+impl Base {
+    fn make(kind: Kind) -> Self {
+        sim::run(sim::Config::fair(7), move || {
+            make(kind).expect("a good image is made")
+        })
+        .expect("making an image ends well")
+        .value
+    }
+
+    /// A copy to be spoilt.
+    pub(crate) fn copy(&self) -> Arc<MemoryDevice> {
+        Arc::new(self.device.snapshot())
+    }
+}
+
+fn make(kind: Kind) -> ext::Result<Base> {
+    let has_journal = kind != Kind::Ext2;
+    let memory = Arc::new(MemoryDevice::new(if has_journal {
+        3 << 20
+    } else {
+        1 << 20
+    }));
+    let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
+    let options = mkfs::Options {
+        file_system: if has_journal {
+            FileSystemType::Ext3
+        } else {
+            FileSystemType::Ext2
+        },
+        block_bytes: Some(BLOCK_BYTES as u32),
+        inode_bytes: Some(INODE_BYTES as u16),
+        inode_count: Some(256),
+        uuid: Some(*b"fuzzed by jext 1"),
+        hash_seed: Some(*b"fuzzed by jext 2"),
+        journal: if has_journal {
+            JournalOption::Blocks(1024)
+        } else {
+            JournalOption::Default
+        },
+        ..mkfs::Options::default()
+    };
+    mkfs::format(&device, &options)?;
+    let mount = || MountOptions {
+        data: match kind {
+            Kind::Ext3DirtyJournaled => DataMode::Journal,
+            _ => DataMode::Ordered,
+        },
+        ..MountOptions::default()
+    };
+    let volume = Volume::open(Arc::clone(&device), None, mount())?;
+    fill(&volume)?;
+    let mut base = locate(&volume, &device)?;
+    volume.close()?;
+    base.device = match kind {
+        Kind::Ext2 | Kind::Ext3 => memory.snapshot(),
+        Kind::Ext3Dirty | Kind::Ext3DirtyJournaled => {
+            let volume = Volume::open(device, None, mount())?;
+            churn(&volume)?;
+            let cut = memory.snapshot();
+            volume.close()?;
+            cut
+        }
+    };
+    Ok(base)
+}
+
+/// A little of everything.
+fn fill(volume: &Volume) -> ext::Result<()> {
+    volume.write_file("/file", &[b'f'; 5000])?;
+    let sparse = volume.create_file("/sparse", &NewInode::default())?;
+    for offset in [0, 20 << 10, 400 << 10, 100 << 20] {
+        sparse.write_at(offset, b"here")?;
+    }
+    sparse.close()?;
+    volume.create_directory_all("/d/e/f")?;
+    volume.write_file("/d/e/inner", b"inner")?;
+    volume.create_directory("/indexed")?;
+    for number in 0..NAMES {
+        volume.write_file(&format!("/indexed/a name of some length {number:03}"), b"")?;
+    }
+    volume.symlink(InodeNr::ROOT, b"fast", b"d/e", &NewInode::default())?;
+    volume.symlink(InodeNr::ROOT, b"slow", &[b'x'; 100], &NewInode::default())?;
+    let file = volume.resolve("/file", true)?;
+    volume.link(file, InodeNr::ROOT, b"second name")
+}
+
+/// Commits several transactions, with revokes, a deletion and an inode that is open without a name.
+fn churn(volume: &Volume) -> ext::Result<()> {
+    volume.write_file("/new", &[b'n'; 3000])?;
+    volume.sync()?;
+    volume.remove_file("/indexed/a name of some length 007")?;
+    volume.rename_path("/file", "/d/renamed")?;
+    volume.sync()?;
+    volume.create_directory("/short-lived")?;
+    volume.sync()?;
+    volume.remove_directory_at("/short-lived")?;
+    volume.write_file("/d/e/inner", &[0xC0, 0x3B, 0x39, 0x98, 1, 2, 3, 4])?;
+    volume.sync()?;
+    let open = volume.open_file("/sparse", ext::volume::OpenFlags::READ)?;
+    volume.remove_file("/sparse")?;
+    volume.sync()?;
+    open.close()
+}
+
+fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
+    let blocks_of = |nr: InodeNr, wants_map: bool| -> ext::Result<Vec<u64>> {
+        let mut all = Vec::new();
+        for (file_block, first, count) in volume.blocks_of(nr)? {
+            if file_block.is_none() == wants_map {
+                all.extend((first..first + u64::from(count)).map(|block| block * BLOCK_BYTES));
+            }
+        }
+        Ok(all)
+    };
+    let sparse = volume.resolve("/sparse", true)?;
+    let descriptor = device.read_block(DESCRIPTORS_AT, BLOCK_BYTES as u32)?;
+    let (descriptor, _) =
+        GroupDescriptor::read_from_prefix(&descriptor).expect("a block holds a descriptor");
+    let table = u64::from(descriptor.bg_inode_table_lo.get()) * BLOCK_BYTES;
+    let has_journal = volume.journal_stats().is_some();
+    Ok(Base {
+        device: MemoryDevice::new(0),
+        sparse_inode_at: table + u64::from(sparse.get() - 1) * INODE_BYTES,
+        map_blocks_at: blocks_of(sparse, true)?,
+        linear_blocks_at: blocks_of(volume.resolve("/d", true)?, false)?,
+        indexed_blocks_at: blocks_of(volume.resolve("/indexed", true)?, false)?,
+        log_blocks_at: if has_journal {
+            blocks_of(InodeNr::new(8), false)?
+        } else {
+            Vec::new()
+        },
+    })
+}

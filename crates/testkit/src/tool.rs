@@ -1,0 +1,49 @@
+//! Running other programs.
+
+use std::ffi::OsStr;
+use std::process::{Command, Output};
+
+/// Where the tools are: those of file systems stand where only root looks by itself.
+const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+
+/// Runs a tool.
+///
+/// # Panics
+/// If it is missing: the message says how to install it.
+pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .env("PATH", PATH)
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("{program} does not run ({error}): run scripts/install-test-tools")
+        })
+}
+
+/// Runs a tool that must succeed; what it printed.
+///
+/// # Panics
+/// If it is missing or fails.
+pub fn run_well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
+    let output = run(program, arguments);
+    let line = || -> Vec<_> {
+        let arguments = arguments.iter().map(AsRef::as_ref);
+        arguments
+            .map(|argument| argument.to_string_lossy())
+            .collect()
+    };
+    assert!(
+        output.status.success(),
+        "{program} {}: {}",
+        line().join(" "),
+        said(&output)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// All that a program said.
+pub fn said(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+}
