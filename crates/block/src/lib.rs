@@ -14,6 +14,7 @@
 //! | [`cache`] | a volatile cache, and what a power cut leaves of it |
 //! | [`trace`] | a record of requests, and what a power cut after any of them could leave |
 //! | [`meter`] | counters |
+//! | [`random`] | choices that come out the same everywhere |
 //! | [`text`] | how devices are named, and opened by name |
 
 pub mod cache;
@@ -26,7 +27,7 @@ pub mod memory;
 pub mod meter;
 pub mod payload;
 pub mod raid;
-mod random;
+pub mod random;
 pub mod slice;
 pub mod text;
 pub mod ticket;
@@ -44,4 +45,4 @@ pub use raid::RaidLevel;
 pub use slice::SliceDevice;
 pub use text::{DeviceText, TextError};
 pub use ticket::{Completer, DetachedErrors, Outcome, Results, Ticket, Work};
-pub use trace::{Event, Replay, Trace, TraceDevice};
+pub use trace::{Event, Medium, Replay, Trace, TraceDevice};

@@ -3,31 +3,31 @@
 
 /// A stream of numbers that depends on its seed alone.
 #[derive(Debug, Clone)]
-pub(crate) struct SplitMix {
+pub struct SplitMix {
     state: u64,
 }
 
 impl SplitMix {
     /// The stream of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The next number.
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
     /// A number below `bound`, which is not zero. The bias is below `bound` in 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(bound);
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the upper half of 128 bits fits")
     }
 }
 
 /// One number from two, without a stream: the same pair always gives the same.
-pub(crate) fn mix_pair(seed: u64, number: u64) -> u64 {
+pub fn mix_pair(seed: u64, number: u64) -> u64 {
     mix(mix(seed ^ 0x6A09_E667_F3BC_C909).wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
@@ -45,8 +45,8 @@ mod tests {
     #[test]
     fn the_stream_is_splitmix64() {
         let mut random = SplitMix::new(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+        assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
     }
 
     #[test]

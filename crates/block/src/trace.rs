@@ -15,7 +15,7 @@ use rt::Mutex;
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::ticket::{Results, Ticket};
-pub use replay::Replay;
+pub use replay::{Medium, Replay};
 
 /// What happened, in order.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ mod writer;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::InodeNr;
+use layout::{InodeNr, Tid};
 use rt::atomic::Ordering;
 
 use crate::core::Core;
@@ -54,6 +54,16 @@ pub struct OpenReport {
     pub orphans_truncated: usize,
     /// Why the volume is read-only although it was to be read-write.
     pub read_only_because: Option<String>,
+}
+
+/// Where the numbers of transactions stand: what an operation belongs to is no earlier than what ran, or came next,
+/// before it, and no later than what ran, or was started last, after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transactions {
+    /// The one that runs.
+    pub running: Option<Tid>,
+    /// The one that will be started next.
+    pub next: Tid,
 }
 
 impl Volume {
@@ -132,6 +142,12 @@ impl Volume {
     /// What the journal has done so far; none on a volume without one.
     pub fn journal_stats(&self) -> Option<jbd2::Stats> {
         self.core.journal.as_ref().map(|journal| journal.stats())
+    }
+
+    /// Where the journal's numbers stand, for those who check what became durable; none on a volume without one.
+    pub fn transactions(&self) -> Option<Transactions> {
+        let (running, next) = self.core.journal.as_ref()?.numbers();
+        Some(Transactions { running, next })
     }
 
     /// The validated superblock, as it was when the volume was opened.

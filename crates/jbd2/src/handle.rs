@@ -16,7 +16,7 @@ use layout::{Block, BlockNr, Tid};
 
 use crate::buffer::{Buffer, BufferWrite};
 use crate::config::LogPolicy;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -33,8 +33,12 @@ pub struct Credits {
 #[must_use = "a handle has to be finished"]
 pub struct Handle {
     shared: Arc<Shared>,
-    /// None only while the handle ends.
+    /// None while the handle ends, and after a restart that failed.
     transaction: Option<Arc<Transaction>>,
+    /// The number of the transaction that it belongs to, or belonged to last.
+    tid: Tid,
+    /// Why a restart failed: the answer to everything that is asked of the handle afterwards.
+    failure: Option<Error>,
     /// What is left.
     credits: Credits,
     has_changed: bool,
@@ -71,6 +75,8 @@ impl Handle {
     ) -> Self {
         Self {
             shared,
+            tid: transaction.tid,
+            failure: None,
             transaction: Some(transaction),
             credits,
             has_changed: false,
@@ -79,7 +85,7 @@ impl Handle {
 
     /// The transaction that the handle belongs to.
     pub fn tid(&self) -> Tid {
-        self.transaction().tid
+        self.tid
     }
 
     /// The right to change a buffer's contents, for a moment. The transaction's first touch of it takes a credit.
@@ -90,8 +96,8 @@ impl Handle {
     /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when the handle has none left.
     /// - [`Error::Aborted`](crate::Error::Aborted), with `linux24`, when the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        let transaction = open(&self.transaction, &self.failure)?;
         let mut state = buffer.lock();
-        let transaction = self.transaction.as_ref().expect("the handle is open");
         if state
             .holds
             .running
@@ -139,7 +145,7 @@ impl Handle {
         buffer: Option<&Arc<Buffer>>,
         revoke: bool,
     ) -> Result<()> {
-        let transaction = self.transaction.as_ref().expect("the handle is open");
+        let transaction = open(&self.transaction, &self.failure)?;
         transaction.forget(nr, buffer, revoke, &mut self.credits)?;
         self.has_changed = true;
         Ok(())
@@ -160,6 +166,7 @@ impl Handle {
     /// # Errors
     /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted.
     pub fn extend(&mut self, more: Credits) -> Result<bool> {
+        open(&self.transaction, &self.failure)?;
         let mut state = self.shared.state.lock();
         state.check()?;
         let is_extended = state.extend(more);
@@ -173,14 +180,24 @@ impl Handle {
     /// wait: the caller holds no lock that whoever starts a handle wants.
     ///
     /// # Errors
-    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then, and may be dropped.
+    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then: everything that is asked of
+    /// it afterwards has the same answer.
     pub fn restart(&mut self, credits: Credits) -> Result<()> {
-        self.leave()?;
+        let left = self.leave();
         self.has_changed = false;
         self.credits = Credits::default();
-        self.transaction = Some(self.shared.admit(credits)?);
-        self.credits = credits;
-        Ok(())
+        match left.and_then(|()| self.shared.admit(credits)) {
+            Ok(transaction) => {
+                self.tid = transaction.tid;
+                self.transaction = Some(transaction);
+                self.credits = credits;
+                Ok(())
+            }
+            Err(error) => {
+                self.failure = Some(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// The only good end. Returns the transaction to commit if the step is to be durable.
@@ -188,12 +205,8 @@ impl Handle {
     /// # Errors
     /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted: the step will not be durable.
     pub fn finish(mut self) -> Result<Tid> {
-        let tid = self.tid();
-        self.leave().map(|()| tid)
-    }
-
-    fn transaction(&self) -> &Transaction {
-        self.transaction.as_ref().expect("the handle is open")
+        open(&self.transaction, &self.failure)?;
+        self.leave().map(|()| self.tid)
     }
 
     /// Leaves the transaction.
@@ -210,6 +223,15 @@ impl Handle {
         }
         result
     }
+}
+
+/// The transaction of a handle, or why it has none any more.
+fn open<'h>(
+    transaction: &'h Option<Arc<Transaction>>,
+    failure: &Option<Error>,
+) -> Result<&'h Arc<Transaction>> {
+    let missing = || failure.clone().unwrap_or(Error::Closed);
+    transaction.as_ref().ok_or_else(missing)
 }
 
 impl Drop for Handle {

@@ -129,6 +129,12 @@ impl Journal {
         self.shared.state.lock().running_tid()
     }
 
+    /// At one moment: the running transaction, if there is one, and the number of the one that will be started next.
+    pub fn numbers(&self) -> (Option<Tid>, Tid) {
+        let state = self.shared.state.lock();
+        (state.running_tid(), state.next)
+    }
+
     /// The age-based writer: writes home committed blocks that have been owed since before a time, oldest transaction
     /// first, at most `limit` of them. Returns how many.
     ///

@@ -3,7 +3,7 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, cp, fsck, info, journal, lab, ln, ls, mkdir, mkfs, mv, rm, stat,
+    bench, cat, cp, crash, fsck, info, journal, lab, ln, ls, mkdir, mkfs, mv, replay, rm, stat,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -50,6 +50,10 @@ pub(crate) enum Command {
     Bench(bench::Arguments),
     /// Run experiments by their plans.
     Lab(lab::Arguments),
+    /// Cut the power everywhere, in simulated worlds, and see what recovery makes of it.
+    Crash(crash::Arguments),
+    /// Repeat a violation that `crash` found.
+    Replay(replay::Arguments),
 }
 
 #[cfg(test)]

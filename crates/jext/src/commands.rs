@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod cp;
+pub(crate) mod crash;
 pub(crate) mod fsck;
 pub(crate) mod info;
 pub(crate) mod journal;
@@ -12,6 +13,7 @@ pub(crate) mod ls;
 pub(crate) mod mkdir;
 pub(crate) mod mkfs;
 pub(crate) mod mv;
+pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
 
@@ -38,5 +40,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments),
+        Command::Crash(arguments) => crash::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

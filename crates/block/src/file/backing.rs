@@ -439,7 +439,7 @@ mod tests {
             let (offset, bytes) = (first * 512, sectors * 512);
             let range = offset as usize..(offset + bytes) as usize;
             let operation = if random.below(2) == 0 {
-                model[range.clone()].fill(random.next() as u8);
+                model[range.clone()].fill(random.next_u64() as u8);
                 let payload = payload_from_bytes(&model[range.clone()], 512);
                 let is_forced = random.below(4) == 0;
                 Operation::Write {

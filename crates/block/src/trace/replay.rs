@@ -18,12 +18,20 @@ use crate::versions::{Version, Versions, write_requests};
 /// How much of a discard is one block of zeroes.
 const DISCARD_BYTES: u64 = 64 * 1024;
 
+/// Where a replay keeps what is durable.
+pub trait Medium {
+    /// The same contents, which from now on go their own way.
+    fn snapshot(&self) -> Self;
+
+    /// Stores versions of sectors, in ascending order of the sectors.
+    fn store(&mut self, versions: &[(SectorNr, Version)]);
+}
+
 /// One device after some events of its trace.
-#[derive(Clone)]
-pub struct Replay {
+pub struct Replay<M = MemoryDevice> {
     device: usize,
     geometry: Geometry,
-    durable: SharedMemory,
+    durable: M,
     versions: Versions,
     /// The writes that have versions left, by sequence.
     writes: BTreeMap<u64, Undecided>,
@@ -32,12 +40,38 @@ pub struct Replay {
     sequence: u64,
 }
 
-/// A memory device that is copied by taking a snapshot.
-struct SharedMemory(MemoryDevice);
+impl Medium for MemoryDevice {
+    fn snapshot(&self) -> Self {
+        Self::snapshot(self)
+    }
 
-impl Clone for SharedMemory {
+    fn store(&mut self, versions: &[(SectorNr, Version)]) {
+        let plain: Vec<(u64, Version)> = versions
+            .iter()
+            .map(|(sector, version)| (sector.get(), version.clone()))
+            .collect();
+        for request in write_requests(&plain) {
+            if let Request::Write {
+                sector, payload, ..
+            } = request
+            {
+                self.write(sector.byte_offset(), &payload);
+            }
+        }
+    }
+}
+
+impl<M: Medium> Clone for Replay<M> {
     fn clone(&self) -> Self {
-        Self(self.0.snapshot())
+        Self {
+            device: self.device,
+            geometry: self.geometry.clone(),
+            durable: self.durable.snapshot(),
+            versions: self.versions.clone(),
+            writes: self.writes.clone(),
+            batches: self.batches.clone(),
+            sequence: self.sequence,
+        }
     }
 }
 
@@ -64,10 +98,17 @@ impl Replay {
     /// The device with this number in a trace, before its first event: `geometry` is that of the traced device, `initial`
     /// what it held.
     pub fn new(device: usize, geometry: Geometry, initial: &MemoryDevice) -> Self {
+        Self::on(device, geometry, initial)
+    }
+}
+
+impl<M: Medium> Replay<M> {
+    /// The same on any medium.
+    pub fn on(device: usize, geometry: Geometry, initial: &M) -> Self {
         Self {
             device,
             geometry,
-            durable: SharedMemory(initial.snapshot()),
+            durable: initial.snapshot(),
             versions: Versions::default(),
             writes: BTreeMap::new(),
             batches: BTreeMap::new(),
@@ -175,15 +216,15 @@ impl Replay {
         let Some(write) = self.writes.remove(&sequence) else {
             return;
         };
-        let own: Vec<(u64, Version)> = (write.sector.get()..write.sector.get() + write.sectors)
+        let own: Vec<(SectorNr, Version)> = (write.sector.get()
+            ..write.sector.get() + write.sectors)
+            .map(SectorNr::new)
             .filter_map(|sector| {
-                let version = self
-                    .versions
-                    .newest_through(SectorNr::new(sector), sequence)?;
+                let version = self.versions.newest_through(sector, sequence)?;
                 (version.sequence == sequence).then(|| (sector, version.clone()))
             })
             .collect();
-        store(&self.durable.0, &own);
+        self.durable.store(&own);
         self.versions
             .drop_through(write.sector, write.sectors, sequence);
     }
@@ -194,26 +235,21 @@ impl Replay {
     }
 
     /// What is durable, without any undecided write.
-    pub fn durable(&self) -> &MemoryDevice {
-        &self.durable.0
+    pub fn durable(&self) -> &M {
+        &self.durable
     }
 
     /// One thing that a power cut here could leave: `pick` chooses for each unit of the device's sector size among
     /// `0..=n`, where 0 is the durable version and `n` the newest.
-    pub fn image_with(&self, pick: &mut dyn FnMut(SectorNr, usize) -> usize) -> MemoryDevice {
-        let image = self.durable.0.snapshot();
-        let chosen: Vec<(u64, Version)> = self
-            .versions
-            .choose(self.geometry.sector_bytes, pick)
-            .into_iter()
-            .map(|(sector, version)| (sector.get(), version))
-            .collect();
-        store(&image, &chosen);
+    pub fn image_with(&self, pick: &mut dyn FnMut(SectorNr, usize) -> usize) -> M {
+        let mut image = self.durable.snapshot();
+        let chosen = self.versions.choose(self.geometry.sector_bytes, pick);
+        image.store(&chosen);
         image
     }
 
     /// One thing that a power cut here could leave, which depends on the seed alone.
-    pub fn image(&self, seed: u64) -> MemoryDevice {
+    pub fn image(&self, seed: u64) -> M {
         self.image_with(&mut |sector, count| {
             let mut random = SplitMix::new(mix_pair(seed, sector.get()));
             random.below(count as u64 + 1) as usize
@@ -221,12 +257,12 @@ impl Replay {
     }
 
     /// What is left if nothing undecided got through.
-    pub fn image_all_lost(&self) -> MemoryDevice {
-        self.durable.0.snapshot()
+    pub fn image_all_lost(&self) -> M {
+        self.durable.snapshot()
     }
 
     /// What is left if everything got through.
-    pub fn image_all_kept(&self) -> MemoryDevice {
+    pub fn image_all_kept(&self) -> M {
         self.image_with(&mut |_, count| count)
     }
 }
@@ -239,17 +275,6 @@ fn zeroes(bytes: u64) -> Payload {
         payload.push(Block::zeroed(rest as usize).into_arc());
     }
     payload
-}
-
-fn store(image: &MemoryDevice, versions: &[(u64, Version)]) {
-    for request in write_requests(versions) {
-        if let Request::Write {
-            sector, payload, ..
-        } = request
-        {
-            image.write(sector.byte_offset(), &payload);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -321,6 +321,31 @@ fn handles_are_held_to_their_credits() {
     handle.finish().expect("it works");
 }
 
+/// A caller that frees a long map may go on to store an inode after the restart has failed.
+#[test]
+fn a_handle_whose_restart_failed_answers_with_that_error() {
+    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let most = bench.small.journal.max_credits();
+    let one = bench.small.buffer(1);
+    let one_block = Credits::blocks(1);
+    let mut handle = bench.small.journal.start(one_block).expect("it works");
+    handle.write(&one).expect("it has a credit")[0] = 1;
+    let tid = handle.tid();
+    let error = handle.restart(Credits::blocks(most + 100));
+    assert!(matches!(error, Err(Error::TooManyCredits { .. })));
+    assert_eq!(handle.write(&one).map(drop), error);
+    assert_eq!(handle.forget(one.nr(), Some(&one), false), error);
+    assert_eq!(handle.extend(one_block).map(drop), error);
+    assert_eq!(handle.tid(), tid);
+    assert_eq!(handle.finish().map(drop), error);
+    bench
+        .small
+        .journal
+        .commit(tid)
+        .expect("what was done is whole");
+    Arc::clone(&bench.small.journal).close().expect("it works");
+}
+
 #[test]
 fn a_closed_journal_starts_nothing() {
     let bench = bench(FaultPlan::default(), LogPolicy::Default);

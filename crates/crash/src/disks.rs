@@ -1,0 +1,246 @@
+//! The disks of a world: a small volume and, where the journal is outside, its device.
+//!
+//! A volume is made once for each setting. Its journal is as long as the format allows, but its superblock says that only
+//! the first blocks are used, so that recovery reads little and the log wraps soon. All free blocks are poisoned.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use ext::mkfs::{self, FileSystemType, JournalOption};
+use ext::options::{AccessTime, DataMode, Memory};
+use ext::{Error, MountOptions, Volume};
+use layout::journal::{BLOCK_COUNT_MIN, JournalSuperblock};
+use layout::{Block, InodeNr, Tid};
+use rt::Nanos;
+use zerocopy::FromBytes;
+
+use crate::device::ImageDevice;
+use crate::image::{BLOCK_BYTES, Image};
+use crate::setting::{Place, Setting};
+use crate::tag::poison;
+
+/// Inodes of a volume: those of the system, and more than any workload makes.
+const INODE_COUNT: u32 = 64;
+/// Blocks of a volume with an external journal.
+const VOLUME_BLOCKS: u32 = 512;
+/// Blocks of a volume with an internal one, of which the shortest takes at most half.
+const VOLUME_BLOCKS_WITH_JOURNAL: u32 = 2 * BLOCK_COUNT_MIN + 192;
+/// The journal's UUID, where it has a device of its own.
+const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
+/// The block of an external journal's superblock.
+const EXTERNAL_SUPERBLOCK: u64 = 2;
+/// The most that may be reserved.
+const RESERVED_PERCENT_MAX: f64 = 50.0;
+/// When volumes are made, in seconds since 1970.
+pub const MADE_AT: i64 = 1_000_000_000;
+
+/// What the devices of a volume hold.
+#[derive(Clone)]
+pub struct Disks {
+    /// The file system's.
+    pub home: Image,
+    /// The journal's, if it has one of its own.
+    pub log: Option<Image>,
+    /// The block of the journal's superblock, on its device.
+    pub journal_block: u64,
+    /// The blocks of an internal journal on the home device, in the log's order.
+    pub journal_blocks: Arc<Vec<u64>>,
+}
+
+/// The same as devices.
+pub struct Devices {
+    /// The file system's.
+    pub home: Arc<ImageDevice>,
+    /// The journal's.
+    pub log: Option<Arc<ImageDevice>>,
+    journal_block: u64,
+}
+
+impl Disks {
+    /// Makes an empty volume.
+    ///
+    /// # Errors
+    /// What mkfs says.
+    pub fn make(setting: &Setting) -> Result<Self, Error> {
+        let (disks, free) = Self::format(setting, 0.0)?;
+        let reserved = free.saturating_sub(setting.free_blocks.into());
+        if setting.free_blocks == 0 {
+            return Ok(disks);
+        }
+        let blocks = disks.home.size_bytes() / BLOCK_BYTES as u64;
+        let percent = 100.0 * reserved as f64 / blocks as f64;
+        Self::format(setting, percent.min(RESERVED_PERCENT_MAX)).map(|(disks, _)| disks)
+    }
+
+    /// Makes an empty volume; and how many blocks of it are free.
+    fn format(setting: &Setting, reserved_percent: f64) -> Result<(Self, u64), Error> {
+        let blocks = match setting.cell.place {
+            Place::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
+            Place::External => VOLUME_BLOCKS,
+        };
+        let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
+        let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
+        let mut options = mkfs::Options {
+            file_system: FileSystemType::Ext3,
+            block_bytes: Some(BLOCK_BYTES as u32),
+            inode_count: Some(INODE_COUNT),
+            inode_bytes: Some(128),
+            reserved_percent,
+            uuid: Some([0x11; 16]),
+            hash_seed: Some([0x22; 16]),
+            seconds: Some(MADE_AT),
+            ..mkfs::Options::default()
+        };
+        let mut log = None;
+        let summary = if setting.cell.place == Place::External {
+            let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
+            let device = ImageDevice::new(Image::new(bytes, poison));
+            let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);
+            mkfs::format_journal_device(&journal, BLOCK_BYTES as u32, JOURNAL_UUID)?;
+            let summary = mkfs::format_with_journal(&home_device, &journal, &options)?;
+            log = Some(device.image());
+            summary
+        } else {
+            options.journal = JournalOption::Blocks(BLOCK_COUNT_MIN);
+            mkfs::format(&home_device, &options)?
+        };
+        let mut disks = Self {
+            home: home.image(),
+            log,
+            journal_block: EXTERNAL_SUPERBLOCK,
+            journal_blocks: Arc::default(),
+        };
+        disks.find_journal()?;
+        disks.shorten(setting);
+        Ok((disks, summary.free_blocks))
+    }
+
+    fn find_journal(&mut self) -> Result<(), Error> {
+        if self.log.is_some() {
+            return Ok(());
+        }
+        let read_only = MountOptions {
+            read_only: true,
+            ..MountOptions::default()
+        };
+        let volume = Volume::open(ImageDevice::new(self.home.clone()), None, read_only)?;
+        let mapped = volume.blocks_of(InodeNr::JOURNAL)?;
+        volume.close()?;
+        let runs = mapped
+            .iter()
+            .filter(|(file_block, ..)| file_block.is_some());
+        let blocks: Vec<u64> = runs
+            .flat_map(|(_, first, count)| *first..*first + u64::from(*count))
+            .collect();
+        self.journal_block = blocks[0];
+        self.journal_blocks = Arc::new(blocks);
+        Ok(())
+    }
+
+    /// Lets the journal use a part of itself, and go on from a number.
+    fn shorten(&mut self, setting: &Setting) {
+        let image = self.log.as_mut().unwrap_or(&mut self.home);
+        let mut block = Block::clone(image.block(self.journal_block));
+        let (superblock, _) = JournalSuperblock::mut_from_prefix(&mut block)
+            .expect("a block holds the journal's superblock");
+        let first = superblock.s_first.get();
+        superblock.s_maxlen = (first + setting.log_blocks).into();
+        superblock.s_sequence = setting.tid.into();
+        image.set_block(self.journal_block, block.into_arc());
+    }
+
+    /// As devices.
+    pub fn devices(&self) -> Devices {
+        Devices {
+            home: ImageDevice::new(self.home.clone()),
+            log: self.log.clone().map(ImageDevice::new),
+            journal_block: self.journal_block,
+        }
+    }
+
+    /// Both hashes as one.
+    pub fn hash(&self) -> u64 {
+        let log = self.log.as_ref().map_or(0, Image::hash);
+        self.home.hash() ^ log.rotate_left(1)
+    }
+
+    /// The same in memory of its own, for another thread.
+    #[must_use]
+    pub fn unshared(&self) -> Self {
+        Self {
+            home: self.home.unshared(),
+            log: self.log.as_ref().map(Image::unshared),
+            ..self.clone()
+        }
+    }
+}
+
+impl Devices {
+    /// What they hold now.
+    pub fn disks(&self, before: &Disks) -> Disks {
+        Disks {
+            home: self.home.image(),
+            log: self.log.as_ref().map(|log| log.image()),
+            ..before.clone()
+        }
+    }
+
+    /// The home device.
+    pub fn home_device(&self) -> Arc<dyn BlockDevice> {
+        Arc::<ImageDevice>::clone(&self.home)
+    }
+
+    /// The journal's device, if it has one of its own.
+    pub fn log_device(&self) -> Option<Arc<dyn BlockDevice>> {
+        let log = self.log.as_ref()?;
+        Some(Arc::<ImageDevice>::clone(log))
+    }
+
+    /// The number of the last transaction that the journal knows to be committed. The log is empty.
+    pub fn last_committed(&self) -> Tid {
+        let block = self
+            .log
+            .as_ref()
+            .unwrap_or(&self.home)
+            .block(self.journal_block);
+        let (superblock, _) = JournalSuperblock::ref_from_prefix(&block)
+            .expect("a block holds the journal's superblock");
+        Tid::new(superblock.s_sequence.get().wrapping_sub(1))
+    }
+}
+
+/// Options under which nothing happens by itself but what the setting says.
+pub fn mount_options(setting: &Setting) -> MountOptions {
+    let or_never = |millis| match millis {
+        0 => Nanos::from_secs(100_000),
+        some => Nanos::from_millis(some),
+    };
+    MountOptions {
+        // What is reserved is what a full volume has no more.
+        privileged: false,
+        commit_interval: or_never(setting.commit_ms),
+        memory: Memory {
+            writer_interval: or_never(setting.writer_ms),
+            dirty_expiry: or_never(setting.writer_ms),
+            budget_bytes: 1 << 24,
+            ..Memory::default()
+        },
+        ..quiet(setting.cell.data)
+    }
+}
+
+/// Options under which nothing happens by itself.
+pub fn quiet(data: DataMode) -> MountOptions {
+    let never = Nanos::from_secs(100_000);
+    MountOptions {
+        data,
+        commit_interval: never,
+        access_time: AccessTime::Never,
+        memory: Memory {
+            writer_interval: never,
+            budget_bytes: 1 << 24,
+            ..Memory::default()
+        },
+        ..MountOptions::default()
+    }
+}

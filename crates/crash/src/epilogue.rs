@@ -1,0 +1,97 @@
+//! The epilogue: a recovered volume is used. Files are made in every directory, everything is deleted, and then the space
+//! is what it was when the volume was made.
+
+use ext::volume::{FileKind, NewInode};
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+use crate::observe::LOST_AND_FOUND;
+use crate::rule::{Broken, Rule};
+
+/// What is written to the new files, in bytes: more than a block.
+const FILE_BYTES: usize = 1500;
+/// The name of the new files.
+const NAME: &[u8] = b"afterwards";
+
+/// Uses a volume.
+///
+/// # Errors
+/// U7.
+pub fn run(volume: &Volume) -> Result<(), Broken> {
+    let failed = |error: Error| Broken::new(Rule::U7, format!("it cannot be used: {error}"));
+    let directories = directories(volume).map_err(failed)?;
+    for directory in &directories {
+        fill(volume, *directory).map_err(failed)?;
+    }
+    volume.sync().map_err(failed)?;
+    for directory in directories.iter().rev() {
+        empty(volume, *directory).map_err(failed)?;
+    }
+    volume.sync().map_err(failed)?;
+    let usage = volume.usage();
+    let reserved = volume.superblock().geometry.first_inode.get() - 1;
+    // Only the root, the system's inodes and `lost+found` are left.
+    if usage.inodes - usage.inodes_free != reserved + 1 {
+        let left = usage.inodes - usage.inodes_free - reserved - 1;
+        let what = format!("{left} inodes are in use after everything was deleted");
+        return Err(Broken::new(Rule::U7, what));
+    }
+    Ok(())
+}
+
+/// All directories, parents first.
+fn directories(volume: &Volume) -> Result<Vec<InodeNr>, Error> {
+    let mut found = vec![InodeNr::ROOT];
+    let mut next = 0;
+    while next < found.len() {
+        for (name, inode) in names(volume, found[next])? {
+            let is_kept = found[next] == InodeNr::ROOT && name == LOST_AND_FOUND;
+            if !is_kept && volume.attributes(inode)?.kind == FileKind::Directory {
+                found.push(inode);
+            }
+        }
+        next += 1;
+    }
+    Ok(found)
+}
+
+fn names(volume: &Volume, directory: InodeNr) -> Result<Vec<(Vec<u8>, InodeNr)>, Error> {
+    let mut names = Vec::new();
+    volume.read_directory(directory, 0, &mut |_, entry| {
+        if entry.name != b"." && entry.name != b".." {
+            names.push((entry.name, entry.inode));
+        }
+        true
+    })?;
+    Ok(names)
+}
+
+/// Makes a file with contents; a full volume may refuse.
+fn fill(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
+    let made = volume
+        .create(directory, NAME, &NewInode::default())
+        .and_then(|nr| {
+            let file = volume.open_inode(nr, ext::volume::OpenFlags::READ_WRITE)?;
+            let written = volume.write_all(file, 0, &[0xAF; FILE_BYTES]);
+            volume.release(file)?;
+            written
+        });
+    match made {
+        Err(Error::NoSpace) => Ok(()),
+        other => other,
+    }
+}
+
+fn empty(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
+    for (name, inode) in names(volume, directory)? {
+        if directory == InodeNr::ROOT && name == LOST_AND_FOUND {
+            continue;
+        }
+        if volume.attributes(inode)?.kind == FileKind::Directory {
+            volume.remove_directory(directory, &name)?;
+        } else {
+            volume.unlink(directory, &name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! The explorer: cuts the power after every event of a recording, recovers what is left and has it compared.
+//!
+//! After each event there is a *moment*: what is durable, and the versions of each sector that is not settled. What a cut
+//! may leave is any combination; [`select`] says which are tried. An image that was recovered before is not recovered
+//! again: recovery depends on nothing but the image. But it is compared again when the promises have grown.
+//!
+//! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
+
+mod nested;
+mod select;
+
+pub(crate) use nested::record as record_recovery;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::Replay;
+use block::trace::Event;
+
+use crate::cut::{Cut, Moment, Selection};
+use crate::disks::{Disks, MADE_AT};
+use crate::e2fsck;
+use crate::history::{Bounds, History};
+use crate::image::Image;
+use crate::oracle::{Oracle, Recovered};
+use crate::protocol::Watcher;
+use crate::recover::{Checked, Extent, recover};
+use crate::rule::{Broken, Rule, RuleCounts};
+use crate::run::{Mark, Recording, Shared, world};
+use crate::setting::Schedule;
+
+/// When recovery takes place: long after everything else.
+const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
+
+/// How much is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Decides what is left to chance.
+    pub seed: u64,
+    /// The most sectors that are kept or dropped alone, at each moment.
+    pub singles: usize,
+    /// The most pairs, at each moment.
+    pub pairs: usize,
+    /// Random subsets at each moment.
+    pub randoms: usize,
+    /// One recovery in so many is interrupted, to depth 3.
+    pub nested_one_in: u64,
+    /// One recovered volume in so many is used and emptied.
+    pub use_one_in: u64,
+    /// One recovery in so many is done twice.
+    pub repeat_one_in: u64,
+    /// One recovered image in so many is given to e2fsck.
+    pub e2fsck_one_in: u64,
+    /// Whether the order of requests is watched, beside what it leads to.
+    pub watches: bool,
+}
+
+impl Limits {
+    /// The usual ones.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            singles: 64,
+            pairs: 48,
+            randoms: 8,
+            nested_one_in: 64,
+            use_one_in: 64,
+            repeat_one_in: 256,
+            e2fsck_one_in: 8192,
+            watches: true,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Workloads explored.
+    pub workloads: u64,
+    /// Moments at which the power was cut.
+    pub moments: u64,
+    /// Images that were recovered, checked and compared in full; each differs from all others of its workload.
+    pub recovered: u64,
+    /// Images that were equal to one of those.
+    pub equal: u64,
+    /// Comparisons of a recovered tree with what was promised at a moment.
+    pub compared: u64,
+    /// Recoveries that were interrupted and repeated.
+    pub nested: u64,
+    /// Volumes that were used and emptied.
+    pub used: u64,
+    /// Recoveries that were done twice.
+    pub repeated: u64,
+    /// Images that e2fsck looked at.
+    pub e2fsck: u64,
+    /// How often each rule was exercised.
+    pub rules: RuleCounts,
+}
+
+/// A violation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What is broken.
+    pub broken: Broken,
+    /// Where the power was cut: in the run, in its recovery, in the recovery of that.
+    pub cuts: Vec<Cut>,
+}
+
+impl core::ops::AddAssign<&Self> for Tally {
+    fn add_assign(&mut self, other: &Self) {
+        self.workloads += other.workloads;
+        self.moments += other.moments;
+        self.recovered += other.recovered;
+        self.equal += other.equal;
+        self.compared += other.compared;
+        self.nested += other.nested;
+        self.used += other.used;
+        self.repeated += other.repeated;
+        self.e2fsck += other.e2fsck;
+        self.rules += &other.rules;
+    }
+}
+
+/// Explores a recording. What was done, and the first violation.
+pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
+    let current: Shared<Vec<Cut>> = Shared::new();
+    let inside = current.clone();
+    let config = world(Schedule::Fair, RECOVERED_AT);
+    let run = sim::run(config, move || {
+        let mut explorer = match Explorer::new(&recording, limits, inside) {
+            Ok(explorer) => explorer,
+            Err(broken) => {
+                return (
+                    Tally::default(),
+                    Some(Found {
+                        broken,
+                        cuts: Vec::new(),
+                    }),
+                );
+            }
+        };
+        let found = explorer.run().err();
+        explorer.tally.workloads = 1;
+        (explorer.tally, found.map(|found| *found))
+    });
+    match run {
+        Ok(report) => report.value,
+        Err(error) => {
+            let broken = Broken::new(Rule::U1, format!("recovery did not end well: {error}"));
+            let cuts = current.take().unwrap_or_default();
+            (Tally::default(), Some(Found { broken, cuts }))
+        }
+    }
+}
+
+/// An image that was recovered.
+struct Known {
+    checked: Rc<Checked>,
+    /// The version of the promises with which it was compared last.
+    compared_with: u64,
+}
+
+pub(crate) struct Explorer<'r> {
+    recording: &'r Recording,
+    limits: Limits,
+    histories: Vec<History>,
+    bounds: Bounds,
+    /// Grows with the promises.
+    bounds_version: u64,
+    replays: Vec<Replay<Image>>,
+    watcher: Watcher,
+    known: BTreeMap<u64, Known>,
+    current: Shared<Vec<Cut>>,
+    tally: Tally,
+}
+
+type Step = Result<(), Box<Found>>;
+
+impl<'r> Explorer<'r> {
+    fn new(
+        recording: &'r Recording,
+        limits: Limits,
+        current: Shared<Vec<Cut>>,
+    ) -> Result<Self, Broken> {
+        let lanes = 0..recording.workload.lanes.len();
+        let histories: Option<Vec<History>> =
+            lanes.map(|lane| History::of(recording, lane)).collect();
+        let histories = histories.ok_or_else(|| {
+            Broken::new(Rule::U3, "an operation succeeded that the model refuses")
+        })?;
+        let initial = &recording.initial;
+        let images = core::iter::once(&initial.home).chain(&initial.log);
+        let replays = images.zip(&recording.geometries).enumerate();
+        let replays = replays
+            .map(|(device, (image, geometry))| Replay::on(device, geometry.clone(), image))
+            .collect();
+        Ok(Self {
+            bounds: Bounds::new(&histories, recording.workload.setting.cell.data),
+            histories,
+            recording,
+            limits,
+            bounds_version: 0,
+            replays,
+            watcher: Watcher::new(recording.workload.setting, initial),
+            known: BTreeMap::new(),
+            current,
+            tally: Tally::default(),
+        })
+    }
+
+    fn run(&mut self) -> Step {
+        self.moment(0)?;
+        for (index, event) in self.recording.events.iter().enumerate() {
+            if self.limits.watches {
+                self.watcher
+                    .note(event, &self.replays, &mut self.tally.rules)
+                    .map_err(|broken| found(broken, vec![Cut::whole(index)]))?;
+            }
+            if self.advance(event) {
+                self.moment(index + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes past an event. Whether there is something new to be seen.
+    fn advance(&mut self, event: &Event) -> bool {
+        if let Event::Mark(mark) = event {
+            let has_grown = self.bounds.note(&self.histories, Mark::decode(*mark));
+            self.bounds_version += u64::from(has_grown);
+            if has_grown {
+                self.tally.rules.note(Rule::F6);
+            }
+            return has_grown;
+        }
+        let state = |replays: &[Replay<Image>]| -> Vec<(u64, u64)> {
+            let of = |one: &Replay<Image>| (one.versions().count(), one.durable().hash());
+            replays.iter().map(of).collect()
+        };
+        let before = state(&self.replays);
+        for replay in &mut self.replays {
+            replay.apply(event);
+        }
+        before != state(&self.replays)
+    }
+
+    /// Cuts the power here in all the ways that are tried.
+    fn moment(&mut self, event: usize) -> Step {
+        self.tally.moments += 1;
+        let replays = core::mem::take(&mut self.replays);
+        let moment = Moment::new(&replays);
+        let result = self.cut_at(&moment, event);
+        drop(moment);
+        self.replays = replays;
+        result
+    }
+
+    fn cut_at(&mut self, moment: &Moment<'_>, event: usize) -> Step {
+        let mut read = Vec::new();
+        for whole in select::whole(moment, self.replay_count()) {
+            let checked = self.try_image(moment, event, &whole)?;
+            read.push(checked);
+        }
+        let is_read = |device: usize, sector| {
+            read.iter()
+                .any(|checked| checked.reads[device].contains(sector))
+        };
+        let seed = self.limits.seed ^ self.recording.hash ^ event as u64;
+        for selection in select::parts(moment, &self.limits, seed, &is_read) {
+            self.try_image(moment, event, &selection)?;
+        }
+        Ok(())
+    }
+
+    fn replay_count(&self) -> usize {
+        self.recording.geometries.len()
+    }
+
+    fn try_image(
+        &mut self,
+        moment: &Moment<'_>,
+        event: usize,
+        selection: &Selection,
+    ) -> Result<Rc<Checked>, Box<Found>> {
+        let hash = moment.hash(selection);
+        if let Some(known) = self.known.get_mut(&hash) {
+            self.tally.equal += 1;
+            let is_compared = known.compared_with == self.bounds_version;
+            known.compared_with = self.bounds_version;
+            let checked = Rc::clone(&known.checked);
+            if !is_compared {
+                self.compare(&checked.recovered)
+                    .map_err(|broken| found(broken, vec![moment.cut(event, selection)]))?;
+            }
+            return Ok(checked);
+        }
+        let cut = moment.cut(event, selection);
+        let disks = moment.disks(selection, &self.recording.initial);
+        debug_assert_eq!(hash, disks.hash(), "the hash is that of the image");
+        self.current.set(vec![cut.clone()]);
+        let data = self.recording.workload.setting.cell.data;
+        let extent = if self.is_chosen(hash, self.limits.use_one_in, 1) {
+            self.tally.used += 1;
+            self.tally.rules.note(Rule::U7);
+            Extent::Use
+        } else {
+            Extent::Read
+        };
+        let recovered = recover(&disks, data, extent);
+        let checked = recovered
+            .and_then(|checked| self.compare(&checked.recovered).map(|()| checked))
+            .map_err(|broken| found(broken, vec![cut.clone()]))?;
+        self.tally.recovered += 1;
+        self.tally.rules.note(Rule::U1);
+        self.tally.rules.note(Rule::U2);
+        if self.is_chosen(hash, self.limits.repeat_one_in, 2) {
+            self.repeat(&disks)
+                .map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.e2fsck_one_in, 4) {
+            self.tally.e2fsck += 1;
+            e2fsck::check(&checked.after).map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.nested_one_in, 3) {
+            self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;
+        }
+        let checked = Rc::new(checked);
+        let known = Known {
+            checked: Rc::clone(&checked),
+            compared_with: self.bounds_version,
+        };
+        self.known.insert(hash, known);
+        Ok(checked)
+    }
+
+    fn is_chosen(&self, hash: u64, one_in: u64, purpose: u64) -> bool {
+        let mixed = block::random::mix_pair(self.limits.seed.wrapping_add(purpose), hash);
+        one_in > 0 && mixed.is_multiple_of(one_in)
+    }
+
+    fn compare(&mut self, recovered: &Recovered) -> Result<(), Broken> {
+        self.tally.compared += 1;
+        if self.watcher.has_revoked() {
+            self.tally.rules.note(Rule::J3);
+        }
+        let mut oracle = Oracle {
+            histories: &self.histories,
+            bounds: &self.bounds,
+            data: self.recording.workload.setting.cell.data,
+            recovered,
+            counts: &mut self.tally.rules,
+        };
+        oracle.check().map(drop)
+    }
+
+    /// Recovers the same image twice more, within one second since that is what superblocks note: nothing may differ.
+    fn repeat(&mut self, disks: &Disks) -> Result<(), Broken> {
+        self.tally.repeated += 1;
+        self.tally.rules.note(Rule::U8);
+        let data = self.recording.workload.setting.cell.data;
+        loop {
+            let began = rt::wall().seconds;
+            let first = recover(disks, data, Extent::Read)?;
+            let second = recover(disks, data, Extent::Read)?;
+            if rt::wall().seconds > began {
+                continue;
+            }
+            let is_same =
+                first.recovered == second.recovered && first.after.hash() == second.after.hash();
+            return if is_same {
+                Ok(())
+            } else {
+                Err(Broken::new(
+                    Rule::U8,
+                    "the second recovery of an image differs from the first",
+                ))
+            };
+        }
+    }
+}
+
+fn found(broken: Broken, cuts: Vec<Cut>) -> Box<Found> {
+    Box::new(Found { broken, cuts })
+}
+
+/// States per second.
+pub fn rate(states: u64, elapsed: Duration) -> f64 {
+    states as f64 / elapsed.as_secs_f64().max(1e-9)
+}

@@ -1,0 +1,87 @@
+//! Workloads, one after another: all short ones, or long ones that stress.
+
+pub mod exhaustive;
+pub mod stress;
+
+use crate::run::Workload;
+use crate::setting::{Cell, Setting};
+
+pub use exhaustive::Orbits;
+
+/// Which workloads are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// All sequences of so many operations, one of each orbit.
+    Exhaustive {
+        /// How many.
+        length: usize,
+    },
+    /// Random sequences of this seed.
+    Stress,
+}
+
+/// Numbered workloads.
+pub struct Generator {
+    kind: Kind,
+    cells: Vec<Cell>,
+    seed: u64,
+    orbits: Orbits,
+}
+
+impl Generator {
+    /// Workloads in these cells.
+    pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
+        let orbits = match kind {
+            Kind::Exhaustive { length } => Orbits::new(length),
+            Kind::Stress => Orbits::default(),
+        };
+        Self {
+            kind,
+            cells,
+            seed,
+            orbits,
+        }
+    }
+
+    /// How many workloads there are; none if there is no end.
+    pub fn count(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => {
+                Some(self.orbits.workload_count() * self.cells.len() as u64)
+            }
+            _ => None,
+        }
+    }
+
+    /// The cells.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The orbits of the exhaustive generator.
+    pub fn orbits(&self) -> &Orbits {
+        &self.orbits
+    }
+
+    /// A workload by its number, and its cell's place among the cells.
+    pub fn workload(&self, number: u64) -> (usize, Workload) {
+        let cells = self.cells.len() as u64;
+        let cell = (number % cells) as usize;
+        let number = number / cells;
+        let workload = match self.kind {
+            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => {
+                self.orbits.workload(number, Setting::new(self.cells[cell]))
+            }
+            Kind::Exhaustive { .. } => {
+                let chosen = block::random::mix_pair(self.seed, number);
+                let setting = Setting::new(self.cells[cell]);
+                self.orbits
+                    .workload(chosen % self.orbits.workload_count(), setting)
+            }
+            Kind::Stress => {
+                stress::workload(self.cells[cell], block::random::mix_pair(self.seed, number))
+            }
+        };
+        (cell, workload)
+    }
+}

@@ -1,0 +1,158 @@
+//! Long random workloads in worlds where things get tight: a log that wraps, numbers that wrap, a volume that is nearly
+//! full, commits and write-back that come by themselves, several clients under hostile schedules.
+//!
+//! Each lane works in directories of its own, whose names end with its number; there they take space from each other and
+//! share transactions. Operations are chosen by the model, so that all of them can be done.
+
+use block::random::SplitMix;
+
+use crate::disks::MADE_AT;
+use crate::image::SECTOR_BYTES;
+use crate::model::{Change, Kind, Tree};
+use crate::op::{Op, Path};
+use crate::run::{Workload, number_of, seconds_of};
+use crate::setting::{Cell, Schedule, Setting};
+
+/// A number after which transaction numbers soon wrap.
+const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
+/// The shortest log that the largest operation fits into.
+const LOG_BLOCKS_MIN: u32 = 224;
+/// Blocks that a nearly full volume has.
+const FEW_BLOCKS: u64 = 24;
+const LANES_MAX: u64 = 3;
+const OPS_MIN: u64 = 12;
+const OPS_MAX: u64 = 40;
+/// Directories and files of a lane.
+const DIRECTORIES: u64 = 2;
+const FILES: u64 = 4;
+/// The largest write, in sectors.
+const WRITE_SECTORS_MAX: u64 = 12;
+/// The largest file that is written to, in sectors: beyond the direct blocks.
+const FILE_SECTORS_MAX: u64 = 40;
+/// How often another operation is tried where one cannot be done.
+const TRIES: usize = 20;
+
+/// A workload by its seed.
+pub fn workload(cell: Cell, seed: u64) -> Workload {
+    let mut random = SplitMix::new(seed);
+    let setting = setting(cell, &mut random);
+    let count = OPS_MIN + random.below(OPS_MAX - OPS_MIN) / u64::from(setting.lanes);
+    let lanes = (0..setting.lanes as usize).map(|lane| ops(lane, count as usize, &mut random));
+    let lanes: Vec<Vec<Op>> = lanes.collect();
+    Workload {
+        setting,
+        prepared: vec![DIRECTORIES as usize; lanes.len()],
+        lanes,
+    }
+}
+
+fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
+    let mut chance = |one_in| random.below(one_in) == 0;
+    let (wraps, is_short, is_full, is_alone) = (chance(3), chance(2), chance(4), chance(2));
+    let (commits, writes, is_forced, is_fair) = (chance(2), chance(3), !chance(6), chance(3));
+    let lanes = if is_alone {
+        1
+    } else {
+        2 + random.below(LANES_MAX - 1) as u32
+    };
+    let seed = random.next_u64();
+    let usual = Setting::new(cell);
+    Setting {
+        can_force: is_forced,
+        log_blocks: if is_short {
+            LOG_BLOCKS_MIN
+        } else {
+            usual.log_blocks
+        },
+        tid: if wraps { NEARLY_WRAPPED } else { usual.tid },
+        commit_ms: if commits { 500 + random.below(4000) } else { 0 },
+        writer_ms: if writes { 500 + random.below(4000) } else { 0 },
+        free_blocks: if is_full {
+            (FEW_BLOCKS + random.below(FEW_BLOCKS)) as u32
+        } else {
+            0
+        },
+        lanes,
+        schedule: match (is_fair, seed % 2) {
+            (true, _) => Schedule::Fair,
+            (false, 0) => Schedule::Random(seed),
+            (false, _) => Schedule::Pct(seed),
+        },
+        ..usual
+    }
+}
+
+/// What a lane does. First come its directories.
+fn ops(lane: usize, count: usize, random: &mut SplitMix) -> Vec<Op> {
+    let mut ops: Vec<Op> = Vec::new();
+    let mut tree = Tree::new(MADE_AT);
+    let mut add = |op: Op, ops: &mut Vec<Op>| {
+        let change = Change {
+            state: ops.len() + 1,
+            seconds: seconds_of(ops.len()),
+            new_node: number_of(lane, ops.len()),
+            write: number_of(lane, ops.len()),
+        };
+        if let Some(next) = tree.after(&op, change) {
+            tree = next;
+            ops.push(op);
+            return Some(tree.clone());
+        }
+        None
+    };
+    let mut known = None;
+    for directory in 0..DIRECTORIES {
+        known = add(Op::Mkdir(directory_path(lane, directory)), &mut ops);
+    }
+    let mut known = known.expect("directories can be made in an empty volume");
+    while ops.len() < count + DIRECTORIES as usize {
+        for _ in 0..TRIES {
+            let op = choose(lane, &known, random);
+            if let Some(next) = add(op, &mut ops) {
+                known = next;
+                break;
+            }
+        }
+    }
+    ops
+}
+
+fn directory_path(lane: usize, directory: u64) -> Path {
+    format!("d{directory}{lane}").into()
+}
+
+fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let any = |random: &mut SplitMix| -> Path {
+        let directory = directory_path(lane, random.below(DIRECTORIES));
+        format!("{directory}/f{}", random.below(FILES)).into()
+    };
+    let (path, other) = (any(random), any(random));
+    let size = tree.find(&path).map_or(0, |id| match &tree.node(id).kind {
+        Kind::File { size, .. } => *size,
+        _ => 0,
+    });
+    let sectors = size.div_ceil(SECTOR_BYTES as u64);
+    let count = 1 + random.below(WRITE_SECTORS_MAX);
+    match random.below(26) {
+        0..=3 => Op::Create(path),
+        4..=8 if sectors + count < FILE_SECTORS_MAX => Op::Append(path, count as u32),
+        9..=11 if sectors < FILE_SECTORS_MAX => {
+            Op::Write(path, random.below(sectors + 4) as u32, count as u32)
+        }
+        12 | 13 => Op::Truncate(path, random.below(size + 3000)),
+        14 | 15 => Op::Unlink(path),
+        16 => Op::Rename(path, other),
+        17 => Op::Link(path, other),
+        18 => match random.below(4) {
+            0 => Op::Mkdir(path),
+            1 => Op::Rmdir(path),
+            2 => Op::Symlink(other, path),
+            _ => Op::Exchange(path, other),
+        },
+        19 | 20 => Op::Fsync(path),
+        21 | 22 => Op::Fdatasync(path),
+        23 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
+        24 => Op::Sync,
+        _ => Op::Rename(path, other),
+    }
+}

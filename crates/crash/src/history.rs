@@ -1,0 +1,217 @@
+//! The history of a lane: the states that there were, by operation and by transaction, and what sync calls bind.
+//!
+//! State `n` is what the lane's part of the tree is after its operation `n - 1`. An operation is one step: its last
+//! transaction brings all of it. A sync call that has returned binds: no state before the one that it covers may come back.
+
+use std::collections::BTreeMap;
+
+use ext::options::DataMode;
+use layout::Tid;
+
+use crate::disks::MADE_AT;
+use crate::model::{Change, NodeId, Tree};
+use crate::op::Op;
+use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
+
+/// The states of one lane.
+pub struct History {
+    /// What the lane does.
+    pub ops: Vec<Op>,
+    /// One more than operations.
+    pub states: Vec<Tree>,
+    /// The state at which the recording begins.
+    pub base: usize,
+    done: Vec<Done>,
+}
+
+/// What is promised at a moment, lane by lane.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Lane by lane.
+    pub lanes: Vec<LaneBounds>,
+    data: DataMode,
+    /// For sync calls on their way: the states that they will bind, by lane that calls.
+    pending: BTreeMap<usize, Vec<usize>>,
+}
+
+/// What is promised to one lane.
+#[derive(Debug, Clone, Default)]
+pub struct LaneBounds {
+    /// No state before this one may come back.
+    pub state: usize,
+    /// For files: no contents before this state.
+    pub files: BTreeMap<NodeId, usize>,
+    /// The state after the last operation that has returned.
+    pub returned: usize,
+    /// The state after the last operation that has begun.
+    pub begun: usize,
+    /// Which kind of sync call bound last.
+    pub binding: Option<Binding>,
+}
+
+/// The kinds of sync calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// fsync of a file.
+    Fsync,
+    /// fdatasync.
+    Fdatasync,
+    /// fsync of a directory, or sync.
+    Wide,
+}
+
+impl Workload {
+    /// The states of a lane if nothing runs out of space. None if an operation cannot be done.
+    pub fn states(&self, lane: usize) -> Option<Vec<Tree>> {
+        states(&self.lanes[lane], lane, |_| Outcome::Done)
+    }
+}
+
+fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option<Vec<Tree>> {
+    let mut states = vec![Tree::new(MADE_AT)];
+    for (number, op) in ops.iter().enumerate() {
+        let change = Change {
+            state: number + 1,
+            seconds: seconds_of(number),
+            new_node: number_of(lane, number),
+            write: number_of(lane, number),
+        };
+        let before = &states[number];
+        let next = match outcome(number) {
+            Outcome::Done => before.after(op, change)?,
+            Outcome::NoSpace => before.clone(),
+            Outcome::Short(count) => before.after(&shortened(op, count), change)?,
+        };
+        states.push(next);
+    }
+    Some(states)
+}
+
+/// A write of which a part was done.
+fn shortened(op: &Op, count: u32) -> Op {
+    match op {
+        Op::Write(path, from, _) => Op::Write(path.clone(), *from, count),
+        Op::Append(path, _) => Op::Append(path.clone(), count),
+        other => other.clone(),
+    }
+}
+
+impl History {
+    /// The history of a lane of a recording.
+    pub fn of(recording: &Recording, lane: usize) -> Option<Self> {
+        let ops = recording.workload.lanes[lane].clone();
+        let base = recording.workload.prepared[lane];
+        let done = recording.done[lane].clone();
+        let states = states(&ops, lane, |number| match number.checked_sub(base) {
+            Some(index) => done[index].outcome,
+            None => Outcome::Done,
+        })?;
+        Some(Self {
+            ops,
+            states,
+            base,
+            done,
+        })
+    }
+
+    /// The states that it can be in when a transaction was the last to be committed. They are several only where an
+    /// operation was on its way while a transaction was closed.
+    pub fn states_at(&self, last: Tid) -> core::ops::RangeInclusive<usize> {
+        let reach = |is_in: &dyn Fn(&Done) -> bool| {
+            let done = self.done.iter().zip(&self.ops[self.base..]);
+            // What changed nothing belongs to no transaction.
+            let is_in = |(done, op): &(&Done, &Op)| {
+                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
+            };
+            self.base + done.take_while(is_in).count()
+        };
+        let least = reach(&|done| !done.last.is_after(last));
+        least..=reach(&|done| !done.first.is_after(last)).max(least)
+    }
+}
+
+impl Bounds {
+    /// Before the first event.
+    pub fn new(histories: &[History], data: DataMode) -> Self {
+        let lanes = histories.iter().map(|history| {
+            let mut bounds = LaneBounds {
+                returned: history.base,
+                begun: history.base,
+                ..LaneBounds::default()
+            };
+            bounds.bind_all(history, history.base);
+            bounds.binding = None;
+            bounds
+        });
+        Self {
+            lanes: lanes.collect(),
+            data,
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// An operation begins or has returned. Whether the promises have changed.
+    pub fn note(&mut self, histories: &[History], mark: Mark) -> bool {
+        let Mark {
+            lane,
+            number,
+            is_end,
+        } = mark;
+        if !is_end {
+            self.lanes[lane].begun = number + 1;
+            let returned = self.lanes.iter().map(|bounds| bounds.returned).collect();
+            self.pending.insert(lane, returned);
+            return false;
+        }
+        self.lanes[lane].returned = number + 1;
+        let before = self.pending.remove(&lane).unwrap_or_default();
+        let history = &histories[lane];
+        let state = &history.states[number];
+        let own = &mut self.lanes[lane];
+        match &history.ops[number] {
+            Op::Sync => {
+                for ((bounds, history), state) in self.lanes.iter_mut().zip(histories).zip(before) {
+                    bounds.bind_all(history, state);
+                }
+            }
+            Op::SyncDirectory(path) => {
+                let changed = state.find(path).map_or(0, |id| state.node(id).changed_in);
+                own.bind(changed, Binding::Wide);
+            }
+            Op::Fsync(path) | Op::Fdatasync(path) => {
+                let Some(id) = state.find(path) else {
+                    return false;
+                };
+                let node = state.node(id);
+                own.files.insert(id, node.data_in);
+                if matches!(history.ops[number], Op::Fsync(_)) {
+                    own.bind(node.changed_in, Binding::Fsync);
+                } else if self.data == DataMode::Journal {
+                    own.bind(node.map_in.max(node.data_in), Binding::Fdatasync);
+                } else {
+                    own.bind(node.map_in, Binding::Fdatasync);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl LaneBounds {
+    fn bind(&mut self, state: usize, binding: Binding) {
+        self.state = self.state.max(state);
+        self.binding = Some(binding);
+    }
+
+    /// Everything up to a state is durable.
+    fn bind_all(&mut self, history: &History, number: usize) {
+        self.bind(number, Binding::Wide);
+        let state = &history.states[number];
+        for (id, node) in state.nodes() {
+            if state.sectors(id).is_some() {
+                self.files.insert(id, node.data_in);
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Crashes: the model file system, the explorer of crash states and the oracle that judges them.
+//!
+//! A *workload* runs once in a simulated world, on devices with volatile caches whose requests are recorded. Then the power
+//! is cut after every event of the recording, in many ways, and what is left is recovered, checked, read back in full and
+//! compared with the model. `docs/crash-model.md` states the contract.
+//!
+//! # Map
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`setting`] | cells of the matrix: data mode and place of the journal; what else makes a world special |
+//! | [`op`], [`tag`] | operations, and what they write |
+//! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
+//! | [`image`](mod@image), [`device`], [`disks`] | the small devices of a world |
+//! | [`run`] | a workload, run and recorded |
+//! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
+//! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
+//! | [`protocol`] | what the order of requests itself must keep to |
+//! | [`generator`] | workloads: all short ones, and long ones that stress |
+//! | [`session`] | many workloads on several threads, with a tally |
+//! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
+//! | [`oracle`], [`rule`] | whether it is what the contract allows |
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "explorations run side by side on threads of the real world"
+)]
+
+pub mod cut;
+pub mod device;
+pub mod disks;
+pub mod e2fsck;
+pub mod epilogue;
+pub mod explore;
+pub mod generator;
+pub mod history;
+pub mod image;
+pub mod model;
+pub mod observe;
+pub mod op;
+pub mod oracle;
+pub mod protocol;
+pub mod recover;
+pub mod replay;
+pub mod rule;
+pub mod run;
+pub mod session;
+pub mod setting;
+pub mod shrink;
+pub mod tag;

@@ -1,0 +1,287 @@
+//! What operations do to the model.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Kind, Node, NodeId, Sector, Tree, sector_count};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::op::{Op, Path};
+
+/// When and as what an operation is done.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    /// The state that it makes.
+    pub state: usize,
+    /// The time, in seconds since 1970.
+    pub seconds: i64,
+    /// What a new node is known by.
+    pub new_node: NodeId,
+    /// The number of a write.
+    pub write: u32,
+}
+
+impl Tree {
+    /// The tree after an operation. None if the operation could not be done: something is missing, or in the way.
+    pub fn after(&self, op: &Op, change: Change) -> Option<Self> {
+        let mut next = self.clone();
+        let done = match op {
+            Op::Create(path) => next.add(path, empty_file(), change),
+            Op::Mkdir(path) => next.add(path, Kind::Directory(Arc::default()), change),
+            Op::Symlink(target, path) => next.add(path, Kind::Symlink(Arc::clone(target)), change),
+            Op::Write(path, from, count) => {
+                next.write(path, *from as usize, *count as usize, change)
+            }
+            Op::Append(path, count) => {
+                let Kind::File { size, .. } = &self.node(self.find(path)?).kind else {
+                    return None;
+                };
+                let from = size.div_ceil(SECTOR_BYTES as u64) as usize;
+                next.write(path, from, *count as usize, change)
+            }
+            Op::Truncate(path, size) => next.truncate(path, *size, change),
+            Op::Link(from, to) => next.link(from, to, change),
+            Op::Unlink(path) => next.unlink(path, change),
+            Op::Rmdir(path) => next.rmdir(path, change),
+            Op::Rename(from, to) => next.rename(from, to, change),
+            Op::Exchange(one, other) => next.exchange(one, other, change),
+            Op::Fsync(path) | Op::Fdatasync(path) => {
+                matches!(self.node(self.find(path)?).kind, Kind::File { .. }).then_some(())
+            }
+            Op::SyncDirectory(path) => self.names(self.find(path)?).map(drop),
+            Op::Sync => Some(()),
+        };
+        done.map(|()| next)
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        Arc::make_mut(&mut self.nodes)
+            .get_mut(&id)
+            .map(Arc::make_mut)
+    }
+
+    fn names_mut(&mut self, id: NodeId) -> Option<&mut BTreeMap<Path, NodeId>> {
+        match &mut self.node_mut(id)?.kind {
+            Kind::Directory(names) => Some(Arc::make_mut(names)),
+            _ => None,
+        }
+    }
+
+    /// The directory of a path's last name, and that name.
+    fn parent(&self, path: &str) -> Option<(NodeId, Path)> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let id = self.find(parent)?;
+        self.names(id)?;
+        (!name.is_empty()).then(|| (id, name.into()))
+    }
+
+    /// The contents of a directory have changed.
+    fn touch_directory(&mut self, id: NodeId, change: Change) -> Option<()> {
+        let node = self.node_mut(id)?;
+        node.modified = change.seconds;
+        node.changed = change.seconds;
+        node.changed_in = change.state;
+        Some(())
+    }
+
+    /// The inode has changed, and not its contents.
+    fn touch(&mut self, id: NodeId, change: Change) -> Option<()> {
+        let node = self.node_mut(id)?;
+        node.changed = change.seconds;
+        node.changed_in = change.state;
+        Some(())
+    }
+
+    fn add(&mut self, path: &str, kind: Kind, change: Change) -> Option<()> {
+        let (parent, name) = self.parent(path)?;
+        let is_directory = matches!(kind, Kind::Directory(_));
+        if self.names(parent)?.contains_key(&name) {
+            return None;
+        }
+        let node = Node {
+            kind,
+            links: if is_directory { 2 } else { 1 },
+            modified: change.seconds,
+            changed: change.seconds,
+            changed_in: change.state,
+            data_in: change.state,
+            map_in: change.state,
+        };
+        Arc::make_mut(&mut self.nodes).insert(change.new_node, Arc::new(node));
+        self.names_mut(parent)?.insert(name, change.new_node);
+        self.node_mut(parent)?.links += u32::from(is_directory);
+        self.touch_directory(parent, change)
+    }
+
+    fn write(&mut self, path: &str, from: usize, count: usize, change: Change) -> Option<()> {
+        let node = self.node_mut(self.find(path)?)?;
+        let Kind::File { size, sectors } = &mut node.kind else {
+            return None;
+        };
+        let end = ((from + count) * SECTOR_BYTES) as u64;
+        let sectors = Arc::make_mut(sectors);
+        let old_count = sectors.len();
+        sectors.resize(old_count.max(sector_count(end)), Sector::default());
+        let blocks = from / BLOCK_SECTORS..(from + count).div_ceil(BLOCK_SECTORS);
+        for sector in &mut sectors[blocks.start * BLOCK_SECTORS..blocks.end * BLOCK_SECTORS] {
+            if sector.allocated_in == 0 {
+                sector.allocated_in = change.state as u32;
+                node.map_in = change.state;
+            }
+        }
+        for sector in &mut sectors[from..from + count] {
+            sector.write = change.write;
+            sector.cut = SECTOR_BYTES as u16;
+        }
+        if end > *size {
+            *size = end;
+            node.map_in = change.state;
+        }
+        node.data_in = change.state;
+        node.modified = change.seconds;
+        node.changed = change.seconds;
+        node.changed_in = change.state;
+        Some(())
+    }
+
+    fn truncate(&mut self, path: &str, new_size: u64, change: Change) -> Option<()> {
+        let node = self.node_mut(self.find(path)?)?;
+        let Kind::File { size, sectors } = &mut node.kind else {
+            return None;
+        };
+        let sectors = Arc::make_mut(sectors);
+        sectors.resize(sector_count(new_size), Sector::default());
+        // What lies behind the end, in the last block, is cleared.
+        let whole = (new_size / SECTOR_BYTES as u64) as usize;
+        if new_size < *size {
+            for (index, sector) in sectors.iter_mut().enumerate().skip(whole) {
+                let kept = if index == whole {
+                    (new_size % SECTOR_BYTES as u64) as u16
+                } else {
+                    0
+                };
+                sector.cut = sector.cut.min(kept);
+                if sector.cut == 0 {
+                    sector.write = 0;
+                }
+            }
+        }
+        *size = new_size;
+        node.data_in = change.state;
+        node.map_in = change.state;
+        node.modified = change.seconds;
+        node.changed = change.seconds;
+        node.changed_in = change.state;
+        Some(())
+    }
+
+    fn link(&mut self, from: &str, to: &str, change: Change) -> Option<()> {
+        let id = self.find(from)?;
+        let (parent, name) = self.parent(to)?;
+        if self.names(id).is_some() || self.names(parent)?.contains_key(&name) {
+            return None;
+        }
+        self.names_mut(parent)?.insert(name, id);
+        self.node_mut(id)?.links += 1;
+        self.touch(id, change)?;
+        self.touch_directory(parent, change)
+    }
+
+    /// One name less; the last takes the node away.
+    fn drop_name(&mut self, id: NodeId, change: Change) -> Option<()> {
+        let node = self.node_mut(id)?;
+        node.links -= 1;
+        if node.links == 0 {
+            Arc::make_mut(&mut self.nodes).remove(&id);
+            return Some(());
+        }
+        self.touch(id, change)
+    }
+
+    fn unlink(&mut self, path: &str, change: Change) -> Option<()> {
+        let (parent, name) = self.parent(path)?;
+        let id = *self.names(parent)?.get(&name)?;
+        if self.names(id).is_some() {
+            return None;
+        }
+        self.names_mut(parent)?.remove(&name);
+        self.touch_directory(parent, change)?;
+        self.drop_name(id, change)
+    }
+
+    /// Removes an empty directory's name and the directory.
+    fn rmdir(&mut self, path: &str, change: Change) -> Option<()> {
+        let (parent, name) = self.parent(path)?;
+        let id = *self.names(parent)?.get(&name)?;
+        if !self.names(id)?.is_empty() {
+            return None;
+        }
+        self.names_mut(parent)?.remove(&name);
+        Arc::make_mut(&mut self.nodes).remove(&id);
+        self.node_mut(parent)?.links -= 1;
+        self.touch_directory(parent, change)
+    }
+
+    fn rename(&mut self, from: &str, to: &str, change: Change) -> Option<()> {
+        let (parent, name) = self.parent(from)?;
+        let (new_parent, new_name) = self.parent(to)?;
+        let id = *self.names(parent)?.get(&name)?;
+        let old = self.names(new_parent)?.get(&new_name).copied();
+        if old == Some(id) {
+            return Some(());
+        }
+        let is_directory = self.names(id).is_some();
+        if is_directory && self.is_within(new_parent, id) {
+            return None;
+        }
+        if let Some(old) = old {
+            match (is_directory, self.names(old)) {
+                (true, Some(names)) if names.is_empty() => self.rmdir(to, change)?,
+                (false, None) => self.drop_name(old, change)?,
+                _ => return None,
+            }
+        }
+        self.names_mut(parent)?.remove(&name);
+        self.names_mut(new_parent)?.insert(new_name, id);
+        if is_directory {
+            self.node_mut(parent)?.links -= 1;
+            self.node_mut(new_parent)?.links += 1;
+        }
+        self.touch(id, change)?;
+        self.touch_directory(parent, change)?;
+        self.touch_directory(new_parent, change)
+    }
+
+    fn exchange(&mut self, one: &str, other: &str, change: Change) -> Option<()> {
+        let (parent, name) = self.parent(one)?;
+        let (new_parent, new_name) = self.parent(other)?;
+        let first = *self.names(parent)?.get(&name)?;
+        let second = *self.names(new_parent)?.get(&new_name)?;
+        if first == second || self.is_within(new_parent, first) || self.is_within(parent, second) {
+            return None;
+        }
+        for (id, from, to) in [(first, parent, new_parent), (second, new_parent, parent)] {
+            if self.names(id).is_some() {
+                self.node_mut(from)?.links -= 1;
+                self.node_mut(to)?.links += 1;
+            }
+            self.touch(id, change)?;
+        }
+        self.names_mut(parent)?.insert(name, second);
+        self.names_mut(new_parent)?.insert(new_name, first);
+        self.touch_directory(parent, change)?;
+        self.touch_directory(new_parent, change)
+    }
+
+    /// Whether a directory is another one, or below it.
+    fn is_within(&self, directory: NodeId, top: NodeId) -> bool {
+        let below = self.names(top).into_iter().flat_map(|names| names.values());
+        directory == top || below.into_iter().any(|id| self.is_within(directory, *id))
+    }
+}
+
+fn empty_file() -> Kind {
+    Kind::File {
+        size: 0,
+        sectors: Arc::default(),
+    }
+}

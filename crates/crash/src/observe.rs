@@ -1,0 +1,130 @@
+//! What can be seen of a volume: the whole tree with all contents, by one walk.
+
+use std::collections::BTreeMap;
+
+use ext::volume::{FileKind, OpenFlags};
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+/// A tree as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// All inodes that have names; the root is the first.
+    pub nodes: Vec<Seen>,
+}
+
+/// An inode as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number.
+    pub inode: InodeNr,
+    /// Number of names that it says it has.
+    pub links: u32,
+    /// Permission bits.
+    pub permissions: u16,
+    /// Last change of contents, in seconds since 1970.
+    pub modified: i64,
+    /// Last change of the inode.
+    pub changed: i64,
+    /// The rest.
+    pub contents: Contents,
+}
+
+/// What is in an inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// All bytes of a file.
+    File(Vec<u8>),
+    /// Names, and places in [`Observation::nodes`].
+    Directory(BTreeMap<Vec<u8>, usize>),
+    /// What a symbolic link says.
+    Symlink(Vec<u8>),
+    /// Something that nobody here makes.
+    Other,
+}
+
+/// A directory of every volume that nobody changes.
+pub const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// Looks at everything.
+///
+/// # Errors
+/// Whatever the volume says: a volume that was recovered can be read.
+pub fn observe(volume: &Volume) -> Result<Observation, Error> {
+    let mut walk = Walk {
+        volume,
+        nodes: Vec::new(),
+        places: BTreeMap::new(),
+    };
+    walk.place_of(InodeNr::ROOT)?;
+    let mut next = 0;
+    while next < walk.nodes.len() {
+        if matches!(walk.nodes[next].contents, Contents::Directory(_)) {
+            walk.list(next)?;
+        }
+        next += 1;
+    }
+    Ok(Observation { nodes: walk.nodes })
+}
+
+struct Walk<'v> {
+    volume: &'v Volume,
+    nodes: Vec<Seen>,
+    places: BTreeMap<InodeNr, usize>,
+}
+
+impl Walk<'_> {
+    fn place_of(&mut self, inode: InodeNr) -> Result<usize, Error> {
+        if let Some(place) = self.places.get(&inode) {
+            return Ok(*place);
+        }
+        let attributes = self.volume.attributes(inode)?;
+        let contents = match attributes.kind {
+            FileKind::Regular => Contents::File(self.read(inode, attributes.size)?),
+            FileKind::Directory => Contents::Directory(BTreeMap::new()),
+            FileKind::Symlink => Contents::Symlink(self.volume.read_link(inode)?),
+            _ => Contents::Other,
+        };
+        let place = self.nodes.len();
+        self.places.insert(inode, place);
+        self.nodes.push(Seen {
+            inode,
+            links: attributes.links,
+            permissions: attributes.permissions,
+            modified: attributes.mtime.seconds,
+            changed: attributes.ctime.seconds,
+            contents,
+        });
+        Ok(place)
+    }
+
+    fn read(&self, inode: InodeNr, size: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0xEE; size as usize];
+        if size > 0 {
+            let file = self.volume.open_inode(inode, OpenFlags::READ)?;
+            let read = self.volume.read(file, 0, &mut bytes);
+            self.volume.release(file)?;
+            bytes.truncate(read?);
+        }
+        Ok(bytes)
+    }
+
+    fn list(&mut self, place: usize) -> Result<(), Error> {
+        let mut entries = Vec::new();
+        let visit = &mut |_, entry: ext::volume::Entry| {
+            entries.push((entry.name, entry.inode));
+            true
+        };
+        self.volume
+            .read_directory(self.nodes[place].inode, 0, visit)?;
+        let mut names = BTreeMap::new();
+        for (name, inode) in entries {
+            if name != b"." && name != b".." && (place != 0 || name != LOST_AND_FOUND) {
+                let target = self.place_of(inode)?;
+                names.insert(name, target);
+            }
+        }
+        self.nodes[place].contents = Contents::Directory(names);
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! Operations, with a text form that reads like the call.
+//!
+//! ```text
+//! create(d0/f1)  write(d0/f1,2,4)  rename(d0/f1,d1/f0)  fsync(d1/f0)  sync
+//! ```
+//!
+//! Offsets and lengths of writes are in sectors, because a sector is what can be told apart after a crash; sizes of
+//! truncations are in bytes.
+
+use core::fmt;
+use core::str::FromStr;
+use std::sync::Arc;
+
+/// A path below the root, without a slash in front. The empty path is the root.
+pub type Path = Arc<str>;
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// Makes an empty file.
+    Create(Path),
+    /// Makes a directory.
+    Mkdir(Path),
+    /// Writes sectors from a sector on.
+    Write(Path, u32, u32),
+    /// Writes sectors behind the last one.
+    Append(Path, u32),
+    /// Sets the size.
+    Truncate(Path, u64),
+    /// Gives a file another name.
+    Link(Path, Path),
+    /// Makes a symbolic link: what it says, where it is.
+    Symlink(Path, Path),
+    /// Takes a name away.
+    Unlink(Path),
+    /// Removes an empty directory.
+    Rmdir(Path),
+    /// Moves a name, replacing what has the new one.
+    Rename(Path, Path),
+    /// Exchanges two names.
+    Exchange(Path, Path),
+    /// Makes a file durable.
+    Fsync(Path),
+    /// Makes a file's contents durable.
+    Fdatasync(Path),
+    /// Makes a directory durable.
+    SyncDirectory(Path),
+    /// Makes everything durable.
+    Sync,
+}
+
+impl Op {
+    /// Whether it only makes durable.
+    pub fn is_sync(&self) -> bool {
+        let is_file = matches!(self, Self::Fsync(_) | Self::Fdatasync(_));
+        is_file || matches!(self, Self::SyncDirectory(_) | Self::Sync)
+    }
+
+    /// The paths that it names.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::Create(path)
+            | Self::Mkdir(path)
+            | Self::Write(path, ..)
+            | Self::Append(path, _)
+            | Self::Truncate(path, _)
+            | Self::Unlink(path)
+            | Self::Rmdir(path)
+            | Self::Fsync(path)
+            | Self::Fdatasync(path)
+            | Self::SyncDirectory(path) => vec![path],
+            Self::Link(from, to)
+            | Self::Symlink(from, to)
+            | Self::Rename(from, to)
+            | Self::Exchange(from, to) => vec![from, to],
+            Self::Sync => vec![],
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(path) => write!(out, "create({path})"),
+            Self::Mkdir(path) => write!(out, "mkdir({path})"),
+            Self::Write(path, from, count) => write!(out, "write({path},{from},{count})"),
+            Self::Append(path, count) => write!(out, "append({path},{count})"),
+            Self::Truncate(path, size) => write!(out, "truncate({path},{size})"),
+            Self::Link(from, to) => write!(out, "link({from},{to})"),
+            Self::Symlink(target, path) => write!(out, "symlink({target},{path})"),
+            Self::Unlink(path) => write!(out, "unlink({path})"),
+            Self::Rmdir(path) => write!(out, "rmdir({path})"),
+            Self::Rename(from, to) => write!(out, "rename({from},{to})"),
+            Self::Exchange(one, other) => write!(out, "exchange({one},{other})"),
+            Self::Fsync(path) => write!(out, "fsync({path})"),
+            Self::Fdatasync(path) => write!(out, "fdatasync({path})"),
+            Self::SyncDirectory(path) => write!(out, "syncdir({path})"),
+            Self::Sync => write!(out, "sync"),
+        }
+    }
+}
+
+/// A text is not an operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an operation: they look like create(d0/f0), write(d0/f0,0,2), sync")]
+pub struct OpError(pub String);
+
+impl FromStr for Op {
+    type Err = OpError;
+
+    fn from_str(text: &str) -> Result<Self, OpError> {
+        let error = || OpError(text.to_owned());
+        if text == "sync" {
+            return Ok(Self::Sync);
+        }
+        let inner = text.strip_suffix(')').ok_or_else(error)?;
+        let (name, arguments) = inner.split_once('(').ok_or_else(error)?;
+        let arguments: Vec<&str> = arguments.split(',').collect();
+        parse_call(name, &arguments).ok_or_else(error)
+    }
+}
+
+fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
+    let number = |text: &str| text.parse::<u32>().ok();
+    Some(match (name, arguments) {
+        ("create", [path]) => Op::Create((*path).into()),
+        ("mkdir", [path]) => Op::Mkdir((*path).into()),
+        ("write", [path, from, count]) => Op::Write((*path).into(), number(from)?, number(count)?),
+        ("append", [path, count]) => Op::Append((*path).into(), number(count)?),
+        ("truncate", [path, size]) => Op::Truncate((*path).into(), size.parse().ok()?),
+        ("link", [from, to]) => Op::Link((*from).into(), (*to).into()),
+        ("symlink", [target, path]) => Op::Symlink((*target).into(), (*path).into()),
+        ("unlink", [path]) => Op::Unlink((*path).into()),
+        ("rmdir", [path]) => Op::Rmdir((*path).into()),
+        ("rename", [from, to]) => Op::Rename((*from).into(), (*to).into()),
+        ("exchange", [one, other]) => Op::Exchange((*one).into(), (*other).into()),
+        ("fsync", [path]) => Op::Fsync((*path).into()),
+        ("fdatasync", [path]) => Op::Fdatasync((*path).into()),
+        ("syncdir", [path]) => Op::SyncDirectory((*path).into()),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back() {
+        let texts = [
+            "create(a)",
+            "mkdir(a/b)",
+            "write(a,0,3)",
+            "append(a,2)",
+            "truncate(a,700)",
+            "link(a,b)",
+            "symlink(x,b)",
+            "unlink(a)",
+            "rmdir(a)",
+            "rename(a,b)",
+            "exchange(a,b)",
+            "fsync(a)",
+            "fdatasync(a)",
+            "syncdir()",
+            "sync",
+        ];
+        for text in texts {
+            let op: Op = text.parse().expect("an operation");
+            assert_eq!(op.to_string(), text);
+        }
+        for text in [
+            "",
+            "create",
+            "create(a,b)",
+            "write(a,x,1)",
+            "sync()",
+            "fly(a)",
+        ] {
+            assert!(text.parse::<Op>().is_err(), "{text}");
+        }
+    }
+}

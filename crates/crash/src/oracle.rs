@@ -1,0 +1,293 @@
+//! The oracle: whether what was found after a recovery is what the contract allows.
+//!
+//! The last committed transaction, as the journal itself reports it, says for each lane which state must be there: all
+//! of it. Sync calls say which states are too old. Contents follow the rules of the data mode, sector by sector.
+
+mod data;
+
+use ext::options::DataMode;
+use layout::{InodeNr, Tid};
+
+use crate::history::{Binding, Bounds, History, LaneBounds};
+use crate::model::{Kind, NodeId, ROOT, Tree};
+use crate::observe::{Contents, Observation, Seen};
+use crate::op::Op;
+use crate::rule::{Broken, Rule, RuleCounts};
+
+/// What recovery left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The last committed transaction.
+    pub last: Tid,
+    /// Whether recovery finished a truncation, which changes the times of a file.
+    pub has_truncated: bool,
+    /// The tree.
+    pub observation: Observation,
+}
+
+/// A comparison of one recovered image.
+pub struct Oracle<'a> {
+    pub(crate) histories: &'a [History],
+    pub(crate) bounds: &'a Bounds,
+    pub(crate) data: DataMode,
+    pub(crate) recovered: &'a Recovered,
+    pub(crate) counts: &'a mut RuleCounts,
+}
+
+/// One lane at one state.
+pub(crate) struct View<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) bounds: &'a LaneBounds,
+    /// The state that must be there.
+    pub(crate) state: usize,
+    /// Which inode is which node.
+    inodes: Vec<(NodeId, InodeNr)>,
+}
+
+impl<'a> Oracle<'a> {
+    /// Compares everything. Which state each lane is in.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn check(&mut self) -> Result<Vec<usize>, Broken> {
+        let mut states = Vec::new();
+        for lane in 0..self.histories.len() {
+            states.push(self.check_lane(lane)?);
+        }
+        self.check_root()?;
+        Ok(states)
+    }
+
+    fn check_lane(&mut self, lane: usize) -> Result<usize, Broken> {
+        let (history, bounds) = (&self.histories[lane], &self.bounds.lanes[lane]);
+        let range = history.states_at(self.recovered.last);
+        let least = *range.start();
+        if *range.end() < bounds.state {
+            return Err(self.too_old(lane, *range.end()));
+        }
+        self.note_binding(bounds);
+        let mut first = None;
+        for state in range {
+            match self.check_state(lane, state) {
+                Ok(()) if state >= bounds.state => return Ok(state),
+                Ok(()) => return Err(self.too_old(lane, state)),
+                Err(broken) => first = first.or(Some(broken)),
+            }
+        }
+        let broken = first.expect("a range has a state");
+        Err(self.explain(lane, least, broken))
+    }
+
+    fn note_binding(&mut self, bounds: &LaneBounds) {
+        match bounds.binding {
+            Some(Binding::Fsync) => self.counts.note(Rule::F1),
+            Some(Binding::Fdatasync) => self.counts.note(Rule::F2),
+            Some(Binding::Wide) => self.counts.note(Rule::F4),
+            None => {}
+        }
+    }
+
+    fn too_old(&self, lane: usize, state: usize) -> Broken {
+        let bounds = &self.bounds.lanes[lane];
+        let rule = match bounds.binding {
+            Some(Binding::Fdatasync) => Rule::F2,
+            Some(Binding::Wide) => Rule::F4,
+            _ => Rule::F1,
+        };
+        let what = format!(
+            "lane {lane} is in state {state}, but a sync call that has returned covers state {}; transaction {} was the \
+             last to be committed",
+            bounds.state, self.recovered.last,
+        );
+        Broken::new(rule, what)
+    }
+
+    /// Says which state it is, if it is another one.
+    fn explain(&mut self, lane: usize, wanted: usize, broken: Broken) -> Broken {
+        let last = self.recovered.last;
+        let others = self.histories[lane].base..self.histories[lane].states.len();
+        let other = others
+            .rev()
+            .filter(|state| *state != wanted)
+            .find(|state| self.compare_names(lane, *state).is_ok());
+        let hint = match other {
+            Some(state) => format!("; names and sizes are those of state {state}"),
+            None => "; no state has these names and sizes".to_owned(),
+        };
+        let what = format!(
+            "lane {lane} should be in state {wanted}, as transaction {last} was the last to be committed: {}{hint}",
+            broken.what
+        );
+        Broken::new(broken.rule, what)
+    }
+
+    fn check_state(&mut self, lane: usize, state: usize) -> Result<(), Broken> {
+        let view = self.compare_names(lane, state)?;
+        self.counts.note(Rule::U3);
+        self.counts.note(Rule::U4);
+        if self.data == DataMode::Writeback {
+            self.counts.note(Rule::W1);
+        }
+        let next = view.history.ops.get(state);
+        if matches!(next, Some(Op::Rename(..) | Op::Exchange(..)))
+            || state > 0
+                && matches!(
+                    view.history.ops[state - 1],
+                    Op::Rename(..) | Op::Exchange(..)
+                )
+        {
+            self.counts.note(Rule::U5);
+        }
+        self.check_data(&view)
+    }
+
+    /// Names, kinds, links, sizes and times.
+    fn compare_names(&self, lane: usize, state: usize) -> Result<View<'a>, Broken> {
+        let (histories, bounds) = (self.histories, self.bounds);
+        let history = &histories[lane];
+        let tree = &history.states[state];
+        let mut view = View {
+            history,
+            bounds: &bounds.lanes[lane],
+            state,
+            inodes: Vec::new(),
+        };
+        let lane_of = |name: &[u8]| self.lane_of(name);
+        let is_own = |name: &[u8]| lane_of(name) == lane;
+        self.compare_directory(tree, (ROOT, 0), "", &is_own, &mut view)?;
+        Ok(view)
+    }
+
+    /// To which lane a name in the root belongs. Where there are several, a lane's number ends its names.
+    fn lane_of(&self, name: &[u8]) -> usize {
+        match name.last() {
+            Some(digit) if self.histories.len() > 1 => usize::from(digit.saturating_sub(b'0')),
+            _ => 0,
+        }
+    }
+
+    fn compare_directory(
+        &self,
+        tree: &Tree,
+        (id, place): (NodeId, usize),
+        path: &str,
+        is_own: &dyn Fn(&[u8]) -> bool,
+        view: &mut View<'_>,
+    ) -> Result<(), Broken> {
+        let nodes = &self.recovered.observation.nodes;
+        let Contents::Directory(found) = &nodes[place].contents else {
+            return Err(Broken::new(Rule::U3, format!("/{path} is no directory")));
+        };
+        let names = tree.names(id).expect("the model has a directory here");
+        let found = || found.iter().filter(|(name, _)| is_own(name));
+        let found_names = || found().map(|(name, _)| name.as_slice());
+        if !found_names().eq(names.keys().map(|name| name.as_bytes())) {
+            let texts: Vec<_> = found_names().map(String::from_utf8_lossy).collect();
+            let what = format!(
+                "/{path} has names {texts:?} and should have {:?}",
+                names.keys()
+            );
+            return Err(Broken::new(Rule::U3, what));
+        }
+        for ((name, child), (_, place)) in names.iter().zip(found()) {
+            let path = format!("{path}/{name}");
+            let path = path.trim_start_matches('/');
+            self.compare_node(tree, (*child, *place), path, view)?;
+            if tree.names(*child).is_some() {
+                self.compare_directory(tree, (*child, *place), path, &|_| true, view)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_node(
+        &self,
+        tree: &Tree,
+        (id, place): (NodeId, usize),
+        path: &str,
+        view: &mut View<'_>,
+    ) -> Result<(), Broken> {
+        let (node, seen) = (tree.node(id), &self.recovered.observation.nodes[place]);
+        let known = view
+            .inodes
+            .iter()
+            .find(|(other, inode)| *other == id || *inode == seen.inode);
+        match known {
+            Some(pair) if *pair != (id, seen.inode) => {
+                let what = format!(
+                    "/{path} is inode {}, which is something else, too",
+                    seen.inode
+                );
+                return Err(Broken::new(Rule::U4, what));
+            }
+            Some(_) => {}
+            None => view.inodes.push((id, seen.inode)),
+        }
+        let differs =
+            |what: &str, found: &dyn core::fmt::Display, wanted: &dyn core::fmt::Display| {
+                let what = format!("{what} of /{path} is {found} and should be {wanted}");
+                Err(Broken::new(Rule::U3, what))
+            };
+        match (&node.kind, &seen.contents) {
+            (Kind::File { size, .. }, Contents::File(bytes)) => {
+                if *size != bytes.len() as u64 {
+                    return differs("size", &bytes.len(), size);
+                }
+            }
+            (Kind::Symlink(target), Contents::Symlink(found)) => {
+                if target.as_bytes() != found {
+                    return differs("target", &String::from_utf8_lossy(found), target);
+                }
+            }
+            (Kind::Directory(_), Contents::Directory(_)) => {}
+            _ => return Err(Broken::new(Rule::U3, format!("/{path} is of another kind"))),
+        }
+        if node.links != seen.links {
+            return differs("link count", &seen.links, &node.links);
+        }
+        let permissions = match node.kind {
+            Kind::Directory(_) => 0o755,
+            Kind::File { .. } => 0o644,
+            Kind::Symlink(_) => 0o777,
+        };
+        if permissions != seen.permissions {
+            return differs("mode", &seen.permissions, &permissions);
+        }
+        if self.recovered.has_truncated && matches!(node.kind, Kind::File { .. }) {
+            return Ok(());
+        }
+        if node.modified != seen.modified {
+            return differs("mtime", &seen.modified, &node.modified);
+        }
+        if node.changed != seen.changed {
+            return differs("ctime", &seen.changed, &node.changed);
+        }
+        Ok(())
+    }
+
+    /// That the root has nothing that belongs to no lane.
+    fn check_root(&self) -> Result<(), Broken> {
+        let Some(Seen {
+            contents: Contents::Directory(names),
+            ..
+        }) = self.recovered.observation.nodes.first()
+        else {
+            return Err(Broken::new(Rule::U3, "the root is no directory"));
+        };
+        let foreign = names
+            .keys()
+            .find(|name| self.lane_of(name) >= self.histories.len());
+        foreign.map_or(Ok(()), |name| {
+            let what = format!("/{} belongs to nobody", String::from_utf8_lossy(name));
+            Err(Broken::new(Rule::U4, what))
+        })
+    }
+}
+
+impl View<'_> {
+    /// The inode of a node.
+    pub(crate) fn inode(&self, id: NodeId) -> Option<InodeNr> {
+        let pair = self.inodes.iter().find(|(node, _)| *node == id);
+        pair.map(|(_, inode)| *inode)
+    }
+}

@@ -1,0 +1,171 @@
+//! Contents, sector by sector.
+//!
+//! | mode | a sector of a file may be |
+//! |---|---|
+//! | journal | what it is in the state |
+//! | ordered | what it is in the state, or in a later one that may have been on its way |
+//! | writeback | the same if its block was synced; else anything that was ever written, or a block that nobody had used |
+//!
+//! "Ordered" is ext3's own rule here (`ordered=all`): every block that a transaction's operations wrote is on the device
+//! before the transaction commits, overwrites in place included.
+
+use ext::options::DataMode;
+
+use super::{Oracle, View};
+use crate::image::SECTOR_BYTES;
+use crate::model::{NodeId, Sector};
+use crate::observe::Contents;
+use crate::op::Op;
+use crate::rule::{Broken, Rule};
+use crate::tag::Tag;
+
+/// One file.
+struct File {
+    id: NodeId,
+    /// Its number as it stands in tags.
+    number: u32,
+    /// No contents before this state.
+    bound: usize,
+}
+
+impl Oracle<'_> {
+    /// Compares the contents of all files of a lane.
+    pub(super) fn check_data(&mut self, view: &View<'_>) -> Result<(), Broken> {
+        let recovered = self.recovered;
+        let tree = &view.history.states[view.state];
+        for (id, _) in tree.nodes() {
+            let (Some(sectors), Some(inode)) = (tree.sectors(id), view.inode(id)) else {
+                continue;
+            };
+            let mut nodes = recovered.observation.nodes.iter();
+            let Some(Contents::File(bytes)) = nodes
+                .find(|seen| seen.inode == inode)
+                .map(|seen| &seen.contents)
+            else {
+                continue;
+            };
+            let file = File {
+                id,
+                number: inode.get(),
+                bound: view.bounds.files.get(&id).copied().unwrap_or(0),
+            };
+            self.note_file(view, sectors);
+            for (index, piece) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                if !self.is_allowed(view, &file, index, piece, sectors[index]) {
+                    return Err(self.broken(view, &file, index, piece));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which rules a file's contents exercise.
+    fn note_file(&mut self, view: &View<'_>, sectors: &[Sector]) {
+        if sectors.is_empty() {
+            return;
+        }
+        let rules: &[Rule] = match self.data {
+            DataMode::Journal => &[Rule::J1, Rule::J2],
+            DataMode::Ordered => &[Rule::O1, Rule::O2, Rule::O3],
+            DataMode::Writeback => &[Rule::W2],
+        };
+        rules.iter().for_each(|rule| self.counts.note(*rule));
+        if sectors.iter().any(|sector| sector.write % 2 == 1) {
+            self.counts.note(Rule::J4);
+        }
+        if sectors.iter().any(|sector| sector.write == 0) {
+            self.counts.note(Rule::O5);
+        }
+        let is_rename =
+            view.state > 0 && matches!(view.history.ops[view.state - 1], Op::Rename(..));
+        if is_rename && self.data == DataMode::Ordered {
+            self.counts.note(Rule::O4);
+        }
+    }
+
+    fn is_allowed(
+        &self,
+        view: &View<'_>,
+        file: &File,
+        index: usize,
+        piece: &[u8],
+        wanted: Sector,
+    ) -> bool {
+        let is = |sector: Sector| is_version(file.number, index, piece, sector);
+        if self.data == DataMode::Journal {
+            return is(wanted);
+        }
+        let least = match self.data {
+            DataMode::Ordered => view.state.max(file.bound),
+            _ => file.bound,
+        };
+        let most = view.bounds.begun.max(view.state);
+        if least <= view.state && is(wanted) {
+            return true;
+        }
+        let states = &view.history.states[least..=most];
+        let sectors = states
+            .iter()
+            .filter_map(|state| state.sectors(file.id)?.get(index));
+        if sectors.copied().any(is) {
+            return true;
+        }
+        // A block that was allocated after the last sync call shows whatever lay there.
+        let is_new = wanted.allocated_in as usize > file.bound;
+        self.data == DataMode::Writeback
+            && is_new
+            && (Tag::read(piece).is_some() || piece.iter().all(|byte| *byte == 0))
+    }
+
+    fn broken(&self, view: &View<'_>, file: &File, index: usize, piece: &[u8]) -> Broken {
+        let wanted = view.history.states[view.state]
+            .sectors(file.id)
+            .map_or(Sector::default(), |sectors| sectors[index]);
+        let found = Tag::read(piece);
+        let is_own =
+            found.is_some_and(|tag| tag.file == file.number && tag.sector as usize == index);
+        let is_zero = piece.iter().all(|byte| *byte == 0);
+        let synced = view.history.states[file.bound]
+            .sectors(file.id)
+            .and_then(|all| all.get(index));
+        let is_older = match found {
+            Some(tag) if is_own => synced.is_some_and(|synced| tag.write < synced.write),
+            _ => is_zero && synced.is_some_and(|synced| synced.write > 0),
+        };
+        let rule = match self.data {
+            DataMode::Journal => Rule::J1,
+            _ if is_older => Rule::F1,
+            DataMode::Writeback => Rule::W2,
+            DataMode::Ordered if wanted.write == 0 => Rule::O5,
+            DataMode::Ordered if is_own || is_zero => Rule::O2,
+            DataMode::Ordered => Rule::O1,
+        };
+        let found = match found {
+            Some(tag) => format!("{tag:?}"),
+            None if is_zero => "zeroes".to_owned(),
+            None => format!(
+                "bytes that nobody wrote, beginning {:02x?}",
+                &piece[..16.min(piece.len())]
+            ),
+        };
+        let what = format!(
+            "inode {} (node {}) holds {found} in sector {index}; in state {} it is {wanted:?}, and its contents are synced \
+             up to state {}",
+            file.number, file.id, view.state, file.bound
+        );
+        Broken::new(rule, what)
+    }
+}
+
+/// Whether bytes are a version of a sector.
+fn is_version(file: u32, index: usize, piece: &[u8], sector: Sector) -> bool {
+    if sector.write == 0 {
+        return piece.iter().all(|byte| *byte == 0);
+    }
+    let tag = Tag {
+        file,
+        write: sector.write,
+        sector: index as u32,
+    };
+    tag.matches(piece, usize::from(sector.cut))
+}

@@ -1,0 +1,346 @@
+//! The protocol: what the order of requests itself must keep to, whatever a power cut leaves.
+//!
+//! The watcher reads the log as it is written. It knows which images each transaction brought, which blocks it revoked, and
+//! from the replays of the devices what is durable at each event.
+//!
+//! | rule | looked at when |
+//! |---|---|
+//! | T1 | a commit record is issued |
+//! | T2, T4 | a block is written home |
+//! | T3 | the journal's superblock moves the tail |
+//! | T5 | a commit record is issued, the tail moves |
+//! | T6 | a block of the log is written |
+//! | T7 | a commit record is complete |
+
+mod log;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use block::trace::Event;
+use block::{Replay, Request};
+use ext::options::DataMode;
+use layout::feature::Incompatible;
+use layout::journal::JournalSuperblock;
+use layout::{Block, Tid, superblock};
+use zerocopy::FromBytes;
+
+use crate::disks::Disks;
+use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image};
+use crate::rule::{Broken, Rule, RuleCounts};
+use crate::setting::{Place, Setting};
+use log::{LogMap, LogReader, Transaction};
+
+/// The block of the file system's superblock.
+const SUPERBLOCK: u64 = 1;
+
+/// Watches over a recording.
+pub struct Watcher {
+    setting: Setting,
+    map: LogMap,
+    reader: LogReader,
+    /// Images that committed transactions brought and no later one revoked, oldest first.
+    images: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
+    /// Blocks that committed transactions revoked and none brought again.
+    revoked: BTreeSet<u64>,
+    /// Commit records that were issued: the batch, and what they commit.
+    issued: BTreeMap<u64, Transaction>,
+}
+
+type Check = Result<(), Broken>;
+
+impl Watcher {
+    /// Before the first event.
+    pub fn new(setting: Setting, initial: &Disks) -> Self {
+        let map = LogMap::new(initial);
+        Self {
+            reader: LogReader::new(&map, initial),
+            setting,
+            map,
+            images: BTreeMap::new(),
+            revoked: BTreeSet::new(),
+            issued: BTreeMap::new(),
+        }
+    }
+
+    /// An event; the replays stand before it.
+    ///
+    /// # Errors
+    /// T1 to T7.
+    pub fn note(
+        &mut self,
+        event: &Event,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        match event {
+            Event::Submitted {
+                device,
+                batch,
+                requests,
+            } => {
+                for request in requests.iter() {
+                    self.submitted(*device, *batch, request, replays, counts)?;
+                }
+                Ok(())
+            }
+            Event::Completed { batch, .. } => match self.issued.remove(batch) {
+                Some(transaction) => self.committed(transaction, replays, counts),
+                None => Ok(()),
+            },
+            Event::Detached { .. } | Event::Mark(_) => Ok(()),
+        }
+    }
+
+    fn submitted(
+        &mut self,
+        device: usize,
+        batch: u64,
+        request: &Request,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        let Request::Write {
+            sector,
+            payload,
+            force_unit_access,
+        } = request
+        else {
+            return Ok(());
+        };
+        let first = sector.get() / BLOCK_SECTORS as u64;
+        let images = payload.iter().filter(|image| image.len() == BLOCK_BYTES);
+        for (block, image) in (first..).zip(images) {
+            let write = Write {
+                device,
+                batch,
+                block,
+                image,
+                is_forced: *force_unit_access,
+            };
+            self.written(&write, replays, counts)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a committed transaction has revoked blocks, so that recovery could bring old images back.
+    pub fn has_revoked(&self) -> bool {
+        !self.revoked.is_empty()
+    }
+
+    fn written(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        let Some(at) = self.map.log_block(write.device, write.block) else {
+            return self.written_home(write, counts);
+        };
+        if at == 0 {
+            return self.tail_written(write, replays, counts);
+        }
+        counts.note(Rule::T6);
+        if self.is_live(at, replays) {
+            let what = format!("log block {at} is written before the tail has durably passed it");
+            return Err(Broken::new(Rule::T6, what));
+        }
+        let Some(transaction) = self.reader.read(at, write.image) else {
+            return Ok(());
+        };
+        self.record_issued(&transaction, write, replays, counts)?;
+        self.issued.insert(write.batch, transaction);
+        Ok(())
+    }
+
+    /// Whether a block of the log belongs to a transaction that a recovery would need.
+    fn is_live(&self, at: u32, replays: &[Replay<Image>]) -> bool {
+        let durable = self.superblock(replays);
+        let start = durable.s_start.get();
+        let (head, first) = (self.reader.head(), self.reader.first());
+        start != 0 && start != head && {
+            let length = durable.s_maxlen.get() - first;
+            let from = |block: u32| (block + length - start) % length;
+            from(at) < from(head)
+        }
+    }
+
+    fn superblock(&self, replays: &[Replay<Image>]) -> JournalSuperblock {
+        let (device, block) = self.map.superblock();
+        let bytes = replays[device].durable().block(block);
+        let (superblock, _) = JournalSuperblock::read_from_prefix(bytes)
+            .expect("a block holds the journal's superblock");
+        superblock
+    }
+
+    /// A commit record is issued.
+    fn record_issued(
+        &self,
+        transaction: &Transaction,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        counts.note(Rule::T1);
+        let tid = transaction.tid;
+        for at in &transaction.log_blocks {
+            let (device, block) = self.map.place(*at);
+            if is_unsettled(&replays[device], block) {
+                let what = format!(
+                    "log block {at} of transaction {tid} is not durable when its commit record is issued"
+                );
+                return Err(Broken::new(Rule::T1, what));
+            }
+        }
+        if self.setting.can_force && !write.is_forced {
+            return Err(Broken::new(
+                Rule::T1,
+                format!("the commit record of transaction {tid} is not forced"),
+            ));
+        }
+        // With several clients, or a writer, data of the next transaction may be on its way.
+        let is_alone = self.setting.lanes == 1 && self.setting.writer_ms == 0;
+        if self.setting.cell.data != DataMode::Ordered || !is_alone {
+            return Ok(());
+        }
+        counts.note(Rule::T5);
+        for (sector, _) in replays[0].versions().iter() {
+            let block = sector.get() / BLOCK_SECTORS as u64;
+            let is_data = self.map.log_block(0, block).is_none()
+                && block != SUPERBLOCK
+                && !self.images.contains_key(&block)
+                && !transaction.images.iter().any(|(home, _)| *home == block);
+            if is_data {
+                let what = format!(
+                    "block {block} is not durable when the commit record of transaction {tid} is issued"
+                );
+                return Err(Broken::new(Rule::T5, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A commit record is complete.
+    fn committed(
+        &mut self,
+        transaction: Transaction,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        counts.note(Rule::T7);
+        let tid = transaction.tid;
+        if self.superblock(replays).s_start.get() == 0 {
+            let what = format!(
+                "transaction {tid} is committed, but the journal says durably that it is empty"
+            );
+            return Err(Broken::new(Rule::T7, what));
+        }
+        let bytes = replays[0].durable().block(SUPERBLOCK);
+        let (home, _) =
+            superblock::Superblock::read_from_prefix(bytes).expect("a block holds the superblock");
+        if !home
+            .features()
+            .incompatible
+            .contains(Incompatible::NEEDS_RECOVERY)
+        {
+            let what =
+                format!("transaction {tid} is committed, but the volume does not need recovery");
+            return Err(Broken::new(Rule::T7, what));
+        }
+        for block in transaction.revokes {
+            self.images.remove(&block);
+            self.revoked.insert(block);
+        }
+        for (block, image) in transaction.images {
+            self.revoked.remove(&block);
+            self.images.entry(block).or_default().push((tid, image));
+        }
+        Ok(())
+    }
+
+    /// A block is written home, as metadata or as data.
+    fn written_home(&self, write: &Write<'_>, counts: &mut RuleCounts) -> Check {
+        if write.device != 0 || write.block == SUPERBLOCK {
+            return Ok(());
+        }
+        let Some(images) = self.images.get(&write.block) else {
+            if self.revoked.contains(&write.block) {
+                counts.note(Rule::T4);
+            }
+            return Ok(());
+        };
+        counts.note(Rule::T2);
+        if images.iter().any(|(_, image)| image == write.image) {
+            return Ok(());
+        }
+        let is_revoked = self.reader.is_revoked(write.block)
+            || self
+                .issued
+                .values()
+                .any(|one| one.revokes.contains(&write.block));
+        let (rule, why) = if is_revoked {
+            (Rule::T4, "its revoke is not durable")
+        } else {
+            (Rule::T2, "it is not what a committed transaction brought")
+        };
+        Err(Broken::new(
+            rule,
+            format!("block {} is written home, but {why}", write.block),
+        ))
+    }
+
+    /// The journal's superblock is written.
+    fn tail_written(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
+        let (new, _) = JournalSuperblock::read_from_prefix(write.image)
+            .expect("a block holds the journal's superblock");
+        let tail = Tid::new(new.s_sequence.get());
+        counts.note(Rule::T3);
+        if self.setting.cell.place == Place::External {
+            counts.note(Rule::T5);
+        }
+        for (block, images) in &self.images {
+            let Some((tid, image)) = images.last() else {
+                continue;
+            };
+            // What a transaction behind the tail brings again is owed by that one.
+            if tid.is_at_or_after(tail) {
+                continue;
+            }
+            let durable = replays[0].durable().block(*block);
+            if durable != image && *block != SUPERBLOCK {
+                let what = format!(
+                    "the tail moves to {tail}, but block {block} of transaction {tid} is not durably at home"
+                );
+                return Err(Broken::new(Rule::T3, what));
+            }
+        }
+        if new.s_start.get() == 0 {
+            self.reader.emptied();
+        }
+        Ok(())
+    }
+}
+
+/// A block that is written.
+struct Write<'e> {
+    device: usize,
+    batch: u64,
+    block: u64,
+    image: &'e Arc<Block>,
+    is_forced: bool,
+}
+
+fn is_unsettled(replay: &Replay<Image>, block: u64) -> bool {
+    let first = block * BLOCK_SECTORS as u64;
+    (first..first + BLOCK_SECTORS as u64).any(|sector| {
+        replay
+            .versions()
+            .newest_through(layout::SectorNr::new(sector), u64::MAX)
+            .is_some()
+    })
+}

@@ -1,0 +1,189 @@
+//! Reads a log as it is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use layout::journal::{BlockType, Header, JournalSuperblock, MAGIC_BYTES};
+use layout::tag::{TagFlags, TagFormat};
+use layout::{Block, Tid, revoke};
+use zerocopy::FromBytes;
+
+use crate::disks::Disks;
+
+/// Where the blocks of the log are.
+pub(super) struct LogMap {
+    /// Of an internal journal: the place in the log of a block of the home device.
+    internal: Option<BTreeMap<u64, u32>>,
+    places: Arc<Vec<u64>>,
+    superblock: u64,
+}
+
+impl LogMap {
+    pub(super) fn new(disks: &Disks) -> Self {
+        let internal = disks.log.is_none().then(|| {
+            let blocks = disks.journal_blocks.iter().copied();
+            blocks.zip(0..).collect()
+        });
+        Self {
+            internal,
+            places: Arc::clone(&disks.journal_blocks),
+            superblock: disks.journal_block,
+        }
+    }
+
+    /// The place in the log of a block of a device; 0 is the journal's superblock.
+    pub(super) fn log_block(&self, device: usize, block: u64) -> Option<u32> {
+        match &self.internal {
+            Some(map) => map.get(&block).copied(),
+            None if device == 1 && block == self.superblock => Some(0),
+            None => (device == 1).then_some(block as u32),
+        }
+    }
+
+    /// Device and block of a place in the log.
+    pub(super) fn place(&self, at: u32) -> (usize, u64) {
+        match self.internal {
+            Some(_) => (0, self.places[at as usize]),
+            None => (1, at.into()),
+        }
+    }
+
+    /// Device and block of the journal's superblock.
+    pub(super) fn superblock(&self) -> (usize, u64) {
+        (usize::from(self.internal.is_none()), self.superblock)
+    }
+}
+
+/// A transaction as it stands in the log.
+pub(super) struct Transaction {
+    pub(super) tid: Tid,
+    /// Its blocks in the log, the commit record left out.
+    pub(super) log_blocks: Vec<u32>,
+    pub(super) images: Vec<(u64, Arc<Block>)>,
+    pub(super) revokes: Vec<u64>,
+}
+
+/// Reads blocks as they are written, and puts transactions together.
+pub(super) struct LogReader {
+    first: u32,
+    end: u32,
+    /// The block behind the last commit record.
+    head: u32,
+    tags: TagFormat,
+    /// What was written since.
+    blocks: BTreeMap<u32, Arc<Block>>,
+    /// The blocks that transactions on their way revoke.
+    revokes: Vec<u64>,
+}
+
+impl LogReader {
+    pub(super) fn new(map: &LogMap, disks: &Disks) -> Self {
+        let (device, block) = map.superblock();
+        let image = match (device, &disks.log) {
+            (1, Some(log)) => log,
+            _ => &disks.home,
+        };
+        let (superblock, _) = JournalSuperblock::ref_from_prefix(image.block(block))
+            .expect("a block holds the journal's superblock");
+        let first = superblock.s_first.get();
+        Self {
+            first,
+            end: superblock.s_maxlen.get(),
+            head: first,
+            tags: TagFormat::from_features(superblock.incompatible()),
+            blocks: BTreeMap::new(),
+            revokes: Vec::new(),
+        }
+    }
+
+    pub(super) fn head(&self) -> u32 {
+        self.head
+    }
+
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Whether a transaction whose commit record was not issued yet revokes a block.
+    pub(super) fn is_revoked(&self, block: u64) -> bool {
+        self.revokes.contains(&block)
+    }
+
+    /// The journal says that it is empty. The next transaction goes on behind the last one all the same.
+    pub(super) fn emptied(&mut self) {
+        self.blocks.clear();
+        self.revokes.clear();
+    }
+
+    /// A block is written to the log. The transaction, if it is a commit record.
+    pub(super) fn read(&mut self, at: u32, image: &Arc<Block>) -> Option<Transaction> {
+        self.blocks.insert(at, Arc::clone(image));
+        match Header::recognise(image) {
+            // An image is escaped if it begins like this, so that it is none.
+            Some((BlockType::Commit, tid)) => Some(self.transaction(Tid::new(tid), at)),
+            Some((BlockType::Revoke, _)) => {
+                let entries = revoke::entries(self.tags, image).into_iter().flatten();
+                self.revokes.extend(entries.map(|block| block.get()));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn transaction(&mut self, tid: Tid, commit: u32) -> Transaction {
+        let mut transaction = Transaction {
+            tid,
+            log_blocks: Vec::new(),
+            images: Vec::new(),
+            revokes: Vec::new(),
+        };
+        let mut at = self.head;
+        while at != commit {
+            transaction.log_blocks.push(at);
+            let Some(block) = self.blocks.get(&at).cloned() else {
+                break;
+            };
+            at = self.next(at);
+            match Header::recognise(&block) {
+                Some((BlockType::Descriptor, _)) => {
+                    for tag in self.tags.tags(&block) {
+                        let Some(image) = self.blocks.get(&at) else {
+                            break;
+                        };
+                        let image = if tag.flags.contains(TagFlags::ESCAPE) {
+                            unescaped(image)
+                        } else {
+                            Arc::clone(image)
+                        };
+                        transaction.images.push((tag.home.get(), image));
+                        transaction.log_blocks.push(at);
+                        at = self.next(at);
+                    }
+                }
+                Some((BlockType::Revoke, _)) => {
+                    let entries = revoke::entries(self.tags, &block).into_iter().flatten();
+                    transaction.revokes.extend(entries.map(|block| block.get()));
+                }
+                _ => break,
+            }
+        }
+        self.head = self.next(commit);
+        self.blocks.clear();
+        self.revokes.clear();
+        transaction
+    }
+
+    fn next(&self, at: u32) -> u32 {
+        if at + 1 == self.end {
+            self.first
+        } else {
+            at + 1
+        }
+    }
+}
+
+fn unescaped(image: &Block) -> Arc<Block> {
+    let mut block = Block::clone(image);
+    block[..MAGIC_BYTES.len()].copy_from_slice(&MAGIC_BYTES);
+    block.into_arc()
+}

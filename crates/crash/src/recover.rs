@@ -1,0 +1,109 @@
+//! Recovers an image, looks at all of it, closes it and has it checked.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use ext::options::DataMode;
+use ext::volume::OpenReport;
+use ext::{Error, Volume};
+
+use crate::device::Reads;
+use crate::disks::{Devices, Disks, quiet};
+use crate::observe::observe;
+use crate::oracle::Recovered;
+use crate::rule::{Broken, Rule};
+
+/// How many problems are named.
+const PROBLEMS_SHOWN: usize = 5;
+
+/// A recovered image.
+pub struct Checked {
+    /// What was found.
+    pub recovered: Recovered,
+    /// What was read on the way, of the home device and of the journal's.
+    pub reads: [Reads; 2],
+    /// What the devices hold in the end.
+    pub after: Disks,
+}
+
+/// What else is done with a recovered volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It is read and closed.
+    Read,
+    /// It is used: files are made everywhere, and then everything is deleted.
+    Use,
+}
+
+/// Recovers what disks hold.
+///
+/// # Errors
+/// - U1 if it cannot be opened, read or closed.
+/// - U2 if the check finds something.
+/// - U7 if it cannot be used.
+pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked, Broken> {
+    let devices = disks.devices();
+    let (home, log) = (devices.home_device(), devices.log_device());
+    let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
+    check(&*home, log.as_deref())?;
+    let after = devices.disks(disks);
+    let log_reads = devices.log.as_ref().map(|log| log.reads());
+    Ok(Checked {
+        recovered,
+        reads: [devices.home.reads(), log_reads.unwrap_or_default()],
+        after,
+    })
+}
+
+/// The same on devices that are given, such as traced ones; `devices` is what lies below them.
+///
+/// # Errors
+/// U1, U7.
+pub fn recover_on(
+    home: Arc<dyn BlockDevice>,
+    log: Option<Arc<dyn BlockDevice>>,
+    devices: &Devices,
+    data: DataMode,
+    extent: Extent,
+) -> Result<Recovered, Broken> {
+    let failed = |error: Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
+    let (volume, report) = Volume::open_with_report(home, log, quiet(data)).map_err(failed)?;
+    let recovered = look(&volume, &report, devices);
+    if recovered.is_ok() && extent == Extent::Use {
+        crate::epilogue::run(&volume)?;
+    }
+    let closed = volume.close();
+    let recovered = recovered?;
+    closed.map_err(failed)?;
+    Ok(recovered)
+}
+
+fn look(volume: &Volume, report: &OpenReport, devices: &Devices) -> Result<Recovered, Broken> {
+    if let Some(why) = &report.read_only_because {
+        return Err(Broken::new(Rule::U1, format!("it is read-only: {why}")));
+    }
+    let last = devices.last_committed();
+    let observation = observe(volume)
+        .map_err(|error| Broken::new(Rule::U1, format!("it cannot be read: {error}")))?;
+    Ok(Recovered {
+        last,
+        has_truncated: report.orphans_truncated > 0,
+        observation,
+    })
+}
+
+/// That a closed volume is consistent.
+fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
+    let report = fsck::check(home, log, &fsck::Options::default())
+        .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))?;
+    if report.is_clean() {
+        return Ok(());
+    }
+    let problems: Vec<String> = report
+        .problems
+        .iter()
+        .take(PROBLEMS_SHOWN)
+        .map(ToString::to_string)
+        .collect();
+    Err(Broken::new(Rule::U2, problems.join("; ")))
+}

@@ -1,0 +1,311 @@
+//! Replays: a violation as one line of text, and what it shows.
+//!
+//! ```text
+//! crash1:SETTING:PREPARED:OPERATIONS:CUTS
+//! crash1:ordered,internal:2:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0
+//! ```
+//!
+//! Operations are separated by `;`, lanes by `+`, cuts by `@`: the first is in the run, the second in the recovery of what
+//! the first left, and so on. The version changes whenever the same text would no longer give the same run.
+
+use core::fmt;
+use core::str::FromStr;
+use std::rc::Rc;
+
+use block::trace::Event;
+use block::{Replay as DeviceReplay, Request};
+use layout::journal::Header;
+
+use crate::cut::{Cut, Moment};
+use crate::disks::{Disks, MADE_AT};
+use crate::explore::{Limits, explore};
+use crate::history::{Bounds, History};
+use crate::image::Image;
+use crate::oracle::Oracle;
+use crate::recover::{Extent, recover};
+use crate::rule::{Broken, RuleCounts};
+use crate::run::{Mark, Recording, RunError, Workload, prepare, record, world};
+use crate::setting::{Schedule, Setting};
+
+const VERSION: &str = "crash1";
+
+/// A violation that can be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayId {
+    /// What is done, and on what.
+    pub workload: Workload,
+    /// Where the power is cut. None where no cut is needed.
+    pub cuts: Vec<Cut>,
+}
+
+impl fmt::Display for ReplayId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Workload {
+            setting,
+            prepared,
+            lanes,
+        } = &self.workload;
+        let prepared: Vec<String> = prepared.iter().map(ToString::to_string).collect();
+        let join = |ops: &Vec<crate::op::Op>| -> String {
+            ops.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(";")
+        };
+        let lanes: Vec<String> = lanes.iter().map(join).collect();
+        let cuts: Vec<String> = self.cuts.iter().map(ToString::to_string).collect();
+        let (prepared, lanes, cuts) = (prepared.join("+"), lanes.join("+"), cuts.join("@"));
+        write!(out, "{VERSION}:{setting}:{prepared}:{lanes}:{cuts}")
+    }
+}
+
+/// A text is not a replay id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a replay id of this version: it has the form {VERSION}:SETTING:PREPARED:OPERATIONS:CUTS"
+)]
+pub struct ReplayIdError(pub String);
+
+impl FromStr for ReplayId {
+    type Err = ReplayIdError;
+
+    fn from_str(text: &str) -> Result<Self, ReplayIdError> {
+        parse(text.trim()).ok_or_else(|| ReplayIdError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<ReplayId> {
+    let mut parts = text.split(':');
+    parts.next().filter(|version| *version == VERSION)?;
+    let setting: Setting = parts.next()?.parse().ok()?;
+    let prepared: Option<Vec<usize>> = parts
+        .next()?
+        .split('+')
+        .map(|one| one.parse().ok())
+        .collect();
+    let lanes: Option<Vec<Vec<_>>> = parts
+        .next()?
+        .split('+')
+        .map(|ops| {
+            ops.split(';')
+                .filter(|op| !op.is_empty())
+                .map(|op| op.parse().ok())
+                .collect()
+        })
+        .collect();
+    let cuts = parts.next()?.split('@').filter(|cut| !cut.is_empty());
+    let cuts: Option<Vec<Cut>> = cuts.map(|cut| cut.parse().ok()).collect();
+    let workload = Workload {
+        setting,
+        prepared: prepared?,
+        lanes: lanes?,
+    };
+    let is_consistent = workload.lanes.len() == setting.lanes as usize
+        && workload.prepared.len() == workload.lanes.len()
+        && workload
+            .prepared
+            .iter()
+            .zip(&workload.lanes)
+            .all(|(count, ops)| *count <= ops.len());
+    (parts.next().is_none() && is_consistent).then_some(ReplayId {
+        workload,
+        cuts: cuts?,
+    })
+}
+
+/// What a replay showed.
+pub struct Shown {
+    /// The recorded run.
+    pub recording: Rc<Recording>,
+    /// What is broken; none if the violation is gone.
+    pub broken: Option<Broken>,
+}
+
+/// Repeats a violation.
+///
+/// # Errors
+/// [`RunError`] if the workload cannot be run.
+pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
+    let empty =
+        Disks::make(&id.workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
+    let prepared = prepare(&id.workload, &empty)?;
+    let recording = Rc::new(record(&id.workload, &prepared)?);
+    let broken = judge(id, &recording);
+    Ok(Shown { recording, broken })
+}
+
+/// What is broken at the cut. Violations of the protocol have no image to look at, so the whole run is judged for them.
+fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
+    let (again, cuts) = (Rc::clone(recording), id.cuts.clone());
+    let run = sim::run(world(Schedule::Fair, MADE_AT + 1_000_000), move || {
+        cut(&again, &cuts).err()
+    });
+    let at_cut = match run {
+        Ok(report) => report.value,
+        Err(error) => return Some(Broken::new(crate::rule::Rule::U1, error.to_string())),
+    };
+    at_cut.or_else(|| {
+        // Whole images and the order of requests.
+        let protocol_only = Limits {
+            singles: 0,
+            pairs: 0,
+            randoms: 0,
+            nested_one_in: 0,
+            use_one_in: 0,
+            repeat_one_in: 0,
+            e2fsck_one_in: 0,
+            ..Limits::new(0)
+        };
+        explore(Rc::clone(recording), protocol_only)
+            .1
+            .map(|found| found.broken)
+    })
+}
+
+/// Recovers what the cuts leave and compares it.
+fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
+    let data = recording.workload.setting.cell.data;
+    let Some((first, deeper)) = cuts.split_first() else {
+        return Ok(());
+    };
+    let lanes = 0..recording.workload.lanes.len();
+    let histories: Vec<History> = lanes
+        .filter_map(|lane| History::of(recording, lane))
+        .collect();
+    let mut bounds = Bounds::new(&histories, data);
+    for event in &recording.events[..first.event.min(recording.events.len())] {
+        if let Event::Mark(mark) = event {
+            bounds.note(&histories, Mark::decode(*mark));
+        }
+    }
+    let initial = &recording.initial;
+    let images = core::iter::once(&initial.home).chain(&initial.log);
+    let replays = images.zip(&recording.geometries).enumerate();
+    let replays = replays
+        .map(|(device, (image, geometry))| DeviceReplay::on(device, geometry.clone(), image))
+        .collect();
+    let Some(mut disks) = left(&recording.events, replays, first, initial) else {
+        return Ok(());
+    };
+    for cut in deeper {
+        let can_force = recording.workload.setting.can_force;
+        let recovery = crate::explore::record_recovery(&disks, data, can_force)?;
+        let Some(next) = left(&recovery.events, recovery.replays, cut, &disks) else {
+            return Ok(());
+        };
+        disks = next;
+    }
+    let checked = recover(&disks, data, Extent::Use)?;
+    let mut counts = RuleCounts::default();
+    let mut oracle = Oracle {
+        histories: &histories,
+        bounds: &bounds,
+        data,
+        recovered: &checked.recovered,
+        counts: &mut counts,
+    };
+    oracle.check().map(drop)
+}
+
+/// What a cut leaves.
+fn left(
+    events: &[Event],
+    mut replays: Vec<DeviceReplay<Image>>,
+    cut: &Cut,
+    like: &Disks,
+) -> Option<Disks> {
+    for event in &events[..cut.event.min(events.len())] {
+        replays.iter_mut().for_each(|replay| replay.apply(event));
+    }
+    let moment = Moment::new(&replays);
+    let selection = moment.select(cut)?;
+    Some(moment.disks(&selection, like))
+}
+
+/// The events up to a cut as lines.
+pub fn device_log(recording: &Recording, until: usize) -> Vec<String> {
+    let events = recording.events.iter().take(until).enumerate();
+    events
+        .map(|(number, event)| format!("{number:5}  {}", describe(recording, event)))
+        .collect()
+}
+
+fn describe(recording: &Recording, event: &Event) -> String {
+    let name = |device: usize| if device == 0 { "home" } else { "log" };
+    match event {
+        Event::Submitted {
+            device,
+            batch,
+            requests,
+        } => {
+            let requests: Vec<String> = requests.iter().map(describe_request).collect();
+            format!("{} batch {batch}: {}", name(*device), requests.join("; "))
+        }
+        Event::Completed { device, batch, .. } => {
+            format!("{} batch {batch} is done", name(*device))
+        }
+        Event::Detached { device, batch } => {
+            format!("{} batch {batch}: nobody waits for it", name(*device))
+        }
+        Event::Mark(mark) => {
+            let Mark {
+                lane,
+                number,
+                is_end,
+            } = Mark::decode(*mark);
+            let op = &recording.workload.lanes[lane][number];
+            let what = if is_end { "has returned" } else { "begins" };
+            format!("lane {lane}: {number} {op} {what}")
+        }
+    }
+}
+
+fn describe_request(request: &Request) -> String {
+    match request {
+        Request::Write {
+            sector,
+            payload,
+            force_unit_access,
+        } => {
+            let (_, sectors) = request.range();
+            let blocks = payload.iter().filter_map(|block| Header::recognise(block));
+            let blocks: Vec<String> = blocks
+                .map(|(kind, tid)| format!("{kind:?} {tid}"))
+                .collect();
+            let forced = if *force_unit_access { " forced" } else { "" };
+            let log = if blocks.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", blocks.join(", "))
+            };
+            format!("write {sectors} sectors at {sector}{forced}{log}")
+        }
+        other => other.operation().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back() {
+        let texts = [
+            "crash1:ordered,internal:1:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0",
+            "crash1:journal,external,lanes=2:0+1:sync+mkdir(d1);sync:3-lost@8-kept@0-lost",
+            "crash1:journal,external:0:sync:",
+        ];
+        for text in texts {
+            let id: ReplayId = text.parse().expect("a replay id");
+            assert_eq!(id.to_string(), text);
+        }
+        for text in [
+            "",
+            "crash0:ordered,internal:0:sync:",
+            "crash1:ordered,internal:2:sync:",
+            "crash1:ordered,internal:0:sync",
+        ] {
+            assert!(text.parse::<ReplayId>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The rules, by the names under which `docs/crash-model.md` promises them.
+
+use core::fmt;
+use core::ops::AddAssign;
+
+macro_rules! rules {
+    ($($name:ident: $text:literal,)*) => {
+        /// A rule of the contract.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule {
+            $(#[doc = $text] $name,)*
+        }
+
+        /// All rules.
+        pub const RULES: &[Rule] = &[$(Rule::$name,)*];
+
+        impl Rule {
+            /// What it says, in a line.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    U1: "recovery ends without an error, and everything can be read",
+    U2: "a check of the recovered volume finds nothing",
+    U3: "the metadata is that of the last committed transaction: all of it and nothing else",
+    U4: "nothing comes back that was deleted; names, links and blocks fit together",
+    U5: "a rename is done or not done",
+    U6: "recovery that is interrupted, anywhere and repeatedly, comes to the same",
+    U7: "a recovered volume works: all can be deleted, and then it is empty",
+    U8: "recovery depends on nothing but the image",
+    F1: "what fsync covered is there",
+    F2: "what fdatasync covered can be read back",
+    F4: "what the fsync of a directory, sync or unmount covered is there",
+    F6: "no sync call returns before what it promises is durable",
+    J1: "data=journal: contents are those of the state",
+    J2: "data=journal: no block is a mixture",
+    J3: "a block that was freed never gets its old image back",
+    J4: "blocks that begin like a journal's come back as they were",
+    O1: "data=ordered: a file shows its own data or zeroes, never another's",
+    O2: "data=ordered: no size without its data",
+    O3: "data=ordered: a sector is one of the versions since the last durable one",
+    O4: "data=ordered: after a rename over a file, the new file's data is there",
+    O5: "what lies between an old end and a new one reads as zeroes",
+    W1: "data=writeback: the metadata follows the rules of the others",
+    W2: "data=writeback: a new block shows some data that was written, and a synced one its own",
+    T1: "log blocks are complete before their commit record is issued, behind a flush and forced",
+    T2: "no block goes home before its commit record is durable",
+    T3: "the tail passes no transaction whose blocks are not home and flushed",
+    T4: "a revoke is durable before its block is used for data",
+    T5: "the file system's device is flushed before an ordered commit record, and before the tail moves",
+    T6: "log space is used again only when the new tail is durable",
+    T7: "the log can be found, and needs recovery, before the first commit is acknowledged",
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, out)
+    }
+}
+
+/// How often each rule was exercised: looked at where it could have been broken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleCounts([u64; RULES.len()]);
+
+impl RuleCounts {
+    /// A rule was exercised once more.
+    pub fn note(&mut self, rule: Rule) {
+        self.0[rule as usize] += 1;
+    }
+
+    /// How often a rule was exercised.
+    pub fn get(&self, rule: Rule) -> u64 {
+        self.0[rule as usize]
+    }
+}
+
+impl AddAssign<&Self> for RuleCounts {
+    fn add_assign(&mut self, other: &Self) {
+        for (own, more) in self.0.iter_mut().zip(other.0) {
+            *own += more;
+        }
+    }
+}
+
+/// A rule is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which.
+    pub rule: Rule,
+    /// What was found, and what should have been.
+    pub what: String,
+}
+
+impl Broken {
+    /// A rule is broken.
+    pub fn new(rule: Rule, what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { rule, what }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ({}): {}", self.rule, self.rule.text(), self.what)
+    }
+}

@@ -1,0 +1,234 @@
+//! Sessions: many workloads, on several threads, until all are done or time is up.
+//!
+//! Threads take workloads by number and share nothing else: each has disks of its own.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use crate::disks::Disks;
+use crate::explore::{Found, Limits, Tally, explore};
+use crate::generator::Generator;
+use crate::op::Op;
+use crate::replay::ReplayId;
+use crate::rule::{Broken, Rule};
+use crate::run::{RunError, Workload, prepare, record};
+use crate::shrink::shrink;
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_millis(500);
+/// The most prepared volumes that a thread keeps.
+const PREPARED_MAX: usize = 4096;
+
+/// What a session does.
+pub struct Session {
+    /// The workloads.
+    pub generator: Generator,
+    /// How each is explored.
+    pub limits: Limits,
+    /// Threads.
+    pub threads: usize,
+    /// When it ends, if not before.
+    pub stop: Stop,
+}
+
+/// When a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stop {
+    /// After so much time.
+    pub after: Option<Duration>,
+    /// After so many states.
+    pub states: Option<u64>,
+    /// After so many workloads.
+    pub workloads: Option<u64>,
+}
+
+/// What a session came to.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// What was done, cell by cell.
+    pub cells: Vec<Tally>,
+    /// The first violation.
+    pub violation: Option<Violation>,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Whether all workloads were done.
+    pub is_complete: bool,
+}
+
+/// A violation, shrunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// From what it is repeated.
+    pub id: ReplayId,
+    /// What is broken.
+    pub broken: Broken,
+}
+
+impl Report {
+    /// All cells together.
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.cells.iter().for_each(|tally| total += tally);
+        total
+    }
+}
+
+struct Shared {
+    next: u64,
+    report: Report,
+    is_over: bool,
+    told: Instant,
+}
+
+impl Session {
+    /// Runs it. `progress` is told from time to time what was done so far.
+    pub fn run(&self, progress: &(dyn Fn(&Tally, Duration) + Sync)) -> Report {
+        let start = Instant::now();
+        let shared = Mutex::new(Shared {
+            next: 0,
+            report: Report {
+                cells: vec![Tally::default(); self.generator.cells().len()],
+                ..Report::default()
+            },
+            is_over: false,
+            told: start,
+        });
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| self.work(&shared, start, progress));
+            }
+        });
+        let mut report = shared
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .report;
+        report.elapsed = start.elapsed();
+        report
+    }
+
+    fn work(
+        &self,
+        shared: &Mutex<Shared>,
+        start: Instant,
+        progress: &(dyn Fn(&Tally, Duration) + Sync),
+    ) {
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = Volumes::default();
+        loop {
+            let number = {
+                let mut shared = lock();
+                if self.is_over(&mut shared, start) {
+                    return;
+                }
+                shared.next += 1;
+                shared.next - 1
+            };
+            let (cell, workload) = self.generator.workload(number);
+            let (tally, found) = volumes.explore(&workload, self.limits);
+            let mut shared = lock();
+            shared.report.cells[cell] += &tally;
+            if let Some(found) = found {
+                shared.is_over = true;
+                let is_first = shared.report.violation.is_none();
+                drop(shared);
+                if is_first {
+                    let (id, broken) = shrink(&workload, found, self.limits);
+                    lock()
+                        .report
+                        .violation
+                        .get_or_insert(Violation { id, broken });
+                }
+                return;
+            }
+            if shared.told.elapsed() >= PROGRESS {
+                shared.told = Instant::now();
+                progress(&shared.report.total(), start.elapsed());
+            }
+        }
+    }
+
+    fn is_over(&self, shared: &mut Shared, start: Instant) -> bool {
+        if self
+            .generator
+            .count()
+            .is_some_and(|count| shared.next >= count)
+        {
+            shared.report.is_complete = true;
+            return true;
+        }
+        let total = || shared.report.total();
+        shared.is_over
+            || self
+                .stop
+                .after
+                .is_some_and(|after| start.elapsed() >= after)
+            || self
+                .stop
+                .workloads
+                .is_some_and(|count| shared.next >= count)
+            || self
+                .stop
+                .states
+                .is_some_and(|states| total().recovered >= states)
+    }
+}
+
+/// The volumes of one thread: made once for each setting, prepared once for each beginning.
+#[derive(Default)]
+struct Volumes {
+    empty: BTreeMap<String, Disks>,
+    prepared: BTreeMap<(String, Vec<Vec<Op>>), Disks>,
+}
+
+impl Volumes {
+    fn explore(&mut self, workload: &Workload, limits: Limits) -> (Tally, Option<Found>) {
+        let recorded = self
+            .prepared(workload)
+            .and_then(|disks| record(workload, &disks));
+        match recorded {
+            Ok(recording) => explore(Rc::new(recording), limits),
+            Err(error) => {
+                let broken = Broken::new(Rule::U1, error.to_string());
+                (
+                    Tally::default(),
+                    Some(Found {
+                        broken,
+                        cuts: Vec::new(),
+                    }),
+                )
+            }
+        }
+    }
+
+    fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
+        let setting = workload.setting;
+        let name = format!(
+            "{},{},{},{}",
+            setting.cell, setting.log_blocks, setting.tid, setting.free_blocks
+        );
+        let begin = |lane: usize| workload.lanes[lane][..workload.prepared[lane]].to_vec();
+        let key = (name.clone(), (0..workload.lanes.len()).map(begin).collect());
+        if let Some(disks) = self.prepared.get(&key) {
+            return Ok(disks.clone());
+        }
+        if self.prepared.len() >= PREPARED_MAX {
+            self.prepared.clear();
+            self.empty.clear();
+        }
+        let empty = match self.empty.get(&name) {
+            Some(disks) => disks.clone(),
+            None => {
+                let made =
+                    Disks::make(&setting).map_err(|error| RunError::Volume(error.to_string()))?;
+                self.empty.insert(name, made.clone());
+                made
+            }
+        };
+        let disks = prepare(workload, &empty)?;
+        self.prepared.insert(key, disks.clone());
+        Ok(disks)
+    }
+}

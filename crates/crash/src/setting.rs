@@ -1,0 +1,215 @@
+//! Settings: on what a workload runs. A cell of the matrix, and what makes its world special.
+//!
+//! In text: `ordered,internal` and then what is not usual, as in `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use ext::options::DataMode;
+
+/// Where the journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Inside the volume.
+    Internal,
+    /// On a device of its own, which loses its cache independently.
+    External,
+}
+
+/// A data mode and a place for the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// `data=`
+    pub data: DataMode,
+    /// Where the journal is.
+    pub place: Place,
+}
+
+/// All cells.
+pub const CELLS: [Cell; 6] = [
+    Cell::new(DataMode::Ordered, Place::Internal),
+    Cell::new(DataMode::Ordered, Place::External),
+    Cell::new(DataMode::Writeback, Place::Internal),
+    Cell::new(DataMode::Writeback, Place::External),
+    Cell::new(DataMode::Journal, Place::Internal),
+    Cell::new(DataMode::Journal, Place::External),
+];
+
+/// Who runs next while the workload runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// First come, first served.
+    Fair,
+    /// Anybody, at every point, by this seed.
+    Random(u64),
+    /// Priorities that change a few times, by this seed.
+    Pct(u64),
+}
+
+/// On what a workload runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The cell.
+    pub cell: Cell,
+    /// Whether the devices can force a write; if not, the journal flushes twice.
+    pub can_force: bool,
+    /// Blocks of the log that are used.
+    pub log_blocks: u32,
+    /// The number that the journal goes on from. Near the end of its range, numbers wrap.
+    pub tid: u32,
+    /// Milliseconds between commits by themselves; 0 is never.
+    pub commit_ms: u64,
+    /// Milliseconds between rounds of the background writer; 0 is never.
+    pub writer_ms: u64,
+    /// Blocks that clients may use, about; 0 is all.
+    pub free_blocks: u32,
+    /// Clients, each in directories of its own.
+    pub lanes: u32,
+    /// Who runs next.
+    pub schedule: Schedule,
+}
+
+/// The log of most worlds, in blocks: room for a few transactions of the largest operations.
+pub const LOG_BLOCKS: u32 = 256;
+/// Depth of [`Schedule::Pct`].
+pub const PCT_DEPTH: u32 = 3;
+
+impl Cell {
+    /// A cell.
+    pub const fn new(data: DataMode, place: Place) -> Self {
+        Self { data, place }
+    }
+}
+
+impl Setting {
+    /// The usual setting of a cell: nothing happens by itself.
+    pub const fn new(cell: Cell) -> Self {
+        Self {
+            cell,
+            can_force: true,
+            log_blocks: LOG_BLOCKS,
+            tid: 1,
+            commit_ms: 0,
+            writer_ms: 0,
+            free_blocks: 0,
+            lanes: 1,
+            schedule: Schedule::Fair,
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let data = match self.data {
+            DataMode::Ordered => "ordered",
+            DataMode::Writeback => "writeback",
+            DataMode::Journal => "journal",
+        };
+        let place = match self.place {
+            Place::Internal => "internal",
+            Place::External => "external",
+        };
+        write!(out, "{data},{place}")
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Self::new(self.cell);
+        write!(out, "{}", self.cell)?;
+        let numbers = [
+            ("fua", u64::from(self.can_force), u64::from(usual.can_force)),
+            ("log", self.log_blocks.into(), usual.log_blocks.into()),
+            ("tid", self.tid.into(), usual.tid.into()),
+            ("commit", self.commit_ms, usual.commit_ms),
+            ("writer", self.writer_ms, usual.writer_ms),
+            ("free", self.free_blocks.into(), usual.free_blocks.into()),
+            ("lanes", self.lanes.into(), usual.lanes.into()),
+        ];
+        for (name, value, usual) in numbers {
+            if value != usual {
+                write!(out, ",{name}={value}")?;
+            }
+        }
+        match self.schedule {
+            Schedule::Fair => Ok(()),
+            Schedule::Random(seed) => write!(out, ",random={seed}"),
+            Schedule::Pct(seed) => write!(out, ",pct={seed}"),
+        }
+    }
+}
+
+/// A text is not a setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a cell: they look like ordered,internal or journal,external")]
+pub struct SettingError(pub String);
+
+fn parse_cell(text: &str) -> Option<Cell> {
+    CELLS.into_iter().find(|cell| cell.to_string() == text)
+}
+
+impl FromStr for Cell {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        parse_cell(text).ok_or_else(|| SettingError(text.to_owned()))
+    }
+}
+
+impl FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        parse(text).ok_or_else(|| SettingError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Setting> {
+    let mut parts = text.split(',');
+    let cell = parse_cell(&format!("{},{}", parts.next()?, parts.next()?))?;
+    let mut setting = Setting::new(cell);
+    for part in parts {
+        let (name, value) = part.split_once('=')?;
+        let value: u64 = value.parse().ok()?;
+        let narrow = u32::try_from(value).ok();
+        match name {
+            "fua" => setting.can_force = value != 0,
+            "log" => setting.log_blocks = narrow?,
+            "tid" => setting.tid = narrow?,
+            "commit" => setting.commit_ms = value,
+            "writer" => setting.writer_ms = value,
+            "free" => setting.free_blocks = narrow?,
+            "lanes" => setting.lanes = narrow.filter(|lanes| (1..=4).contains(lanes))?,
+            "random" => setting.schedule = Schedule::Random(value),
+            "pct" => setting.schedule = Schedule::Pct(value),
+            _ => return None,
+        }
+    }
+    Some(setting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back() {
+        let texts = [
+            "ordered,internal",
+            "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
+            "writeback,external,random=18446744073709551615",
+        ];
+        for text in texts {
+            let setting: Setting = text.parse().expect("a setting");
+            assert_eq!(setting.to_string(), text);
+        }
+        for text in [
+            "ordered",
+            "none,internal",
+            "ordered,internal,x=1",
+            "ordered,internal,lanes=9",
+        ] {
+            assert!(text.parse::<Setting>().is_err(), "{text}");
+        }
+    }
+}

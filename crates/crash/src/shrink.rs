@@ -1,0 +1,73 @@
+//! Shrinking: the shortest workload that breaks the same rule.
+
+use std::rc::Rc;
+
+use crate::disks::Disks;
+use crate::explore::{Found, Limits, explore};
+use crate::replay::ReplayId;
+use crate::rule::Broken;
+use crate::rule::Rule;
+use crate::run::{RunError, Workload, prepare, record};
+
+/// How many workloads are tried.
+const TRIES_MAX: usize = 300;
+
+/// Runs and explores a workload: the first violation.
+pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
+    let explored = (|| -> Result<_, RunError> {
+        let empty =
+            Disks::make(&workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
+        let prepared = prepare(workload, &empty)?;
+        Ok(explore(Rc::new(record(workload, &prepared)?), limits).1)
+    })();
+    explored.unwrap_or_else(|error| {
+        let broken = Broken::new(Rule::U1, error.to_string());
+        Some(Found {
+            broken,
+            cuts: Vec::new(),
+        })
+    })
+}
+
+/// Leaves operations out as long as the same rule is broken. The shortest workload that was found, with what breaks.
+pub fn shrink(workload: &Workload, found: Found, limits: Limits) -> (ReplayId, Broken) {
+    let (mut best, mut best_found) = (workload.clone(), found);
+    let mut tries = 0;
+    let mut has_shrunk = true;
+    while has_shrunk {
+        has_shrunk = false;
+        for lane in 0..best.lanes.len() {
+            let mut number = best.lanes[lane].len();
+            while number > 0 && tries < TRIES_MAX {
+                number -= 1;
+                let Some(shorter) = without(&best, lane, number) else {
+                    continue;
+                };
+                tries += 1;
+                let again = find(&shorter, limits);
+                if let Some(again) =
+                    again.filter(|again| again.broken.rule == best_found.broken.rule)
+                {
+                    (best, best_found) = (shorter, again);
+                    has_shrunk = true;
+                }
+            }
+        }
+    }
+    let id = ReplayId {
+        workload: best,
+        cuts: best_found.cuts,
+    };
+    (id, best_found.broken)
+}
+
+/// A workload without one operation, if the others can still be done.
+fn without(workload: &Workload, lane: usize, number: usize) -> Option<Workload> {
+    let mut shorter = workload.clone();
+    shorter.lanes[lane].remove(number);
+    if number < shorter.prepared[lane] {
+        shorter.prepared[lane] -= 1;
+    }
+    shorter.states(lane)?;
+    Some(shorter)
+}

@@ -1,0 +1,152 @@
+//! What is written: every sector says which write of which file it is from and where in the file it belongs.
+//!
+//! ```text
+//! word 0    who writes tags; every other write begins like a block of the journal, so that it has to be escaped
+//! word 1    file, write
+//! word 2    the sector's place in the file
+//! word 3..  a sequence that follows from words 1 and 2
+//! ```
+//!
+//! Free blocks of a new volume carry the tag of nobody's write ([`poison`]), which names the block.
+
+use layout::journal::MAGIC_BYTES;
+
+use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
+
+/// The end of word 0.
+const MARK: [u8; 4] = *b"jTag";
+/// The beginning of word 0 where it is not the journal's.
+const PLAIN: [u8; 4] = *b"data";
+/// Words in a sector.
+const WORDS: usize = SECTOR_BYTES / 8;
+/// The words before the sequence.
+const HEAD_WORDS: usize = 3;
+/// What successive words of the sequence differ by: the golden ratio.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Who wrote a sector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// The file; [`NOBODY`] for a block that was never used.
+    pub file: u32,
+    /// The write, numbered from 1.
+    pub write: u32,
+    /// The sector's place in the file, or on the volume.
+    pub sector: u32,
+}
+
+/// The owner of blocks that were never used.
+pub const NOBODY: u32 = u32::MAX;
+
+impl Tag {
+    fn word(&self, index: usize) -> u64 {
+        let second = u64::from(self.file) | u64::from(self.write) << 32;
+        match index {
+            0 => {
+                let is_magic = self.write % 2 == 1;
+                let [a, b, c, d] = if is_magic { MAGIC_BYTES } else { PLAIN };
+                let [e, f, g, h] = MARK;
+                u64::from_le_bytes([a, b, c, d, e, f, g, h])
+            }
+            1 => second,
+            2 => u64::from(self.sector),
+            _ => {
+                let seed = (second ^ u64::from(self.sector).rotate_left(40)).wrapping_mul(STEP);
+                seed.wrapping_add(STEP.wrapping_mul(index as u64))
+            }
+        }
+    }
+
+    /// Writes the sector.
+    pub fn fill(&self, sector: &mut [u8]) {
+        for (index, word) in sector.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&self.word(index).to_le_bytes());
+        }
+    }
+
+    /// Whether bytes are the sector's first ones, up to `cut`, with zeroes behind.
+    pub fn matches(&self, bytes: &[u8], cut: usize) -> bool {
+        let (kept, zeroes) = bytes.split_at(cut.min(bytes.len()));
+        let words = kept.chunks(8).enumerate();
+        let mut is_equal = true;
+        for (index, word) in words {
+            is_equal &= *word == self.word(index).to_le_bytes()[..word.len()];
+        }
+        is_equal && zeroes.iter().all(|byte| *byte == 0)
+    }
+
+    /// The tag of a sector whose beginning, at least, was written as one, with zeroes behind. None for anything else.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .take(HEAD_WORDS)
+            .map(|word| {
+                word.iter()
+                    .rev()
+                    .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            })
+            .collect();
+        let &[first, second, third] = words.as_slice() else {
+            return None;
+        };
+        let tag = Self {
+            file: second as u32,
+            write: (second >> 32) as u32,
+            sector: u32::try_from(third).ok()?,
+        };
+        if first != tag.word(0) {
+            return None;
+        }
+        let differs = (HEAD_WORDS..WORDS).find(|index| {
+            bytes.get(index * 8..index * 8 + 8) != Some(&tag.word(*index).to_le_bytes())
+        });
+        let cut = differs.map_or(bytes.len(), |index| index * 8);
+        let rest = &bytes[cut.min(bytes.len())..];
+        let behind = rest.get(8..).unwrap_or_default();
+        behind.iter().all(|byte| *byte == 0).then_some(tag)
+    }
+}
+
+/// A block that nobody has used.
+pub fn poison(number: u64) -> layout::Block {
+    let mut block = layout::Block::zeroed(BLOCK_BYTES);
+    for (index, sector) in block.chunks_mut(SECTOR_BYTES).enumerate() {
+        let sector_nr = number as usize * BLOCK_SECTORS + index;
+        let tag = Tag {
+            file: NOBODY,
+            write: 0,
+            sector: sector_nr as u32,
+        };
+        tag.fill(sector);
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_back() {
+        for write in [1, 2] {
+            let tag = Tag {
+                file: 7,
+                write,
+                sector: 3,
+            };
+            let mut bytes = [0; SECTOR_BYTES];
+            tag.fill(&mut bytes);
+            assert_eq!(bytes.starts_with(&MAGIC_BYTES), write == 1);
+            assert!(tag.matches(&bytes, SECTOR_BYTES));
+            assert!(tag.matches(&bytes[..100], SECTOR_BYTES));
+            assert_eq!(Tag::read(&bytes), Some(tag));
+            bytes[101..].fill(0);
+            assert!(tag.matches(&bytes, 101));
+            assert!(!tag.matches(&bytes, 102) && !tag.matches(&bytes, 100));
+            assert_eq!(Tag::read(&bytes), Some(tag));
+            bytes[500] = 1;
+            assert_eq!(Tag::read(&bytes), None);
+        }
+        assert_eq!(Tag::read(&[0; SECTOR_BYTES]), None);
+    }
+}

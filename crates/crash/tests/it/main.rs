@@ -1,0 +1,7 @@
+//! Tests of the explorer on the engine.
+
+#![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
+
+mod planted;
+mod scripted;
+mod sessions;

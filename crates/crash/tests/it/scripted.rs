@@ -1,0 +1,39 @@
+//! One short workload in every cell, explored in full.
+
+use std::rc::Rc;
+
+use crash::disks::Disks;
+use crash::explore::{Limits, explore};
+use crash::op::Op;
+use crash::run::{Workload, prepare, record};
+use crash::setting::{CELLS, Setting};
+
+fn ops(text: &str) -> Vec<Op> {
+    text.split(';')
+        .map(|op| op.trim().parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_short_workload_in_every_cell() {
+    for cell in CELLS {
+        let setting = Setting::new(cell);
+        let workload = Workload {
+            setting,
+            prepared: vec![4],
+            lanes: vec![ops(
+                "mkdir(d0); mkdir(d1); create(d0/f0); append(d0/f0,4); create(d0/f1); append(d0/f1,3); fsync(d0/f1); \
+                 rename(d0/f1,d1/f0); write(d0/f0,0,2); truncate(d0/f0,700); fdatasync(d0/f0); unlink(d0/f0); sync; \
+                 create(d1/f1); append(d1/f1,6)",
+            )],
+        };
+        let empty = Disks::make(&setting).unwrap();
+        let prepared = prepare(&workload, &empty).unwrap();
+        let recording = Rc::new(record(&workload, &prepared).unwrap());
+        let (tally, found) = explore(Rc::clone(&recording), Limits::new(1));
+        if let Some(found) = found {
+            panic!("{cell}: {}: {:?}", found.broken, found.cuts);
+        }
+        assert!(tally.recovered > 300, "{cell}: {} images", tally.recovered);
+    }
+}

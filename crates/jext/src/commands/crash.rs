@@ -1,0 +1,297 @@
+//! `jext crash`: power cuts everywhere.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use comfy_table::{CellAlignment, Table, presets};
+use crash::explore::{Limits, Tally, rate};
+use crash::generator::exhaustive::COMPLETE_MAX;
+use crash::generator::{Generator, Kind};
+use crash::rule::RULES;
+use crash::session::{Report, Session, Stop};
+use crash::setting::{CELLS, Cell};
+use serde_json::{Value, json};
+
+use crate::output::{print, print_json};
+use crate::progress;
+
+/// Run workloads in simulated worlds, cut the power after every event, and compare what recovery makes of it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// All data modes, with the journal inside and outside.
+    #[arg(long, conflicts_with = "cells")]
+    all: bool,
+    /// MODE,PLACE as in ordered,internal or journal,external; may be given several times.
+    #[arg(long = "cell", value_name = "MODE,PLACE")]
+    cells: Vec<Cell>,
+    /// Which workloads: all short ones, or random long ones in tight worlds. Both, in turn, if none is named.
+    #[arg(long, value_enum)]
+    generator: Option<GeneratorName>,
+    /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=6))]
+    length: u8,
+    /// Stop after so many minutes.
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// Stop after so many recovered states.
+    #[arg(long)]
+    states: Option<u64>,
+    /// Decides what is left to chance.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Worlds at a time; as many as there are processors by default.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GeneratorName {
+    Exhaustive,
+    Stress,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let cells = cells(arguments)?;
+    let length = usize::from(arguments.length);
+    let kinds = match arguments.generator {
+        Some(GeneratorName::Exhaustive) => vec![Kind::Exhaustive { length }],
+        Some(GeneratorName::Stress) => vec![Kind::Stress],
+        None => vec![Kind::Exhaustive { length }, Kind::Stress],
+    };
+    let is_bounded = arguments.minutes.is_some() || arguments.states.is_some();
+    let is_finite = kinds
+        .iter()
+        .all(|kind| matches!(kind, Kind::Exhaustive { .. }))
+        && length <= COMPLETE_MAX;
+    if !is_bounded && !is_finite {
+        bail!("these workloads have no end: give --minutes or --states");
+    }
+    let mut reports = Vec::new();
+    for (index, kind) in kinds.iter().enumerate() {
+        let report = run_kind(arguments, *kind, &cells, kinds.len() - index, &reports)?;
+        let is_over = report.violation.is_some();
+        reports.push((*kind, report));
+        if is_over {
+            break;
+        }
+    }
+    let has_violation = reports.iter().any(|(_, report)| report.violation.is_some());
+    if arguments.json {
+        print_json(&to_json(&reports, &cells))?;
+    } else {
+        print(&to_text(&reports, &cells))?;
+    }
+    Ok(if has_violation {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
+    if arguments.all {
+        return Ok(CELLS.to_vec());
+    }
+    if arguments.cells.is_empty() {
+        bail!("which cells? --all, or --cell MODE,PLACE");
+    }
+    Ok(arguments.cells.clone())
+}
+
+/// Runs one generator, with its share of what is left.
+fn run_kind(
+    arguments: &Arguments,
+    kind: Kind,
+    cells: &[Cell],
+    shares: usize,
+    before: &[(Kind, Report)],
+) -> Result<Report> {
+    let generator = Generator::new(kind, cells.to_vec(), arguments.seed);
+    if let Kind::Exhaustive { length } = kind
+        && !arguments.json
+    {
+        let orbits = generator.orbits();
+        let (count, workloads) = (orbits.count(), orbits.workload_count());
+        print(&format!(
+            "{count} orbits of length {length}, {workloads} workloads with their sync calls, in each of {} cells\n",
+            cells.len()
+        ))?;
+    }
+    let elapsed: Duration = before.iter().map(|(_, report)| report.elapsed).sum();
+    let done: u64 = before
+        .iter()
+        .map(|(_, report)| report.total().recovered)
+        .sum();
+    let after = arguments.minutes.map(|minutes| {
+        let left = Duration::from_secs_f64(minutes.max(0.0) * 60.0).saturating_sub(elapsed);
+        left / shares as u32
+    });
+    let states = arguments
+        .states
+        .map(|states| states.saturating_sub(done) / shares as u64);
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let session = Session {
+        generator,
+        limits: Limits::new(arguments.seed),
+        threads: arguments.threads.unwrap_or(available).max(1),
+        stop: Stop {
+            after,
+            states,
+            workloads: None,
+        },
+    };
+    let bar = progress::share(1000);
+    let count = session.generator.count();
+    let report = session.run(&|tally, elapsed| {
+        let share = match (after, states, count) {
+            (Some(after), ..) => elapsed.as_secs_f64() / after.as_secs_f64(),
+            (_, Some(states), _) => tally.recovered as f64 / states as f64,
+            (.., Some(count)) => tally.workloads as f64 / count as f64,
+            _ => 0.0,
+        };
+        bar.set_position((share * 1000.0) as u64);
+        bar.set_message(format!(
+            "{} states, {:.0} a second",
+            tally.recovered,
+            rate(tally.recovered, elapsed)
+        ));
+    });
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+fn name(kind: Kind) -> String {
+    match kind {
+        Kind::Exhaustive { length } => format!("exhaustive, length {length}"),
+        Kind::Stress => "stress".to_owned(),
+    }
+}
+
+fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "cell",
+        "workloads",
+        "cuts",
+        "recovered",
+        "equal",
+        "compared",
+        "nested",
+        "used",
+        "twice",
+        "e2fsck",
+    ]);
+    let mut total = Tally::default();
+    for (kind, report) in reports {
+        for (cell, tally) in cells.iter().zip(&report.cells) {
+            table.add_row(row(&format!("{cell} ({})", name(*kind)), tally));
+            total += tally;
+        }
+    }
+    table.add_row(row("all", &total));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!("{table}\n\n");
+    for rule in RULES {
+        let _ = writeln!(
+            text,
+            "{rule:3} {:>12}  {}",
+            total.rules.get(*rule),
+            rule.text()
+        );
+    }
+    let elapsed: Duration = reports.iter().map(|(_, report)| report.elapsed).sum();
+    let _ = writeln!(
+        text,
+        "\n{} images recovered, checked and compared in full in {:.1} s ({:.0} a second); {} more were equal to one of them",
+        total.recovered,
+        elapsed.as_secs_f64(),
+        rate(total.recovered, elapsed),
+        total.equal,
+    );
+    for (kind, report) in reports {
+        if report.is_complete {
+            let _ = writeln!(text, "{}: complete", name(*kind));
+        }
+        if let Some(violation) = &report.violation {
+            let _ = writeln!(
+                text,
+                "violation of {}\njext replay '{}'",
+                violation.broken, violation.id
+            );
+        }
+    }
+    if reports.iter().all(|(_, report)| report.violation.is_none()) {
+        text.push_str("no violation\n");
+    }
+    text
+}
+
+fn row(name: &str, tally: &Tally) -> Vec<String> {
+    let numbers = [
+        tally.workloads,
+        tally.moments,
+        tally.recovered,
+        tally.equal,
+        tally.compared,
+        tally.nested,
+        tally.used,
+        tally.repeated,
+        tally.e2fsck,
+    ];
+    let numbers = numbers.iter().map(ToString::to_string);
+    std::iter::once(name.to_owned()).chain(numbers).collect()
+}
+
+fn to_json(reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
+    let of = |(kind, report): &(Kind, Report)| {
+        let cells: Vec<Value> = cells
+            .iter()
+            .zip(&report.cells)
+            .map(|(cell, tally)| json!({"cell": cell.to_string(), "tally": tally_json(tally)}))
+            .collect();
+        let violation = report.violation.as_ref().map(|violation| {
+            json!({
+                "rule": violation.broken.rule.to_string(),
+                "what": violation.broken.what,
+                "replay": violation.id.to_string(),
+            })
+        });
+        json!({
+            "generator": name(*kind),
+            "complete": report.is_complete,
+            "seconds": report.elapsed.as_secs_f64(),
+            "cells": cells,
+            "total": tally_json(&report.total()),
+            "violation": violation,
+        })
+    };
+    json!({"sessions": reports.iter().map(of).collect::<Vec<Value>>()})
+}
+
+fn tally_json(tally: &Tally) -> Value {
+    let rules: serde_json::Map<String, Value> = RULES
+        .iter()
+        .map(|rule| (rule.to_string(), tally.rules.get(*rule).into()))
+        .collect();
+    json!({
+        "workloads": tally.workloads,
+        "cuts": tally.moments,
+        "recovered": tally.recovered,
+        "equal": tally.equal,
+        "compared": tally.compared,
+        "nested": tally.nested,
+        "used": tally.used,
+        "twice": tally.repeated,
+        "e2fsck": tally.e2fsck,
+        "rules": rules,
+    })
+}
