@@ -142,7 +142,10 @@ fn superblock(bytes: &[u8]) {
     put(&device, 1024, &whole);
     let size = device.geometry().size_bytes;
     if let Ok(decoded) = Superblock::decode(&whole, size) {
-        assert_eq!(decoded.as_bytes(), whole, "what is decoded is kept");
+        // All but the checksum at the end, which is made anew.
+        let kept = SUPERBLOCK - 4;
+        let encoded = decoded.encode();
+        assert_eq!(encoded[..kept], whole[..kept], "what is decoded is kept");
         use_volume(device);
     }
 }
