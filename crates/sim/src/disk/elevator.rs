@@ -22,11 +22,8 @@ use deadline::Deadline;
 use linux24::Linux24;
 use noop::Noop;
 
-/// How many requests of each direction the queue holds before `submit` blocks.
-pub(super) const REQUESTS_MAX: u32 = 128;
-
-/// How many of them must have left before those who wait for room are woken.
-const WAKE_BATCH: u32 = REQUESTS_MAX / 4;
+/// How many requests of one direction must have left a full queue before those who wait for room are woken.
+const WAKE_BATCH: u32 = 32;
 
 /// Which elevator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +51,15 @@ impl Elevator {
             Self::Linux24 => "linux24",
             Self::Deadline => "deadline",
             Self::Noop => "noop",
+        }
+    }
+
+    /// How many requests of each direction the queue holds before `submit` blocks. Linux 2.4.18 had 128 for a queue, half
+    /// for reads and half for writes; Linux 2.6 has 128 for each.
+    pub(super) fn requests_max(self) -> u32 {
+        match self {
+            Self::Linux24 => 64,
+            Self::Deadline | Self::Noop => 128,
         }
     }
 
@@ -119,6 +125,7 @@ pub(super) struct HostQueue<P> {
     arrivals: u64,
     /// Requests of each direction.
     counts: [u32; 2],
+    requests_max: u32,
     sectors_max: u64,
     by_start: BTreeMap<(Class, u64), Id>,
     by_end: BTreeMap<(Class, u64), Id>,
@@ -139,6 +146,7 @@ impl<P> HostQueue<P> {
             next_id: 0,
             arrivals: 0,
             counts: [0; 2],
+            requests_max: kind.requests_max(),
             sectors_max: kind.sectors_max(),
             by_start: BTreeMap::new(),
             by_end: BTreeMap::new(),
@@ -157,14 +165,14 @@ impl<P> HostQueue<P> {
 
     /// Whether a request that does not merge can be added.
     pub(super) fn has_room(&self, class: Class) -> bool {
-        self.counts[class.direction()] < REQUESTS_MAX
+        self.counts[class.direction()] < self.requests_max
     }
 
     /// Whether enough requests have left for those to be woken who wait for room.
     pub(super) fn has_room_for_waiters(&self) -> bool {
         self.counts
             .iter()
-            .all(|count| *count <= REQUESTS_MAX - WAKE_BATCH)
+            .all(|count| *count <= self.requests_max - WAKE_BATCH)
     }
 
     /// Merges a piece with a request of the queue, or gives it back.

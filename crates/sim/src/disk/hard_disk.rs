@@ -11,7 +11,7 @@ use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 
 use super::SimulatedDevice;
 use super::batch::{Batch, Piece, Waited};
-use super::elevator::{Class, Elevator, REQUESTS_MAX};
+use super::elevator::{Class, Elevator};
 use super::host_queue::Queue;
 use super::model::DiskModel;
 use super::stats::DiskStats;
@@ -68,7 +68,7 @@ impl HardDisk {
             has_force_unit_access: model.has_force_unit_access,
             can_flush: true,
             atomic_write_bytes: 512,
-            queue_depth: REQUESTS_MAX,
+            queue_depth: elevator.requests_max(),
             is_read_only: false,
         };
         Self {

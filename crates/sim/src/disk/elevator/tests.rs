@@ -117,21 +117,30 @@ fn linux24_lets_no_request_be_passed_for_ever() {
 
 #[test]
 fn queues_are_bounded_by_direction_and_wake_in_batches() {
-    let mut queue = queue(Elevator::Linux24);
-    let ranges: Vec<_> = (0..128)
-        .map(|number| (number * 100, number * 100 + 8))
-        .collect();
-    fill(&mut queue, 0, Class::Write, &ranges);
-    assert!(!queue.has_room(Class::Write));
-    assert!(!queue.has_room(Class::Through));
-    assert!(queue.has_room(Class::Read));
-    assert_eq!(queue.merge(Class::Write, 8, 16, 7), Ok(()));
-    for _ in 0..31 {
+    for (kind, requests_max) in [
+        (Elevator::Linux24, 64),
+        (Elevator::Deadline, 128),
+        (Elevator::Noop, 128),
+    ] {
+        let mut queue = queue(kind);
+        let ranges: Vec<_> = (0..requests_max)
+            .map(|number| (number * 100, number * 100 + 8))
+            .collect();
+        let (last, others) = ranges.split_last().expect("it is not empty");
+        fill(&mut queue, 0, Class::Write, others);
+        assert!(queue.has_room(Class::Write), "{kind}");
+        fill(&mut queue, 0, Class::Write, &[*last]);
+        assert!(!queue.has_room(Class::Write), "{kind}");
+        assert!(!queue.has_room(Class::Through), "{kind}");
+        assert!(queue.has_room(Class::Read), "{kind}");
+        assert_eq!(queue.merge(Class::Write, 8, 16, 7), Ok(()));
+        for _ in 0..31 {
+            queue.take(0);
+        }
+        assert!(!queue.has_room_for_waiters(), "{kind}");
         queue.take(0);
+        assert!(queue.has_room_for_waiters(), "{kind}");
     }
-    assert!(!queue.has_room_for_waiters());
-    queue.take(0);
-    assert!(queue.has_room_for_waiters());
 }
 
 #[test]
