@@ -45,6 +45,7 @@ mod memory;
 mod ordered;
 mod pages;
 mod read;
+mod stalls;
 mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -59,6 +60,7 @@ pub(crate) use journaled::set_journaled;
 pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
 pub(crate) use read::{read, read_direct};
+pub use stalls::CacheStalls;
 pub(crate) use sync::{sync, sync_all, sync_operation};
 pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};
 pub(crate) use write::{WriteOptions, write};

@@ -46,5 +46,6 @@ pub(crate) mod transaction;
 pub mod volume;
 
 pub use error::{Corrupt, Error, Result};
+pub use file::CacheStalls;
 pub use options::MountOptions;
 pub use volume::Volume;

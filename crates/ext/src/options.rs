@@ -134,7 +134,7 @@ impl Default for MountOptions {
             access_time: AccessTime::Relative,
             on_error: OnError::RemountReadOnly,
             abort_on_data_error: false,
-            log_policy: jbd2::LogPolicy::Default,
+            log_policy: jbd2::LogPolicy::DEFAULT,
             allocation: AllocationProfile::Modern,
             memory: Memory::default(),
             force: false,

@@ -233,7 +233,7 @@ impl Core {
 
     /// Whether `handle.write` may wait for log I/O, which must not happen while a group is locked.
     fn may_writes_wait(&self) -> bool {
-        self.options.log_policy == jbd2::LogPolicy::Linux24
+        self.options.log_policy.log_io == jbd2::policy::LogIo::Wait
     }
 }
 

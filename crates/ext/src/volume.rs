@@ -150,6 +150,11 @@ impl Volume {
         Some(Transactions { running, next })
     }
 
+    /// What callers have waited for in the page cache so far.
+    pub fn cache_stalls(&self) -> crate::CacheStalls {
+        self.core.pages.stalls()
+    }
+
     /// The validated superblock, as it was when the volume was opened.
     pub fn superblock(&self) -> &crate::superblock::Superblock {
         &self.core.superblock

@@ -4,9 +4,8 @@
 //! durable it takes its blocks over from older ones, which then owe nothing for them ([`crate::lifecycle`]). A transaction
 //! whose blocks all are home, or taken over, leaves the log at the next move of the tail ([`tail`]).
 //!
-//! Who writes: with the default policy a daemon, a quarter of the log at a time, sorted; with `linux24` whoever finds the
-//! log too full, oldest transaction first; with both the age-based writer, and a close. They may do so at the same time: a
-//! block is written by one at a time.
+//! Who writes how much, and how, is a matter of policy ([`crate::policy`]): a daemon, or whoever finds the log too full;
+//! beside them the age-based writer, and a close. They may do so at the same time: a block is written by one at a time.
 
 pub(crate) mod home;
 pub(crate) mod tail;
@@ -20,6 +19,7 @@ use rt::{Cost, Nanos};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::lifecycle::{Debt, DebtEvent, Next};
+use crate::policy::{Batch, Batches, Checkpointer, Extent};
 use crate::shared::Shared;
 use crate::transaction::{Contents, Logged};
 
@@ -69,6 +69,22 @@ impl Checkpoint {
     /// Whether a committed transaction is in the log.
     pub(crate) fn has_filed(&self) -> bool {
         !self.filed.is_empty()
+    }
+
+    /// The oldest transaction that owes something.
+    fn oldest_unsettled(&self) -> Option<Tid> {
+        let mut filed = self.filed.iter();
+        filed.find(|filed| filed.owed > 0).map(|filed| filed.tid)
+    }
+
+    /// The last of the oldest transactions that together fill so many blocks of the log, or all of them.
+    fn end_of_oldest(&self, wanted: u32) -> Option<Tid> {
+        let mut log_blocks = 0;
+        let last = self.filed.iter().find(|filed| {
+            log_blocks += filed.log_blocks;
+            log_blocks >= wanted
+        });
+        last.or(self.filed.back()).map(|filed| filed.tid)
     }
 
     /// That writes home make sense.
@@ -197,36 +213,22 @@ impl Shared {
         Ok(())
     }
 
-    /// The default policy's daemon: writes what the oldest quarter of the log owes, and moves the tail.
-    pub(crate) fn checkpoint_quarter(&self, is_urgent: bool) -> Result<()> {
+    /// The daemon: writes what a part of the log owes, and moves the tail.
+    pub(crate) fn checkpoint_ahead(&self, is_urgent: bool) -> Result<()> {
+        self.checkpoint_extent()?;
         let quarter = self.limits.ring.capacity() / 4;
-        let last = {
-            let checkpoint = self.checkpoint.lock();
-            let mut log_blocks = 0;
-            let last = checkpoint.filed.iter().find(|filed| {
-                log_blocks += filed.log_blocks;
-                log_blocks >= quarter
-            });
-            last.or(checkpoint.filed.back()).map(|filed| filed.tid)
-        };
-        if let Some(last) = last {
-            self.write_home_through(last, home::BATCH_BLOCKS)?;
-        }
         self.advance_tail(if is_urgent { 1 } else { quarter })?;
         Ok(())
     }
 
-    /// `linux24`: frees log space on the caller's time. Whether there was anything to do.
-    pub(crate) fn checkpoint_synchronously(&self) -> bool {
+    /// Frees log space on the caller's time. Whether there was anything to do.
+    pub(crate) fn checkpoint_for_space(&self) -> bool {
         let result = self.advance_tail(1).and_then(|freed| {
-            let oldest = self.checkpoint.lock().filed.front().map(|filed| filed.tid);
-            match oldest {
-                Some(oldest) if freed == 0 => {
-                    self.write_home_through(oldest, home::LINUX24_BATCH_BLOCKS)?;
-                    self.advance_tail(1)
-                }
-                _ => Ok(freed),
+            if freed > 0 {
+                return Ok(freed);
             }
+            self.checkpoint_extent()?;
+            self.advance_tail(1)
         });
         match result {
             Ok(freed) => freed > 0,
@@ -237,6 +239,31 @@ impl Shared {
         }
     }
 
+    /// Writes home as much at a time as the policy says, and waits for it.
+    fn checkpoint_extent(&self) -> Result<()> {
+        let quarter = self.limits.ring.capacity() / 4;
+        match self.config.policy.extent {
+            Extent::Oldest => self.write_home_of(Checkpoint::oldest_unsettled),
+            Extent::Quarter => self.write_home_of(|checkpoint| checkpoint.end_of_oldest(quarter)),
+            Extent::All => {
+                let end = self.state.lock().next_committed();
+                loop {
+                    let oldest = self.checkpoint.lock().oldest_unsettled();
+                    match oldest {
+                        Some(oldest) if !oldest.is_after(end) => self.write_home_through(oldest)?,
+                        _ => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes home what transactions owe up to one that is chosen, if there is one.
+    fn write_home_of(&self, choose: impl Fn(&Checkpoint) -> Option<Tid>) -> Result<()> {
+        let last = choose(&self.checkpoint.lock());
+        last.map_or(Ok(()), |last| self.write_home_through(last))
+    }
+
     /// The age-based writer.
     pub(crate) fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
         if let Some(error) = self.error() {
@@ -244,9 +271,9 @@ impl Shared {
         }
         let candidates = self.checkpoint.lock().choose_aged(owed_before, limit);
         let written = self
-            .write_candidates(candidates, home::BATCH_BLOCKS)
+            .write_candidates(candidates, Batch::Large, Batches::Wait)
             .and_then(|written| {
-                if self.config.policy == crate::LogPolicy::Default {
+                if self.config.policy.checkpointer == Checkpointer::Daemon {
                     self.advance_tail(self.limits.ring.capacity() / 4)?;
                 }
                 Ok(written)
@@ -257,12 +284,8 @@ impl Shared {
     /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing is left, the log is
     /// durably empty.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
-        let last = self.checkpoint.lock().filed.back().map(|filed| filed.tid);
-        let result = match last {
-            Some(last) => self.write_home_through(last, home::BATCH_BLOCKS),
-            None => Ok(()),
-        };
-        let result = result.and_then(|()| self.empty_log());
+        let newest = |checkpoint: &Checkpoint| checkpoint.filed.back().map(|filed| filed.tid);
+        let result = self.write_home_of(newest).and_then(|()| self.empty_log());
         result.map_err(|error| self.fail(error))
     }
 

@@ -25,10 +25,10 @@ use block::Request;
 use layout::Tid;
 use rt::Nanos;
 
-use crate::config::LogPolicy;
 use crate::error::Result;
+use crate::policy::{Committer, OrderedData};
 use crate::shared::{HANDLE_PATIENCE, Shared, StateGuard};
-use crate::state::Committing;
+use crate::state::{Committing, LogIoPhase};
 use crate::transaction::Contents;
 use records::Records;
 
@@ -52,7 +52,7 @@ impl Shared {
             return state;
         };
         let tid = running.transaction.tid;
-        if running.callers > 0 && self.config.policy == LogPolicy::Default {
+        if running.callers > 0 && self.config.policy.committer == Committer::Caller {
             // One of the waiters for the next transaction leads its commit.
             self.committed(tid).notify_one();
         } else if state.commit_wanted == Some(tid) {
@@ -72,7 +72,7 @@ impl Shared {
             self.client.committed(tid);
         }
         let written = self.write_transaction(&contents, start, blocks);
-        self.set_log_io(false);
+        self.set_log_io(LogIoPhase::Over);
         written?;
         self.mark_durable(tid, rt::monotonic().saturating_sub(began));
         self.file(contents, start, blocks)?;
@@ -142,8 +142,10 @@ impl Shared {
         state.committing = Some(Committing {
             tid: contents.tid,
             start,
+            log_blocks: blocks,
+            charge: self.limits.charge(running.reserved),
             images: contents.logged.len(),
-            is_in_log_io: false,
+            log_io: LogIoPhase::Ahead,
             callers: running.callers,
         });
         state.head = self.limits.ring.advance(start, blocks);
@@ -173,23 +175,27 @@ impl Shared {
         }
         let requests = self.log_requests(start, records.blocks);
         self.counters.log_requests.add(requests.len() as u64 + 1);
-        let needs_home_flush = if self.config.policy == LogPolicy::Linux24 {
-            let needs_flush = self.client.write_ordered_data(tid)?;
-            self.set_log_io(true);
-            self.log.device.submit(requests).wait_all()?;
-            needs_flush
-        } else {
-            let logging = self.log.device.submit(requests);
-            let needs_flush = if rt::mutant!("commit/data-after-record") {
-                Ok(false)
-            } else {
-                self.client.write_ordered_data(tid)
-            };
-            let logged = logging.wait_all();
-            if !rt::mutant!("abort/log-error-ignored") {
-                logged?;
+        let needs_home_flush = match self.config.policy.data {
+            OrderedData::Before => {
+                let needs_flush = self.client.write_ordered_data(tid)?;
+                self.set_log_io(LogIoPhase::Underway);
+                self.log.device.submit(requests).wait_all()?;
+                needs_flush
             }
-            needs_flush?
+            OrderedData::Beside => {
+                self.set_log_io(LogIoPhase::Underway);
+                let logging = self.log.device.submit(requests);
+                let needs_flush = if rt::mutant!("commit/data-after-record") {
+                    Ok(false)
+                } else {
+                    self.client.write_ordered_data(tid)
+                };
+                let logged = logging.wait_all();
+                if !rt::mutant!("abort/log-error-ignored") {
+                    logged?;
+                }
+                needs_flush?
+            }
         };
         let is_external = self.config.is_external && !rt::mutant!("commit/home-not-flushed");
         if is_external && needs_home_flush && self.config.barrier {
@@ -251,14 +257,11 @@ impl Shared {
         requests
     }
 
-    fn set_log_io(&self, is_in_log_io: bool) {
-        if self.config.policy != LogPolicy::Linux24 {
-            return;
-        }
+    fn set_log_io(&self, phase: LogIoPhase) {
         if let Some(committing) = &mut self.state.lock().committing {
-            committing.is_in_log_io = is_in_log_io;
+            committing.log_io = phase;
         }
-        if !is_in_log_io {
+        if phase == LogIoPhase::Over {
             self.log_io_done.notify_all();
         }
     }

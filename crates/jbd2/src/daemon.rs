@@ -77,7 +77,7 @@ impl Shared {
             let has_debts = self.checkpoint.lock().has_filed();
             if state.error.is_none() && has_debts && (is_urgent || self.is_short(&state)) {
                 drop(state);
-                if let Err(error) = self.checkpoint_quarter(is_urgent) {
+                if let Err(error) = self.checkpoint_ahead(is_urgent) {
                     self.abort(error);
                 }
                 state = self.state.lock();

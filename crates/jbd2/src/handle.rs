@@ -8,15 +8,15 @@
 //!   because half of a step must not be committed; one that has changed nothing just goes.
 //! - A thread has at most one open handle, and waits neither for a commit nor for another handle while it has it: the
 //!   committer waits for open handles.
-//! - Starting, restarting and nothing else may wait for the committer (and, with `linux24`, changing a block in log I/O).
+//! - Starting, restarting and nothing else may wait for the committer (and, with `log_io=wait`, changing a block in log I/O).
 
 use std::sync::Arc;
 
 use layout::{Block, BlockNr, Tid};
 
 use crate::buffer::{Buffer, BufferWrite};
-use crate::config::LogPolicy;
 use crate::error::{Error, Result};
+use crate::policy::LogIo;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -90,11 +90,11 @@ impl Handle {
 
     /// The right to change a buffer's contents, for a moment. The transaction's first touch of it takes a credit.
     ///
-    /// With `linux24` this waits while the buffer's image is on its way to the log.
+    /// With `log_io=wait` this waits while the buffer's image is on its way to the log.
     ///
     /// # Errors
     /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when the handle has none left.
-    /// - [`Error::Aborted`](crate::Error::Aborted), with `linux24`, when the journal aborts meanwhile.
+    /// - [`Error::Aborted`](crate::Error::Aborted), with `log_io=wait`, when the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         let transaction = open(&self.transaction, &self.failure)?;
         let mut state = buffer.lock();
@@ -103,7 +103,7 @@ impl Handle {
             .running
             .is_none_or(|filing| filing.tid != transaction.tid)
         {
-            if self.shared.config.policy == LogPolicy::Linux24
+            if self.shared.config.policy.log_io == LogIo::Wait
                 && let Some(committing) = state.holds.committing
             {
                 drop(state);

@@ -12,11 +12,12 @@ use layout::Tid;
 use rt::{JoinHandle, Mutex, Nanos};
 
 use crate::client::Client;
-use crate::config::{Config, LogPolicy};
+use crate::config::Config;
 use crate::daemon;
 use crate::error::{Error, Result};
 use crate::handle::{Credits, Handle};
 use crate::location::Location;
+use crate::policy::Checkpointer;
 use crate::shared::Shared;
 use crate::space::Limits;
 use crate::state::State;
@@ -43,7 +44,7 @@ impl Journal {
     ) -> Result<Arc<Self>> {
         let shared = open_shared(log, home, config, client)?;
         let mut daemons = vec![daemon::spawn_committer(&shared)];
-        if shared.config.policy == LogPolicy::Default {
+        if shared.config.policy.checkpointer == Checkpointer::Daemon {
             daemons.push(daemon::spawn_checkpointer(&shared));
         }
         Ok(Arc::new(Self {

@@ -23,12 +23,13 @@ use rt::{Condvar, Mutex, MutexGuard, Nanos};
 
 use crate::checkpoint::Checkpoint;
 use crate::client::Client;
-use crate::config::{Config, LogPolicy};
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::handle::Credits;
 use crate::location::Location;
+use crate::policy::{Checkpointer, Closing};
 use crate::space::Limits;
-use crate::state::{Admission, State};
+use crate::state::{Admission, LogIoPhase, State};
 use crate::stats::{Counter, Counters};
 use crate::superblock::{LogFormat, Superblock};
 use crate::transaction::Transaction;
@@ -115,13 +116,11 @@ impl Shared {
 
     /// Lets a handle into the running transaction. Waits until there is room.
     pub(crate) fn admit(&self, credits: Credits) -> Result<Arc<Transaction>> {
-        let least_free = match self.config.policy {
-            LogPolicy::Default => 0,
-            LogPolicy::Linux24 => self.limits.transaction_max,
-        };
+        let policy = self.config.policy;
+        let needs_headroom = policy.checkpointer == Checkpointer::Caller;
         let mut state = self.state.lock();
         loop {
-            let admission = match state.admit(credits, least_free) {
+            let admission = match state.admit(credits, needs_headroom) {
                 Ok(admission) => admission,
                 Err(error) => {
                     drop(state);
@@ -131,7 +130,7 @@ impl Shared {
             match admission {
                 Admission::In(transaction) => {
                     self.counters.handles.add(1);
-                    if state.is_nearly_full() && state.commit_wanted != Some(transaction.tid) {
+                    if policy.closing == Closing::Early && state.is_nearly_full() {
                         self.request(&mut state, transaction.tid);
                     }
                     return Ok(transaction);
@@ -164,19 +163,21 @@ impl Shared {
         counter.add_time(rt::monotonic().saturating_sub(began));
     }
 
-    /// Waits for log space: for the checkpointer, or (`linux24`) by checkpointing.
+    /// Waits for log space: for the checkpointer, or (`checkpointer=caller`) by checkpointing.
     fn wait_for_space<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         let began = rt::monotonic();
-        if self.config.policy == LogPolicy::Linux24 && !state.has_checkpointer {
+        if self.config.policy.checkpointer == Checkpointer::Caller && !state.has_checkpointer {
             state.has_checkpointer = true;
             drop(state);
-            let has_worked = self.checkpoint_synchronously();
+            let has_worked = self.checkpoint_for_space();
             state = self.state.lock();
             state.has_checkpointer = false;
-            self.space_freed.notify_all();
             if !has_worked && state.committing.is_some() && state.error.is_none() {
-                // All that is in use belongs to the transaction that is being committed.
+                // All that is in use belongs to the transaction that is being committed. Its end wakes all who wait for
+                // space; waking them now would only make them find the same.
                 self.space_freed.wait(&mut state);
+            } else {
+                self.space_freed.notify_all();
             }
         } else {
             state.space_waiters += 1;
@@ -189,12 +190,12 @@ impl Shared {
         state
     }
 
-    /// `linux24`: waits until the images of a committing transaction are in the log.
+    /// `log_io=wait`: waits until the images of a committing transaction are in the log.
     pub(crate) fn wait_for_log_io(&self, committing: Tid) -> Result<()> {
         let mut state = self.state.lock();
         loop {
             let is_in_log_io = state.committing.as_ref().is_some_and(|transaction| {
-                transaction.tid == committing && transaction.is_in_log_io
+                transaction.tid == committing && transaction.log_io == LogIoPhase::Underway
             });
             if !is_in_log_io {
                 return Ok(());

@@ -10,6 +10,9 @@ use crate::handle::Credits;
 use crate::space::Limits;
 use crate::transaction::Transaction;
 
+/// Log blocks that a 2.4 kernel kept back for descriptors and the like.
+const HEADROOM_BLOCKS: u32 = 32;
+
 /// The central state. // [state]
 pub(crate) struct State {
     pub(crate) limits: Limits,
@@ -33,7 +36,7 @@ pub(crate) struct State {
     pub(crate) commit_wanted: Option<Tid>,
     /// How many callers wait for log space.
     pub(crate) space_waiters: u32,
-    /// Whether a caller checkpoints (`linux24`).
+    /// Whether a caller checkpoints (`checkpointer=caller`).
     pub(crate) has_checkpointer: bool,
     /// Callers served by the last commit and by the one before.
     pub(crate) groups: [u32; 2],
@@ -63,11 +66,26 @@ pub(crate) struct Committing {
     pub(crate) tid: Tid,
     /// Its first block in the log.
     pub(crate) start: u32,
+    /// How many blocks it takes there.
+    pub(crate) log_blocks: u32,
+    /// What its credits count towards its size.
+    pub(crate) charge: u32,
     /// Images that it holds.
     pub(crate) images: usize,
-    /// Whether these are on the way to the log.
-    pub(crate) is_in_log_io: bool,
+    /// Where these are.
+    pub(crate) log_io: LogIoPhase,
     pub(crate) callers: u32,
+}
+
+/// Where the images of the transaction that is being written are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogIoPhase {
+    /// Still in memory.
+    Ahead,
+    /// On the way to the log.
+    Underway,
+    /// In the log.
+    Over,
 }
 
 /// What happens to whoever wants to start a handle.
@@ -112,10 +130,21 @@ impl State {
         }
     }
 
+    /// Whether less of the log is free than a 2.4 kernel wanted before it let a handle in: seven eighths of what is free
+    /// beyond [`HEADROOM_BLOCKS`] have to hold a whole transaction and, once more, what is being committed; that is taken
+    /// off only when it goes to the log. An empty log is never short.
+    pub(crate) fn is_short_of_headroom(&self) -> bool {
+        let (unlogged, promised) = match &self.committing {
+            Some(it) if it.log_io == LogIoPhase::Ahead => (it.log_blocks, it.charge),
+            Some(it) => (0, it.charge),
+            None => (0, 0),
+        };
+        let free = (self.free() + unlogged).saturating_sub(HEADROOM_BLOCKS);
+        self.used > 0 && free - free / 8 < self.limits.transaction_max + promised
+    }
+
     /// Lets a handle join the running transaction, or start the next one, if there is room for it.
-    ///
-    /// `least_free` is how many blocks must be free beside (`linux24`).
-    pub(crate) fn admit(&mut self, credits: Credits, least_free: u32) -> Result<Admission> {
+    pub(crate) fn admit(&mut self, credits: Credits, needs_headroom: bool) -> Result<Admission> {
         self.check()?;
         let limits = self.limits;
         let asked = limits.charge(credits);
@@ -125,7 +154,7 @@ impl State {
                 most: limits.transaction_max,
             });
         }
-        if self.free() < least_free {
+        if needs_headroom && self.is_short_of_headroom() {
             return Ok(Admission::Full);
         }
         let Some(running) = &self.running else {
@@ -248,27 +277,58 @@ mod tests {
     #[test]
     fn handles_join_until_the_transaction_is_full() {
         let mut state = state();
-        assert_eq!(kind(state.admit(blocks(10), 0)), "in");
+        assert_eq!(kind(state.admit(blocks(10), false)), "in");
         assert_eq!(state.running_tid(), Some(Tid::new(0xFFFF_FFFF)));
         assert_eq!(state.next, Tid::new(0));
-        assert_eq!(kind(state.admit(blocks(6), 0)), "in");
-        assert_eq!(kind(state.admit(blocks(1), 0)), "closing");
-        assert_eq!(kind(state.admit(blocks(17), 0)), "error");
+        assert_eq!(kind(state.admit(blocks(6), false)), "in");
+        assert_eq!(kind(state.admit(blocks(1), false)), "closing");
+        assert_eq!(kind(state.admit(blocks(17), false)), "error");
         assert!(!state.extend(blocks(1)));
         assert!(!state.leave(Tid::new(0xFFFF_FFFF), blocks(4)));
         assert!(state.extend(blocks(1)));
-        assert_eq!(kind(state.admit(blocks(3), 0)), "in");
+        assert_eq!(kind(state.admit(blocks(3), false)), "in");
     }
 
     #[test]
     fn a_log_without_room_is_full() {
         let mut state = state();
         state.used = 52;
-        assert_eq!(kind(state.admit(blocks(10), 0)), "full");
-        assert_eq!(kind(state.admit(blocks(9), 0)), "in");
-        assert_eq!(kind(state.admit(blocks(1), 0)), "full");
-        assert_eq!(kind(state.admit(Credits::default(), 13)), "full");
-        assert_eq!(kind(state.admit(Credits::default(), 12)), "in");
+        assert_eq!(kind(state.admit(blocks(10), false)), "full");
+        assert_eq!(kind(state.admit(blocks(9), false)), "in");
+        assert_eq!(kind(state.admit(blocks(1), false)), "full");
         assert_eq!(state.tail(), 8);
+    }
+
+    #[test]
+    fn headroom_counts_what_is_being_committed_twice() {
+        let superblock = Superblock::new(1024, 1025, 1, [0; 16]);
+        let mut state = State {
+            limits: Limits::new(&superblock, &superblock.format()),
+            ..state()
+        };
+        assert_eq!((state.free(), state.limits.transaction_max), (1024, 256));
+        // Seven eighths of (free - 32) are 256 from 324 free blocks on.
+        for (used, expect) in [(0, false), (700, false), (701, true)] {
+            state.used = used;
+            assert_eq!(state.is_short_of_headroom(), expect, "{used}");
+        }
+        for (phase, used, expect) in [
+            (LogIoPhase::Ahead, 567, false),
+            (LogIoPhase::Ahead, 568, true),
+            (LogIoPhase::Underway, 467, false),
+            (LogIoPhase::Over, 468, true),
+        ] {
+            state.used = used;
+            state.committing = Some(Committing {
+                tid: Tid::new(1),
+                start: 1,
+                log_blocks: 100,
+                charge: 204,
+                images: 98,
+                log_io: phase,
+                callers: 0,
+            });
+            assert_eq!(state.is_short_of_headroom(), expect, "{phase:?} {used}");
+        }
     }
 }

@@ -14,7 +14,8 @@
 //! | `noatime`, `relatime`, `strictatime` | which access times are kept |
 //! | `errors=continue`, `remount-ro` | after an error in metadata |
 //! | `data_err=abort`, `ignore` | after a failed write of ordered data |
-//! | `log_policy=default`, `linux24` | when transactions close, and who waits (ours) |
+//! | `log_policy=default`, `linux24` | when transactions close, who checkpoints and who waits (ours) |
+//! | `log_policy=linux24:log_io=copy` | the same with parts of it set one by one: see [`jbd2::policy`] (ours) |
 //! | `alloc=modern`, `ext3-2.4` | how blocks and inodes are placed (ours) |
 //! | `memory=256MiB` | the budget for pages and metadata (ours) |
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
@@ -151,11 +152,9 @@ impl ParsedOptions {
                 }
             }
             "log_policy" => {
-                options.log_policy = match value {
-                    "default" => jbd2::LogPolicy::Default,
-                    "linux24" => jbd2::LogPolicy::Linux24,
-                    _ => return Err("log_policy=default or linux24"),
-                }
+                options.log_policy = jbd2::LogPolicy::from_text(value).ok_or(
+                    "log_policy=default or linux24, and parts behind colons as in linux24:checkpointer=daemon",
+                )?;
             }
             "alloc" => {
                 options.allocation = match value {
@@ -228,6 +227,11 @@ mod tests {
         assert!(!options.barrier && options.read_only && options.no_recovery);
         assert_eq!(options.access_time, AccessTime::Never);
         assert_eq!(journal_path.as_deref(), Some("slice(a.img,0..8MiB)"));
+        let mixed = parse("log_policy=linux24:checkpointer=daemon").expect("it is right");
+        assert_eq!(
+            Some(mixed.options.log_policy),
+            jbd2::LogPolicy::LINUX24.with("checkpointer", "daemon")
+        );
         assert_eq!(parse("").expect("nothing"), ParsedOptions::default());
         assert_eq!(
             parse("defaults,").expect("nothing"),
@@ -252,6 +256,7 @@ mod tests {
         );
         assert!(error("acl").starts_with("mount option \"acl\": expected one of ro, noload"));
         assert!(error("commit=0").ends_with("seconds from 1 to 86400"));
+        assert!(error("log_policy=linux24:checkpointer=me").contains("parts behind colons"));
         assert!(error("dirty=30").ends_with("no more than dirty="));
     }
 }

@@ -60,7 +60,7 @@ const BYTES: Display = Display {
 use Better::{Higher, Lower};
 
 /// All of them, in the order of a report.
-pub const METRICS: [MetricKind; 48] = [
+pub const METRICS: [MetricKind; 51] = [
     kind("read_rate", "read", "B/s", MEBIBYTES, Some(Higher)),
     kind("write_rate", "write", "B/s", MEBIBYTES, Some(Higher)),
     kind("elapsed", "elapsed", "s", SECONDS, Some(Lower)),
@@ -165,6 +165,21 @@ pub const METRICS: [MetricKind; 48] = [
         Some(Lower),
     ),
     kind("stalled_commit", "commit", "s", SECONDS, Some(Lower)),
+    kind(
+        "stalled_dirty_limit",
+        "dirty limit",
+        "s",
+        SECONDS,
+        Some(Lower),
+    ),
+    kind("stalled_memory", "memory", "s", SECONDS, Some(Lower)),
+    kind(
+        "stalled_rewrite",
+        "page in commit",
+        "s",
+        SECONDS,
+        Some(Lower),
+    ),
     kind("committing", "committing", "s", SECONDS, None),
     kind("waited_for_handles", "open handles", "s", SECONDS, None),
     kind("memory_left", "memory for caching", "B", BYTES, None),

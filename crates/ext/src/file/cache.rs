@@ -11,6 +11,7 @@ use rt::{Condvar, Mutex, Nanos};
 use super::flush::Flushes;
 use super::memory::Reclaim;
 use super::ordered::OrderedSets;
+use super::stalls::{CacheStalls, Stalls};
 use crate::inode::Inode;
 use crate::options::MountOptions;
 
@@ -29,6 +30,7 @@ pub(crate) struct Pages {
     pub(super) ordered: OrderedSets,
     pub(super) flushes: Flushes,
     pub(super) reclaim: Reclaim,
+    pub(super) stalls: Stalls,
     /// Whether the superblock says that there are large files.
     pub(super) has_large_file: AtomicBool,
     wake: Arc<Wake>,
@@ -73,9 +75,15 @@ impl Pages {
             ordered: OrderedSets::default(),
             flushes: Flushes::default(),
             reclaim: Reclaim::default(),
+            stalls: Stalls::default(),
             has_large_file: AtomicBool::new(false),
             wake: Arc::new(Wake::default()),
         }
+    }
+
+    /// What callers have waited for so far.
+    pub(crate) fn stalls(&self) -> CacheStalls {
+        self.stalls.read()
     }
 
     /// The journal flushed the home device: covers writes completed before `submitted`.

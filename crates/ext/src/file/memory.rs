@@ -53,9 +53,16 @@ impl Pages {
         let count = self.reclaim.transactions.fetch_add(1, Ordering::Relaxed);
         if count % TRANSACTIONS == TRANSACTIONS - 1 {
             self.reclaim.growth.store(GROWTH_PAGES, Ordering::Relaxed);
-            self.balance(core);
+            self.make_room(core);
             throttle_metadata(core);
         }
+    }
+
+    /// A caller's part in keeping the budget, counted as a stall.
+    fn make_room(&self, core: &Core) {
+        let began = rt::monotonic();
+        self.balance(core);
+        self.stalls.memory.add_since(began);
     }
 
     /// Evicts until the budget is kept. The caller holds no transaction and no leaf.
@@ -85,13 +92,15 @@ impl Pages {
     /// After a write of so many pages: above the limits, wakes the writer or writes some pages here. The caller holds no
     /// transaction and no inode lock.
     pub(super) fn throttle(&self, core: &Core, pages: usize) {
-        self.balance(core);
+        self.make_room(core);
         let dirty = self.dirty_bytes();
         if dirty > self.limits.dirty {
+            let began = rt::monotonic();
             let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
             if let Err(error) = write_some(core, wanted) {
                 tracing::warn!(%error, "write-back failed; the pages stay dirty");
             }
+            self.stalls.dirty_limit.add_since(began);
         } else if dirty > self.limits.background {
             self.wake().request();
         }

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use jbd2::policy::Rewrite;
 use jbd2::{Buffer, Credits};
 use layout::feature::ReadOnlyCompatible;
 use layout::inode_flags::InodeFlags;
@@ -19,6 +20,7 @@ use rt::atomic::Ordering;
 
 use super::pages::{Dirt, Inner};
 use super::read::load;
+use super::write_back::{Which, write_pages};
 use super::{ahead, direct};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -235,6 +237,9 @@ impl<'f> Chunk<'f> {
             last if last == self.first() => None,
             last => self.base(core, inode, state, last)?,
         };
+        if core.options.log_policy.rewrite == Rewrite::Write {
+            self.write_what_commits(core, inode);
+        }
         let end_max = self.position + self.bytes.len() as u64;
         let _superblock = hold_for_large_file(core, end_max)?;
         let mut transaction = core.begin(self.credits(inode))?;
@@ -257,6 +262,28 @@ impl<'f> Chunk<'f> {
         state.store(core, &mut transaction, inode.nr, is_data)?;
         transaction.finish()?;
         Ok(count)
+    }
+
+    /// Writes the pages that are about to be changed and that a committing transaction has yet to write, and waits.
+    fn write_what_commits(&self, core: &Core, inode: &Arc<Inode>) {
+        let Some(journal) = &core.journal else {
+            return;
+        };
+        let running = journal.running();
+        let inner = inode.pages.lock();
+        let is_due = (self.first()..=self.last()).any(|block| {
+            let slot = inner.slot(block).filter(|slot| slot.is_dirty);
+            slot.is_some_and(|slot| slot.ordered.is_some() && slot.ordered != running)
+        });
+        drop(inner);
+        if !is_due {
+            return;
+        }
+        let began = rt::monotonic();
+        if let Err(error) = write_pages(core, inode, Which::Range(self.first(), self.last())) {
+            tracing::warn!(%error, "write-back failed; the pages stay dirty");
+        }
+        core.pages.stalls.rewrite.add_since(began);
     }
 
     fn credits(&self, inode: &Arc<Inode>) -> Credits {

@@ -1,15 +1,16 @@
 //! Dirty pages on their way to the device.
 //!
 //! Pages are taken from their files in order of age, sorted by block, and handed to the device in large batches in which
-//! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than a queue of 128 requests:
-//! with `log_policy=linux24` pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever took pages waits for them and says at the
-//! files how it went.
+//! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than its queue: unless the log
+//! policy says `order=sorted`, pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever
+//! took pages waits for them and says at the files how it went.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use block::{DeviceError, Request, Ticket};
+use jbd2::policy::{Batch, Batches, WriteOrder};
 use layout::{Block, BlockNr, FileBlock, SectorNr, Tid};
 use rt::Nanos;
 
@@ -19,9 +20,9 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::inode::Inode;
 
-/// Pages in a batch.
+/// Pages in a batch, unless the log policy's are small.
 const BATCH_PAGES: usize = 2048;
-/// Batches on their way at a time.
+/// Batches on their way at a time, unless the log policy's overlap: then the device's queue is the limit.
 const BATCHES_MAX: usize = 2;
 /// Bytes of the largest request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -112,7 +113,7 @@ impl Outgoing {
     }
 
     fn submit(mut self, core: &Core) -> Submitted {
-        if core.options.log_policy != jbd2::LogPolicy::Linux24 {
+        if core.options.log_policy.order == WriteOrder::Sorted {
             self.items.sort_by_key(|item| item.nr);
         }
         let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry.block_bytes)) as usize;
@@ -189,12 +190,23 @@ struct Convoy<'c> {
     underway: VecDeque<Submitted>,
     error: Option<DeviceError>,
     sent: usize,
+    batch_pages: usize,
+    batches_max: usize,
 }
 
 impl<'c> Convoy<'c> {
     fn new(core: &'c Core, filling: Outgoing) -> Self {
+        let policy = &core.options.log_policy;
         Self {
             core,
+            batch_pages: match policy.batch {
+                Batch::Large => BATCH_PAGES,
+                Batch::Small => policy.batch.blocks(),
+            },
+            batches_max: match policy.batches {
+                Batches::Wait => BATCHES_MAX,
+                Batches::Overlap => usize::MAX,
+            },
             filling,
             underway: VecDeque::new(),
             error: None,
@@ -207,11 +219,11 @@ impl<'c> Convoy<'c> {
         let mut has_busy = false;
         loop {
             let mut inner = inode.pages.lock();
-            let collected = inner.collect(inode, which, BATCH_PAGES, &mut self.filling);
+            let collected = inner.collect(inode, which, self.batch_pages, &mut self.filling);
             inner.relist(&self.core.pages, inode);
             drop(inner);
             has_busy |= collected.has_busy;
-            if self.filling.len() >= BATCH_PAGES {
+            if self.filling.len() >= self.batch_pages {
                 self.send();
             }
             if !collected.has_more {
@@ -224,7 +236,7 @@ impl<'c> Convoy<'c> {
         if self.filling.len() == 0 {
             return;
         }
-        if self.underway.len() >= BATCHES_MAX {
+        if self.underway.len() >= self.batches_max {
             self.reap();
         }
         let outgoing = std::mem::take(&mut self.filling);
@@ -281,6 +293,17 @@ pub(super) fn write_files(
         }
     }
     result
+}
+
+/// Writes some pages of a file that are dirty, and waits for them; what others write is not waited for.
+pub(super) fn write_pages(
+    core: &Core,
+    inode: &Arc<Inode>,
+    which: Which,
+) -> Result<usize, DeviceError> {
+    let mut convoy = Convoy::new(core, Outgoing::default());
+    convoy.add(inode, which);
+    convoy.finish()
 }
 
 /// Writes pages of one file and waits.

@@ -39,8 +39,8 @@ fn open(size: u64, made: &mkfs::Options, options: MountOptions) -> Volume {
 
 fn with_profile(allocation: AllocationProfile) -> MountOptions {
     let log_policy = match allocation {
-        AllocationProfile::Modern => jbd2::LogPolicy::Default,
-        AllocationProfile::Ext3Linux24 => jbd2::LogPolicy::Linux24,
+        AllocationProfile::Modern => jbd2::LogPolicy::DEFAULT,
+        AllocationProfile::Ext3Linux24 => jbd2::LogPolicy::LINUX24,
     };
     MountOptions {
         allocation,

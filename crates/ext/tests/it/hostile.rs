@@ -54,7 +54,7 @@ pub fn options(random: &mut Random) -> MountOptions {
     };
     MountOptions {
         data: *random.pick(&modes),
-        log_policy: *random.pick(&[LogPolicy::Default, LogPolicy::Default, LogPolicy::Linux24]),
+        log_policy: *random.pick(&[LogPolicy::DEFAULT, LogPolicy::DEFAULT, LogPolicy::LINUX24]),
         commit_interval: Nanos::from_millis(1 + random.below(100)),
         sync: random.below(10) == 0,
         directory_sync: random.below(10) == 0,

@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use block::{DeviceError, Payload, Request};
+use block::{Payload, Request, Ticket};
 use layout::{Block, BlockNr, SectorNr, Tid};
 use rt::Nanos;
 
-use super::Checkpoint;
-use crate::config::LogPolicy;
+use super::{Checkpoint, Owed};
 use crate::error::Result;
 use crate::lifecycle::{DebtEvent, Next};
+use crate::policy::{Batch, Batches, HeldBlocks, WriteOrder};
 use crate::shared::Shared;
 
-/// How many blocks are written home together.
-pub(crate) const BATCH_BLOCKS: usize = 1024;
-/// How many a 2.4 kernel wrote together.
-pub(crate) const LINUX24_BATCH_BLOCKS: usize = 64;
 /// The largest request, in blocks.
 const REQUEST_BLOCKS: usize = 256;
 
@@ -26,6 +22,18 @@ pub(crate) type Candidate = (BlockNr, Tid);
 pub(crate) struct Chosen {
     nr: BlockNr,
     image: Arc<Block>,
+}
+
+/// What there is to do for transactions up to some.
+enum Outlook {
+    /// They owe nothing.
+    Settled,
+    /// Some block can be written now.
+    CanStart,
+    /// Others write what is left.
+    Underway,
+    /// What is left has to be committed by a transaction that runs or commits.
+    Held(Tid),
 }
 
 impl Checkpoint {
@@ -66,8 +74,9 @@ impl Checkpoint {
         candidates.retain(|(nr, tid)| self.owed.get(nr).is_some_and(|owed| owed.tid == *tid));
     }
 
-    /// Takes candidates that can be written now. Those that cannot, because an older image is in flight, go back.
-    pub(crate) fn start(&mut self, candidates: &[Candidate]) -> Vec<Chosen> {
+    /// Takes candidates that can be written now. Those that cannot, because an older image is in flight or (if `held` says
+    /// so) a later transaction has the block, go back.
+    pub(crate) fn start(&mut self, candidates: &[Candidate], held: HeldBlocks) -> Vec<Chosen> {
         let mut chosen = Vec::with_capacity(candidates.len());
         let Some(front) = self.filed.front().map(|filed| filed.tid) else {
             return chosen;
@@ -77,7 +86,7 @@ impl Checkpoint {
                 continue;
             };
             match owed.debt.after(DebtEvent::Start) {
-                Next::Become(debt) => {
+                Next::Become(debt) if owed.holder(held).is_none() => {
                     owed.debt = debt;
                     let image = if rt::mutant!("checkpoint/uncommitted-image") {
                         owed.buffer.image()
@@ -116,70 +125,122 @@ impl Checkpoint {
         }
     }
 
-    /// Whether transactions up to `last` owe nothing.
-    fn is_settled_through(&self, last: Tid) -> bool {
-        self.filed
-            .iter()
-            .take_while(|filed| !filed.tid.is_after(last))
-            .all(|filed| filed.owed == 0)
+    /// What there is to do for transactions up to `last`.
+    fn outlook(&self, last: Tid, held: HeldBlocks) -> Outlook {
+        let (mut owed_count, mut held_count, mut holder) = (0, 0, None);
+        for filed in &self.filed {
+            if filed.tid.is_after(last) {
+                break;
+            }
+            owed_count += filed.owed;
+            for nr in &filed.unchosen {
+                let Some(owed) = self.owed.get(nr).filter(|owed| owed.tid == filed.tid) else {
+                    continue;
+                };
+                if !matches!(owed.debt.after(DebtEvent::Start), Next::Become(_)) {
+                    continue;
+                }
+                let Some(tid) = owed.holder(held) else {
+                    return Outlook::CanStart;
+                };
+                held_count += 1;
+                holder.get_or_insert(tid);
+            }
+        }
+        match holder {
+            Some(tid) if held_count == owed_count => Outlook::Held(tid),
+            _ if owed_count == 0 => Outlook::Settled,
+            _ => Outlook::Underway,
+        }
     }
+}
 
-    /// Whether some block that transactions up to `last` owe can be written now.
-    fn can_start_through(&self, last: Tid) -> bool {
-        let can_start = |tid: Tid, nr: &BlockNr| {
-            let owed = self.owed.get(nr).filter(|owed| owed.tid == tid);
-            owed.is_some_and(|owed| matches!(owed.debt.after(DebtEvent::Start), Next::Become(_)))
-        };
-        let mut filed = self
-            .filed
-            .iter()
-            .take_while(|filed| !filed.tid.is_after(last));
-        filed.any(|filed| filed.unchosen.iter().any(|nr| can_start(filed.tid, nr)))
+impl Owed {
+    /// The transaction that has to be committed before the block is written home.
+    fn holder(&self, held: HeldBlocks) -> Option<Tid> {
+        if held == HeldBlocks::Write {
+            return None;
+        }
+        let state = self.buffer.lock();
+        let running = state.holds.running.map(|filing| filing.tid);
+        state.holds.committing.or(running)
     }
+}
+
+/// Batches on their way home, oldest first.
+#[derive(Default)]
+struct Underway {
+    batches: Vec<(Vec<Run>, Ticket)>,
 }
 
 impl Shared {
     /// Writes home what transactions up to `last` owe, and waits until nothing of it is owed any more, whoever writes it.
-    pub(super) fn write_home_through(&self, last: Tid, batch_blocks: usize) -> Result<()> {
+    /// The caller has no open handle.
+    pub(super) fn write_home_through(&self, last: Tid) -> Result<()> {
+        let policy = self.config.policy;
         loop {
             let mut checkpoint = self.checkpoint.lock();
-            while !checkpoint.can_start_through(last) {
-                if checkpoint.is_settled_through(last) {
-                    return Ok(());
+            checkpoint.check()?;
+            match checkpoint.outlook(last, policy.held) {
+                Outlook::Settled => return Ok(()),
+                Outlook::Underway => self.writes_done.wait(&mut checkpoint),
+                Outlook::Held(tid) => {
+                    drop(checkpoint);
+                    self.commit(tid)?;
+                    self.wait_until_filed(tid)?;
                 }
-                checkpoint.check()?;
-                self.writes_done.wait(&mut checkpoint);
+                Outlook::CanStart => {
+                    let candidates = checkpoint.choose_through(last);
+                    drop(checkpoint);
+                    self.write_candidates(candidates, policy.batch, policy.batches)?;
+                }
             }
-            let candidates = checkpoint.choose_through(last);
-            drop(checkpoint);
-            self.write_candidates(candidates, batch_blocks)?;
         }
     }
 
-    /// Writes candidates home in batches, and waits for each. Returns how many were written.
-    ///
-    /// The default policy sorts. A 2.4 kernel (`linux24`) took blocks in the order in which they were first changed, and
-    /// left the sorting of a batch to its elevator.
+    /// Writes candidates home in batches, and waits for them. Returns how many were written.
     pub(super) fn write_candidates(
         &self,
         mut candidates: Vec<Candidate>,
-        batch_blocks: usize,
+        batch: Batch,
+        batches: Batches,
     ) -> Result<usize> {
-        if self.config.policy != LogPolicy::Linux24 {
+        if self.config.policy.order == WriteOrder::Sorted {
             candidates.sort_unstable_by_key(|(nr, _)| *nr);
         }
         let mut written = 0;
-        for batch in candidates.chunks(batch_blocks) {
-            let chosen = self.checkpoint.lock().start(batch);
+        let mut underway = Underway::default();
+        let mut result = Ok(());
+        for batch in candidates.chunks(batch.blocks()) {
+            let chosen = self.checkpoint.lock().start(batch, self.config.policy.held);
+            if chosen.len() < batch.len() {
+                // Whoever waits for what went back may now have to do something else for it.
+                self.writes_done.notify_all();
+            }
             written += chosen.len();
-            self.write_chosen(chosen)?;
+            self.submit_chosen(chosen, &mut underway);
+            if batches == Batches::Wait {
+                result = self.finish_writes(&mut underway);
+            }
+            if result.is_err() {
+                break;
+            }
         }
-        Ok(written)
+        // What was chosen has to end even if something else has failed.
+        let rest = self.finish_writes(&mut underway);
+        result.and(rest).map(|()| written)
     }
 
+    #[cfg(test)]
     pub(crate) fn write_chosen(&self, chosen: Vec<Chosen>) -> Result<()> {
+        let mut underway = Underway::default();
+        self.submit_chosen(chosen, &mut underway);
+        self.finish_writes(&mut underway)
+    }
+
+    fn submit_chosen(&self, chosen: Vec<Chosen>, underway: &mut Underway) {
         if chosen.is_empty() {
-            return Ok(());
+            return;
         }
         let runs = runs(chosen);
         let block_bytes = u64::from(self.format.block_bytes);
@@ -194,22 +255,30 @@ impl Shared {
         let count: usize = runs.iter().map(|run| run.payload.len()).sum();
         self.counters.checkpoint_blocks.add(count as u64);
         self.counters.checkpoint_requests.add(requests.len() as u64);
-        let results = self.home.submit(requests).wait();
-        let mut failure: Option<DeviceError> = None;
-        let mut checkpoint = self.checkpoint.lock();
-        for (run, result) in runs.iter().zip(results) {
-            let is_ok = result.is_ok();
-            for index in 0..run.payload.len() as u64 {
-                checkpoint.end(run.first + index, is_ok);
+        let ticket = self.home.submit(requests);
+        underway.batches.push((runs, ticket));
+    }
+
+    /// Waits for batches; the first error of them.
+    fn finish_writes(&self, underway: &mut Underway) -> Result<()> {
+        let mut failure = Ok(());
+        for (runs, ticket) in underway.batches.drain(..) {
+            let results = ticket.wait();
+            let mut checkpoint = self.checkpoint.lock();
+            for (run, result) in runs.iter().zip(results) {
+                let is_ok = result.is_ok();
+                for index in 0..run.payload.len() as u64 {
+                    checkpoint.end(run.first + index, is_ok);
+                }
+                checkpoint.written += run.payload.len() as u64;
+                if failure.is_ok() {
+                    failure = result.map(drop).map_err(Into::into);
+                }
             }
-            checkpoint.written += run.payload.len() as u64;
-            if let Err(error) = result {
-                failure.get_or_insert(error);
-            }
+            drop(checkpoint);
+            self.writes_done.notify_all();
         }
-        drop(checkpoint);
-        self.writes_done.notify_all();
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        failure
     }
 }
 

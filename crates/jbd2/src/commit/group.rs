@@ -6,15 +6,15 @@
 //! at most as long as a commit usually takes, because a caller who comes later loses no more than that by waiting for the
 //! next one; and it goes at once when the group is complete. With one active caller it never waits.
 //!
-//! With `linux24` the daemon leads all commits.
+//! With `committer=daemon` the daemon leads all commits.
 //!
 //! Source of the idea: ext3's transaction batching (A. Morton, 2001; J. Bacik, 2008).
 
 use layout::Tid;
 use rt::Nanos;
 
-use crate::config::LogPolicy;
 use crate::error::Result;
+use crate::policy::Committer;
 use crate::shared::{Shared, StateGuard};
 
 impl Shared {
@@ -41,14 +41,15 @@ impl Shared {
                 // No handle was ever part of it.
                 break Ok(());
             }
-            if is_running && !state.has_committer && self.config.policy == LogPolicy::Default {
-                state.has_committer = true;
-                self.gather_group(&mut state, tid);
-                state = self.lead_commit(state);
-                continue;
-            }
-            if is_running && self.config.policy == LogPolicy::Linux24 {
-                self.request(&mut state, tid);
+            match self.config.policy.committer {
+                Committer::Caller if is_running && !state.has_committer => {
+                    state.has_committer = true;
+                    self.gather_group(&mut state, tid);
+                    state = self.lead_commit(state);
+                    continue;
+                }
+                Committer::Daemon if is_running => self.request(&mut state, tid),
+                _ => {}
             }
             self.committed(tid).wait(&mut state);
         };

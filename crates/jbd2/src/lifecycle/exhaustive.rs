@@ -13,6 +13,7 @@ use rt::Nanos;
 use crate::checkpoint::home::Chosen;
 use crate::format::LogOptions;
 use crate::lifecycle::{Event, Place, Rule, rule};
+use crate::policy::HeldBlocks;
 use crate::{Buffer, Client, Config, Credits, Error, Handle, Journal, Location, LogExtent};
 
 const BLOCK: usize = 1024;
@@ -279,7 +280,7 @@ impl World {
                 let last = shared.state.lock().durable;
                 let mut checkpoint = shared.checkpoint.lock();
                 let candidates = checkpoint.choose_through(last);
-                self.in_flight = checkpoint.start(&candidates);
+                self.in_flight = checkpoint.start(&candidates, HeldBlocks::Write);
                 drop(checkpoint);
                 for model in self.models.iter_mut().filter(|model| model.is_owed) {
                     model.in_flight = Some(true);

@@ -129,7 +129,7 @@ impl Bench {
 
 #[test]
 fn a_failed_write_aborts_whichever_it_is() {
-    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+    for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         for number in 1..60 {
             let mut bench = bench(rule(Operations::WRITES, When::Nth(number)), policy);
             let (last, model, error) = bench.run_to_error();
@@ -146,7 +146,7 @@ fn a_failed_flush_aborts() {
     for number in 1..20 {
         let mut bench = bench(
             rule(Operations::FLUSHES, When::Nth(number)),
-            LogPolicy::Default,
+            LogPolicy::DEFAULT,
         );
         let (last, model, error) = bench.run_to_error();
         bench.check_aborted();
@@ -167,7 +167,7 @@ fn a_device_that_goes_away_aborts_and_nothing_hangs() {
                 rules,
                 ..FaultPlan::default()
             },
-            LogPolicy::Default,
+            LogPolicy::DEFAULT,
         );
         let (_, _, error) = bench.run_to_error();
         assert!(matches!(error, Error::Aborted(_)));
@@ -184,7 +184,7 @@ fn the_tail_never_passes_a_block_that_could_not_be_written_home() {
         from: layout::SectorNr::new(0),
         to: layout::SectorNr::new(crate::harness::BLOCKS * 2),
     };
-    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+    for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         let mut bench = bench(rule(Operations::WRITES, sectors), policy);
         let (last, model, error) = bench.run_to_error();
         assert!(matches!(error, Error::Aborted(_)));
@@ -195,7 +195,7 @@ fn the_tail_never_passes_a_block_that_could_not_be_written_home() {
 
 #[test]
 fn an_error_of_ordered_data_aborts() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let first = bench.small.write(1);
     bench.small.journal.commit(first).expect("it works");
     let model = bench.small.model.clone();
@@ -223,7 +223,7 @@ fn an_error_of_ordered_data_aborts() {
 
 #[test]
 fn a_handle_dropped_after_a_change_aborts() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let first = bench.small.write(1);
     bench.small.journal.commit(first).expect("it works");
     let model = bench.small.model.clone();
@@ -248,7 +248,7 @@ fn a_handle_dropped_after_a_change_aborts() {
 
 #[test]
 fn a_handle_dropped_by_a_panic_aborts() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let buffer = bench.small.buffer(2);
     let journal = Arc::clone(&bench.small.journal);
     let thread = rt::spawn("panics", move || {
@@ -264,7 +264,7 @@ fn a_handle_dropped_by_a_panic_aborts() {
 
 #[test]
 fn a_handle_dropped_before_a_change_is_harmless() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     drop(
         bench
             .small
@@ -279,7 +279,7 @@ fn a_handle_dropped_before_a_change_is_harmless() {
 
 #[test]
 fn handles_are_held_to_their_credits() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let most = bench.small.journal.max_credits();
     let asked = Credits {
         blocks: most,
@@ -324,7 +324,7 @@ fn handles_are_held_to_their_credits() {
 /// A caller that frees a long map may go on to store an inode after the restart has failed.
 #[test]
 fn a_handle_whose_restart_failed_answers_with_that_error() {
-    let mut bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let most = bench.small.journal.max_credits();
     let one = bench.small.buffer(1);
     let one_block = Credits::blocks(1);
@@ -348,7 +348,7 @@ fn a_handle_whose_restart_failed_answers_with_that_error() {
 
 #[test]
 fn a_closed_journal_starts_nothing() {
-    let bench = bench(FaultPlan::default(), LogPolicy::Default);
+    let bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
     let journal = Arc::clone(&bench.small.journal);
     Arc::clone(&journal).close().expect("it works");
     assert_eq!(

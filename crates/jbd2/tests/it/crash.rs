@@ -186,14 +186,14 @@ fn explore(kind: Kind, policy: LogPolicy, has_force: bool, seed: u64) {
 #[test]
 fn internal_logs_without_checksums() {
     for seed in 0..4 {
-        explore(Kind::default(), LogPolicy::Default, true, seed);
+        explore(Kind::default(), LogPolicy::DEFAULT, true, seed);
     }
 }
 
 #[test]
 fn devices_without_forced_writes() {
     for seed in 10..12 {
-        explore(Kind::default(), LogPolicy::Default, false, seed);
+        explore(Kind::default(), LogPolicy::DEFAULT, false, seed);
     }
 }
 
@@ -205,7 +205,7 @@ fn logs_with_checksums() {
     {
         explore(
             Kind::with_checksums(checksums),
-            LogPolicy::Default,
+            LogPolicy::DEFAULT,
             true,
             20 + seed as u64,
         );
@@ -219,14 +219,14 @@ fn external_logs() {
             is_external: true,
             ..Kind::default()
         };
-        explore(kind, LogPolicy::Default, seed != 32, seed);
+        explore(kind, LogPolicy::DEFAULT, seed != 32, seed);
     }
 }
 
 #[test]
 fn the_policy_of_linux_2_4() {
     for seed in 40..42 {
-        explore(Kind::default(), LogPolicy::Linux24, true, seed);
+        explore(Kind::default(), LogPolicy::LINUX24, true, seed);
     }
 }
 
@@ -238,6 +238,6 @@ fn small_logs_that_wrap_all_the_time() {
             sequence: 1,
             ..Kind::default()
         };
-        explore(kind, LogPolicy::Default, true, seed);
+        explore(kind, LogPolicy::DEFAULT, true, seed);
     }
 }

@@ -115,7 +115,7 @@ fn a_move_of_the_tail_is_a_flush_of_the_home_device_and_a_forced_write() {
 
 #[test]
 fn without_barriers_there_is_none() {
-    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+    for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         for is_external in [false, true] {
             let mut bench = bench(is_external, true, |config| {
                 config.barrier = false;

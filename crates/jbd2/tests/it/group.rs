@@ -62,7 +62,7 @@ fn buffer(nr: u64) -> Arc<Buffer> {
 
 #[test]
 fn callers_share_commits() {
-    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+    for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         let journal = journal(policy);
         let threads: Vec<_> = (0..8)
             .map(|nr| {
@@ -90,7 +90,7 @@ fn callers_share_commits() {
 
 #[test]
 fn a_lone_caller_waits_for_nobody() {
-    for policy in [LogPolicy::Default, LogPolicy::Linux24] {
+    for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         let journal = journal(policy);
         let buffer = buffer(1);
         for _ in 0..20 {
@@ -130,7 +130,7 @@ fn a_transaction_is_committed_when_it_is_old() {
 
 #[test]
 fn a_commit_that_is_requested_comes() {
-    let journal = journal(LogPolicy::Default);
+    let journal = journal(LogPolicy::DEFAULT);
     journal.request_commit();
     let tid = write(&journal, &buffer(1));
     assert_eq!(journal.running(), Some(tid));

@@ -109,6 +109,7 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
             *is_done.lock() = true;
         })
     };
+    // Time passes in a simulated world only when nobody else can do anything.
     rt::sleep(Nanos::from_millis(50));
     let could_change = *is_done.lock();
     gate.open();
@@ -120,10 +121,177 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
     could_change
 }
 
+/// The same policy, but for one part.
+fn with(policy: LogPolicy, part: &str, word: &str) -> LogPolicy {
+    policy.with(part, word).expect("there is such a part")
+}
+
+/// What a run gives in a simulated world, in which nothing depends on the speed of this machine.
+fn simulated<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    sim::run(sim::Config::fair(1), run).expect("it ends").value
+}
+
 #[test]
 fn a_block_in_log_io_is_not_changed() {
-    assert!(!can_change_in_log_io(LogPolicy::Linux24));
-    assert!(can_change_in_log_io(LogPolicy::Default));
+    for (policy, expect) in [
+        (LogPolicy::LINUX24, false),
+        (with(LogPolicy::LINUX24, "log_io", "copy"), true),
+        (LogPolicy::DEFAULT, true),
+        (with(LogPolicy::DEFAULT, "log_io", "wait"), false),
+    ] {
+        assert_eq!(
+            simulated(move || can_change_in_log_io(policy)),
+            expect,
+            "{policy:?}"
+        );
+    }
+}
+
+/// A journal whose log is on a device of its own, and a record of what its home is asked to do.
+fn traced(policy: LogPolicy, log_blocks: u32) -> (Arc<Journal>, Arc<Trace>) {
+    let kind = Kind {
+        log_blocks,
+        ..Kind::default()
+    };
+    let log: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(4 << 20));
+    let log = kind.format(log);
+    let trace = Trace::new();
+    let home: Arc<dyn BlockDevice> = Arc::new(trace.attach(Arc::new(MemoryDevice::new(4 << 20))));
+    let config = Config {
+        policy,
+        is_external: true,
+        ..kind.config()
+    };
+    let journal = Journal::open(log, home, config, Notes::new()).expect("the log is good");
+    (journal, trace)
+}
+
+/// How many commits writing so many blocks takes, one in a handle, without anybody waiting for them.
+fn commits_of(policy: LogPolicy, blocks: u64) -> u64 {
+    let (journal, _) = traced(policy, 1025);
+    for nr in 0..blocks {
+        write(&journal, &buffer(nr));
+        // The committer gets a chance to come at once when it is called.
+        rt::sleep(Nanos::from_micros(1));
+    }
+    let commits = journal.stats().commits;
+    journal.close().expect("it works");
+    commits
+}
+
+#[test]
+fn a_transaction_closes_when_it_is_full_or_before() {
+    for (policy, expect) in [
+        (LogPolicy::LINUX24, 1),
+        (with(LogPolicy::LINUX24, "closing", "early"), 2),
+        (with(LogPolicy::DEFAULT, "closing", "full"), 1),
+        (LogPolicy::DEFAULT, 2),
+    ] {
+        // A transaction holds 256 blocks, three quarters are 192.
+        let commits = simulated(move || commits_of(policy, 400));
+        assert_eq!(commits, expect, "{policy:?}");
+    }
+}
+
+/// What is still owed after somebody has waited for space in a log of four transactions.
+fn owed_after_checkpoint(policy: LogPolicy) -> u64 {
+    let (journal, _) = traced(policy, 1025);
+    for first in [0, 200, 400, 600] {
+        for nr in first..first + 200 {
+            write(&journal, &buffer(nr));
+        }
+        journal.commit_running().expect("it works");
+    }
+    write(&journal, &buffer(900));
+    let stats = journal.stats();
+    assert!(stats.checkpoint_blocks > 0, "{stats:?}");
+    let owed = journal.owed_bytes() / 1024;
+    journal.close().expect("it works");
+    owed
+}
+
+#[test]
+fn a_caller_checkpoints_one_transaction_a_quarter_or_all() {
+    for (extent, expect) in [("oldest", 600), ("quarter", 400), ("all", 0)] {
+        let policy = with(LogPolicy::LINUX24, "extent", extent);
+        let owed = simulated(move || owed_after_checkpoint(policy));
+        assert_eq!(owed, expect, "{extent}");
+    }
+}
+
+/// The contents of block 1 in the order in which they are written home, when it is to be while a later transaction
+/// has it.
+fn written_while_held(policy: LogPolicy) -> Vec<u8> {
+    let (journal, trace) = traced(policy, 1025);
+    let shared = buffer(1);
+    write(&journal, &shared);
+    journal.commit_running().expect("it works");
+    write(&journal, &shared);
+    journal.write_back(rt::monotonic(), 100).expect("it works");
+    journal.close().expect("it works");
+    let events = trace.events();
+    let requests = events.iter().filter_map(|event| match event {
+        block::Event::Submitted { requests, .. } => Some(requests),
+        _ => None,
+    });
+    let written = requests.flat_map(|batch| batch.iter()).flat_map(|request| {
+        let block::Request::Write {
+            sector, payload, ..
+        } = request
+        else {
+            return Vec::new();
+        };
+        let first = sector.get() / 2;
+        let images = payload.iter().enumerate();
+        images
+            .map(|(at, image)| (first + at as u64, image[0]))
+            .collect()
+    });
+    written
+        .filter(|(nr, _)| *nr == 1)
+        .map(|(_, byte)| byte)
+        .collect()
+}
+
+#[test]
+fn a_block_that_a_later_transaction_has_is_written_home_or_committed_first() {
+    for (held, expect) in [("write", vec![1, 2]), ("commit", vec![2])] {
+        let policy = with(LogPolicy::LINUX24, "held", held);
+        let written = simulated(move || written_while_held(policy));
+        assert_eq!(written, expect, "{held}");
+    }
+}
+
+/// How many batches at most were on their way home at the same time.
+fn batches_underway(policy: LogPolicy) -> usize {
+    let (journal, trace) = traced(policy, 1025);
+    for first in [0, 250, 500] {
+        for nr in first..first + 250 {
+            write(&journal, &buffer(2 * nr));
+        }
+        journal.commit_running().expect("it works");
+    }
+    write(&journal, &buffer(1900));
+    journal.close().expect("it works");
+    let (mut now, mut most) = (0_usize, 0);
+    for event in trace.events().iter() {
+        match event {
+            block::Event::Submitted { .. } => now += 1,
+            block::Event::Completed { .. } => now -= 1,
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
+}
+
+#[test]
+fn batches_overlap_or_are_waited_for() {
+    for (batches, expect) in [("wait", 1), ("overlap", 4)] {
+        let policy = with(LogPolicy::LINUX24, "batches", batches);
+        let most = simulated(move || batches_underway(policy));
+        assert_eq!(most, expect, "{batches}");
+    }
 }
 
 #[test]
@@ -140,7 +308,7 @@ fn the_caller_checkpoints_in_batches_of_64() {
     let trace = Trace::new();
     let home: Arc<dyn BlockDevice> = Arc::new(trace.attach(Arc::new(MemoryDevice::new(4 << 20))));
     let config = Config {
-        policy: LogPolicy::Linux24,
+        policy: LogPolicy::LINUX24,
         is_external: true,
         ..kind.config()
     };
@@ -191,7 +359,7 @@ fn the_tail_moves_only_when_space_is_needed() {
     let (home, _) = kind.devices();
     let log = kind.format(Arc::<MemoryDevice>::clone(&home));
     let config = Config {
-        policy: LogPolicy::Linux24,
+        policy: LogPolicy::LINUX24,
         ..kind.config()
     };
     let mut small = Small::open_with(kind, home, log, config);

@@ -299,9 +299,9 @@ fn the_rules_hold_in_hostile_worlds() {
     let mut commits = 0;
     for seed in 0..60 {
         let policy = if seed % 3 == 0 {
-            LogPolicy::Linux24
+            LogPolicy::LINUX24
         } else {
-            LogPolicy::Default
+            LogPolicy::DEFAULT
         };
         let log_blocks = if seed % 2 == 0 { 64 } else { 100 };
         let world = sim::Config::random(seed);

@@ -218,7 +218,7 @@ impl ForTest for Arc<Journal> {
 #[test]
 fn threads_over_an_internal_log() {
     for seed in 0..6 {
-        stress(Kind::default(), LogPolicy::Default, THREADS, 3000, seed);
+        stress(Kind::default(), LogPolicy::DEFAULT, THREADS, 3000, seed);
     }
 }
 
@@ -229,14 +229,14 @@ fn threads_over_an_external_log_with_checksums() {
             is_external: true,
             ..Kind::with_checksums(Checksums::V3)
         };
-        stress(kind, LogPolicy::Default, THREADS, 3000, seed);
+        stress(kind, LogPolicy::DEFAULT, THREADS, 3000, seed);
     }
 }
 
 #[test]
 fn threads_with_the_policy_of_linux_2_4() {
     for seed in 0..4 {
-        stress(Kind::default(), LogPolicy::Linux24, THREADS, 1000, seed);
+        stress(Kind::default(), LogPolicy::LINUX24, THREADS, 1000, seed);
     }
 }
 
@@ -253,9 +253,9 @@ fn threads_in_hostile_worlds() {
             ..Kind::default()
         };
         let policy = if seed % 5 == 2 {
-            LogPolicy::Linux24
+            LogPolicy::LINUX24
         } else {
-            LogPolicy::Default
+            LogPolicy::DEFAULT
         };
         let id = world.replay_id();
         sim::run(world, move || {
@@ -272,7 +272,7 @@ fn the_same_seed_gives_the_same_run() {
         let run = move || {
             stress(
                 Kind::default(),
-                LogPolicy::Default,
+                LogPolicy::DEFAULT,
                 SIMULATED_THREADS,
                 30,
                 seed,

@@ -2,6 +2,12 @@
 //!
 //! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are jext's own.
 
+use jbd2::LogPolicy;
+use jbd2::policy::{
+    Batch, Batches, Checkpointer, Closing, Committer, Extent, HeldBlocks, LogIo, OrderedData,
+    Rewrite, WriteOrder,
+};
+
 use super::value::{Kind, Value};
 
 /// A key of `[fixed]` and `[factors]`.
@@ -36,6 +42,10 @@ pub enum Initial {
     Range(u32, u32),
 }
 
+/// What stands for "as the log policy has it".
+pub(crate) const AS_POLICY: &str = "policy";
+/// What the names of the log policy's parts stand behind.
+pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
 /// What stands for "as mkfs decides".
 pub(crate) const AUTO: &str = "auto";
 /// A journal within the file system.
@@ -53,7 +63,7 @@ use Initial as D;
 use Kind as K;
 
 /// All keys, in the order in which they are listed and recorded.
-pub const KEYS: [Key; 44] = [
+pub const KEYS: [Key; 55] = [
     key(
         "workload",
         K::Word(&["postmark"]),
@@ -148,9 +158,75 @@ pub const KEYS: [Key; 44] = [
     key("fs.barrier", K::Switch, D::Switch(true), "barrier="),
     key(
         "fs.log_policy",
-        K::Word(&["default", "linux24"]),
+        K::Word(LogPolicy::NAMES),
         D::Text("default"),
         "log_policy=",
+    ),
+    key(
+        "fs.log.closing",
+        K::WordOr(Closing::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "when a transaction closes for its size",
+    ),
+    key(
+        "fs.log.committer",
+        K::WordOr(Committer::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "who leads commits",
+    ),
+    key(
+        "fs.log.data",
+        K::WordOr(OrderedData::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "when ordered data is written",
+    ),
+    key(
+        "fs.log.log_io",
+        K::WordOr(LogIo::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "whether a block in log I/O can be changed",
+    ),
+    key(
+        "fs.log.checkpointer",
+        K::WordOr(Checkpointer::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "who checkpoints",
+    ),
+    key(
+        "fs.log.extent",
+        K::WordOr(Extent::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "how much is checkpointed at a time",
+    ),
+    key(
+        "fs.log.held",
+        K::WordOr(HeldBlocks::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "what becomes of blocks that a later transaction has",
+    ),
+    key(
+        "fs.log.batch",
+        K::WordOr(Batch::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "how many blocks are written home together",
+    ),
+    key(
+        "fs.log.batches",
+        K::WordOr(Batches::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "whether batches overlap",
+    ),
+    key(
+        "fs.log.rewrite",
+        K::WordOr(Rewrite::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "whether a page that is being committed is written before it is changed",
+    ),
+    key(
+        "fs.log.order",
+        K::WordOr(WriteOrder::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "in which order blocks and pages are written",
     ),
     key("fs.commit", K::Time, D::Seconds(5), "commit="),
     key(
@@ -367,6 +443,19 @@ mod tests {
                 "{}",
                 key.name
             );
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_log_policy_has_a_key() {
+        let parts: Vec<&str> = KEYS
+            .iter()
+            .filter_map(|key| key.name.strip_prefix(LOG_PART_PREFIX))
+            .collect();
+        assert_eq!(parts, LogPolicy::PARTS.map(|part| part.name));
+        for part in LogPolicy::PARTS {
+            let key = Key::named(&format!("{LOG_PART_PREFIX}{}", part.name));
+            assert_eq!(key.expect("listed").kind, K::WordOr(part.words, AS_POLICY));
         }
     }
 

@@ -31,6 +31,8 @@ pub enum Value {
 pub enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
+    /// One of these words, or that one.
+    WordOr(&'static [&'static str], &'static str),
     /// `true` or `false`.
     Switch,
     /// A whole number within these limits.
@@ -64,6 +66,7 @@ impl Kind {
     pub fn expected(self) -> String {
         match self {
             Self::Word(words) => one_of(words),
+            Self::WordOr(words, other) => format!("{}, or \"{other}\"", one_of(words)),
             Self::Switch => "true or false".to_owned(),
             Self::Number(least, most) => format!("a whole number from {least} to {most}"),
             Self::Bytes => "a size such as \"512MiB\"".to_owned(),
@@ -96,6 +99,12 @@ impl Kind {
         match self {
             Self::Word(words) => match text {
                 Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+                _ => Err(wrong()),
+            },
+            Self::WordOr(words, other) => match text {
+                Some(text) if words.contains(&text) || text == other => {
+                    Ok(Value::Text(text.to_owned()))
+                }
                 _ => Err(wrong()),
             },
             Self::Switch => given.as_bool().map(Value::Switch).ok_or_else(wrong),
@@ -290,6 +299,8 @@ mod tests {
             assert_eq!(check(kind, text).as_deref(), Ok(canonical), "{text}");
         };
         ok(Kind::Word(&["ext2", "ext3"]), "\"ext3\"", "ext3");
+        ok(Kind::WordOr(&["early"], "policy"), "\"early\"", "early");
+        ok(Kind::WordOr(&["early"], "policy"), "\"policy\"", "policy");
         ok(Kind::Switch, "true", "true");
         ok(Kind::Number(0, 100), "0x10", "16");
         ok(Kind::Bytes, "\"512MiB\"", "512MiB");
@@ -319,6 +330,11 @@ mod tests {
             Kind::Word(&["ext2", "ext3"]),
             "\"ext5\"",
             "expected \"ext2\" or \"ext3\", found \"ext5\"",
+        );
+        bad(
+            Kind::WordOr(&["early", "full"], "policy"),
+            "\"late\"",
+            "expected \"early\" or \"full\", or \"policy\", found \"late\"",
         );
         bad(Kind::Switch, "1", "expected true or false, found 1");
         bad(Kind::Number(0, 100), "101", "from 0 to 100");

@@ -13,7 +13,7 @@ use crate::statistics::Mean;
 /// The figures of the first table.
 const RESULTS: [&str; 3] = ["read_rate", "write_rate", "elapsed"];
 /// Those of the second: what the engine did.
-const ENGINE: [&str; 13] = [
+const ENGINE: [&str; 16] = [
     "commits",
     "log_blocks",
     "checkpoint_blocks",
@@ -25,6 +25,9 @@ const ENGINE: [&str; 13] = [
     "stalled_log_space",
     "stalled_log_io",
     "stalled_commit",
+    "stalled_dirty_limit",
+    "stalled_memory",
+    "stalled_rewrite",
     "disk_time",
     "cpu_time",
 ];

@@ -2,9 +2,11 @@
 
 use ext::MountOptions;
 use ext::options::{AccessTime, AllocationProfile, DataMode, Memory, OrderedScope};
+use jbd2::LogPolicy;
 use workload::postmark::{Bias, FinalSync, Fsync, Options, Parameters};
 
 use super::{FormatSetup, Reader, SetupError, Workload, wrong};
+use crate::plan::key::{AS_POLICY, LOG_PART_PREFIX};
 use crate::plan::value::Value;
 
 impl Reader<'_> {
@@ -68,10 +70,7 @@ impl Reader<'_> {
                 "strictatime" => AccessTime::Strict,
                 _ => AccessTime::Relative,
             },
-            log_policy: match self.text("fs.log_policy") {
-                "linux24" => jbd2::LogPolicy::Linux24,
-                _ => jbd2::LogPolicy::Default,
-            },
+            log_policy: self.log_policy(),
             allocation: match self.text("fs.profile") {
                 "ext3-2.4" => AllocationProfile::Ext3Linux24,
                 _ => AllocationProfile::Modern,
@@ -84,6 +83,20 @@ impl Reader<'_> {
                 dirty_expiry: self.time("cache.dirty_expiry"),
             },
             ..MountOptions::default()
+        })
+    }
+
+    /// The policy of that name, with the parts that are set one by one.
+    fn log_policy(&self) -> LogPolicy {
+        let named = LogPolicy::named(self.text("fs.log_policy"));
+        let policy = named.expect("the words of the key are names");
+        LogPolicy::PARTS.iter().fold(policy, |policy, part| {
+            match self.text(&format!("{LOG_PART_PREFIX}{}", part.name)) {
+                AS_POLICY => policy,
+                word => policy
+                    .with(part.name, word)
+                    .expect("the words of the key are the part's"),
+            }
         })
     }
 

@@ -104,3 +104,22 @@ fn the_ballast_is_a_size_or_the_journals() {
         448
     );
 }
+
+#[test]
+fn a_log_policy_is_a_name_and_parts() {
+    let policy = |changes: &[(&'static str, Value)]| {
+        let setup = Setup::of(&settings(changes)).expect("nothing is wrong");
+        setup.volume().expect("a file system").mount.log_policy
+    };
+    let linux24 = ("fs.log_policy", text("linux24"));
+    let changed = ("fs.log.log_io", text("copy"));
+    assert_eq!(policy(&[]), jbd2::LogPolicy::DEFAULT);
+    assert_eq!(
+        policy(std::slice::from_ref(&linux24)),
+        jbd2::LogPolicy::LINUX24
+    );
+    assert_eq!(
+        Some(policy(&[changed, linux24])),
+        jbd2::LogPolicy::LINUX24.with("log_io", "copy")
+    );
+}

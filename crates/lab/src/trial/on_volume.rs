@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, MeterCounts, MeterDevice};
-use ext::Volume;
+use ext::{CacheStalls, Volume};
 use jbd2::Stats;
 use sim::disk::DiskStats;
 use workload::{Control, Target};
@@ -29,6 +29,7 @@ struct Reading {
     home: devices::Reading,
     log: Option<devices::Reading>,
     journal: Stats,
+    cache: CacheStalls,
 }
 
 pub(super) fn run(
@@ -84,6 +85,7 @@ impl Devices {
             home: self.home.read(),
             log: self.log.as_ref().map(Counted::read),
             journal: volume.journal_stats().unwrap_or_default(),
+            cache: volume.cache_stalls(),
         }
     }
 }
@@ -96,6 +98,7 @@ fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
         _ => MeterCounts::default(),
     };
     let journal = after.journal - before.journal;
+    let cache = after.cache - before.cache;
     let log_blocks = journal.logged_blocks
         + journal.descriptor_blocks
         + journal.revoke_blocks
@@ -128,6 +131,9 @@ fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
         ("stalled_log_space", journal.stalled_log_space),
         ("stalled_log_io", journal.stalled_log_io),
         ("stalled_commit", journal.stalled_commit),
+        ("stalled_dirty_limit", cache.dirty_limit),
+        ("stalled_memory", cache.memory),
+        ("stalled_rewrite", cache.rewrite),
         ("committing", journal.committing),
         ("waited_for_handles", journal.waited_for_handles),
     ];

@@ -1,0 +1,370 @@
+//! Log policies: when transactions close, who checkpoints, who waits.
+//!
+//! A [`LogPolicy`] is made of parts that can be set one by one, so that an experiment can tell what each of them does. Two
+//! sets of them have names:
+//!
+//! | part | `default` | `linux24` |
+//! |---|---|---|
+//! | `closing` | `early`: a transaction is committed in the background when it holds three quarters of what it may | `full`: when a handle does not fit any more |
+//! | `committer` | `caller`: a thread that waits for a commit does it itself | `daemon`: one daemon does them all |
+//! | `data` | `beside`: ordered data and the log are written at the same time | `before`: the log comes when the data is on the device |
+//! | `log_io` | `copy`: a block on its way to the log can be changed | `wait`: it cannot |
+//! | `checkpointer` | `daemon`: it keeps a part of the log free; callers wait when the log is really full | `caller`: whoever finds the log too full checkpoints |
+//! | `extent` | `quarter`: the oldest quarter of the log at a time | `all`: transaction after transaction until the log is empty |
+//! | `held` | `write`: the committed image goes home even if a later transaction has the block | `commit`: that transaction is committed first |
+//! | `batch` | `1024` blocks | `64` blocks |
+//! | `batches` | `wait`: for each batch | `overlap`: wait when all of a transaction is submitted |
+//! | `rewrite` | `share`: the committing transaction writes a page's newest contents | `write`: who changes a page that it has yet to write writes it first, and waits |
+//! | `order` | `sorted`: by block | `logged`: as they were first changed; the elevator may sort |
+//!
+//! `default` is ours. `linux24` is what the kernels of 2001 to 2003 did, as far as is known from their published sources
+//! (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints the oldest transaction only, `extent=oldest`).
+
+macro_rules! part {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// The words for it.
+            pub const WORDS: &[&str] = &[$($word),+];
+
+            /// What a word stands for.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+part! {
+    /// When a transaction closes for its size.
+    Closing {
+        /// It is committed in the background when it holds three quarters of what it may.
+        Early = "early",
+        /// When a handle does not fit any more.
+        Full = "full",
+    }
+}
+
+part! {
+    /// Who leads commits.
+    Committer {
+        /// A thread that waits for one, or the daemon when nobody does.
+        Caller = "caller",
+        /// The daemon.
+        Daemon = "daemon",
+    }
+}
+
+part! {
+    /// When ordered data is written.
+    OrderedData {
+        /// At the same time as the log.
+        Beside = "beside",
+        /// Before the log.
+        Before = "before",
+    }
+}
+
+part! {
+    /// What happens to whoever wants to change a block whose image is on its way to the log.
+    LogIo {
+        /// He changes a copy.
+        Copy = "copy",
+        /// He waits.
+        Wait = "wait",
+    }
+}
+
+part! {
+    /// Who checkpoints.
+    Checkpointer {
+        /// A daemon, from the time when less than three eighths of the log are free.
+        Daemon = "daemon",
+        /// Whoever wants to start a handle and finds the log too full for a whole transaction beside the one that is being
+        /// committed.
+        Caller = "caller",
+    }
+}
+
+part! {
+    /// How much is checkpointed at a time.
+    Extent {
+        /// The oldest transaction.
+        Oldest = "oldest",
+        /// The oldest transactions that fill a quarter of the log, together.
+        Quarter = "quarter",
+        /// All, transaction after transaction.
+        All = "all",
+    }
+}
+
+part! {
+    /// What checkpointing does with a block that a running or committing transaction has.
+    HeldBlocks {
+        /// It writes the committed image.
+        Write = "write",
+        /// It has that transaction committed, which then owes the block.
+        Commit = "commit",
+    }
+}
+
+part! {
+    /// How many blocks are written home in a batch.
+    Batch {
+        /// 1024.
+        Large = "1024",
+        /// 64.
+        Small = "64",
+    }
+}
+
+part! {
+    /// Whether one batch is waited for before the next.
+    Batches {
+        /// Each is.
+        Wait = "wait",
+        /// All are submitted, and then waited for.
+        Overlap = "overlap",
+    }
+}
+
+part! {
+    /// What happens to whoever changes a page of data that a committing transaction has yet to write. For the client: the
+    /// journal does not know pages.
+    Rewrite {
+        /// The page's newest contents are written for that transaction.
+        Share = "share",
+        /// He writes the page and waits before he changes it.
+        Write = "write",
+    }
+}
+
+part! {
+    /// The order in which blocks and pages are given to the device.
+    WriteOrder {
+        /// That of the device.
+        Sorted = "sorted",
+        /// That in which they were first changed.
+        Logged = "logged",
+    }
+}
+
+/// When transactions close, who checkpoints and who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogPolicy {
+    /// When a transaction closes for its size.
+    pub closing: Closing,
+    /// Who leads commits.
+    pub committer: Committer,
+    /// When ordered data is written.
+    pub data: OrderedData,
+    /// What happens to whoever wants to change a block in log I/O.
+    pub log_io: LogIo,
+    /// Who checkpoints.
+    pub checkpointer: Checkpointer,
+    /// How much at a time.
+    pub extent: Extent,
+    /// What becomes of blocks that a running or committing transaction has.
+    pub held: HeldBlocks,
+    /// How many blocks are written together.
+    pub batch: Batch,
+    /// Whether batches overlap.
+    pub batches: Batches,
+    /// What happens to whoever changes a page that a committing transaction has yet to write.
+    pub rewrite: Rewrite,
+    /// In which order blocks are written.
+    pub order: WriteOrder,
+}
+
+/// A part of a policy, as a user sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// The words for it.
+    pub words: &'static [&'static str],
+}
+
+impl LogPolicy {
+    /// Ours.
+    pub const DEFAULT: Self = Self {
+        closing: Closing::Early,
+        committer: Committer::Caller,
+        data: OrderedData::Beside,
+        log_io: LogIo::Copy,
+        checkpointer: Checkpointer::Daemon,
+        extent: Extent::Quarter,
+        held: HeldBlocks::Write,
+        batch: Batch::Large,
+        batches: Batches::Wait,
+        rewrite: Rewrite::Share,
+        order: WriteOrder::Sorted,
+    };
+
+    /// What a kernel of 2001-2003 did.
+    pub const LINUX24: Self = Self {
+        closing: Closing::Full,
+        committer: Committer::Daemon,
+        data: OrderedData::Before,
+        log_io: LogIo::Wait,
+        checkpointer: Checkpointer::Caller,
+        extent: Extent::All,
+        held: HeldBlocks::Commit,
+        batch: Batch::Small,
+        batches: Batches::Overlap,
+        rewrite: Rewrite::Write,
+        order: WriteOrder::Logged,
+    };
+
+    /// The names of policies.
+    pub const NAMES: &[&str] = &["default", "linux24"];
+
+    /// The parts, in the order of the fields.
+    pub const PARTS: [Part; 11] = [
+        Part::new("closing", Closing::WORDS),
+        Part::new("committer", Committer::WORDS),
+        Part::new("data", OrderedData::WORDS),
+        Part::new("log_io", LogIo::WORDS),
+        Part::new("checkpointer", Checkpointer::WORDS),
+        Part::new("extent", Extent::WORDS),
+        Part::new("held", HeldBlocks::WORDS),
+        Part::new("batch", Batch::WORDS),
+        Part::new("batches", Batches::WORDS),
+        Part::new("rewrite", Rewrite::WORDS),
+        Part::new("order", WriteOrder::WORDS),
+    ];
+
+    /// The policy of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "default" => Some(Self::DEFAULT),
+            "linux24" => Some(Self::LINUX24),
+            _ => None,
+        }
+    }
+
+    /// A name and, behind colons, parts that differ from it: `linux24:checkpointer=daemon:batch=1024`. None if something is
+    /// not known.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut words = text.split(':');
+        let policy = Self::named(words.next()?)?;
+        words.try_fold(policy, |policy, word| {
+            let (part, value) = word.split_once('=')?;
+            policy.with(part, value)
+        })
+    }
+
+    /// The same with one part set; none if there is no such part or word.
+    #[must_use]
+    pub fn with(mut self, part: &str, word: &str) -> Option<Self> {
+        match part {
+            "closing" => self.closing = Closing::from_word(word)?,
+            "committer" => self.committer = Committer::from_word(word)?,
+            "data" => self.data = OrderedData::from_word(word)?,
+            "log_io" => self.log_io = LogIo::from_word(word)?,
+            "checkpointer" => self.checkpointer = Checkpointer::from_word(word)?,
+            "extent" => self.extent = Extent::from_word(word)?,
+            "held" => self.held = HeldBlocks::from_word(word)?,
+            "batch" => self.batch = Batch::from_word(word)?,
+            "batches" => self.batches = Batches::from_word(word)?,
+            "rewrite" => self.rewrite = Rewrite::from_word(word)?,
+            "order" => self.order = WriteOrder::from_word(word)?,
+            _ => return None,
+        }
+        Some(self)
+    }
+}
+
+impl Default for LogPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Part {
+    const fn new(name: &'static str, words: &'static [&'static str]) -> Self {
+        Self { name, words }
+    }
+}
+
+impl Batch {
+    /// How many blocks.
+    #[must_use]
+    pub const fn blocks(self) -> usize {
+        match self {
+            Self::Large => 1024,
+            Self::Small => 64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_set_by_each_of_its_words() {
+        for part in LogPolicy::PARTS {
+            let made: Vec<LogPolicy> = part
+                .words
+                .iter()
+                .map(|word| {
+                    let made = LogPolicy::DEFAULT.with(part.name, word);
+                    made.unwrap_or_else(|| panic!("{} = {word}", part.name))
+                })
+                .collect();
+            let distinct = made.iter().enumerate();
+            let mut pairs = distinct.flat_map(|(i, a)| made[..i].iter().map(move |b| (a, b)));
+            assert!(pairs.all(|(a, b)| a != b), "{}", part.name);
+            assert!(made.contains(&LogPolicy::DEFAULT), "{}", part.name);
+            assert_eq!(LogPolicy::DEFAULT.with(part.name, "never"), None);
+        }
+        assert_eq!(LogPolicy::DEFAULT.with("policy", "daemon"), None);
+    }
+
+    #[test]
+    fn the_two_named_ones_differ_in_every_part() {
+        for part in LogPolicy::PARTS {
+            let same = part.words.iter().any(|word| {
+                let set = |policy: LogPolicy| policy.with(part.name, word) == Some(policy);
+                set(LogPolicy::DEFAULT) && set(LogPolicy::LINUX24)
+            });
+            assert!(!same, "{}", part.name);
+        }
+        for name in LogPolicy::NAMES {
+            assert!(LogPolicy::named(name).is_some(), "{name}");
+        }
+        assert_eq!(LogPolicy::named("linux26"), None);
+    }
+
+    #[test]
+    fn a_text_names_a_policy_and_what_differs_from_it() {
+        let mixed = LogPolicy {
+            checkpointer: Checkpointer::Daemon,
+            batch: Batch::Large,
+            ..LogPolicy::LINUX24
+        };
+        for (text, expect) in [
+            ("default", Some(LogPolicy::DEFAULT)),
+            ("linux24", Some(LogPolicy::LINUX24)),
+            ("linux24:checkpointer=daemon:batch=1024", Some(mixed)),
+            ("checkpointer=daemon", None),
+            ("linux24:checkpointer", None),
+            ("linux24:batch=65", None),
+            ("", None),
+        ] {
+            assert_eq!(LogPolicy::from_text(text), expect, "{text}");
+        }
+    }
+}
