@@ -114,6 +114,7 @@ impl Core {
                     self.damaged(group.damage(number, "a block to allocate is marked taken"))
                 );
             }
+            map.marked.set(start, count);
             map.taken.set(start, count);
             map.reserved.unset(start, count);
             map.reserved
@@ -164,6 +165,7 @@ impl Core {
             };
         }
         drop(bytes);
+        map.marked.unset(start, count);
         group.free_blocks.fetch_add(count, Ordering::Relaxed);
         self.space
             .free_blocks

@@ -45,6 +45,8 @@ pub(super) struct Maps {
 
 /// Which blocks are taken, and which lie in somebody's window.
 pub(super) struct BlockMap {
+    /// Taken on disk.
+    pub(super) marked: Bitmap,
     /// Taken on disk, or freed by a transaction that is not durable.
     pub(super) taken: Bitmap,
     /// In a reservation window.
@@ -96,7 +98,12 @@ impl Group {
                 ));
             }
             let reserved = Bitmap::clear(self.block_count);
-            maps.blocks = Some(BlockMap { taken, reserved });
+            let marked = taken.clone();
+            maps.blocks = Some(BlockMap {
+                marked,
+                taken,
+                reserved,
+            });
         }
         Ok(maps.blocks.as_mut().expect("made above"))
     }

@@ -267,6 +267,48 @@ fn the_old_allocator_goes_forward_from_its_goal() {
 }
 
 #[test]
+fn the_old_allocator_does_not_look_past_blocks_that_wait_for_a_commit() {
+    let profile = AllocationProfile::Ext3Linux24;
+    let volume = open(6 << 20, &small(FileSystemType::Ext3), with_profile(profile));
+    let core = volume.core();
+    // Waits until the freed blocks are released, which is a moment after their transaction is durable.
+    let settle = || {
+        let journal = core.journal.as_ref().expect("it is ext3");
+        journal.checkpoint_all().expect("it works");
+    };
+    let group = core.space.group(GroupNr::new(10));
+    let first = group.first.get();
+    let at = |index: u32| first + u64::from(index);
+    for index in 100..200 {
+        let run = allocate(core, at(index), 1, None).expect("space");
+        assert_eq!(run.first.get(), at(index), "the group is free there");
+    }
+    let freed = |index: u32, count: u32| Run {
+        first: BlockNr::new(at(index)),
+        count,
+    };
+    // A byte that waits for its commit, single free blocks, a free byte: the byte that waits comes first and ends the
+    // search for bytes.
+    free(core, freed(131, 1));
+    free(core, freed(152, 8));
+    settle();
+    free(core, freed(136, 8));
+    let next = |goal: u32| {
+        allocate(core, at(goal), 1, None)
+            .expect("space")
+            .first
+            .get()
+    };
+    assert_eq!(
+        next(100),
+        at(131),
+        "the first free block, not the free byte at 152"
+    );
+    settle();
+    assert_eq!(next(100), at(136), "the first free byte");
+}
+
+#[test]
 fn damage_is_noticed_and_acted_upon() {
     for on_error in [OnError::RemountReadOnly, OnError::Continue] {
         let options = MountOptions {
