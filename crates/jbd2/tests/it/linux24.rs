@@ -235,7 +235,7 @@ fn written_while_held(policy: LogPolicy) -> Vec<u8> {
         _ => None,
     });
     let written = requests.flat_map(|batch| batch.iter()).flat_map(|request| {
-        let block::Request::Write {
+        let Request::Write {
             sector, payload, ..
         } = request
         else {
