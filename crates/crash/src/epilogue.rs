@@ -1,5 +1,7 @@
-//! The epilogue: a recovered volume is used. Files are made in every directory, everything is deleted, and then the space
-//! is what it was when the volume was made.
+//! The epilogue: a recovered volume is used. Files are made in every directory, everything is deleted, and then no inode is
+//! left, and all blocks that were held are free.
+
+use std::collections::BTreeSet;
 
 use ext::volume::{FileKind, NewInode};
 use ext::{Error, Volume};
@@ -10,6 +12,8 @@ use crate::rule::{Broken, Rule};
 
 /// What is written to the new files, in bytes: more than a block.
 const FILE_BYTES: usize = 1500;
+/// The unit of [`ext::volume::Attributes::sectors`], in bytes.
+const SECTOR_BYTES: u64 = 512;
 /// The name of the new files.
 const NAME: &[u8] = b"afterwards";
 
@@ -19,6 +23,9 @@ const NAME: &[u8] = b"afterwards";
 /// U7.
 pub fn run(volume: &Volume) -> Result<(), Broken> {
     let failed = |error: Error| Broken::new(Rule::U7, format!("it cannot be used: {error}"));
+    // What recovery has freed is free only when that is durable.
+    volume.sync().map_err(failed)?;
+    let blocks_before = blocks(volume).map_err(failed)?;
     let directories = directories(volume).map_err(failed)?;
     for directory in &directories {
         fill(volume, *directory).map_err(failed)?;
@@ -36,7 +43,32 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
         let what = format!("{left} inodes are in use after everything was deleted");
         return Err(Broken::new(Rule::U7, what));
     }
+    let blocks_after = blocks(volume).map_err(failed)?;
+    if blocks_before != blocks_after {
+        let what = format!(
+            "{blocks_before} blocks were free or held by a file, and when everything was deleted {blocks_after}"
+        );
+        return Err(Broken::new(Rule::U7, what));
+    }
     Ok(())
+}
+
+/// Blocks that are free, or held by what has a name.
+fn blocks(volume: &Volume) -> Result<u64, Error> {
+    let usage = volume.usage();
+    let mut inodes = BTreeSet::from([InodeNr::ROOT]);
+    for directory in directories(volume)? {
+        inodes.extend(
+            names(volume, directory)?
+                .into_iter()
+                .map(|(_, inode)| inode),
+        );
+    }
+    let mut held = 0;
+    for inode in inodes {
+        held += volume.attributes(inode)?.sectors * SECTOR_BYTES / u64::from(usage.block_bytes);
+    }
+    Ok(usage.blocks_free + held)
 }
 
 /// All directories, parents first.
