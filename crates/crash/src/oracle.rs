@@ -128,14 +128,10 @@ impl<'a> Oracle<'a> {
         if self.data == DataMode::Writeback {
             self.counts.note(Rule::W1);
         }
-        let next = view.history.ops.get(state);
-        if matches!(next, Some(Op::Rename(..) | Op::Exchange(..)))
-            || state > 0
-                && matches!(
-                    view.history.ops[state - 1],
-                    Op::Rename(..) | Op::Exchange(..)
-                )
-        {
+        // Any rename that has begun may be half done.
+        let begun = view.history.base..view.bounds.begun.max(state);
+        let is_rename = |op: &Op| matches!(op, Op::Rename(..) | Op::Exchange(..));
+        if view.history.ops[begun].iter().any(is_rename) {
             self.counts.note(Rule::U5);
         }
         self.check_data(&view)
