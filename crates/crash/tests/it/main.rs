@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
 mod planted;
+mod promises;
 mod scripted;
 mod sessions;
