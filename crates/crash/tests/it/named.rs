@@ -1,0 +1,101 @@
+//! Bugs that other file systems had, each as a short workload that is explored in all data modes, with the journal inside
+//! and outside.
+//!
+//! A script reads `made before | recorded`: what stands before the bar is durable when the recording begins. What must hold
+//! after any crash is what the model says of the script, by all rules; the rules that a test names are those that the bug
+//! broke, and the test fails if the exploration never had an occasion to look at them.
+//!
+//! Sources are the tests of xfstests (`generic/NNN`), the bug lists of CrashMonkey (Mohan et al., "Finding Crash-Consistency
+//! Bugs with Bounded Black-Box Crash Testing", OSDI 2018), and trackers of file systems in user space.
+//!
+//! # What is tested elsewhere, or not yet
+//!
+//! | bug | where |
+//! |---|---|
+//! | space behind the end, holes that are punched (468, 483, 512, 059, 177, 695) | fallocate is not offered yet |
+//! | extended attributes that are lost or come back (066, 489) | they are not offered yet |
+//! | files without a name (509, 764, 771) | O_TMPFILE is not offered yet |
+//! | copies and shared blocks that O_SYNC forgets (628, 629) | the format has no shared blocks |
+//! | files that were unlinked while they are open (557); fifos and devices (479); direct writes (325, and those of 552); owners and modes after fsync (505, 506, 507) | scripts have no words for them; `ext`'s tests of durability and its sequences do |
+//! | read-only devices with a log to be replayed (050) | `ext`: `damage.rs` |
+//! | errors of write-back, told once to everybody (441, 484); a tail that passes a failed checkpoint | `ext`: `faults.rs`; `jbd2`: `abort.rs` |
+//! | `csum_v3` tags, journals in several pieces, checksums of the superblock (rsext4 398, Ext4Fsd 4); torn commit blocks | `jbd2`: `formats.rs`, `damage.rs`; `ext`: `crossing.rs` |
+//! | fast commits (e2fsprogs 85), asynchronous commits, growing a mounted volume | the engine does none of them and refuses the first |
+
+mod links;
+mod log;
+mod renames;
+mod sizes;
+
+use std::rc::Rc;
+
+use crash::disks::Disks;
+use crash::explore::{Limits, Tally, explore};
+use crash::op::Op;
+use crash::replay::ReplayId;
+use crash::rule::Rule;
+use crash::run::{Workload, prepare, record};
+use crash::setting::{CELLS, Setting};
+
+/// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of these bugs were found by
+/// what could not be created or removed.
+const LIMITS: Limits = Limits {
+    singles: 32,
+    pairs: 16,
+    use_one_in: 8,
+    e2fsck_one_in: 2048,
+    ..Limits::new(5)
+};
+
+/// Explores a script in the usual setting of every cell.
+fn check(rules: &[Rule], script: &str) {
+    check_on("", rules, script);
+}
+
+/// Explores a script in every cell, with what makes the setting special (as in `,fua=0,log=224`).
+fn check_on(special: &str, rules: &[Rule], script: &str) {
+    let mut total = Tally::default();
+    for cell in CELLS {
+        let setting: Setting = format!("{cell}{special}").parse().unwrap();
+        let workload = workload(setting, script);
+        let prepared = prepare(&workload, &Disks::make(&setting).unwrap()).unwrap();
+        let recording =
+            record(&workload, &prepared).unwrap_or_else(|error| panic!("{cell}: {error}"));
+        let (tally, found) = explore(Rc::new(recording), LIMITS);
+        if let Some(found) = found {
+            let cuts = found.cuts;
+            panic!(
+                "{}\njext replay '{}'",
+                found.broken,
+                ReplayId { workload, cuts }
+            );
+        }
+        total += &tally;
+    }
+    for rule in rules {
+        assert!(total.rules.get(*rule) > 0, "{rule} was never looked at");
+    }
+    println!(
+        "{} images recovered, {} used, {} nested",
+        total.recovered, total.used, total.nested
+    );
+}
+
+fn workload(setting: Setting, script: &str) -> Workload {
+    let (before, recorded) = script.split_once('|').expect("a bar");
+    let ops = |text: &str| -> Vec<Op> {
+        let texts = text.split(';').map(str::trim);
+        texts
+            .filter(|op| !op.is_empty())
+            .map(|op| op.parse().unwrap())
+            .collect()
+    };
+    let mut all = ops(before);
+    let prepared = all.len();
+    all.extend(ops(recorded));
+    Workload {
+        setting,
+        prepared: vec![prepared],
+        lanes: vec![all],
+    }
+}
