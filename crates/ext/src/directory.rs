@@ -292,7 +292,7 @@ fn allocate_behind(
             Ok((run, _)) => blocks.push(run.first),
             Err(error) => {
                 if !blocks.is_empty() {
-                    mapping::free_from(core, transaction, directory, state, end, true)?;
+                    mapping::free_from(core, transaction, directory, state, end)?;
                 }
                 return Err(error);
             }

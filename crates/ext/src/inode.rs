@@ -267,6 +267,12 @@ impl InodeState {
                 || self.flags.contains(InodeFlags::JOURNAL_DATA))
     }
 
+    /// Whether its blocks are changed through the cache of metadata, and have to be forgotten there when they are freed:
+    /// directories and symbolic links always, files where their data is journaled.
+    pub(crate) fn has_buffered_blocks(&self, core: &Core) -> bool {
+        self.kind != FileKind::Regular || self.is_journaled(core)
+    }
+
     /// Whether the words are a map of blocks: not for devices, fifos, sockets and short symbolic links.
     pub(crate) fn has_map(&self, core: &Core) -> bool {
         match self.kind {

@@ -118,9 +118,8 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
     }
     state.store(core, &mut transaction, inode.nr, true)?;
-    let is_journaled = state.is_journaled(core);
     let from = FileBlock::new(keep);
-    let freed = mapping::free_from(core, &mut transaction, inode, state, from, is_journaled);
+    let freed = mapping::free_from(core, &mut transaction, inode, state, from);
     if freed.is_ok() {
         orphan::remove(core, &mut transaction, inode.nr, state)?;
     }
@@ -185,9 +184,8 @@ fn delete_within(
     state: &mut InodeState,
 ) -> Result<()> {
     if state.has_map(core) {
-        let is_journaled = state.is_journaled(core);
         let from = FileBlock::new(0);
-        let freed = mapping::free_from(core, transaction, inode, state, from, is_journaled);
+        let freed = mapping::free_from(core, transaction, inode, state, from);
         if let Err(error) = freed {
             state.store(core, transaction, inode.nr, true)?;
             return Err(error);

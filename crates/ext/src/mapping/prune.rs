@@ -35,7 +35,7 @@ pub(crate) const CREDITS_FREE: Credits = Credits {
 };
 
 /// Frees the blocks from `from` to the end of the map, a part for each transaction, restarting as needed; data blocks are
-/// forgotten with a revoke when `is_journaled` (directories, journaled files). The inode is stored at every restart; the
+/// forgotten, with a revoke, where they may be in the cache of metadata. The inode is stored at every restart; the
 /// caller stores it at the end, and finishes the transaction also after an error.
 pub(crate) fn free_from(
     core: &Core,
@@ -43,16 +43,16 @@ pub(crate) fn free_from(
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
-    is_journaled: bool,
 ) -> Result<()> {
     *inode.map.lock() = MapCache::default();
+    let has_buffers = state.has_buffered_blocks(core);
     let mut pruner = Pruner {
         core,
         transaction,
         inode,
         state,
         from: from.get(),
-        is_journaled,
+        has_buffers,
         revokes: 0,
         pending: Vec::new(),
     };
@@ -75,7 +75,8 @@ struct Pruner<'a, 'c> {
     inode: &'a Inode,
     state: &'a mut InodeState,
     from: u64,
-    is_journaled: bool,
+    /// Whether data blocks may be in the cache of metadata.
+    has_buffers: bool,
     /// Revokes that may still be added.
     revokes: u32,
     /// The map blocks on the way, from the root on.
@@ -198,7 +199,7 @@ impl Pruner<'_, '_> {
     /// Frees the first blocks of a run, as many as one transaction takes; how many.
     fn free_part(&mut self, file_block: u64, run: Run) -> Result<u32> {
         check_data(self.core, self.inode, FileBlock::new(file_block), run)?;
-        if !self.is_journaled {
+        if !self.has_buffers {
             self.make_room(0)?;
             self.free(run)?;
             return Ok(run.count);

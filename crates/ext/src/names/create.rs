@@ -170,7 +170,7 @@ fn undo_inode(core: &Core, transaction: &mut Transaction<'_>, inode: &Arc<Inode>
     let is_fast_symlink = state.kind == FileKind::Symlink && state.sectors == 0;
     if is_directory || (state.kind == FileKind::Symlink && !is_fast_symlink) {
         let start = layout::FileBlock::new(0);
-        mapping::free_from(core, transaction, inode, &mut state, start, true)?;
+        mapping::free_from(core, transaction, inode, &mut state, start)?;
     }
     state.links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);

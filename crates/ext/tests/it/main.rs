@@ -24,6 +24,7 @@ mod mutations;
 mod oracle;
 mod pins;
 mod races;
+mod reuse;
 mod rig;
 mod script;
 mod sequences;

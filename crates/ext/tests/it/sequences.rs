@@ -26,10 +26,14 @@ fn sequences() -> u64 {
     }
 }
 
+/// `JEXT_TEST_SEED` repeats one sequence.
 fn run_cell(cell: Cell) {
     // mke2fs takes only a block device for an external journal.
     if matches!(cell.journal, Journal::External(_)) && !privilege::is_granted() {
         return;
+    }
+    if let Ok(seed) = std::env::var("JEXT_TEST_SEED") {
+        return run_sequence(cell, seed.parse().expect("JEXT_TEST_SEED is a number"));
     }
     for seed in 0..sequences() {
         run_sequence(cell, seed);
