@@ -2,6 +2,7 @@
 
 pub mod exhaustive;
 pub mod faults;
+pub mod races;
 pub mod stress;
 pub mod tight;
 
@@ -24,6 +25,8 @@ pub enum Kind {
     Stress,
     /// Random sequences in which blocks are short and used again, on volumes of all kinds of synchrony.
     Tight,
+    /// Random sequences of several clients that sync while others change things.
+    Races,
     /// Random sequences in which a device command fails.
     Faults,
 }
@@ -41,7 +44,7 @@ impl Generator {
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
             Kind::Exhaustive { length } => Orbits::new(length),
-            Kind::Stress | Kind::Tight | Kind::Faults => Orbits::default(),
+            Kind::Stress | Kind::Tight | Kind::Races | Kind::Faults => Orbits::default(),
         };
         Self {
             kind,
@@ -88,6 +91,7 @@ impl Generator {
             }
             Kind::Stress => stress::workload(self.cells[cell], mix_pair(self.seed, number)),
             Kind::Tight => tight::workload(self.cells[cell], mix_pair(self.seed, number)),
+            Kind::Races => races::workload(self.cells[cell], mix_pair(self.seed, number)),
             Kind::Faults => faults::workload(self.cells[cell], mix_pair(self.seed, number)),
         };
         (cell, workload)

@@ -211,6 +211,10 @@ impl Bounds {
                 }
             }
             op if is_synchronous(self.synchronous, op) => {
+                // What changed nothing, such as a rename to the same name, belongs to no transaction.
+                if history.states[number + 1] == *state {
+                    return false;
+                }
                 own.bind(number + 1, Binding::Wide);
                 if let Op::Write(path, ..) | Op::Append(path, _) | Op::Truncate(path, _) = op {
                     let after = &history.states[number + 1];

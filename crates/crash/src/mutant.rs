@@ -26,6 +26,8 @@ pub enum Prey {
     Stress,
     /// Those in which blocks are short and used again, files change their mode, and volumes are synchronous.
     Tight,
+    /// Those in which several clients race.
+    Races,
     /// Those in which a device command fails.
     Faults,
 }
@@ -79,14 +81,21 @@ pub fn named(name: &str) -> Option<&'static Mutant> {
 
 impl Prey {
     /// All kinds of hunts.
-    pub const ALL: [Self; 4] = [Self::Crash, Self::Stress, Self::Tight, Self::Faults];
+    pub const ALL: [Self; 5] = [
+        Self::Crash,
+        Self::Stress,
+        Self::Tight,
+        Self::Races,
+        Self::Faults,
+    ];
 
     /// The generators.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
             Self::Crash => &[Kind::Exhaustive { length: 3 }, Kind::Stress],
-            Self::Stress => &[Kind::Stress],
+            Self::Stress => &[Kind::Stress, Kind::Tight],
             Self::Tight => &[Kind::Tight],
+            Self::Races => &[Kind::Races],
             Self::Faults => &[Kind::Faults],
         }
     }
@@ -98,9 +107,13 @@ pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: 
     let generators = prey.kinds().iter();
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, CELLS.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();
+    // Many workloads, and few images of each, show more than the other way round.
     let limits = Limits {
+        singles: 8,
+        pairs: 4,
+        randoms: 2,
         nested_one_in: 16,
-        use_one_in: 16,
+        use_one_in: 32,
         e2fsck_one_in: 0,
         ..Limits::new(seed)
     };

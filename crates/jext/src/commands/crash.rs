@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// MODE,PLACE as in ordered,internal or journal,external; may be given several times.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
-    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon; ones of which a
-    /// device command fails. The first two, in turn, if none is named.
+    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon; ones whose
+    /// clients race; ones of which a device command fails. The first two, in turn, if none is named.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -60,6 +60,7 @@ enum GeneratorName {
     Exhaustive,
     Stress,
     Tight,
+    Races,
     Faults,
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Exhaustive) => vec![Kind::Exhaustive { length }],
         Some(GeneratorName::Stress) => vec![Kind::Stress],
         Some(GeneratorName::Tight) => vec![Kind::Tight],
+        Some(GeneratorName::Races) => vec![Kind::Races],
         Some(GeneratorName::Faults) => vec![Kind::Faults],
         None => vec![Kind::Exhaustive { length }, Kind::Stress],
     };
@@ -188,6 +190,7 @@ fn name(kind: Kind) -> String {
         Kind::Exhaustive { length } => format!("exhaustive, length {length}"),
         Kind::Stress => "stress".to_owned(),
         Kind::Tight => "tight".to_owned(),
+        Kind::Races => "races".to_owned(),
         Kind::Faults => "faults".to_owned(),
     }
 }
