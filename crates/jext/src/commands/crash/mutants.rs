@@ -116,7 +116,10 @@ fn hunt_all(
 const HEAD: &str = "# Mutants
 
 How strong is `jext crash`? Each mutant breaks one rule of the engine on purpose, and the explorer, which does not know, looks
-for it with workloads of a fixed seed. This document is written by
+for it with workloads of a fixed seed. Which workloads hunt a mutant is chosen by hand, for some after others had missed it, and the seed is one: the figures say what
+the explorer can notice with help, not how soon it would without.
+
+This document is written by
 
 ";
 
