@@ -50,7 +50,7 @@ fn a_few_are_caught() {
         "data/not-ordered",
         "fsync/transaction-not-committed",
         "log-start/not-noted",
-        "names/rename-in-two-steps",
+        "names/create-in-two-steps",
         "recovery/oldest-image-wins",
     ] {
         let mutant = named(name).unwrap();
