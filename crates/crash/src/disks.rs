@@ -16,7 +16,7 @@ use zerocopy::FromBytes;
 
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Place, Setting};
+use crate::setting::{Place, Setting, Synchronous};
 use crate::tag::poison;
 
 /// Inodes of a volume: those of the system, and more than any workload makes.
@@ -219,6 +219,8 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         // What is reserved is what a full volume has no more.
         privileged: false,
         commit_interval: or_never(setting.commit_ms),
+        sync: setting.synchronous == Synchronous::All,
+        directory_sync: setting.synchronous == Synchronous::Directories,
         memory: Memory {
             writer_interval: or_never(setting.writer_ms),
             dirty_expiry: or_never(setting.writer_ms),

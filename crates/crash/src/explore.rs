@@ -126,7 +126,8 @@ impl core::ops::AddAssign<&Self> for Tally {
 pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
     let current: Shared<Vec<Cut>> = Shared::new();
     let inside = current.clone();
-    let config = world(Schedule::Fair, RECOVERED_AT);
+    let mutant = recording.workload.setting.mutant;
+    let config = world(Schedule::Fair, RECOVERED_AT, mutant);
     let run = sim::run(config, move || {
         let mut explorer = match Explorer::new(&recording, limits, inside) {
             Ok(explorer) => explorer,
@@ -196,7 +197,7 @@ impl<'r> Explorer<'r> {
             .map(|(device, (image, geometry))| Replay::on(device, geometry.clone(), image))
             .collect();
         Ok(Self {
-            bounds: Bounds::new(&histories, recording.workload.setting.cell.data),
+            bounds: Bounds::new(&histories, recording.workload.setting),
             histories,
             recording,
             limits,

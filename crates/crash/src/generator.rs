@@ -1,7 +1,12 @@
 //! Workloads, one after another: all short ones, or long ones that stress.
 
 pub mod exhaustive;
+pub mod faults;
+pub mod races;
 pub mod stress;
+pub mod tight;
+
+use block::random::mix_pair;
 
 use crate::run::Workload;
 use crate::setting::{Cell, Setting};
@@ -18,6 +23,12 @@ pub enum Kind {
     },
     /// Random sequences of this seed.
     Stress,
+    /// Random sequences in which blocks are short and used again, on volumes of all kinds of synchrony.
+    Tight,
+    /// Random sequences of several clients that sync while others change things.
+    Races,
+    /// Random sequences in which a device command fails.
+    Faults,
 }
 
 /// Numbered workloads.
@@ -33,7 +44,7 @@ impl Generator {
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
             Kind::Exhaustive { length } => Orbits::new(length),
-            Kind::Stress => Orbits::default(),
+            Kind::Stress | Kind::Tight | Kind::Races | Kind::Faults => Orbits::default(),
         };
         Self {
             kind,
@@ -73,14 +84,15 @@ impl Generator {
                 self.orbits.workload(number, Setting::new(self.cells[cell]))
             }
             Kind::Exhaustive { .. } => {
-                let chosen = block::random::mix_pair(self.seed, number);
+                let chosen = mix_pair(self.seed, number);
                 let setting = Setting::new(self.cells[cell]);
                 self.orbits
                     .workload(chosen % self.orbits.workload_count(), setting)
             }
-            Kind::Stress => {
-                stress::workload(self.cells[cell], block::random::mix_pair(self.seed, number))
-            }
+            Kind::Stress => stress::workload(self.cells[cell], mix_pair(self.seed, number)),
+            Kind::Tight => tight::workload(self.cells[cell], mix_pair(self.seed, number)),
+            Kind::Races => races::workload(self.cells[cell], mix_pair(self.seed, number)),
+            Kind::Faults => faults::workload(self.cells[cell], mix_pair(self.seed, number)),
         };
         (cell, workload)
     }

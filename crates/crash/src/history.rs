@@ -12,6 +12,7 @@ use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
 use crate::op::Op;
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
+use crate::setting::{Setting, Synchronous};
 
 /// The states of one lane.
 pub struct History {
@@ -30,6 +31,7 @@ pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
     data: DataMode,
+    synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
     pending: BTreeMap<usize, Vec<usize>>,
 }
@@ -80,6 +82,8 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
         let next = match outcome(number) {
             Outcome::Done => before.after(op, change)?,
             Outcome::NoSpace => before.clone(),
+            // A sync call changes nothing, and the other that failed may have been done: then this is the state.
+            Outcome::Failed => before.after(op, change).unwrap_or_else(|| before.clone()),
             Outcome::Short(count) => before.after(&shortened(op, count), change)?,
         };
         states.push(next);
@@ -99,9 +103,11 @@ fn shortened(op: &Op, count: u32) -> Op {
 impl History {
     /// The history of a lane of a recording.
     pub fn of(recording: &Recording, lane: usize) -> Option<Self> {
-        let ops = recording.workload.lanes[lane].clone();
         let base = recording.workload.prepared[lane];
         let done = recording.done[lane].clone();
+        let mut ops = recording.workload.lanes[lane].clone();
+        // A lane ends with what failed.
+        ops.truncate(base + done.len());
         let states = states(&ops, lane, |number| match number.checked_sub(base) {
             Some(index) => done[index].outcome,
             None => Outcome::Done,
@@ -112,6 +118,12 @@ impl History {
             base,
             done,
         })
+    }
+
+    /// What became of an operation.
+    fn outcome(&self, number: usize) -> Outcome {
+        let done = number.checked_sub(self.base).map(|index| self.done[index]);
+        done.map_or(Outcome::Done, |done| done.outcome)
     }
 
     /// The states that it can be in when a transaction was the last to be committed. They are several only where an
@@ -125,14 +137,15 @@ impl History {
             };
             self.base + done.take_while(is_in).count()
         };
-        let least = reach(&|done| !done.last.is_after(last));
+        // What failed need not be in any.
+        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
         least..=reach(&|done| !done.first.is_after(last)).max(least)
     }
 }
 
 impl Bounds {
     /// Before the first event.
-    pub fn new(histories: &[History], data: DataMode) -> Self {
+    pub fn new(histories: &[History], setting: Setting) -> Self {
         let lanes = histories.iter().map(|history| {
             let mut bounds = LaneBounds {
                 returned: history.base,
@@ -145,7 +158,8 @@ impl Bounds {
         });
         Self {
             lanes: lanes.collect(),
-            data,
+            data: setting.cell.data,
+            synchronous: setting.synchronous,
             pending: BTreeMap::new(),
         }
     }
@@ -166,6 +180,10 @@ impl Bounds {
         self.lanes[lane].returned = number + 1;
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
+        let outcome = history.outcome(number);
+        if matches!(outcome, Outcome::Failed | Outcome::NoSpace) {
+            return false;
+        }
         let state = &history.states[number];
         let own = &mut self.lanes[lane];
         match &history.ops[number] {
@@ -192,9 +210,30 @@ impl Bounds {
                     own.bind(node.map_in, Binding::Fdatasync);
                 }
             }
+            op if is_synchronous(self.synchronous, op) => {
+                // What changed nothing, such as a rename to the same name, belongs to no transaction.
+                if history.states[number + 1] == *state {
+                    return false;
+                }
+                own.bind(number + 1, Binding::Wide);
+                if let Op::Write(path, ..) | Op::Append(path, _) | Op::Truncate(path, _) = op {
+                    let after = &history.states[number + 1];
+                    if let Some(id) = after.find(path) {
+                        own.files.insert(id, after.node(id).data_in);
+                    }
+                }
+            }
             _ => return false,
         }
         true
+    }
+}
+
+/// Whether an operation is durable when it returns, on a volume that is mounted so.
+fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
+    match op {
+        Op::Write(..) | Op::Append(..) | Op::Truncate(..) => synchronous == Synchronous::All,
+        _ => synchronous != Synchronous::No,
     }
 }
 

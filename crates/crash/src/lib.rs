@@ -8,6 +8,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`fault`] | the device command of a run that fails |
 //! | [`setting`] | cells of the matrix: data mode and place of the journal; what else makes a world special |
 //! | [`op`], [`tag`] | operations, and what they write |
 //! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
@@ -17,6 +18,7 @@
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
 //! | [`protocol`] | what the order of requests itself must keep to |
 //! | [`generator`] | workloads: all short ones, and long ones that stress |
+//! | [`mutant`](mod@mutant) | rules of the engine that are broken on purpose, and the hunt for them |
 //! | [`session`] | many workloads on several threads, with a tally |
 //! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
 //! | [`oracle`], [`rule`] | whether it is what the contract allows |
@@ -34,10 +36,12 @@ pub mod disks;
 pub mod e2fsck;
 pub mod epilogue;
 pub mod explore;
+pub mod fault;
 pub mod generator;
 pub mod history;
 pub mod image;
 pub mod model;
+pub mod mutant;
 pub mod observe;
 pub mod op;
 pub mod oracle;

@@ -39,6 +39,8 @@ pub enum Op {
     Rename(Path, Path),
     /// Exchanges two names.
     Exchange(Path, Path),
+    /// Turns data journaling of a file on or off.
+    Journaled(Path, bool),
     /// Makes a file durable.
     Fsync(Path),
     /// Makes a file's contents durable.
@@ -64,6 +66,7 @@ impl Op {
             | Self::Write(path, ..)
             | Self::Append(path, _)
             | Self::Truncate(path, _)
+            | Self::Journaled(path, _)
             | Self::Unlink(path)
             | Self::Rmdir(path)
             | Self::Fsync(path)
@@ -92,6 +95,8 @@ impl fmt::Display for Op {
             Self::Rmdir(path) => write!(out, "rmdir({path})"),
             Self::Rename(from, to) => write!(out, "rename({from},{to})"),
             Self::Exchange(one, other) => write!(out, "exchange({one},{other})"),
+            Self::Journaled(path, true) => write!(out, "chattr(+j,{path})"),
+            Self::Journaled(path, false) => write!(out, "chattr(-j,{path})"),
             Self::Fsync(path) => write!(out, "fsync({path})"),
             Self::Fdatasync(path) => write!(out, "fdatasync({path})"),
             Self::SyncDirectory(path) => write!(out, "syncdir({path})"),
@@ -134,6 +139,8 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         ("rmdir", [path]) => Op::Rmdir((*path).into()),
         ("rename", [from, to]) => Op::Rename((*from).into(), (*to).into()),
         ("exchange", [one, other]) => Op::Exchange((*one).into(), (*other).into()),
+        ("chattr", ["+j", path]) => Op::Journaled((*path).into(), true),
+        ("chattr", ["-j", path]) => Op::Journaled((*path).into(), false),
         ("fsync", [path]) => Op::Fsync((*path).into()),
         ("fdatasync", [path]) => Op::Fdatasync((*path).into()),
         ("syncdir", [path]) => Op::SyncDirectory((*path).into()),
@@ -159,6 +166,8 @@ mod tests {
             "rmdir(a)",
             "rename(a,b)",
             "exchange(a,b)",
+            "chattr(+j,a)",
+            "chattr(-j,a)",
             "fsync(a)",
             "fdatasync(a)",
             "syncdir()",
@@ -174,6 +183,7 @@ mod tests {
             "create(a,b)",
             "write(a,x,1)",
             "sync()",
+            "chattr(a)",
             "fly(a)",
         ] {
             assert!(text.parse::<Op>().is_err(), "{text}");

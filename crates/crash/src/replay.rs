@@ -137,9 +137,9 @@ pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
 /// What is broken at the cut. Violations of the protocol have no image to look at, so the whole run is judged for them.
 fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
     let (again, cuts) = (Rc::clone(recording), id.cuts.clone());
-    let run = sim::run(world(Schedule::Fair, MADE_AT + 1_000_000), move || {
-        cut(&again, &cuts).err()
-    });
+    let mutant = id.workload.setting.mutant;
+    let config = world(Schedule::Fair, MADE_AT + 1_000_000, mutant);
+    let run = sim::run(config, move || cut(&again, &cuts).err());
     let at_cut = match run {
         Ok(report) => report.value,
         Err(error) => return Some(Broken::new(crate::rule::Rule::U1, error.to_string())),
@@ -172,7 +172,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let histories: Vec<History> = lanes
         .filter_map(|lane| History::of(recording, lane))
         .collect();
-    let mut bounds = Bounds::new(&histories, data);
+    let mut bounds = Bounds::new(&histories, recording.workload.setting);
     for event in &recording.events[..first.event.min(recording.events.len())] {
         if let Event::Mark(mark) = event {
             bounds.note(&histories, Mark::decode(*mark));

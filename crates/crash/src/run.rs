@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use block::fault::FaultDevice;
 use block::trace::{Event, Trace, TraceDevice};
 use block::{BlockDevice, Geometry, Request};
 use ext::Volume;
@@ -17,6 +18,9 @@ use crate::op::Op;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
 pub use client::{Done, Mark, Outcome, number_of};
+
+/// The scheduling steps after which a world with a broken engine ends.
+const MUTANT_STEPS_MAX: u64 = 50_000_000;
 
 /// What clients do, and on what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +75,8 @@ pub fn seconds_of(number: usize) -> i64 {
     MADE_AT + 1 + number as i64
 }
 
-/// How a world runs that begins at a time.
-pub fn world(schedule: Schedule, seconds: i64) -> sim::Config {
+/// How a world runs that begins at a time, with a rule of the engine broken or none.
+pub fn world(schedule: Schedule, seconds: i64, mutant: Option<&'static str>) -> sim::Config {
     let config = match schedule {
         Schedule::Fair => sim::Config::fair(0),
         Schedule::Random(seed) => sim::Config::random(seed),
@@ -80,6 +84,9 @@ pub fn world(schedule: Schedule, seconds: i64) -> sim::Config {
     };
     sim::Config {
         epoch: WallTime { seconds, nanos: 0 },
+        // A broken engine may run in circles.
+        step_count_max: mutant.map_or(config.step_count_max, |_| MUTANT_STEPS_MAX),
+        mutant,
         ..config
     }
 }
@@ -125,7 +132,7 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
         return Ok(empty.clone());
     }
     let (workload, empty) = (workload.clone(), empty.clone());
-    let config = world(Schedule::Fair, MADE_AT);
+    let config = world(Schedule::Fair, MADE_AT, None);
     let run = sim::run(config, move || -> Result<Disks, RunError> {
         let devices = empty.devices();
         let options = mount_options(&Setting::new(workload.setting.cell));
@@ -166,7 +173,8 @@ pub fn record_on(
 ) -> Result<Recording, RunError> {
     let begin = workload.prepared.iter().max().copied().unwrap_or(0);
     let epoch = seconds_of(begin) - 1;
-    let config = world(workload.setting.schedule, epoch);
+    let setting = workload.setting;
+    let config = world(setting.schedule, epoch, setting.mutant);
     let (workload, prepared) = (workload.clone(), prepared.clone());
     let run = sim::run(config, move || {
         let trace = Trace::new();
@@ -182,10 +190,22 @@ pub fn record_on(
         let log = devices.log_device().map(attach);
         let geometries = [Some(&home), log.as_ref()].into_iter().flatten();
         let geometries = geometries.map(|device| device.geometry()).collect();
-        let as_device = |device: &Arc<TraceDevice>| wrap(Arc::<TraceDevice>::clone(device));
-        let options = mount_options(&workload.setting);
-        let volume = Volume::open(as_device(&home), log.as_ref().map(as_device), options)
-            .map_err(volume_error)?;
+        let mut faults: Vec<Arc<FaultDevice>> = Vec::new();
+        let mut as_device = |number: usize, device: &Arc<TraceDevice>| {
+            let device = wrap(Arc::<TraceDevice>::clone(device));
+            let Some(fault) = setting.fault.filter(|fault| fault.device == number) else {
+                return device;
+            };
+            let device = Arc::new(FaultDevice::new(device, fault.plan()));
+            device.set_armed(false);
+            faults.push(Arc::clone(&device));
+            device
+        };
+        let home_device = as_device(0, &home);
+        let log_device = log.as_ref().map(|log| as_device(1, log));
+        let options = mount_options(&setting);
+        let volume = Volume::open(home_device, log_device, options).map_err(volume_error)?;
+        faults.iter().for_each(|device| device.set_armed(true));
         let done = client::run_lanes(volume, &workload, &trace, epoch)?;
         Ok(Recording {
             last: devices.disks(&prepared),

@@ -178,13 +178,17 @@ impl Session {
 
 /// The volumes of one thread: made once for each setting, prepared once for each beginning.
 #[derive(Default)]
-struct Volumes {
+pub(crate) struct Volumes {
     empty: BTreeMap<String, Disks>,
     prepared: BTreeMap<(String, Vec<Vec<Op>>), Disks>,
 }
 
 impl Volumes {
-    fn explore(&mut self, workload: &Workload, limits: Limits) -> (Tally, Option<Found>) {
+    pub(crate) fn explore(
+        &mut self,
+        workload: &Workload,
+        limits: Limits,
+    ) -> (Tally, Option<Found>) {
         let recorded = self
             .prepared(workload)
             .and_then(|disks| record(workload, &disks));

@@ -7,6 +7,9 @@ use core::str::FromStr;
 
 use ext::options::DataMode;
 
+use crate::fault::Fault;
+use crate::mutant;
+
 /// Where the journal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
@@ -46,6 +49,17 @@ pub enum Schedule {
     Pct(u64),
 }
 
+/// Which operations are durable when they return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Synchronous {
+    /// Only sync calls.
+    No,
+    /// Those that change names: the mount option `dirsync`.
+    Directories,
+    /// All: the mount option `sync`.
+    All,
+}
+
 /// On what a workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
@@ -65,6 +79,12 @@ pub struct Setting {
     pub free_blocks: u32,
     /// Clients, each in directories of its own.
     pub lanes: u32,
+    /// Which operations are durable when they return.
+    pub synchronous: Synchronous,
+    /// A device command that fails.
+    pub fault: Option<Fault>,
+    /// The rule of the engine that is broken; builds with `--cfg jext_mutants` break it.
+    pub mutant: Option<&'static str>,
     /// Who runs next.
     pub schedule: Schedule,
 }
@@ -93,6 +113,9 @@ impl Setting {
             writer_ms: 0,
             free_blocks: 0,
             lanes: 1,
+            synchronous: Synchronous::No,
+            fault: None,
+            mutant: None,
             schedule: Schedule::Fair,
         }
     }
@@ -125,11 +148,18 @@ impl fmt::Display for Setting {
             ("writer", self.writer_ms, usual.writer_ms),
             ("free", self.free_blocks.into(), usual.free_blocks.into()),
             ("lanes", self.lanes.into(), usual.lanes.into()),
+            ("sync", self.synchronous as u64, usual.synchronous as u64),
         ];
         for (name, value, usual) in numbers {
             if value != usual {
                 write!(out, ",{name}={value}")?;
             }
+        }
+        if let Some(fault) = self.fault {
+            write!(out, ",fault={fault}")?;
+        }
+        if let Some(name) = self.mutant {
+            write!(out, ",mutant={name}")?;
         }
         match self.schedule {
             Schedule::Fair => Ok(()),
@@ -170,6 +200,17 @@ fn parse(text: &str) -> Option<Setting> {
     let mut setting = Setting::new(cell);
     for part in parts {
         let (name, value) = part.split_once('=')?;
+        match name {
+            "fault" => {
+                setting.fault = Some(value.parse().ok()?);
+                continue;
+            }
+            "mutant" => {
+                setting.mutant = Some(mutant::named(value)?.name);
+                continue;
+            }
+            _ => {}
+        }
         let value: u64 = value.parse().ok()?;
         let narrow = u32::try_from(value).ok();
         match name {
@@ -180,6 +221,13 @@ fn parse(text: &str) -> Option<Setting> {
             "writer" => setting.writer_ms = value,
             "free" => setting.free_blocks = narrow?,
             "lanes" => setting.lanes = narrow.filter(|lanes| (1..=4).contains(lanes))?,
+            "sync" => {
+                setting.synchronous = match value {
+                    1 => Synchronous::Directories,
+                    2 => Synchronous::All,
+                    _ => return None,
+                }
+            }
             "random" => setting.schedule = Schedule::Random(value),
             "pct" => setting.schedule = Schedule::Pct(value),
             _ => return None,
@@ -198,6 +246,7 @@ mod tests {
             "ordered,internal",
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
+            "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
         ];
         for text in texts {
             let setting: Setting = text.parse().expect("a setting");
@@ -207,6 +256,9 @@ mod tests {
             "ordered",
             "none,internal",
             "ordered,internal,x=1",
+            "ordered,internal,sync=3",
+            "ordered,internal,fault=torn.1",
+            "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",
         ] {
             assert!(text.parse::<Setting>().is_err(), "{text}");

@@ -16,15 +16,15 @@ use crate::setting::{Cell, Schedule, Setting};
 /// A number after which transaction numbers soon wrap.
 const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 /// The shortest log that the largest operation fits into.
-const LOG_BLOCKS_MIN: u32 = 224;
+pub(super) const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.
-const FEW_BLOCKS: u64 = 24;
+pub(super) const FEW_BLOCKS: u64 = 24;
 const LANES_MAX: u64 = 3;
 const OPS_MIN: u64 = 12;
 const OPS_MAX: u64 = 40;
 /// Directories and files of a lane.
-const DIRECTORIES: u64 = 2;
-const FILES: u64 = 4;
+pub(super) const DIRECTORIES: u64 = 2;
+pub(super) const FILES: u64 = 4;
 /// The largest write, in sectors.
 const WRITE_SECTORS_MAX: u64 = 12;
 /// The largest file that is written to, in sectors: beyond the direct blocks.
@@ -37,7 +37,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let setting = setting(cell, &mut random);
     let count = OPS_MIN + random.below(OPS_MAX - OPS_MIN) / u64::from(setting.lanes);
-    let lanes = (0..setting.lanes as usize).map(|lane| ops(lane, count as usize, &mut random));
+    let lanes =
+        (0..setting.lanes as usize).map(|lane| ops(lane, count as usize, &mut random, choose));
     let lanes: Vec<Vec<Op>> = lanes.collect();
     Workload {
         setting,
@@ -83,7 +84,12 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
 }
 
 /// What a lane does. First come its directories.
-fn ops(lane: usize, count: usize, random: &mut SplitMix) -> Vec<Op> {
+pub(super) fn ops(
+    lane: usize,
+    count: usize,
+    random: &mut SplitMix,
+    choose: impl Fn(usize, &Tree, &mut SplitMix) -> Op,
+) -> Vec<Op> {
     let mut ops: Vec<Op> = Vec::new();
     let mut tree = Tree::new(MADE_AT);
     let mut add = |op: Op, ops: &mut Vec<Op>| {
@@ -117,11 +123,11 @@ fn ops(lane: usize, count: usize, random: &mut SplitMix) -> Vec<Op> {
     ops
 }
 
-fn directory_path(lane: usize, directory: u64) -> Path {
+pub(super) fn directory_path(lane: usize, directory: u64) -> Path {
     format!("d{directory}{lane}").into()
 }
 
-fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let any = |random: &mut SplitMix| -> Path {
         let directory = directory_path(lane, random.below(DIRECTORIES));
         format!("{directory}/f{}", random.below(FILES)).into()

@@ -44,6 +44,7 @@ impl Tree {
             Op::Rmdir(path) => next.rmdir(path, change),
             Op::Rename(from, to) => next.rename(from, to, change),
             Op::Exchange(one, other) => next.exchange(one, other, change),
+            Op::Journaled(path, _) => next.change_flags(path, change),
             Op::Fsync(path) | Op::Fdatasync(path) => {
                 matches!(self.node(self.find(path)?).kind, Kind::File { .. }).then_some(())
             }
@@ -172,6 +173,12 @@ impl Tree {
         node.changed = change.seconds;
         node.changed_in = change.state;
         Some(())
+    }
+
+    fn change_flags(&mut self, path: &str, change: Change) -> Option<()> {
+        let id = self.find(path)?;
+        matches!(self.node(id).kind, Kind::File { .. }).then_some(())?;
+        self.touch(id, change)
     }
 
     fn link(&mut self, from: &str, to: &str, change: Change) -> Option<()> {

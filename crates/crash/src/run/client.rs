@@ -6,9 +6,11 @@ use block::trace::Trace;
 use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes, Transactions};
 use ext::{Error, Volume};
 use layout::Tid;
+use layout::inode_flags::InodeFlags;
 use rt::Nanos;
 
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
+use crate::fault::Fault;
 use crate::image::SECTOR_BYTES;
 use crate::op::Op;
 use crate::tag::Tag;
@@ -25,6 +27,8 @@ pub enum Outcome {
     Short(u32),
     /// Nothing was done: there was no space.
     NoSpace,
+    /// A device failed. A sync call promises nothing then; anything else was done or not, and is the lane's last.
+    Failed,
 }
 
 /// An operation that has returned.
@@ -87,8 +91,8 @@ pub(super) fn run_lanes(
     let lanes: Vec<_> = workload.lanes.iter().enumerate().collect();
     let run = |lane: usize, ops: Vec<Op>| {
         let (volume, trace) = (Arc::clone(&volume), Arc::clone(trace));
-        let prepared = workload.prepared[lane];
-        move || run_lane(&volume, &trace, lane, &ops, prepared, epoch)
+        let (prepared, fault) = (workload.prepared[lane], workload.setting.fault);
+        move || run_lane(&volume, &trace, lane, &ops, prepared, (epoch, fault))
     };
     let done: Result<Vec<_>, RunError> = if let [(lane, ops)] = lanes[..] {
         run(lane, ops.clone())().map(|done| vec![done])
@@ -107,6 +111,9 @@ pub(super) fn run_lanes(
     let volume = Arc::into_inner(volume).expect("the lanes have ended");
     let closed = volume.close().map_err(volume_error);
     let done = done?;
+    if workload.setting.fault.is_some() {
+        return Ok(done);
+    }
     closed.map(|()| done)
 }
 
@@ -116,8 +123,9 @@ fn run_lane(
     lane: usize,
     ops: &[Op],
     prepared: usize,
-    epoch: i64,
+    (epoch, fault): (i64, Option<Fault>),
 ) -> Result<Vec<Done>, RunError> {
+    let can_fail = fault.is_some();
     let mut all = Vec::new();
     for (number, op) in ops.iter().enumerate().skip(prepared) {
         wait_for(number, epoch);
@@ -133,7 +141,10 @@ fn run_lane(
         };
         mark(false);
         let before = transactions(volume);
-        let outcome = run(volume, op, lane as u32, number)?;
+        let outcome = match run(volume, op, lane as u32, number) {
+            Err(RunError::Operation { .. }) if can_fail => Outcome::Failed,
+            outcome => outcome?,
+        };
         let after = transactions(volume);
         all.push(Done {
             outcome,
@@ -143,6 +154,9 @@ fn run_lane(
                 .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
         });
         mark(true);
+        if outcome == Outcome::Failed && !op.is_sync() {
+            break;
+        }
     }
     Ok(all)
 }
@@ -205,6 +219,14 @@ fn carry_out(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outco
         Op::Fdatasync(path) => sync_file(volume, path, true)?,
         Op::SyncDirectory(path) => volume.sync_directory(volume.resolve(path, false)?)?,
         Op::Sync => volume.sync()?,
+        Op::Journaled(path, is_on) => {
+            let flags = InodeFlags::JOURNAL_DATA;
+            let change = SetAttributes {
+                flags: Some(if *is_on { flags } else { InodeFlags::empty() }),
+                ..SetAttributes::default()
+            };
+            volume.set_attributes(volume.resolve(path, false)?, &change)?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
+mod mutants;
 mod named;
 mod planted;
 mod promises;

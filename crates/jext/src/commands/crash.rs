@@ -1,5 +1,7 @@
 //! `jext crash`: power cuts everywhere.
 
+mod mutants;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,7 +29,8 @@ pub(crate) struct Arguments {
     /// MODE,PLACE as in ordered,internal or journal,external; may be given several times.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
-    /// Which workloads: all short ones, or random long ones in tight worlds. Both, in turn, if none is named.
+    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon; ones whose
+    /// clients race; ones of which a device command fails. The first two, in turn, if none is named.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -48,20 +51,32 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    mutants: mutants::MutantArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum GeneratorName {
     Exhaustive,
     Stress,
+    Tight,
+    Races,
+    Faults,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.mutants.mutants {
+        let (seed, threads) = (arguments.seed, threads(arguments));
+        return mutants::run(&arguments.mutants, seed, threads, arguments.json);
+    }
     let cells = cells(arguments)?;
     let length = usize::from(arguments.length);
     let kinds = match arguments.generator {
         Some(GeneratorName::Exhaustive) => vec![Kind::Exhaustive { length }],
         Some(GeneratorName::Stress) => vec![Kind::Stress],
+        Some(GeneratorName::Tight) => vec![Kind::Tight],
+        Some(GeneratorName::Races) => vec![Kind::Races],
+        Some(GeneratorName::Faults) => vec![Kind::Faults],
         None => vec![Kind::Exhaustive { length }, Kind::Stress],
     };
     let is_bounded = arguments.minutes.is_some() || arguments.states.is_some();
@@ -104,6 +119,11 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
     Ok(arguments.cells.clone())
 }
 
+fn threads(arguments: &Arguments) -> usize {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.threads.unwrap_or(available).max(1)
+}
+
 /// Runs one generator, with its share of what is left.
 fn run_kind(
     arguments: &Arguments,
@@ -135,11 +155,10 @@ fn run_kind(
     let states = arguments
         .states
         .map(|states| states.saturating_sub(done) / shares as u64);
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
     let session = Session {
         generator,
         limits: Limits::new(arguments.seed),
-        threads: arguments.threads.unwrap_or(available).max(1),
+        threads: threads(arguments),
         stop: Stop {
             after,
             states,
@@ -170,6 +189,9 @@ fn name(kind: Kind) -> String {
     match kind {
         Kind::Exhaustive { length } => format!("exhaustive, length {length}"),
         Kind::Stress => "stress".to_owned(),
+        Kind::Tight => "tight".to_owned(),
+        Kind::Races => "races".to_owned(),
+        Kind::Faults => "faults".to_owned(),
     }
 }
 

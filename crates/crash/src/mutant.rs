@@ -1,0 +1,144 @@
+//! Mutants: rules of the engine that are broken on purpose, one at a time, to show that the explorer notices.
+//!
+//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with `--cfg jext_mutants`, a world whose
+//! [`Setting`](crate::setting::Setting) names one breaks that rule: in the run, in each recovery, and in the recovery of
+//! an interrupted recovery. A mutant is *hunted* with numbered workloads of a fixed seed until the oracle, the protocol or
+//! the engine itself (a panic, a deadlock) says no. A test compares the table with what the sources name.
+
+mod table;
+
+use std::time::{Duration, Instant};
+
+use crate::explore::Limits;
+use crate::generator::{Generator, Kind};
+use crate::rule::Broken;
+use crate::session::Volumes;
+use crate::setting::{CELLS, Cell};
+
+pub use table::MUTANTS;
+
+/// The workloads that hunt a mutant, in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prey {
+    /// Short workloads and stressing ones.
+    Crash,
+    /// Stressing ones.
+    Stress,
+    /// Those in which blocks are short and used again, files change their mode, and volumes are synchronous.
+    Tight,
+    /// Those in which several clients race.
+    Races,
+    /// Those in which a device command fails.
+    Faults,
+}
+
+/// A rule of the engine that can be broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mutant {
+    /// What the sources call it.
+    pub name: &'static str,
+    /// The rule that it breaks.
+    pub rule: &'static str,
+    /// What it takes to see it.
+    pub prey: Prey,
+}
+
+/// How a mutant was caught.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catch {
+    /// What is broken.
+    pub broken: Broken,
+    /// The generator.
+    pub kind: Kind,
+    /// The number of the workload, among those of its kind.
+    pub number: u64,
+    /// Its cell.
+    pub cell: Cell,
+}
+
+/// What a hunt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunt {
+    /// The catch, if there was one.
+    pub catch: Option<Catch>,
+    /// Images that were recovered, checked and compared without a complaint.
+    pub states: u64,
+    /// Workloads, the last one included.
+    pub workloads: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Whether this build can break rules.
+pub const fn is_possible() -> bool {
+    cfg!(jext_mutants)
+}
+
+/// A mutant by its name.
+pub fn named(name: &str) -> Option<&'static Mutant> {
+    MUTANTS.iter().find(|mutant| mutant.name == name)
+}
+
+impl Prey {
+    /// All kinds of hunts.
+    pub const ALL: [Self; 5] = [
+        Self::Crash,
+        Self::Stress,
+        Self::Tight,
+        Self::Races,
+        Self::Faults,
+    ];
+
+    /// The generators.
+    pub fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Crash => &[Kind::Exhaustive { length: 3 }, Kind::Stress],
+            Self::Stress => &[Kind::Stress, Kind::Tight],
+            Self::Tight => &[Kind::Tight],
+            Self::Races => &[Kind::Races],
+            Self::Faults => &[Kind::Faults],
+        }
+    }
+}
+
+/// Hunts a mutant, or nothing, until it is caught or so many states were seen.
+pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: u64) -> Hunt {
+    let began = Instant::now();
+    let generators = prey.kinds().iter();
+    let generators = generators.map(|kind| (*kind, Generator::new(*kind, CELLS.to_vec(), seed)));
+    let generators: Vec<(Kind, Generator)> = generators.collect();
+    // Many workloads, and few images of each, show more than the other way round.
+    let limits = Limits {
+        singles: 8,
+        pairs: 4,
+        randoms: 2,
+        nested_one_in: 16,
+        use_one_in: 32,
+        e2fsck_one_in: 0,
+        ..Limits::new(seed)
+    };
+    let mut volumes = Volumes::default();
+    let mut hunt = Hunt {
+        catch: None,
+        states: 0,
+        workloads: 0,
+        elapsed: Duration::ZERO,
+    };
+    while hunt.catch.is_none() && hunt.states < states_max {
+        let (kind, generator) = &generators[hunt.workloads as usize % generators.len()];
+        let number = hunt.workloads / generators.len() as u64;
+        let (cell, mut workload) = generator.workload(number);
+        workload.setting.mutant = mutant.map(|mutant| mutant.name);
+        let (tally, found) = volumes.explore(&workload, limits);
+        hunt.states += tally.recovered;
+        hunt.workloads += 1;
+        hunt.catch = found.map(|found| Catch {
+            broken: found.broken,
+            kind: *kind,
+            number,
+            cell: CELLS[cell],
+        });
+    }
+    hunt.elapsed = began.elapsed();
+    hunt
+}

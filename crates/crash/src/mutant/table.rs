@@ -1,0 +1,76 @@
+//! All mutants.
+
+use super::{Mutant, Prey};
+
+macro_rules! mutants {
+    ($($prey:ident $name:literal: $rule:literal,)*) => {
+        /// All of them, by name.
+        pub const MUTANTS: &[Mutant] = &[$(Mutant {
+            name: $name,
+            rule: $rule,
+            prey: Prey::$prey,
+        },)*];
+    };
+}
+
+mutants! {
+    Faults "abort/dropped-handle-committed": "a handle that was dropped after a change stops all commits",
+    Faults "abort/log-error-ignored": "a failed log write stops the commit before its record",
+    Faults "checkpoint/error-ignored": "a block whose write home failed is still owed",
+    Stress "checkpoint/freed-block-written": "a freed block's old image does not go home any more once the freeing transaction commits",
+    Stress "checkpoint/older-image-kept": "a transaction that commits a block takes over what older ones owed for it",
+    Races "checkpoint/uncommitted-image": "what goes home is the committed image, not a later one",
+    Crash "close/marked-clean-first": "a volume is marked clean after everything was written, not before",
+    Races "commit/acknowledged-before-record": "a commit is acknowledged when its record is durable",
+    Crash "commit/data-after-record": "ordered data is written before the commit record",
+    Crash "commit/home-not-flushed": "with an external journal, the file system's device is flushed before the commit record",
+    Crash "commit/no-flush-before-record": "the log is flushed before the commit record",
+    Crash "commit/record-before-images": "the commit record is written after the images",
+    Crash "commit/record-not-forced": "the commit record is forced or flushed",
+    Races "commit/running-image-logged": "a commit logs the frozen image, not one that a later transaction changed",
+    Races "data/cut-off-page-not-written": "a page that a truncation cuts off is still written before the transaction that owes it commits",
+    Crash "data/not-ordered": "ordered data belongs to the transaction that needs it",
+    Races "delete/inode-freed-in-another-step": "a deleted inode leaves the orphan list in the transaction that frees it",
+    Faults "error/failed-page-marked-clean": "a page whose write failed stays dirty, and the error is remembered",
+    Stress "escape/not-undone": "recovery restores the first bytes of an escaped block",
+    Stress "escape/skipped": "a logged block that begins like a journal's is escaped",
+    Crash "fdatasync/size-not-committed": "fdatasync commits what is needed to read the data back",
+    Stress "free/metadata-not-forgotten": "freed metadata is forgotten, and revoked",
+    Races "free/released-before-record": "freed blocks may be used again when the freeing transaction is durable",
+    Stress "free/reused-while-uncommitted": "blocks freed by an uncommitted transaction are not used again",
+    Crash "fsync/data-not-written": "fsync writes the file's data",
+    Crash "fsync/device-not-flushed": "fsync flushes the device that holds the data",
+    Faults "fsync/error-not-reported": "fsync tells of data that could not be written",
+    Crash "fsync/transaction-not-committed": "fsync commits the file's last transaction",
+    Tight "journaled/switched-without-checkpoint": "leaving data journaling for a file empties the log first",
+    Crash "log-start/not-noted": "the journal's superblock says durably where the log begins before the first commit is acknowledged",
+    Races "names/create-in-two-steps": "a new inode and its name are one transaction",
+    Crash "names/link-count-not-stored": "an unlinked inode's link count is stored",
+    Races "names/link-in-two-steps": "a new name and the link count are one transaction",
+    Crash "names/parent-not-changed": "a directory that moves changes its `..` and its parents' link counts",
+    Races "names/rename-in-two-steps": "a rename is one transaction",
+    Races "names/unlink-in-two-steps": "a name that goes and the link count are one transaction",
+    Crash "needs-recovery/not-set": "an open volume needs recovery",
+    Crash "needs-recovery/not-set-after-replay": "a volume that was replayed needs recovery again while it is open",
+    Crash "orphan/deleted-file-not-listed": "a file without names is on the orphan list until it is deleted",
+    Crash "orphan/not-finished-at-open": "recovery finishes what the orphan list names",
+    Stress "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",
+    Crash "recovery/checksums-ignored": "recovery drops a last transaction whose checksums do not fit",
+    Crash "recovery/home-not-flushed": "recovery flushes the replayed blocks before it empties the log",
+    Crash "recovery/log-emptied-first": "recovery empties the log after the replay",
+    Crash "recovery/oldest-image-wins": "recovery writes the newest image of a block",
+    Stress "revoke/dropped": "a freed journaled block is revoked",
+    Stress "revoke/hides-later-images": "a revoke hides images up to its own transaction only",
+    Stress "revoke/ignored-by-recovery": "recovery replays no revoked image",
+    Stress "revoke/not-cancelled-by-reuse": "using a block again as metadata cancels its revoke in the same transaction",
+    Crash "sequence/number-of-dropped-reused": "the number of a dropped transaction is never used again",
+    Crash "sequence/starts-again-when-empty": "transaction numbers go on when the log is empty",
+    Tight "sync/mount-option-ignored": "operations on synchronous volumes return when they are durable",
+    Crash "sync/running-transaction-left-out": "sync commits the running transaction",
+    Stress "tail/home-not-flushed": "blocks that went home are flushed before the tail passes their transaction",
+    Stress "tail/past-unwritten-blocks": "the tail does not pass a transaction whose blocks are not home",
+    Stress "tail/space-reused-before-superblock": "log space is used again when the new tail is durable",
+    Stress "tail/superblock-not-forced": "the superblock with the new tail is forced or flushed",
+    Stress "tid/compared-without-wrapping": "transaction numbers are compared modulo 2^32",
+    Crash "truncate/tail-not-zeroed": "a truncation clears the rest of the last block",
+}
