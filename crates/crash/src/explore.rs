@@ -1,7 +1,7 @@
 //! The explorer: cuts the power after every event of a recording, recovers what is left and has it compared.
 //!
 //! After each event there is a *moment*: what is durable, and the versions of each sector that is not settled. What a cut
-//! may leave is any combination; [`select`] says which are tried. An image that was recovered before is not recovered
+//! may leave is any combination; `select` says which are tried. An image that was recovered before is not recovered
 //! again: recovery depends on nothing but the image. But it is compared again when the promises have grown.
 //!
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.

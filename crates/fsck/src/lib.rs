@@ -5,14 +5,14 @@
 //!
 //! | module | what it checks |
 //! |---|---|
-//! | [`superblock`](mod@superblock), [`groups`], [`backups`] | sizes, features, places of bitmaps and tables; their copies |
-//! | [`journal`] | where it is, its superblock, the log as far as it would be replayed |
-//! | [`inodes`], [`map`], [`attributes`] | every inode in use, its map and its attributes |
-//! | [`orphans`] | the orphan list |
-//! | [`claims`] | blocks that belong to more than one |
-//! | [`directories`], [`htree`] | entries, and what they lead to; hash trees |
-//! | [`connections`] | parents, `..`, unreachable directories and inodes, link counts |
-//! | [`bitmaps`] | bitmaps and counts |
+//! | `superblock`, `groups`, `backups` | sizes, features, places of bitmaps and tables; their copies |
+//! | `journal` | where it is, its superblock, the log as far as it would be replayed |
+//! | `inodes`, `map`, `attributes` | every inode in use, its map and its attributes |
+//! | `orphans` | the orphan list |
+//! | `claims` | blocks that belong to more than one |
+//! | `directories`, `htree` | entries, and what they lead to; hash trees |
+//! | `connections` | parents, `..`, unreachable directories and inodes, link counts |
+//! | `bitmaps` | bitmaps and counts |
 //!
 //! # Rules
 //!

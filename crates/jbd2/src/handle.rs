@@ -93,8 +93,8 @@ impl Handle {
     /// With `log_io=wait` this waits while the buffer's image is on its way to the log.
     ///
     /// # Errors
-    /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when the handle has none left.
-    /// - [`Error::Aborted`](crate::Error::Aborted), with `log_io=wait`, when the journal aborts meanwhile.
+    /// - [`Error::OutOfCredits`] when the handle has none left.
+    /// - [`Error::Aborted`], with `log_io=wait`, when the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         let transaction = open(&self.transaction, &self.failure)?;
         let mut state = buffer.lock();
@@ -135,7 +135,7 @@ impl Handle {
     /// `buffer` is the block's buffer, if it is in memory.
     ///
     /// # Errors
-    /// - [`Error::OutOfCredits`](crate::Error::OutOfCredits) when no credit for a revoke is left.
+    /// - [`Error::OutOfCredits`] when no credit for a revoke is left.
     ///
     /// # Panics
     /// If the buffer is another block's.
@@ -164,7 +164,7 @@ impl Handle {
     /// Asks for more credits, without waiting. False means that there is no room: restart.
     ///
     /// # Errors
-    /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted.
+    /// - [`Error::Aborted`] when the journal has aborted.
     pub fn extend(&mut self, more: Credits) -> Result<bool> {
         open(&self.transaction, &self.failure)?;
         let mut state = self.shared.state.lock();
@@ -203,7 +203,7 @@ impl Handle {
     /// The only good end. Returns the transaction to commit if the step is to be durable.
     ///
     /// # Errors
-    /// - [`Error::Aborted`](crate::Error::Aborted) when the journal has aborted: the step will not be durable.
+    /// - [`Error::Aborted`] when the journal has aborted: the step will not be durable.
     pub fn finish(mut self) -> Result<Tid> {
         open(&self.transaction, &self.failure)?;
         self.leave().map(|()| self.tid)
