@@ -18,7 +18,7 @@ pub fn is_awake(name: &str) -> bool {
     crate::world::current().is_some_and(|world| world.mutant() == Some(name))
 }
 
-/// Whether a rule is to be broken here: see [`crate::mutant`].
+/// Whether a rule is to be broken here: see [`crate::mutant`](mod@crate::mutant).
 #[macro_export]
 macro_rules! mutant {
     ($name:literal) => {
