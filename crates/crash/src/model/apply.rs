@@ -166,9 +166,12 @@ impl Tree {
                 }
             }
         }
-        *size = new_size;
-        node.data_in = change.state;
-        node.map_in = change.state;
+        // To the same size, it changes times only.
+        if new_size != *size {
+            *size = new_size;
+            node.data_in = change.state;
+            node.map_in = change.state;
+        }
         node.modified = change.seconds;
         node.changed = change.seconds;
         node.changed_in = change.state;

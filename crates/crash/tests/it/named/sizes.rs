@@ -122,3 +122,12 @@ fn data_of_several_files() {
         "create(f); append(f,4); create(g); append(g,4) | write(f,0,4); write(g,0,4); write(f,1,2); sync; write(g,1,2); write(f,0,4)",
     );
 }
+
+/// A truncation to the size that a file has changes its times only: fdatasync need not keep these, and costs nothing.
+#[test]
+fn fdatasync_after_a_truncation_to_the_same_size() {
+    check(
+        &[F2],
+        "create(f) | truncate(f,700); fsync(f); truncate(f,700); fdatasync(f)",
+    );
+}
