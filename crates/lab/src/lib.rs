@@ -3,7 +3,8 @@
 //! # The map
 //!
 //! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys mean, typed.
-//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, or a directory.
+//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, a directory, or a file system
+//!   that is made and mounted for the trial. [`system`]: the tools, devices and mounts that this takes.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of JSON lines.
 //! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
 //! - [`statistics`]: samples, means, intervals. [`report`]: records as tables, with the published figures beside them.
@@ -34,6 +35,7 @@ pub mod runner;
 pub mod setup;
 pub mod statistics;
 pub mod store;
+pub mod system;
 pub mod targets;
 pub mod trial;
 pub mod warning;

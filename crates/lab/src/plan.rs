@@ -60,6 +60,7 @@ pub mod settings;
 pub mod value;
 
 use crate::hash::StableHash;
+use crate::setup::Setup;
 use key::Key;
 use settings::Settings;
 use value::Value;
@@ -184,6 +185,14 @@ impl Plan {
     #[must_use]
     pub fn trials(&self) -> Vec<Trial> {
         product::trials(self)
+    }
+
+    /// Whether a trial mounts something, so that a command does well to call [`crate::system::namespace::enter`] first.
+    #[must_use]
+    pub fn mounts(&self) -> bool {
+        let setups = self.trials().into_iter();
+        let mut setups = setups.filter_map(|trial| Setup::of(&trial.settings).ok());
+        setups.any(|setup| setup.mounts())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use workload::Control;
 
 use crate::hash::StableHash;
@@ -95,9 +95,11 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
     let is_open = |trial: &Trial| options.fresh || !known.contains_key(&trial.id());
     let mut open: Vec<Job> = Vec::new();
     for trial in trials.iter().filter(|trial| is_open(trial)) {
+        let setup = Setup::of(&trial.settings)?;
+        trial::check_system(&setup).with_context(|| trial.name())?;
         open.push(Job {
             trial: trial.clone(),
-            setup: Setup::of(&trial.settings)?,
+            setup,
         });
     }
     let recorded = trials.len() - open.len();

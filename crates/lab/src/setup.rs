@@ -1,6 +1,7 @@
 //! [`Setup`]: what the settings of a trial mean, typed and checked against each other.
 
 mod memory;
+mod mounted;
 mod options;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use crate::plan::value::{DIRECTORY_PREFIX, Value};
 
 pub(crate) use memory::size_of;
 pub use memory::{Ballast, MemorySetup};
+pub use mounted::{Driver, MountedSetup};
 
 /// Everything that a trial needs to know.
 #[derive(Debug, Clone)]
@@ -49,6 +51,11 @@ pub enum Place {
     Directory {
         /// Its path.
         path: PathBuf,
+    },
+    /// A file system that the kernel or a program mounts.
+    Mounted {
+        /// The file system.
+        file_system: Box<MountedSetup>,
     },
 }
 
@@ -125,6 +132,12 @@ impl Setup {
     pub fn of(settings: &Settings) -> Result<Self, SetupError> {
         let reader = Reader { settings };
         let workload = reader.workload()?;
+        if let Some(mounted) = reader.mounted()? {
+            let place = Place::Mounted {
+                file_system: Box::new(mounted),
+            };
+            return Ok(Self { place, workload });
+        }
         let place = match reader.text("target") {
             "simulated" => {
                 let host = reader.host()?;
@@ -158,12 +171,18 @@ impl Setup {
         matches!(self.place, Place::Simulated { .. })
     }
 
-    /// The file system that is made for the trial, if one is.
+    /// Whether the trial mounts something, see [`Plan::mounts`](crate::Plan::mounts).
+    #[must_use]
+    pub fn mounts(&self) -> bool {
+        matches!(self.place, Place::Mounted { .. })
+    }
+
+    /// The file system of the engine that is made for the trial, if one is.
     #[must_use]
     pub fn volume(&self) -> Option<&VolumeSetup> {
         match &self.place {
             Place::Simulated { volume, .. } | Place::Process { volume } => Some(volume),
-            Place::Directory { .. } => None,
+            Place::Directory { .. } | Place::Mounted { .. } => None,
         }
     }
 }

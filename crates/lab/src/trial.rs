@@ -5,6 +5,7 @@
 //! | simulated | made in a new world | virtual | to the bit |
 //! | process | memory or files | real | no |
 //! | directory | whatever is mounted there | real | no |
+//! | mounted | files, block devices, memory | real | no |
 //!
 //! A file system is always made anew, and closed before the trial ends: an error then fails the trial. What mkfs, mount and
 //! close take is not part of the workload's time.
@@ -12,6 +13,7 @@
 mod devices;
 mod format;
 mod on_directory;
+mod on_mount;
 mod on_volume;
 mod simulated;
 
@@ -45,6 +47,18 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
         }
         Place::Process { volume } => on_volume::run(volume, &setup.workload, &control),
         Place::Directory { path } => on_directory::run(path, &setup.workload, &control),
+        Place::Mounted { file_system } => on_mount::run(file_system, &setup.workload, &control),
+    }
+}
+
+/// Says what this system lacks for a trial, before anything is touched.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn check_system(setup: &Setup) -> Result<()> {
+    match &setup.place {
+        Place::Mounted { file_system } => on_mount::check_system(file_system),
+        Place::Simulated { .. } | Place::Process { .. } | Place::Directory { .. } => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use lab::plan::{Trial, builtin};
 use lab::runner::{self, Failure, RunOptions};
+use lab::system::namespace;
 use lab::{Plan, Progress, Record, Report};
 use serde_json::json;
 
@@ -49,6 +50,9 @@ struct RunArguments {
     /// Run what was recorded already once more.
     #[arg(long)]
     fresh: bool,
+    /// This process is in its mount namespace already.
+    #[arg(long, hide = true)]
+    inside: bool,
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
     let plan = arguments.plan.read()?;
+    if !arguments.inside && plan.mounts() {
+        return Err(namespace::enter("--inside"));
+    }
     let defaults = RunOptions::default();
     let options = RunOptions {
         folder: arguments.plan.results.clone(),

@@ -27,6 +27,7 @@ builtin!(
     "external-journal-test3",
     "external-journal-sensitivity",
     "external-journal-ablation",
+    "external-journal-kernel",
 );
 
 /// The plan of this name.

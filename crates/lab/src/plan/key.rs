@@ -74,7 +74,7 @@ pub const KEYS: [Key; 55] = [
         "target",
         K::Target,
         D::Text("simulated"),
-        "where it runs: a simulated world, this process, or a directory",
+        "where it runs: a simulated world, this process, a directory, or a file system that the kernel or a program mounts",
     ),
     key("device", K::Device, D::None, "the file system's device"),
     key(

@@ -48,6 +48,12 @@ impl Settings {
         self.values.get(key).and_then(|said| said.line)
     }
 
+    /// The keys that the plan says, sorted.
+    pub fn said(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let said = self.values.iter().filter(|(_, said)| said.line.is_some());
+        said.map(|(key, _)| *key)
+    }
+
     /// All keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         self.values.iter().map(|(key, said)| (*key, &said.value))

@@ -51,7 +51,7 @@ pub enum Kind {
     DeviceOr(&'static [&'static str]),
     /// A host profile.
     Host,
-    /// `simulated`, `process`, or `directory:PATH`.
+    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, or `fuse:fuse2fs`.
     Target,
 }
 
@@ -59,6 +59,12 @@ pub enum Kind {
 const RANGE_MAX: i64 = i32::MAX as i64;
 /// What a directory's path stands behind in a target.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
+/// What the type of a file system of the kernel stands behind.
+pub(crate) const KERNEL_PREFIX: &str = "kernel:";
+/// What the name of a FUSE program stands behind.
+pub(crate) const FUSE_PREFIX: &str = "fuse:";
+/// The FUSE programs.
+const FUSE_PROGRAMS: &[&str] = &["fuse2fs"];
 
 impl Kind {
     /// What a value of this kind looks like, for messages.
@@ -84,7 +90,10 @@ impl Kind {
                 "a host profile: {}",
                 HostProfile::names().collect::<Vec<_>>().join(", ")
             ),
-            Self::Target => "\"simulated\", \"process\" or \"directory:PATH\"".to_owned(),
+            Self::Target => {
+                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", or \"fuse:fuse2fs\""
+                    .to_owned()
+            }
         }
     }
 
@@ -133,15 +142,7 @@ impl Kind {
                 None => Err(wrong()),
             },
             Self::Target => match text {
-                Some("simulated" | "process") => {
-                    Ok(Value::Text(text.unwrap_or_default().to_owned()))
-                }
-                Some(text)
-                    if text.len() > DIRECTORY_PREFIX.len()
-                        && text.starts_with(DIRECTORY_PREFIX) =>
-                {
-                    Ok(Value::Text(text.to_owned()))
-                }
+                Some(text) if is_target(text) => Ok(Value::Text(text.to_owned())),
                 _ => Err(wrong()),
             },
         }
@@ -159,6 +160,23 @@ impl fmt::Display for Value {
             Self::Range(low, high) => write!(f, "{low} {high}"),
         }
     }
+}
+
+fn is_target(text: &str) -> bool {
+    let is_type = |kind: &str| {
+        !kind.is_empty()
+            && kind
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    matches!(text, "simulated" | "process")
+        || text
+            .strip_prefix(DIRECTORY_PREFIX)
+            .is_some_and(|path| !path.is_empty())
+        || text.strip_prefix(KERNEL_PREFIX).is_some_and(is_type)
+        || text
+            .strip_prefix(FUSE_PREFIX)
+            .is_some_and(|program| FUSE_PROGRAMS.contains(&program))
 }
 
 fn one_of(words: &[&str]) -> String {
@@ -318,6 +336,8 @@ mod tests {
         ok(Kind::DeviceOr(&["internal"]), "\"internal\"", "internal");
         ok(Kind::Host, "\"p4-2.66-2003\"", "p4-2.66-2003");
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
+        ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");
+        ok(Kind::Target, "\"fuse:fuse2fs\"", "fuse:fuse2fs");
     }
 
     #[test]
@@ -344,6 +364,15 @@ mod tests {
         bad(Kind::Range, "[5, 4]", "two numbers");
         bad(Kind::Device, "\"disk:9\"", "column 1");
         bad(Kind::Host, "\"p5\"", "not a host profile");
-        bad(Kind::Target, "\"directory:\"", "\"directory:PATH\"");
+        let not_targets = [
+            "\"directory:\"",
+            "\"kernel:\"",
+            "\"kernel:ext3,sync\"",
+            "\"fuse:sshfs\"",
+            "\"moon\"",
+        ];
+        for target in not_targets {
+            bad(Kind::Target, target, "\"directory:PATH\"");
+        }
     }
 }

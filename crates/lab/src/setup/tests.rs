@@ -123,3 +123,102 @@ fn a_log_policy_is_a_name_and_parts() {
         jbd2::LogPolicy::LINUX24.with("log_io", "copy")
     );
 }
+
+fn mounted(changes: &[(&'static str, Value)]) -> Result<MountedSetup, String> {
+    let mut all = vec![("device", text("mem:64MiB"))];
+    all.extend_from_slice(changes);
+    match Setup::of(&settings(&all))
+        .map_err(|error| error.message)?
+        .place
+    {
+        Place::Mounted { file_system } => Ok(*file_system),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_become_arguments_of_mkfs_and_mount() {
+    let large = 1 << 30;
+    let ext3 = mounted(&[
+        ("target", text("kernel:ext3")),
+        ("journal", text("mem:16MiB")),
+        ("fs.data", text("journal")),
+        ("fs.commit", Value::Time(30_000_000_000)),
+        ("fs.dirsync", Value::Switch(true)),
+    ]);
+    let ext3 = ext3.expect("nothing is wrong");
+    let words = |words: Vec<String>| words.join(" ");
+    assert_eq!(ext3.maker(), "mke2fs");
+    assert_eq!(
+        words(ext3.maker_arguments(large, "HOME", Some("LOG"))),
+        "-q -F -t ext3 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard -m 5 -b 4096 -J device=LOG HOME"
+    );
+    assert_eq!(
+        ext3.journal_arguments(64 << 20, "LOG")
+            .map(words)
+            .as_deref(),
+        Some("-q -F -O journal_dev -b 1024 LOG")
+    );
+    assert_eq!(
+        ext3.mount_options(Some("LOG")),
+        "relatime,data=journal,commit=30,barrier=1,dirsync,journal_path=LOG"
+    );
+    let xfs = mounted(&[
+        ("target", text("kernel:xfs")),
+        ("fs.access_time", text("noatime")),
+    ]);
+    let xfs = xfs.expect("nothing is wrong");
+    assert_eq!(xfs.maker(), "mkfs.xfs");
+    assert_eq!(
+        words(xfs.maker_arguments(large, "HOME", Some("LOG"))),
+        "-q -f -K -l logdev=LOG HOME"
+    );
+    assert_eq!(xfs.journal_arguments(large, "LOG"), None);
+    assert_eq!(xfs.mount_options(None), "noatime");
+}
+
+#[test]
+fn what_means_nothing_to_a_mounted_file_system_is_refused() {
+    let kernel = |kind: &str| ("target", text(&format!("kernel:{kind}")));
+    let cases: [(&[(&'static str, Value)], &str); 8] = [
+        (
+            &[kernel("ext3"), ("memory.host", Value::Bytes(1 << 30))],
+            "memory.host: means nothing for kernel:ext3",
+        ),
+        (
+            &[kernel("ext2"), ("fs.data", text("journal"))],
+            "fs.data: means nothing for kernel:ext2",
+        ),
+        (
+            &[kernel("btrfs"), ("fs.commit", Value::Time(5))],
+            "fs.commit: means nothing for kernel:btrfs",
+        ),
+        (
+            &[
+                ("target", text("fuse:fuse2fs")),
+                ("fs.data", text("journal")),
+            ],
+            "fs.data: means nothing for fuse:fuse2fs",
+        ),
+        (
+            &[kernel("xfs"), ("fs.type", text("ext3"))],
+            "fs.type: ext3, but the target is kernel:xfs",
+        ),
+        (
+            &[kernel("btrfs"), ("journal", text("mem:16MiB"))],
+            "kernel:btrfs takes no device of its own",
+        ),
+        (
+            &[kernel("ext3"), ("journal", text("none"))],
+            "without a journal it is kernel:ext2",
+        ),
+        (
+            &[kernel("ext3"), ("device", text("sim:atlas-v-18"))],
+            "is not the kernel's",
+        ),
+    ];
+    for (changes, expected) in cases {
+        let error = mounted(changes).expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Trials from beginning to end: small ones, in simulated worlds, in this process and in a directory.
+//! Trials from beginning to end: small ones, in simulated worlds, in this process, in a directory and on mounted file systems.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,5 +7,6 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
+mod mounted;
 mod running;
 mod volume_target;

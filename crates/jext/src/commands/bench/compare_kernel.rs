@@ -14,13 +14,13 @@ mod kernel;
 mod report;
 mod spans;
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use block::text::Size;
 use clap::Args;
+use lab::system::{namespace, tool};
 use workload::Control;
 use workload::postmark::Parameters;
 
@@ -111,7 +111,8 @@ impl Test {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.inside {
-        return Err(enter());
+        tool::check(&kernel::TOOLS)?;
+        return Err(namespace::enter("--inside"));
     }
     let size = Size::parse(&arguments.size)
         .map_err(|error| anyhow::anyhow!("--size {}: {error}", arguments.size))?;
@@ -170,26 +171,6 @@ fn compare(
     }
     bar.finish_and_clear();
     Ok(comparisons)
-}
-
-/// Replaces this process by the same command in a mount namespace of its own; returns only why it could not.
-fn enter() -> anyhow::Error {
-    if !rustix::process::geteuid().is_root() {
-        return anyhow::anyhow!("compare-kernel mounts a file system, so it needs root");
-    }
-    if let Err(error) = kernel::check_tools() {
-        return error;
-    }
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return anyhow::Error::from(error).context("this program"),
-    };
-    let mut command = Command::new("unshare");
-    command
-        .args(["--mount", "--propagation", "private", "--"])
-        .arg(program);
-    command.args(std::env::args_os().skip(1)).arg("--inside");
-    anyhow::Error::from(command.exec()).context("unshare")
 }
 
 #[cfg(test)]

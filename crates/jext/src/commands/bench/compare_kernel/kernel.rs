@@ -1,12 +1,12 @@
 //! The kernel's side: Debian's PostMark on ext3, mounted by a loop device from an image in a tmpfs.
 
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use lab::system::Mounted;
+use lab::system::tool::{self, Needed};
 use workload::Control;
 
 use super::spans::{Run, Work};
@@ -17,16 +17,13 @@ const MOUNT_POINT: &str = "/mnt";
 /// What the tmpfs holds beside the image.
 const ROOM_BYTES: u64 = 64 << 20;
 /// What is run, and the Debian package that it is from.
-const TOOLS: [(&str, &str); 6] = [
+pub(super) const TOOLS: [Needed; 5] = [
     ("postmark", "postmark"),
     ("mke2fs", "e2fsprogs"),
     ("mount", "mount"),
     ("umount", "mount"),
     ("losetup", "mount"),
-    ("unshare", "util-linux"),
 ];
-/// Where they may be, besides PATH.
-const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// A tmpfs with a place for an image and one to mount it.
 pub(super) struct Place {
@@ -36,25 +33,11 @@ pub(super) struct Place {
     form: Form,
 }
 
-/// A mounted file system, unmounted when it is dropped.
-struct Mounted<'p>(&'p Path);
-
-/// Names the first tool that is missing.
-pub(super) fn check_tools() -> Result<()> {
-    for (tool, package) in TOOLS {
-        ensure!(
-            find(tool).is_some(),
-            "{tool} is missing; apt-get install {package}"
-        );
-    }
-    Ok(())
-}
-
 impl Place {
     /// Mounts the tmpfs. This process must have a mount namespace of its own.
     pub(super) fn make(form: Form) -> Result<Self> {
         let size = format!("size={}", form.size_bytes + ROOM_BYTES);
-        call(
+        tool::call(
             "mount",
             &["-t", "tmpfs", "-o", &size, "jext-bench", MOUNT_POINT],
         )?;
@@ -74,12 +57,11 @@ impl Place {
         self.format()?;
         fs::write(&self.script, self.commands(test)).context("postmark's commands")?;
         let options = format!("loop,{MOUNT_OPTIONS}");
-        let (image, folder) = (text(&self.image)?, text(&self.mounted)?);
-        call("mount", &["-t", "ext3", "-o", &options, image, folder])?;
-        let mounted = Mounted(&self.mounted);
+        let image = text(&self.image)?;
+        let mounted = Mounted::new("ext3", &options, image, &self.mounted)?;
         let root = File::open(&self.mounted).context("the mounted file system")?;
         let started = Instant::now();
-        let output = output("postmark", &[text(&self.script)?]);
+        let output = tool::output("postmark", &[text(&self.script)?]);
         rustix::fs::syncfs(&root).context("sync of the kernel's file system")?;
         let seconds = started.elapsed().as_secs_f64();
         drop(root);
@@ -103,7 +85,7 @@ impl Place {
         image.set_len(size_bytes).context("image")?;
         let (block, journal) = (block_bytes.to_string(), format!("size={journal_megabytes}"));
         let name = text(&self.image)?;
-        call(
+        tool::call(
             "mke2fs",
             &["-q", "-F", "-t", "ext3", "-b", &block, "-J", &journal, name],
         )
@@ -121,50 +103,6 @@ impl Place {
             "set location {folder}\nset size {low} {high}\nset number {files}\nset transactions {transactions}\nrun\nquit\n"
         )
     }
-}
-
-impl Mounted<'_> {
-    fn unmount(self) -> Result<()> {
-        let folder = text(self.0)?.to_owned();
-        std::mem::forget(self);
-        call("umount", &[&folder])
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        // The run already has its error, and the namespace ends soon.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).output();
-    }
-}
-
-/// Runs a tool that has to succeed.
-fn call(tool: &str, arguments: &[&str]) -> Result<()> {
-    output(tool, arguments).map(drop)
-}
-
-fn output(tool: &str, arguments: &[&str]) -> Result<Output> {
-    let path = find(tool).with_context(|| format!("{tool} is missing"))?;
-    let output = Command::new(path)
-        .args(arguments)
-        .output()
-        .with_context(|| tool.to_owned())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        match output.status.signal() {
-            Some(signal) => bail!("{tool}: ended by signal {signal}"),
-            None => bail!("{tool} {}: {}", arguments.join(" "), said.trim()),
-        }
-    }
-    Ok(output)
-}
-
-fn find(tool: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders
-        .map(|folder| folder.join(tool))
-        .find(|path| path.is_file())
 }
 
 fn text(path: &Path) -> Result<&str> {

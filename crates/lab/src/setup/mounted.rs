@@ -1,0 +1,279 @@
+//! A file system that somebody else mounts: the kernel, or a program by FUSE. Which keys mean something for it, and what
+//! they come to for mkfs and mount.
+
+use super::{FormatSetup, JournalPlace, Reader, SetupError, wrong};
+use crate::plan::key::LOG_PART_PREFIX;
+use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX};
+use block::DeviceText;
+
+/// A file system that is made and mounted for a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedSetup {
+    /// Who mounts it.
+    pub driver: Driver,
+    /// What it is: `ext3`, `xfs`.
+    pub kind: String,
+    /// Its device: a file, a block device, or memory.
+    pub device: DeviceText,
+    /// Its journal, where it can be told.
+    pub journal: JournalPlace,
+    /// How it is made.
+    pub format: FormatSetup,
+    /// How it is mounted, but for what the journal's device needs.
+    pub options: String,
+}
+
+/// Who mounts a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// The kernel.
+    Kernel,
+    /// `fuse2fs` of e2fsprogs.
+    Fuse2fs,
+}
+
+/// What the programs have in common that make file systems of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Ext,
+    Xfs,
+    Other,
+}
+
+/// What belongs to the engine or to simulated worlds.
+const ENGINE_KEYS: [&str; 5] = [
+    "host",
+    "host_scale_permille",
+    "mkfs",
+    "limit.virtual_time",
+    "fs.profile",
+];
+const ENGINE_PREFIXES: [&str; 5] = [
+    "fs.ordered",
+    "fs.log_policy",
+    LOG_PART_PREFIX,
+    "memory.",
+    "cache.",
+];
+/// What only the ext family's kernel drivers have.
+const EXT_KEYS: [&str; 7] = [
+    "fs.data",
+    "fs.commit",
+    "fs.barrier",
+    "fs.inode_size",
+    "fs.bytes_per_inode",
+    "fs.journal_size",
+    "fs.reserved_percent",
+];
+/// What fuse2fs has no options for: it does not journal what it writes.
+const JOURNALING_KEYS: [&str; 5] = [
+    "fs.data",
+    "fs.commit",
+    "fs.barrier",
+    "fs.sync",
+    "fs.dirsync",
+];
+
+impl MountedSetup {
+    fn family(&self) -> Family {
+        match self.kind.as_str() {
+            "ext2" | "ext3" | "ext4" => Family::Ext,
+            "xfs" => Family::Xfs,
+            _ => Family::Other,
+        }
+    }
+
+    /// The program that makes it.
+    #[must_use]
+    pub fn maker(&self) -> String {
+        match self.family() {
+            Family::Ext => "mke2fs".to_owned(),
+            _ => format!("mkfs.{}", self.kind),
+        }
+    }
+
+    /// Its arguments, for a device of so many bytes and a journal's device.
+    #[must_use]
+    pub fn maker_arguments(&self, bytes: u64, device: &str, log: Option<&str>) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
+        let block = self.block_bytes(bytes, log.is_some());
+        match self.family() {
+            Family::Ext => {
+                // Nothing is left for a thread of the kernel to initialise while the benchmark runs.
+                let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+                add(&["-q", "-F", "-t", &self.kind, "-E", extended]);
+                add(&["-m", &self.format.reserved_percent.to_string()]);
+                let numbers = [
+                    ("-b", block),
+                    ("-I", self.format.inode_bytes),
+                    ("-i", self.format.bytes_per_inode),
+                ];
+                for (flag, number) in numbers {
+                    if let Some(number) = number {
+                        add(&[flag, &number.to_string()]);
+                    }
+                }
+                match (log, self.format.journal_bytes) {
+                    (Some(log), _) => add(&["-J", &format!("device={log}")]),
+                    (None, Some(bytes)) => add(&["-J", &format!("size={}", bytes >> 20)]),
+                    (None, None) => {}
+                }
+            }
+            Family::Xfs => {
+                add(&["-q", "-f", "-K"]);
+                if let Some(block) = block {
+                    add(&["-b", &format!("size={block}")]);
+                }
+                if let Some(log) = log {
+                    add(&["-l", &format!("logdev={log}")]);
+                }
+            }
+            Family::Other => {
+                if self.kind == "btrfs" {
+                    add(&["-q", "-f", "-K"]);
+                }
+            }
+        }
+        add(&[device]);
+        all
+    }
+
+    /// What makes the journal's device, where the file system's own program does not: the arguments of `mke2fs`.
+    #[must_use]
+    pub fn journal_arguments(&self, bytes: u64, log: &str) -> Option<Vec<String>> {
+        let block = self.block_bytes(bytes, true)?.to_string();
+        let words = ["-q", "-F", "-O", "journal_dev", "-b", &block, log];
+        (self.family() == Family::Ext).then(|| words.map(str::to_owned).to_vec())
+    }
+
+    /// The options of its mount, with those that the journal's device needs.
+    #[must_use]
+    pub fn mount_options(&self, log: Option<&str>) -> String {
+        match (log, self.family()) {
+            (Some(log), Family::Xfs) => format!("{},logdev={log}", self.options),
+            (Some(log), Family::Ext) => format!("{},journal_path={log}", self.options),
+            _ => self.options.clone(),
+        }
+    }
+
+    /// Bytes of a block. A journal's device must have the same, so that it is said then.
+    fn block_bytes(&self, bytes: u64, must_be_said: bool) -> Option<u64> {
+        let usual = if bytes < LARGE_BLOCKS_FROM {
+            1024
+        } else {
+            4096
+        };
+        let usual = (must_be_said && self.family() == Family::Ext).then_some(usual);
+        self.format.block_bytes.or(usual)
+    }
+}
+
+/// From this size on mke2fs makes blocks of 4 KiB.
+const LARGE_BLOCKS_FROM: u64 = 512 << 20;
+
+impl Reader<'_> {
+    /// A file system that somebody else mounts, if the target is one.
+    pub(super) fn mounted(&self) -> Result<Option<MountedSetup>, SetupError> {
+        let target = self.text("target");
+        let (driver, kind) = match target.strip_prefix(KERNEL_PREFIX) {
+            Some(kind) => (Driver::Kernel, kind),
+            None if target.starts_with(FUSE_PREFIX) => (Driver::Fuse2fs, "ext3"),
+            None => return Ok(None),
+        };
+        self.check_keys(driver, kind)?;
+        let Some(crate::plan::value::Value::Text(text)) = self.settings.get("device") else {
+            return Err(wrong(
+                &["target", "device"],
+                "device: a file system needs one: a file, a block device, or mem:SIZE",
+            ));
+        };
+        let setup = MountedSetup {
+            driver,
+            kind: kind.to_owned(),
+            device: self.mountable("device", text)?,
+            journal: self.journal_of(driver, kind)?,
+            format: self.format()?,
+            options: self.options(driver, kind),
+        };
+        Ok(Some(setup))
+    }
+
+    /// What is said and means nothing.
+    fn check_keys(&self, driver: Driver, kind: &str) -> Result<(), SetupError> {
+        let is_ext = matches!(kind, "ext2" | "ext3" | "ext4");
+        let target = self.text("target");
+        for key in self.settings.said() {
+            let is_engines = ENGINE_KEYS.contains(&key)
+                || ENGINE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+            let is_ext_key = EXT_KEYS.contains(&key) && !is_ext;
+            let is_ext2s = kind == "ext2" && ["fs.data", "fs.commit", "fs.barrier"].contains(&key);
+            let is_journaling = JOURNALING_KEYS.contains(&key) && driver == Driver::Fuse2fs;
+            if is_engines || is_ext_key || is_ext2s || is_journaling {
+                return Err(wrong(&[key], &format!("{key}: means nothing for {target}")));
+            }
+        }
+        if self.is_said("fs.type") && self.text("fs.type") != kind {
+            let said = self.text("fs.type");
+            let message = format!("fs.type: {said}, but the target is {target}; leave it out");
+            return Err(wrong(&["fs.type", "target"], &message));
+        }
+        Ok(())
+    }
+
+    fn journal_of(&self, driver: Driver, kind: &str) -> Result<JournalPlace, SetupError> {
+        let text = self.text("journal");
+        match text {
+            "none" if kind == "ext2" => Ok(JournalPlace::None),
+            "none" => Err(wrong(
+                &["journal"],
+                &format!("journal: {kind} has one; without a journal it is kernel:ext2"),
+            )),
+            "internal" if kind == "ext2" && !self.is_said("journal") => Ok(JournalPlace::None),
+            _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; say \"none\"")),
+            "internal" => Ok(JournalPlace::Internal),
+            _ if driver == Driver::Kernel && ["ext3", "ext4", "xfs"].contains(&kind) => {
+                Ok(JournalPlace::External(self.mountable("journal", text)?))
+            }
+            _ => Err(wrong(
+                &["journal"],
+                &format!(
+                    "journal: {} takes no device of its own for it",
+                    self.text("target")
+                ),
+            )),
+        }
+    }
+
+    /// A device that the kernel can have.
+    fn mountable(&self, key: &'static str, text: &str) -> Result<DeviceText, SetupError> {
+        match self.device(key, text)? {
+            device @ (DeviceText::File { .. } | DeviceText::Memory { .. }) => Ok(device),
+            other => {
+                let message = format!(
+                    "{key}: {other} is not the kernel's; it takes a file, a block device, or mem:SIZE"
+                );
+                Err(wrong(&["target", key], &message))
+            }
+        }
+    }
+
+    fn options(&self, driver: Driver, kind: &str) -> String {
+        if driver == Driver::Fuse2fs {
+            return "rw".to_owned();
+        }
+        let mut all = vec![self.text("fs.access_time").to_owned()];
+        if matches!(kind, "ext3" | "ext4") {
+            all.push(format!("data={}", self.text("fs.data")));
+            let seconds = self.time("fs.commit").as_secs_f64();
+            all.push(format!("commit={}", seconds.ceil().max(1.0)));
+            all.push(format!("barrier={}", u8::from(self.switch("fs.barrier"))));
+        }
+        for (key, word) in [("fs.sync", "sync"), ("fs.dirsync", "dirsync")] {
+            if self.switch(key) {
+                all.push(word.to_owned());
+            }
+        }
+        all.join(",")
+    }
+}

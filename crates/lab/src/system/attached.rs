@@ -1,0 +1,122 @@
+//! A block device of the kernel: one that is there, or a file behind a loop device.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::tool;
+
+/// A device that can be mounted. A loop device is given back with its value, or, if it is still mounted then, with the
+/// mount.
+#[derive(Debug)]
+pub struct Attached {
+    path: String,
+    is_loop: bool,
+}
+
+/// What a device has done since it was made, as the kernel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Requests {
+    /// Reads.
+    pub reads: u64,
+    /// Sectors of 512 bytes that they read.
+    pub read_sectors: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Sectors of 512 bytes that they wrote.
+    pub write_sectors: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// The fields of a device's `stat` file: Linux, Documentation/block/stat.rst.
+const FIELDS: [usize; 5] = [0, 2, 4, 6, 15];
+
+impl Attached {
+    /// The device at a path, or a loop device with the file there.
+    ///
+    /// # Errors
+    /// If there is neither.
+    pub fn new(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let kind = fs::metadata(path)
+            .with_context(|| shown.to_string())?
+            .file_type();
+        let text = path
+            .to_str()
+            .with_context(|| format!("{shown}: not UTF-8"))?;
+        if kind.is_block_device() {
+            let path = text.to_owned();
+            return Ok(Self {
+                path,
+                is_loop: false,
+            });
+        }
+        if !kind.is_file() {
+            bail!("{shown}: neither a file nor a block device");
+        }
+        let output = tool::output("losetup", &["--find", "--show", text])?;
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(Self {
+            path,
+            is_loop: true,
+        })
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What it has done.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn requests(&self) -> Result<Requests> {
+        let number = fs::metadata(&self.path)
+            .with_context(|| self.path.clone())?
+            .rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
+        let text = fs::read_to_string(&place).with_context(|| place.display().to_string())?;
+        let all: Vec<u64> = text
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [reads, read_sectors, writes, write_sectors, flushes] =
+            FIELDS.map(|field| all.get(field).copied().unwrap_or(0));
+        Ok(Requests {
+            reads,
+            read_sectors,
+            writes,
+            write_sectors,
+            flushes,
+        })
+    }
+}
+
+impl core::ops::Sub for Requests {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(before.reads),
+            read_sectors: self.read_sectors.saturating_sub(before.read_sectors),
+            writes: self.writes.saturating_sub(before.writes),
+            write_sectors: self.write_sectors.saturating_sub(before.write_sectors),
+            flushes: self.flushes.saturating_sub(before.flushes),
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.is_loop {
+            // One that is in use is given back by the kernel when it no longer is.
+            let _ = tool::call("losetup", &["--detach", &self.path]);
+        }
+    }
+}
