@@ -1,12 +1,13 @@
 //! The history of a lane: the states that there were, by operation and by transaction, and what sync calls bind.
 //!
-//! State `n` is what the lane's part of the tree is after its operation `n - 1`. An operation is one step: its last
-//! transaction brings all of it. A sync call that has returned binds: no state before the one that it covers may come back.
+//! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between two states is in
+//! [`stages`]. A sync call that has returned binds: no state before the one that it covers may come back.
+
+mod stages;
 
 use std::collections::BTreeMap;
 
 use ext::options::DataMode;
-use layout::Tid;
 
 use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
@@ -14,8 +15,12 @@ use crate::op::Op;
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
 use crate::setting::{Setting, Synchronous};
 
+pub use stages::Stage;
+
 /// The states of one lane.
 pub struct History {
+    /// Its number.
+    pub lane: usize,
     /// What the lane does.
     pub ops: Vec<Op>,
     /// One more than operations.
@@ -72,12 +77,7 @@ impl Workload {
 fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option<Vec<Tree>> {
     let mut states = vec![Tree::new(MADE_AT)];
     for (number, op) in ops.iter().enumerate() {
-        let change = Change {
-            state: number + 1,
-            seconds: seconds_of(number),
-            new_node: number_of(lane, number),
-            write: number_of(lane, number),
-        };
+        let change = Change::of(lane, number);
         let before = &states[number];
         let next = match outcome(number) {
             Outcome::Done => before.after(op, change)?,
@@ -89,6 +89,18 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
         states.push(next);
     }
     Some(states)
+}
+
+impl Change {
+    /// What operation `number` of a lane makes.
+    pub fn of(lane: usize, number: usize) -> Self {
+        Self {
+            state: number + 1,
+            seconds: seconds_of(number),
+            new_node: number_of(lane, number),
+            write: number_of(lane, number),
+        }
+    }
 }
 
 /// A write of which a part was done.
@@ -113,6 +125,7 @@ impl History {
             None => Outcome::Done,
         })?;
         Some(Self {
+            lane,
             ops,
             states,
             base,
@@ -124,22 +137,6 @@ impl History {
     fn outcome(&self, number: usize) -> Outcome {
         let done = number.checked_sub(self.base).map(|index| self.done[index]);
         done.map_or(Outcome::Done, |done| done.outcome)
-    }
-
-    /// The states that it can be in when a transaction was the last to be committed. They are several only where an
-    /// operation was on its way while a transaction was closed.
-    pub fn states_at(&self, last: Tid) -> core::ops::RangeInclusive<usize> {
-        let reach = |is_in: &dyn Fn(&Done) -> bool| {
-            let done = self.done.iter().zip(&self.ops[self.base..]);
-            // What changed nothing belongs to no transaction.
-            let is_in = |(done, op): &(&Done, &Op)| {
-                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
-            };
-            self.base + done.take_while(is_in).count()
-        };
-        // What failed need not be in any.
-        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
-        least..=reach(&|done| !done.first.is_after(last)).max(least)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::disks::MADE_AT;
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{Op, Path};
-use crate::run::{Workload, number_of, seconds_of};
+use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
 
 /// A number after which transaction numbers soon wrap.
@@ -19,6 +19,7 @@ const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 pub(super) const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.
 pub(super) const FEW_BLOCKS: u64 = 24;
+const SECOND_MS: u64 = 1000;
 const LANES_MAX: u64 = 3;
 const OPS_MIN: u64 = 12;
 const OPS_MAX: u64 = 40;
@@ -57,6 +58,9 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
         2 + random.below(LANES_MAX - 1) as u32
     };
     let seed = random.next_u64();
+    let interval = 500 + random.below(4000);
+    // Operations begin once a second: commits that are due then race with them.
+    let is_sharp = random.below(2) == 0;
     let usual = Setting::new(cell);
     Setting {
         can_force: is_forced,
@@ -66,7 +70,11 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
             usual.log_blocks
         },
         tid: if wraps { NEARLY_WRAPPED } else { usual.tid },
-        commit_ms: if commits { 500 + random.below(4000) } else { 0 },
+        commit_ms: match (commits, is_sharp) {
+            (false, _) => 0,
+            (true, false) => interval,
+            (true, true) => interval.next_multiple_of(SECOND_MS),
+        },
         writer_ms: if writes { 500 + random.below(4000) } else { 0 },
         free_blocks: if is_full {
             (FEW_BLOCKS + random.below(FEW_BLOCKS)) as u32
@@ -93,12 +101,7 @@ pub(super) fn ops(
     let mut ops: Vec<Op> = Vec::new();
     let mut tree = Tree::new(MADE_AT);
     let mut add = |op: Op, ops: &mut Vec<Op>| {
-        let change = Change {
-            state: ops.len() + 1,
-            seconds: seconds_of(ops.len()),
-            new_node: number_of(lane, ops.len()),
-            write: number_of(lane, ops.len()),
-        };
+        let change = Change::of(lane, ops.len());
         if let Some(next) = tree.after(&op, change) {
             tree = next;
             ops.push(op);

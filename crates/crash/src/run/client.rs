@@ -74,6 +74,12 @@ pub fn number_of(lane: usize, number: usize) -> u32 {
     lane as u32 * LANE_NODES + number as u32 + 1
 }
 
+/// Lane and number of an operation, from what its node or write is known by.
+pub fn place_of(number: u32) -> Option<(usize, usize)> {
+    let index = number.checked_sub(1)?;
+    Some(((index / LANE_NODES) as usize, (index % LANE_NODES) as usize))
+}
+
 /// Waits until operation `number` is due, in a world that began at a time.
 pub(super) fn wait_for(number: usize, epoch: i64) {
     let seconds = (seconds_of(number) - epoch).max(0);
