@@ -54,7 +54,7 @@ mutants! {
     Crash "needs-recovery/not-set-after-replay": "a volume that was replayed needs recovery again while it is open",
     Crash "orphan/deleted-file-not-listed": "a file without names is on the orphan list until it is deleted",
     Crash "orphan/not-finished-at-open": "recovery finishes what the orphan list names",
-    Stress "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",
+    Races "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",
     Crash "recovery/checksums-ignored": "recovery drops a last transaction whose checksums do not fit",
     Crash "recovery/home-not-flushed": "recovery flushes the replayed blocks before it empties the log",
     Crash "recovery/log-emptied-first": "recovery empties the log after the replay",
