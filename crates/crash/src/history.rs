@@ -174,11 +174,15 @@ impl Bounds {
             self.pending.insert(lane, returned);
             return false;
         }
-        self.lanes[lane].returned = number + 1;
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
         let outcome = history.outcome(number);
-        if matches!(outcome, Outcome::Failed | Outcome::NoSpace) {
+        // What has failed may not have been done: nobody's sync call covers it.
+        if outcome == Outcome::Failed {
+            return false;
+        }
+        self.lanes[lane].returned = number + 1;
+        if outcome == Outcome::NoSpace {
             return false;
         }
         let state = &history.states[number];
@@ -229,7 +233,9 @@ impl Bounds {
 /// Whether an operation is durable when it returns, on a volume that is mounted so.
 fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
     match op {
-        Op::Write(..) | Op::Append(..) | Op::Truncate(..) => synchronous == Synchronous::All,
+        Op::Write(..) | Op::Append(..) | Op::Truncate(..) | Op::Journaled(..) => {
+            synchronous == Synchronous::All
+        }
         _ => synchronous != Synchronous::No,
     }
 }

@@ -141,7 +141,7 @@ impl Watcher {
         counts: &mut RuleCounts,
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
-            return self.written_home(write, counts);
+            return self.written_home(write, replays, counts);
         };
         if at == 0 {
             return self.tail_written(write, replays, counts);
@@ -169,6 +169,15 @@ impl Watcher {
             let from = |block: u32| (block + length - start) % length;
             from(at) < from(head)
         }
+    }
+
+    /// Whether the tail has durably passed all transactions that brought a block.
+    fn is_behind_tail(&self, block: u64, replays: &[Replay<Image>]) -> bool {
+        let durable = self.superblock(replays);
+        let tail = Tid::new(durable.s_sequence.get());
+        let newest = self.images.get(&block).and_then(|images| images.last());
+        let is_passed = |tid: Tid| durable.s_start.get() == 0 || !tid.is_at_or_after(tail);
+        newest.is_none_or(|(tid, _)| is_passed(*tid))
     }
 
     fn superblock(&self, replays: &[Replay<Image>]) -> JournalSuperblock {
@@ -264,7 +273,12 @@ impl Watcher {
     }
 
     /// A block is written home, as metadata or as data.
-    fn written_home(&self, write: &Write<'_>, counts: &mut RuleCounts) -> Check {
+    fn written_home(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         if write.device != 0 || write.block == SUPERBLOCK {
             return Ok(());
         }
@@ -276,6 +290,11 @@ impl Watcher {
         };
         counts.note(Rule::T2);
         if images.iter().any(|(_, image)| image == write.image) {
+            return Ok(());
+        }
+        if writers::is_data(write.image) && self.is_behind_tail(write.block, replays) {
+            // Data that was journaled, in a file that is not any more: nothing in the log speaks of its block.
+            self.images.remove(&write.block);
             return Ok(());
         }
         let is_revoked = self.reader.is_revoked(write.block)

@@ -5,8 +5,9 @@
 //! is judged all the same. Sectors that say nothing (zeroes behind the end of a file) are somebody's who is the only one
 //! on the volume, or nobody's.
 
-use layout::Tid;
+use layout::{Block, Tid};
 
+use crate::image::SECTOR_BYTES;
 use crate::run::{Done, Recording, place_of};
 use crate::tag::{NOBODY, Tag};
 
@@ -38,4 +39,12 @@ impl Writers {
         });
         done.map_or(self.is_quiet, |done| !done.last.is_after(tid))
     }
+}
+
+/// Whether a block is data: sectors that say who wrote them, or zeroes.
+pub(super) fn is_data(block: &Block) -> bool {
+    let sectors = || block.chunks_exact(SECTOR_BYTES);
+    let is_zero = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
+    sectors().any(|sector| Tag::read(sector).is_some())
+        && sectors().all(|sector| is_zero(sector) || Tag::read(sector).is_some())
 }
