@@ -11,7 +11,7 @@ use ext::options::DataMode;
 
 use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
-use crate::op::Op;
+use crate::op::{How, Op};
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
 use crate::setting::{Setting, Synchronous};
 
@@ -63,6 +63,8 @@ pub enum Binding {
     Fsync,
     /// fdatasync.
     Fdatasync,
+    /// A write through a file that was opened with O_SYNC or O_DSYNC.
+    Write,
     /// fsync of a directory, or sync.
     Wide,
 }
@@ -107,6 +109,7 @@ impl Change {
 fn shortened(op: &Op, count: u32) -> Op {
     match op {
         Op::Write(path, from, _) => Op::Write(path.clone(), *from, count),
+        Op::WriteAs(how, path, from, _) => Op::WriteAs(*how, path.clone(), *from, count),
         Op::Append(path, _) => Op::Append(path.clone(), count),
         other => other.clone(),
     }
@@ -217,12 +220,30 @@ impl Bounds {
                     return false;
                 }
                 own.bind(number + 1, Binding::Wide);
-                if let Op::Write(path, ..) | Op::Append(path, _) | Op::Truncate(path, _) = op {
+                if let Op::Write(path, ..)
+                | Op::WriteAs(_, path, ..)
+                | Op::Append(path, _)
+                | Op::Truncate(path, _) = op
+                {
                     let after = &history.states[number + 1];
                     if let Some(id) = after.find(path) {
                         own.files.insert(id, after.node(id).data_in);
                     }
                 }
+            }
+            Op::WriteAs(how @ (How::Sync | How::DataSync), path, ..) => {
+                let after = &history.states[number + 1];
+                let Some(id) = after.find(path) else {
+                    return false;
+                };
+                let node = after.node(id);
+                own.files.insert(id, node.data_in);
+                let bound = match (how, self.data) {
+                    (How::Sync, _) => node.changed_in,
+                    (_, DataMode::Journal) => node.map_in.max(node.data_in),
+                    _ => node.map_in,
+                };
+                own.bind(bound, Binding::Write);
             }
             _ => return false,
         }
@@ -233,9 +254,13 @@ impl Bounds {
 /// Whether an operation is durable when it returns, on a volume that is mounted so.
 fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
     match op {
-        Op::Write(..) | Op::Append(..) | Op::Truncate(..) | Op::Journaled(..) => {
-            synchronous == Synchronous::All
-        }
+        Op::Write(..)
+        | Op::WriteAs(..)
+        | Op::Append(..)
+        | Op::Truncate(..)
+        | Op::Journaled(..)
+        | Op::Chmod(..)
+        | Op::Utimes(..) => synchronous == Synchronous::All,
         _ => synchronous != Synchronous::No,
     }
 }

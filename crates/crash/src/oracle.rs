@@ -90,6 +90,7 @@ impl<'a> Oracle<'a> {
         match bounds.binding {
             Some(Binding::Fsync) => self.counts.note(Rule::F1),
             Some(Binding::Fdatasync) => self.counts.note(Rule::F2),
+            Some(Binding::Write) => self.counts.note(Rule::F3),
             Some(Binding::Wide) => self.counts.note(Rule::F4),
             None => {}
         }
@@ -99,6 +100,7 @@ impl<'a> Oracle<'a> {
         let bounds = &self.bounds.lanes[lane];
         let rule = match bounds.binding {
             Some(Binding::Fdatasync) => Rule::F2,
+            Some(Binding::Write) => Rule::F3,
             Some(Binding::Wide) => Rule::F4,
             _ => Rule::F1,
         };
@@ -257,13 +259,8 @@ impl<'a> Oracle<'a> {
         if node.links != seen.links {
             return differs("link count", &seen.links, &node.links);
         }
-        let permissions = match node.kind {
-            Kind::Directory(_) => 0o755,
-            Kind::File { .. } => 0o644,
-            Kind::Symlink(_) => 0o777,
-        };
-        if permissions != seen.permissions {
-            return differs("mode", &seen.permissions, &permissions);
+        if node.permissions != seen.permissions {
+            return differs("mode", &seen.permissions, &node.permissions);
         }
         if self.recovered.has_truncated && matches!(node.kind, Kind::File { .. }) {
             return Ok(());

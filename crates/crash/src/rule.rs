@@ -36,6 +36,7 @@ rules! {
     U8: "recovery depends on nothing but the image",
     F1: "what fsync covered is there",
     F2: "what fdatasync covered can be read back",
+    F3: "what a synchronous write wrote is there",
     F4: "what the fsync of a directory, sync or unmount covered is there",
     F6: "no sync call returns before what it promises is durable",
     J1: "data=journal: contents are those of the state",

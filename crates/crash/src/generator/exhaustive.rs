@@ -9,7 +9,7 @@
 //! each operation comes none, fsync, fdatasync or sync, in all combinations.
 
 use crate::model::Tree;
-use crate::op::{Op, Path};
+use crate::op::{How, Op, Path};
 use crate::run::Workload;
 use crate::setting::Setting;
 
@@ -34,6 +34,8 @@ enum Core {
     Append,
     /// The first block, in place.
     Overwrite,
+    /// The same, past the cache.
+    Direct,
     Truncate,
     Unlink,
     Rmdir,
@@ -47,13 +49,14 @@ enum Core {
     Exchange,
 }
 
-const CORES: [Core; 14] = [
+const CORES: [Core; 15] = [
     Core::Create,
     Core::Mkdir,
     Core::Symlink,
     Core::Write,
     Core::Append,
     Core::Overwrite,
+    Core::Direct,
     Core::Truncate,
     Core::Unlink,
     Core::Rmdir,
@@ -77,9 +80,12 @@ impl Core {
     fn needs(self) -> &'static [Need] {
         match self {
             Self::Create | Self::Mkdir | Self::Symlink => &[Need::Nothing],
-            Self::Write | Self::Append | Self::Overwrite | Self::Truncate | Self::Unlink => {
-                &[Need::File]
-            }
+            Self::Write
+            | Self::Append
+            | Self::Overwrite
+            | Self::Direct
+            | Self::Truncate
+            | Self::Unlink => &[Need::File],
             Self::Rmdir => &[Need::Directory],
             Self::Link | Self::Rename => &[Need::File, Need::Nothing],
             Self::Move => &[Need::Directory, Need::Nothing],
@@ -96,6 +102,7 @@ impl Core {
             Self::Write => Op::Write(path(0), FILE_SECTORS - 1, 3),
             Self::Append => Op::Append(path(0), 2),
             Self::Overwrite => Op::Write(path(0), 0, 2),
+            Self::Direct => Op::WriteAs(How::Direct, path(0), 0, 2),
             Self::Truncate => Op::Truncate(path(0), 700),
             Self::Unlink => Op::Unlink(path(0)),
             Self::Rmdir => Op::Rmdir(path(0)),
@@ -414,12 +421,12 @@ mod tests {
                 assert!(workload.states(0).is_some(), "{:?}", workload.lanes[0]);
             }
         }
-        // 9 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
+        // 10 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
         // fdatasync says no more than fsync, nor does the move of a directory.
         let single = Orbits::new(1);
         assert_eq!(
             (single.count(), single.workload_count()),
-            (9 + 10, 5 * 4 + 4 * 3 + 8 * 4 + 2 * 3)
+            (10 + 10, 6 * 4 + 4 * 3 + 8 * 4 + 2 * 3)
         );
     }
 }

@@ -9,7 +9,7 @@ use block::random::SplitMix;
 use crate::disks::MADE_AT;
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
-use crate::op::{Op, Path};
+use crate::op::{How, Op, Path};
 use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
 
@@ -142,7 +142,7 @@ pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     });
     let sectors = size.div_ceil(SECTOR_BYTES as u64);
     let count = 1 + random.below(WRITE_SECTORS_MAX);
-    match random.below(26) {
+    match random.below(29) {
         0..=3 => Op::Create(path),
         4..=8 if sectors + count < FILE_SECTORS_MAX => Op::Append(path, count as u32),
         9..=11 if sectors < FILE_SECTORS_MAX => {
@@ -162,6 +162,16 @@ pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         21 | 22 => Op::Fdatasync(path),
         23 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
         24 => Op::Sync,
+        25 if sectors < FILE_SECTORS_MAX => {
+            let how = [How::Sync, How::DataSync, How::Direct][random.below(3) as usize];
+            // Direct writes are of whole blocks.
+            let from = random.below(sectors + 4) as u32 & !1;
+            Op::WriteAs(how, path, from, 2 * (1 + random.below(3)) as u32)
+        }
+        26 => match random.below(2) {
+            0 => Op::Chmod(path, 0o600 + random.below(0o100) as u16),
+            _ => Op::Utimes(path, random.below(1 << 30) as u32),
+        },
         _ => Op::Rename(path, other),
     }
 }

@@ -75,7 +75,9 @@ impl History {
 /// Which sectors a write writes: the first, and how many.
 fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
     match op {
-        Op::Write(_, from, count) => Some((*from as usize, *count)),
+        Op::Write(_, from, count) | Op::WriteAs(_, _, from, count) => {
+            Some((*from as usize, *count))
+        }
         Op::Append(path, count) => match &before.get(before.find(path)?)?.kind {
             Kind::File { size, .. } => Some((size.div_ceil(SECTOR_BYTES as u64) as usize, *count)),
             _ => None,
