@@ -17,6 +17,9 @@ use crate::setting::{Setting, Synchronous};
 
 pub use stages::Stage;
 
+/// Operations begin at such intervals; see [`seconds_of`].
+const OPERATION_MS: u64 = 1000;
+
 /// The states of one lane.
 pub struct History {
     /// Its number.
@@ -36,6 +39,8 @@ pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
     data: DataMode,
+    /// After so many milliseconds a change is committed by itself; 0 is never.
+    commit_ms: u64,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
     pending: BTreeMap<usize, Vec<usize>>,
@@ -63,6 +68,8 @@ pub enum Binding {
     Fsync,
     /// fdatasync.
     Fdatasync,
+    /// None: the commit interval was over.
+    Age,
     /// A write through a file that was opened with O_SYNC or O_DSYNC.
     Write,
     /// fsync of a directory, or sync.
@@ -159,9 +166,30 @@ impl Bounds {
         Self {
             lanes: lanes.collect(),
             data: setting.cell.data,
+            // Where devices fail, commits do.
+            commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),
             synchronous: setting.synchronous,
             pending: BTreeMap::new(),
         }
+    }
+
+    /// The time has come at which an operation begins: what returned more than a commit interval before is committed, since
+    /// commits take no time here. Whether the promises have changed.
+    fn note_age(&mut self, number: usize) -> bool {
+        let old = (number as u64 * OPERATION_MS).saturating_sub(self.commit_ms);
+        if self.commit_ms == 0 {
+            return false;
+        }
+        let due = old.div_ceil(OPERATION_MS) as usize;
+        let mut has_grown = false;
+        for bounds in &mut self.lanes {
+            let state = due.min(bounds.returned);
+            if state > bounds.state {
+                bounds.bind(state, Binding::Age);
+                has_grown = true;
+            }
+        }
+        has_grown
     }
 
     /// An operation begins or has returned. Whether the promises have changed.
@@ -175,7 +203,7 @@ impl Bounds {
             self.lanes[lane].begun = number + 1;
             let returned = self.lanes.iter().map(|bounds| bounds.returned).collect();
             self.pending.insert(lane, returned);
-            return false;
+            return self.note_age(number);
         }
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];

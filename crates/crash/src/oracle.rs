@@ -90,6 +90,7 @@ impl<'a> Oracle<'a> {
         match bounds.binding {
             Some(Binding::Fsync) => self.counts.note(Rule::F1),
             Some(Binding::Fdatasync) => self.counts.note(Rule::F2),
+            Some(Binding::Age) => self.counts.note(Rule::F5),
             Some(Binding::Write) => self.counts.note(Rule::F3),
             Some(Binding::Wide) => self.counts.note(Rule::F4),
             None => {}
@@ -100,6 +101,7 @@ impl<'a> Oracle<'a> {
         let bounds = &self.bounds.lanes[lane];
         let rule = match bounds.binding {
             Some(Binding::Fdatasync) => Rule::F2,
+            Some(Binding::Age) => Rule::F5,
             Some(Binding::Write) => Rule::F3,
             Some(Binding::Wide) => Rule::F4,
             _ => Rule::F1,
