@@ -23,7 +23,8 @@ use crate::disks::{Disks, MADE_AT};
 use crate::e2fsck;
 use crate::history::{Bounds, History};
 use crate::image::Image;
-use crate::oracle::{Oracle, Recovered};
+use crate::leftover::Held;
+use crate::oracle::Oracle;
 use crate::protocol::Watcher;
 use crate::recover::{Checked, Extent, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
@@ -171,6 +172,7 @@ pub(crate) struct Explorer<'r> {
     bounds_version: u64,
     replays: Vec<Replay<Image>>,
     watcher: Watcher,
+    held: Held,
     known: BTreeMap<u64, Known>,
     current: Shared<Vec<Cut>>,
     tally: Tally,
@@ -203,7 +205,8 @@ impl<'r> Explorer<'r> {
             limits,
             bounds_version: 0,
             replays,
-            watcher: Watcher::new(recording.workload.setting, initial),
+            watcher: Watcher::new(recording),
+            held: Held::of(recording),
             known: BTreeMap::new(),
             current,
             tally: Tally::default(),
@@ -291,7 +294,7 @@ impl<'r> Explorer<'r> {
             known.compared_with = self.bounds_version;
             let checked = Rc::clone(&known.checked);
             if !is_compared {
-                self.compare(&checked.recovered)
+                self.compare(&checked)
                     .map_err(|broken| found(broken, vec![moment.cut(event, selection)]))?;
             }
             return Ok(checked);
@@ -310,7 +313,7 @@ impl<'r> Explorer<'r> {
         };
         let recovered = recover(&disks, data, extent);
         let checked = recovered
-            .and_then(|checked| self.compare(&checked.recovered).map(|()| checked))
+            .and_then(|checked| self.compare(&checked).map(|()| checked))
             .map_err(|broken| found(broken, vec![cut.clone()]))?;
         self.tally.recovered += 1;
         self.tally.rules.note(Rule::U1);
@@ -340,7 +343,7 @@ impl<'r> Explorer<'r> {
         one_in > 0 && mixed.is_multiple_of(one_in)
     }
 
-    fn compare(&mut self, recovered: &Recovered) -> Result<(), Broken> {
+    fn compare(&mut self, checked: &Checked) -> Result<(), Broken> {
         self.tally.compared += 1;
         if self.watcher.has_revoked() {
             self.tally.rules.note(Rule::J3);
@@ -349,7 +352,9 @@ impl<'r> Explorer<'r> {
             histories: &self.histories,
             bounds: &self.bounds,
             data: self.recording.workload.setting.cell.data,
-            recovered,
+            recovered: &checked.recovered,
+            leftovers: &checked.leftovers,
+            held: &self.held,
             counts: &mut self.tally.rules,
         };
         oracle.check().map(drop)

@@ -78,21 +78,21 @@ impl Generator {
     pub fn workload(&self, number: u64) -> (usize, Workload) {
         let cells = self.cells.len() as u64;
         let cell = (number % cells) as usize;
-        let number = number / cells;
+        // No two cells have the same random workload: that would only show less of them.
+        let seed = mix_pair(self.seed, number);
         let workload = match self.kind {
-            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => {
-                self.orbits.workload(number, Setting::new(self.cells[cell]))
-            }
+            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => self
+                .orbits
+                .workload(number / cells, Setting::new(self.cells[cell])),
             Kind::Exhaustive { .. } => {
-                let chosen = mix_pair(self.seed, number);
                 let setting = Setting::new(self.cells[cell]);
                 self.orbits
-                    .workload(chosen % self.orbits.workload_count(), setting)
+                    .workload(seed % self.orbits.workload_count(), setting)
             }
-            Kind::Stress => stress::workload(self.cells[cell], mix_pair(self.seed, number)),
-            Kind::Tight => tight::workload(self.cells[cell], mix_pair(self.seed, number)),
-            Kind::Races => races::workload(self.cells[cell], mix_pair(self.seed, number)),
-            Kind::Faults => faults::workload(self.cells[cell], mix_pair(self.seed, number)),
+            Kind::Stress => stress::workload(self.cells[cell], seed),
+            Kind::Tight => tight::workload(self.cells[cell], seed),
+            Kind::Races => races::workload(self.cells[cell], seed),
+            Kind::Faults => faults::workload(self.cells[cell], seed),
         };
         (cell, workload)
     }

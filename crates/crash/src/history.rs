@@ -1,21 +1,29 @@
 //! The history of a lane: the states that there were, by operation and by transaction, and what sync calls bind.
 //!
-//! State `n` is what the lane's part of the tree is after its operation `n - 1`. An operation is one step: its last
-//! transaction brings all of it. A sync call that has returned binds: no state before the one that it covers may come back.
+//! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between two states is in
+//! [`stages`]. A sync call that has returned binds: no state before the one that it covers may come back.
+
+mod stages;
 
 use std::collections::BTreeMap;
 
 use ext::options::DataMode;
-use layout::Tid;
 
 use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
-use crate::op::Op;
+use crate::op::{How, Op};
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
 use crate::setting::{Setting, Synchronous};
 
+pub use stages::Stage;
+
+/// Operations begin at such intervals; see [`seconds_of`].
+const OPERATION_MS: u64 = 1000;
+
 /// The states of one lane.
 pub struct History {
+    /// Its number.
+    pub lane: usize,
     /// What the lane does.
     pub ops: Vec<Op>,
     /// One more than operations.
@@ -31,6 +39,8 @@ pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
     data: DataMode,
+    /// After so many milliseconds a change is committed by itself; 0 is never.
+    commit_ms: u64,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
     pending: BTreeMap<usize, Vec<usize>>,
@@ -58,6 +68,10 @@ pub enum Binding {
     Fsync,
     /// fdatasync.
     Fdatasync,
+    /// None: the commit interval was over.
+    Age,
+    /// A write through a file that was opened with O_SYNC or O_DSYNC.
+    Write,
     /// fsync of a directory, or sync.
     Wide,
 }
@@ -72,12 +86,7 @@ impl Workload {
 fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option<Vec<Tree>> {
     let mut states = vec![Tree::new(MADE_AT)];
     for (number, op) in ops.iter().enumerate() {
-        let change = Change {
-            state: number + 1,
-            seconds: seconds_of(number),
-            new_node: number_of(lane, number),
-            write: number_of(lane, number),
-        };
+        let change = Change::of(lane, number);
         let before = &states[number];
         let next = match outcome(number) {
             Outcome::Done => before.after(op, change)?,
@@ -91,10 +100,23 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
     Some(states)
 }
 
+impl Change {
+    /// What operation `number` of a lane makes.
+    pub fn of(lane: usize, number: usize) -> Self {
+        Self {
+            state: number + 1,
+            seconds: seconds_of(number),
+            new_node: number_of(lane, number),
+            write: number_of(lane, number),
+        }
+    }
+}
+
 /// A write of which a part was done.
 fn shortened(op: &Op, count: u32) -> Op {
     match op {
         Op::Write(path, from, _) => Op::Write(path.clone(), *from, count),
+        Op::WriteAs(how, path, from, _) => Op::WriteAs(*how, path.clone(), *from, count),
         Op::Append(path, _) => Op::Append(path.clone(), count),
         other => other.clone(),
     }
@@ -113,6 +135,7 @@ impl History {
             None => Outcome::Done,
         })?;
         Some(Self {
+            lane,
             ops,
             states,
             base,
@@ -124,22 +147,6 @@ impl History {
     fn outcome(&self, number: usize) -> Outcome {
         let done = number.checked_sub(self.base).map(|index| self.done[index]);
         done.map_or(Outcome::Done, |done| done.outcome)
-    }
-
-    /// The states that it can be in when a transaction was the last to be committed. They are several only where an
-    /// operation was on its way while a transaction was closed.
-    pub fn states_at(&self, last: Tid) -> core::ops::RangeInclusive<usize> {
-        let reach = |is_in: &dyn Fn(&Done) -> bool| {
-            let done = self.done.iter().zip(&self.ops[self.base..]);
-            // What changed nothing belongs to no transaction.
-            let is_in = |(done, op): &(&Done, &Op)| {
-                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
-            };
-            self.base + done.take_while(is_in).count()
-        };
-        // What failed need not be in any.
-        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
-        least..=reach(&|done| !done.first.is_after(last)).max(least)
     }
 }
 
@@ -159,9 +166,30 @@ impl Bounds {
         Self {
             lanes: lanes.collect(),
             data: setting.cell.data,
+            // Where devices fail, commits do.
+            commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),
             synchronous: setting.synchronous,
             pending: BTreeMap::new(),
         }
+    }
+
+    /// The time has come at which an operation begins: what returned more than a commit interval before is committed, since
+    /// commits take no time here. Whether the promises have changed.
+    fn note_age(&mut self, number: usize) -> bool {
+        let old = (number as u64 * OPERATION_MS).saturating_sub(self.commit_ms);
+        if self.commit_ms == 0 {
+            return false;
+        }
+        let due = old.div_ceil(OPERATION_MS) as usize;
+        let mut has_grown = false;
+        for bounds in &mut self.lanes {
+            let state = due.min(bounds.returned);
+            if state > bounds.state {
+                bounds.bind(state, Binding::Age);
+                has_grown = true;
+            }
+        }
+        has_grown
     }
 
     /// An operation begins or has returned. Whether the promises have changed.
@@ -175,13 +203,17 @@ impl Bounds {
             self.lanes[lane].begun = number + 1;
             let returned = self.lanes.iter().map(|bounds| bounds.returned).collect();
             self.pending.insert(lane, returned);
-            return false;
+            return self.note_age(number);
         }
-        self.lanes[lane].returned = number + 1;
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
         let outcome = history.outcome(number);
-        if matches!(outcome, Outcome::Failed | Outcome::NoSpace) {
+        // What has failed may not have been done: nobody's sync call covers it.
+        if outcome == Outcome::Failed {
+            return false;
+        }
+        self.lanes[lane].returned = number + 1;
+        if outcome == Outcome::NoSpace {
             return false;
         }
         let state = &history.states[number];
@@ -216,12 +248,30 @@ impl Bounds {
                     return false;
                 }
                 own.bind(number + 1, Binding::Wide);
-                if let Op::Write(path, ..) | Op::Append(path, _) | Op::Truncate(path, _) = op {
+                if let Op::Write(path, ..)
+                | Op::WriteAs(_, path, ..)
+                | Op::Append(path, _)
+                | Op::Truncate(path, _) = op
+                {
                     let after = &history.states[number + 1];
                     if let Some(id) = after.find(path) {
                         own.files.insert(id, after.node(id).data_in);
                     }
                 }
+            }
+            Op::WriteAs(how @ (How::Sync | How::DataSync), path, ..) => {
+                let after = &history.states[number + 1];
+                let Some(id) = after.find(path) else {
+                    return false;
+                };
+                let node = after.node(id);
+                own.files.insert(id, node.data_in);
+                let bound = match (how, self.data) {
+                    (How::Sync, _) => node.changed_in,
+                    (_, DataMode::Journal) => node.map_in.max(node.data_in),
+                    _ => node.map_in,
+                };
+                own.bind(bound, Binding::Write);
             }
             _ => return false,
         }
@@ -232,7 +282,13 @@ impl Bounds {
 /// Whether an operation is durable when it returns, on a volume that is mounted so.
 fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
     match op {
-        Op::Write(..) | Op::Append(..) | Op::Truncate(..) => synchronous == Synchronous::All,
+        Op::Write(..)
+        | Op::WriteAs(..)
+        | Op::Append(..)
+        | Op::Truncate(..)
+        | Op::Journaled(..)
+        | Op::Chmod(..)
+        | Op::Utimes(..) => synchronous == Synchronous::All,
         _ => synchronous != Synchronous::No,
     }
 }

@@ -16,6 +16,7 @@
 //! | [`run`] | a workload, run and recorded |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
+//! | [`leftover`] | what lay in the blocks of files before |
 //! | [`protocol`] | what the order of requests itself must keep to |
 //! | [`generator`] | workloads: all short ones, and long ones that stress |
 //! | [`mutant`](mod@mutant) | rules of the engine that are broken on purpose, and the hunt for them |
@@ -40,6 +41,7 @@ pub mod fault;
 pub mod generator;
 pub mod history;
 pub mod image;
+pub mod leftover;
 pub mod model;
 pub mod mutant;
 pub mod observe;

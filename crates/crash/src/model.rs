@@ -33,6 +33,8 @@ pub struct Node {
     pub kind: Kind,
     /// Number of names (of a directory: with `.` and the `..` below it).
     pub links: u32,
+    /// Permission bits.
+    pub permissions: u16,
     /// Last change of contents, in seconds since 1970.
     pub modified: i64,
     /// Last change of the inode.
@@ -78,6 +80,7 @@ impl Tree {
         let root = Node {
             kind: Kind::Directory(Arc::default()),
             links: 2,
+            permissions: 0o755,
             modified: seconds,
             changed: seconds,
             changed_in: 0,

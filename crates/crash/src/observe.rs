@@ -26,6 +26,8 @@ pub struct Seen {
     pub modified: i64,
     /// Last change of the inode.
     pub changed: i64,
+    /// Of a file, if that was asked for: which block of the volume holds which of its blocks.
+    pub blocks: BTreeMap<u64, u64>,
     /// The rest.
     pub contents: Contents,
 }
@@ -46,13 +48,14 @@ pub enum Contents {
 /// A directory of every volume that nobody changes.
 pub const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Looks at everything.
+/// Looks at everything; also at where the contents of files are, if that is asked for.
 ///
 /// # Errors
 /// Whatever the volume says: a volume that was recovered can be read.
-pub fn observe(volume: &Volume) -> Result<Observation, Error> {
+pub fn observe(volume: &Volume, has_blocks: bool) -> Result<Observation, Error> {
     let mut walk = Walk {
         volume,
+        has_blocks,
         nodes: Vec::new(),
         places: BTreeMap::new(),
     };
@@ -69,6 +72,7 @@ pub fn observe(volume: &Volume) -> Result<Observation, Error> {
 
 struct Walk<'v> {
     volume: &'v Volume,
+    has_blocks: bool,
     nodes: Vec<Seen>,
     places: BTreeMap<InodeNr, usize>,
 }
@@ -85,6 +89,10 @@ impl Walk<'_> {
             FileKind::Symlink => Contents::Symlink(self.volume.read_link(inode)?),
             _ => Contents::Other,
         };
+        let blocks = match contents {
+            Contents::File(_) if self.has_blocks => self.blocks_of(inode)?,
+            _ => BTreeMap::new(),
+        };
         let place = self.nodes.len();
         self.places.insert(inode, place);
         self.nodes.push(Seen {
@@ -93,6 +101,7 @@ impl Walk<'_> {
             permissions: attributes.permissions,
             modified: attributes.mtime.seconds,
             changed: attributes.ctime.seconds,
+            blocks,
             contents,
         });
         Ok(place)
@@ -107,6 +116,16 @@ impl Walk<'_> {
             bytes.truncate(read?);
         }
         Ok(bytes)
+    }
+
+    fn blocks_of(&self, inode: InodeNr) -> Result<BTreeMap<u64, u64>, Error> {
+        let mut blocks = BTreeMap::new();
+        for (file_block, first, count) in self.volume.blocks_of(inode)? {
+            if let Some(file_block) = file_block {
+                blocks.extend((file_block..).zip(first..first + u64::from(count)));
+            }
+        }
+        Ok(blocks)
     }
 
     fn list(&mut self, place: usize) -> Result<(), Error> {

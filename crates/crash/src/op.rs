@@ -23,6 +23,8 @@ pub enum Op {
     Mkdir(Path),
     /// Writes sectors from a sector on.
     Write(Path, u32, u32),
+    /// The same through a file that was opened in a special way.
+    WriteAs(How, Path, u32, u32),
     /// Writes sectors behind the last one.
     Append(Path, u32),
     /// Sets the size.
@@ -39,6 +41,10 @@ pub enum Op {
     Rename(Path, Path),
     /// Exchanges two names.
     Exchange(Path, Path),
+    /// Sets the permission bits.
+    Chmod(Path, u16),
+    /// Sets the time of the last change of contents, in seconds since 1970.
+    Utimes(Path, u32),
     /// Turns data journaling of a file on or off.
     Journaled(Path, bool),
     /// Makes a file durable.
@@ -49,6 +55,17 @@ pub enum Op {
     SyncDirectory(Path),
     /// Makes everything durable.
     Sync,
+}
+
+/// How a file is opened that is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum How {
+    /// O_SYNC.
+    Sync,
+    /// O_DSYNC.
+    DataSync,
+    /// O_DIRECT.
+    Direct,
 }
 
 impl Op {
@@ -64,6 +81,9 @@ impl Op {
             Self::Create(path)
             | Self::Mkdir(path)
             | Self::Write(path, ..)
+            | Self::WriteAs(_, path, ..)
+            | Self::Chmod(path, _)
+            | Self::Utimes(path, _)
             | Self::Append(path, _)
             | Self::Truncate(path, _)
             | Self::Journaled(path, _)
@@ -87,6 +107,17 @@ impl fmt::Display for Op {
             Self::Create(path) => write!(out, "create({path})"),
             Self::Mkdir(path) => write!(out, "mkdir({path})"),
             Self::Write(path, from, count) => write!(out, "write({path},{from},{count})"),
+            Self::WriteAs(How::Sync, path, from, count) => {
+                write!(out, "write-sync({path},{from},{count})")
+            }
+            Self::WriteAs(How::DataSync, path, from, count) => {
+                write!(out, "write-dsync({path},{from},{count})")
+            }
+            Self::WriteAs(How::Direct, path, from, count) => {
+                write!(out, "write-direct({path},{from},{count})")
+            }
+            Self::Chmod(path, mode) => write!(out, "chmod({path},{mode:o})"),
+            Self::Utimes(path, seconds) => write!(out, "utimes({path},{seconds})"),
             Self::Append(path, count) => write!(out, "append({path},{count})"),
             Self::Truncate(path, size) => write!(out, "truncate({path},{size})"),
             Self::Link(from, to) => write!(out, "link({from},{to})"),
@@ -131,6 +162,19 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         ("create", [path]) => Op::Create((*path).into()),
         ("mkdir", [path]) => Op::Mkdir((*path).into()),
         ("write", [path, from, count]) => Op::Write((*path).into(), number(from)?, number(count)?),
+        (name @ ("write-sync" | "write-dsync" | "write-direct"), [path, from, count]) => {
+            let how = match name {
+                "write-sync" => How::Sync,
+                "write-dsync" => How::DataSync,
+                _ => How::Direct,
+            };
+            Op::WriteAs(how, (*path).into(), number(from)?, number(count)?)
+        }
+        ("chmod", [path, mode]) => {
+            let mode = u16::from_str_radix(mode, 8).ok()?;
+            Op::Chmod((*path).into(), mode)
+        }
+        ("utimes", [path, seconds]) => Op::Utimes((*path).into(), number(seconds)?),
         ("append", [path, count]) => Op::Append((*path).into(), number(count)?),
         ("truncate", [path, size]) => Op::Truncate((*path).into(), size.parse().ok()?),
         ("link", [from, to]) => Op::Link((*from).into(), (*to).into()),
@@ -158,6 +202,11 @@ mod tests {
             "create(a)",
             "mkdir(a/b)",
             "write(a,0,3)",
+            "write-sync(a,0,3)",
+            "write-dsync(a,0,3)",
+            "write-direct(a,2,4)",
+            "chmod(a,640)",
+            "utimes(a,7)",
             "append(a,2)",
             "truncate(a,700)",
             "link(a,b)",

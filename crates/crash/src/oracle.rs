@@ -8,7 +8,8 @@ mod data;
 use ext::options::DataMode;
 use layout::{InodeNr, Tid};
 
-use crate::history::{Binding, Bounds, History, LaneBounds};
+use crate::history::{Binding, Bounds, History, LaneBounds, Stage};
+use crate::leftover::{Held, Leftovers};
 use crate::model::{Kind, NodeId, ROOT, Tree};
 use crate::observe::{Contents, Observation, Seen};
 use crate::op::Op;
@@ -31,6 +32,9 @@ pub struct Oracle<'a> {
     pub(crate) bounds: &'a Bounds,
     pub(crate) data: DataMode,
     pub(crate) recovered: &'a Recovered,
+    /// Where files show what the cut left in their blocks.
+    pub(crate) leftovers: &'a Leftovers,
+    pub(crate) held: &'a Held,
     pub(crate) counts: &'a mut RuleCounts,
 }
 
@@ -38,8 +42,12 @@ pub struct Oracle<'a> {
 pub(crate) struct View<'a> {
     pub(crate) history: &'a History,
     pub(crate) bounds: &'a LaneBounds,
-    /// The state that must be there.
+    /// What must be there.
+    pub(crate) tree: &'a Tree,
+    /// The last state that was reached in full.
     pub(crate) state: usize,
+    /// The first state that has all of it.
+    pub(crate) whole: usize,
     /// Which inode is which node.
     inodes: Vec<(NodeId, InodeNr)>,
 }
@@ -60,28 +68,30 @@ impl<'a> Oracle<'a> {
 
     fn check_lane(&mut self, lane: usize) -> Result<usize, Broken> {
         let (history, bounds) = (&self.histories[lane], &self.bounds.lanes[lane]);
-        let range = history.states_at(self.recovered.last);
-        let least = *range.start();
-        if *range.end() < bounds.state {
-            return Err(self.too_old(lane, *range.end()));
+        let stages = history.stages_at(self.recovered.last);
+        let newest = stages.last().map_or(0, |stage| stage.state);
+        if newest < bounds.state {
+            return Err(self.too_old(lane, newest));
         }
         self.note_binding(bounds);
         let mut first = None;
-        for state in range {
-            match self.check_state(lane, state) {
-                Ok(()) if state >= bounds.state => return Ok(state),
-                Ok(()) => return Err(self.too_old(lane, state)),
+        for stage in &stages {
+            match self.check_stage(lane, stage) {
+                Ok(()) if stage.state >= bounds.state => return Ok(stage.state),
+                Ok(()) => return Err(self.too_old(lane, stage.state)),
                 Err(broken) => first = first.or(Some(broken)),
             }
         }
-        let broken = first.expect("a range has a state");
-        Err(self.explain(lane, least, broken))
+        let broken = first.expect("there is a stage");
+        Err(self.explain(lane, stages[0].state, broken))
     }
 
     fn note_binding(&mut self, bounds: &LaneBounds) {
         match bounds.binding {
             Some(Binding::Fsync) => self.counts.note(Rule::F1),
             Some(Binding::Fdatasync) => self.counts.note(Rule::F2),
+            Some(Binding::Age) => self.counts.note(Rule::F5),
+            Some(Binding::Write) => self.counts.note(Rule::F3),
             Some(Binding::Wide) => self.counts.note(Rule::F4),
             None => {}
         }
@@ -91,6 +101,8 @@ impl<'a> Oracle<'a> {
         let bounds = &self.bounds.lanes[lane];
         let rule = match bounds.binding {
             Some(Binding::Fdatasync) => Rule::F2,
+            Some(Binding::Age) => Rule::F5,
+            Some(Binding::Write) => Rule::F3,
             Some(Binding::Wide) => Rule::F4,
             _ => Rule::F1,
         };
@@ -106,10 +118,13 @@ impl<'a> Oracle<'a> {
     fn explain(&mut self, lane: usize, wanted: usize, broken: Broken) -> Broken {
         let last = self.recovered.last;
         let others = self.histories[lane].base..self.histories[lane].states.len();
-        let other = others
-            .rev()
-            .filter(|state| *state != wanted)
-            .find(|state| self.compare_names(lane, *state).is_ok());
+        let other = others.rev().filter(|state| *state != wanted).find(|state| {
+            let stage = Stage {
+                state: *state,
+                part: None,
+            };
+            self.compare_names(lane, &stage).is_ok()
+        });
         let hint = match other {
             Some(state) => format!("; names and sizes are those of state {state}"),
             None => "; no state has these names and sizes".to_owned(),
@@ -121,15 +136,15 @@ impl<'a> Oracle<'a> {
         Broken::new(broken.rule, what)
     }
 
-    fn check_state(&mut self, lane: usize, state: usize) -> Result<(), Broken> {
-        let view = self.compare_names(lane, state)?;
+    fn check_stage(&mut self, lane: usize, stage: &Stage) -> Result<(), Broken> {
+        let view = self.compare_names(lane, stage)?;
         self.counts.note(Rule::U3);
         self.counts.note(Rule::U4);
         if self.data == DataMode::Writeback {
             self.counts.note(Rule::W1);
         }
         // Any rename that has begun may be half done.
-        let begun = view.history.base..view.bounds.begun.max(state);
+        let begun = view.history.base..view.bounds.begun.max(stage.state);
         let is_rename = |op: &Op| matches!(op, Op::Rename(..) | Op::Exchange(..));
         if view.history.ops[begun].iter().any(is_rename) {
             self.counts.note(Rule::U5);
@@ -138,14 +153,19 @@ impl<'a> Oracle<'a> {
     }
 
     /// Names, kinds, links, sizes and times.
-    fn compare_names(&self, lane: usize, state: usize) -> Result<View<'a>, Broken> {
+    fn compare_names<'v>(&self, lane: usize, stage: &'v Stage) -> Result<View<'v>, Broken>
+    where
+        'a: 'v,
+    {
         let (histories, bounds) = (self.histories, self.bounds);
-        let history = &histories[lane];
-        let tree = &history.states[state];
+        let (history, state) = (&histories[lane], stage.state);
+        let tree = stage.part.as_ref().unwrap_or(&history.states[state]);
         let mut view = View {
             history,
             bounds: &bounds.lanes[lane],
+            tree,
             state,
+            whole: state + usize::from(stage.part.is_some()),
             inodes: Vec::new(),
         };
         let lane_of = |name: &[u8]| self.lane_of(name);
@@ -241,13 +261,8 @@ impl<'a> Oracle<'a> {
         if node.links != seen.links {
             return differs("link count", &seen.links, &node.links);
         }
-        let permissions = match node.kind {
-            Kind::Directory(_) => 0o755,
-            Kind::File { .. } => 0o644,
-            Kind::Symlink(_) => 0o777,
-        };
-        if permissions != seen.permissions {
-            return differs("mode", &seen.permissions, &permissions);
+        if node.permissions != seen.permissions {
+            return differs("mode", &seen.permissions, &node.permissions);
         }
         if self.recovered.has_truncated && matches!(node.kind, Kind::File { .. }) {
             return Ok(());

@@ -13,11 +13,13 @@
 //! | T7 | a commit record is complete |
 
 mod log;
+mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::trace::Event;
+use block::versions::Version;
 use block::{Replay, Request};
 use ext::options::DataMode;
 use layout::feature::Incompatible;
@@ -25,11 +27,12 @@ use layout::journal::JournalSuperblock;
 use layout::{Block, Tid, superblock};
 use zerocopy::FromBytes;
 
-use crate::disks::Disks;
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image};
 use crate::rule::{Broken, Rule, RuleCounts};
+use crate::run::Recording;
 use crate::setting::{Place, Setting};
 use log::{LogMap, LogReader, Transaction};
+use writers::Writers;
 
 /// The block of the file system's superblock.
 const SUPERBLOCK: u64 = 1;
@@ -37,6 +40,7 @@ const SUPERBLOCK: u64 = 1;
 /// Watches over a recording.
 pub struct Watcher {
     setting: Setting,
+    writers: Writers,
     map: LogMap,
     reader: LogReader,
     /// Images that committed transactions brought and no later one revoked, oldest first.
@@ -51,11 +55,13 @@ type Check = Result<(), Broken>;
 
 impl Watcher {
     /// Before the first event.
-    pub fn new(setting: Setting, initial: &Disks) -> Self {
+    pub fn new(recording: &Recording) -> Self {
+        let (setting, initial) = (recording.workload.setting, &recording.initial);
         let map = LogMap::new(initial);
         Self {
             reader: LogReader::new(&map, initial),
             setting,
+            writers: Writers::of(recording),
             map,
             images: BTreeMap::new(),
             revoked: BTreeSet::new(),
@@ -135,7 +141,7 @@ impl Watcher {
         counts: &mut RuleCounts,
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
-            return self.written_home(write, counts);
+            return self.written_home(write, replays, counts);
         };
         if at == 0 {
             return self.tail_written(write, replays, counts);
@@ -163,6 +169,15 @@ impl Watcher {
             let from = |block: u32| (block + length - start) % length;
             from(at) < from(head)
         }
+    }
+
+    /// Whether the tail has durably passed all transactions that brought a block.
+    fn is_behind_tail(&self, block: u64, replays: &[Replay<Image>]) -> bool {
+        let durable = self.superblock(replays);
+        let tail = Tid::new(durable.s_sequence.get());
+        let newest = self.images.get(&block).and_then(|images| images.last());
+        let is_passed = |tid: Tid| durable.s_start.get() == 0 || !tid.is_at_or_after(tail);
+        newest.is_none_or(|(tid, _)| is_passed(*tid))
     }
 
     fn superblock(&self, replays: &[Replay<Image>]) -> JournalSuperblock {
@@ -198,19 +213,18 @@ impl Watcher {
                 format!("the commit record of transaction {tid} is not forced"),
             ));
         }
-        // With several clients, or a writer, data of the next transaction may be on its way.
-        let is_alone = self.setting.lanes == 1 && self.setting.writer_ms == 0;
-        if self.setting.cell.data != DataMode::Ordered || !is_alone {
+        if self.setting.cell.data != DataMode::Ordered {
             return Ok(());
         }
         counts.note(Rule::T5);
-        for (sector, _) in replays[0].versions().iter() {
+        for (sector, versions) in replays[0].versions().iter() {
             let block = sector.get() / BLOCK_SECTORS as u64;
             let is_data = self.map.log_block(0, block).is_none()
                 && block != SUPERBLOCK
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
-            if is_data {
+            let is_due = |version: &Version| self.writers.is_due(version.bytes(), tid);
+            if is_data && versions.iter().any(is_due) {
                 let what = format!(
                     "block {block} is not durable when the commit record of transaction {tid} is issued"
                 );
@@ -259,7 +273,12 @@ impl Watcher {
     }
 
     /// A block is written home, as metadata or as data.
-    fn written_home(&self, write: &Write<'_>, counts: &mut RuleCounts) -> Check {
+    fn written_home(
+        &mut self,
+        write: &Write<'_>,
+        replays: &[Replay<Image>],
+        counts: &mut RuleCounts,
+    ) -> Check {
         if write.device != 0 || write.block == SUPERBLOCK {
             return Ok(());
         }
@@ -271,6 +290,11 @@ impl Watcher {
         };
         counts.note(Rule::T2);
         if images.iter().any(|(_, image)| image == write.image) {
+            return Ok(());
+        }
+        if writers::is_data(write.image) && self.is_behind_tail(write.block, replays) {
+            // Data that was journaled, in a file that is not any more: nothing in the log speaks of its block.
+            self.images.remove(&write.block);
             return Ok(());
         }
         let is_revoked = self.reader.is_revoked(write.block)

@@ -9,6 +9,7 @@ use ext::{Error, Volume};
 
 use crate::device::Reads;
 use crate::disks::{Devices, Disks, quiet};
+use crate::leftover::{Leftovers, leftovers};
 use crate::observe::observe;
 use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
@@ -20,6 +21,8 @@ const PROBLEMS_SHOWN: usize = 5;
 pub struct Checked {
     /// What was found.
     pub recovered: Recovered,
+    /// In data=writeback, where files show what the cut left in their blocks.
+    pub leftovers: Leftovers,
     /// What was read on the way, of the home device and of the journal's.
     pub reads: [Reads; 2],
     /// What the devices hold in the end.
@@ -49,6 +52,10 @@ pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked,
     let after = devices.disks(disks);
     let log_reads = devices.log.as_ref().map(|log| log.reads());
     Ok(Checked {
+        leftovers: match data {
+            DataMode::Writeback => leftovers(&recovered.observation, &disks.home),
+            DataMode::Ordered | DataMode::Journal => Leftovers::new(),
+        },
         recovered,
         reads: [devices.home.reads(), log_reads.unwrap_or_default()],
         after,
@@ -68,7 +75,7 @@ pub fn recover_on(
 ) -> Result<Recovered, Broken> {
     let failed = |error: Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
     let (volume, report) = Volume::open_with_report(home, log, quiet(data)).map_err(failed)?;
-    let recovered = look(&volume, &report, devices);
+    let recovered = look(&volume, &report, devices, data);
     if recovered.is_ok() && extent == Extent::Use {
         crate::epilogue::run(&volume)?;
     }
@@ -78,12 +85,17 @@ pub fn recover_on(
     Ok(recovered)
 }
 
-fn look(volume: &Volume, report: &OpenReport, devices: &Devices) -> Result<Recovered, Broken> {
+fn look(
+    volume: &Volume,
+    report: &OpenReport,
+    devices: &Devices,
+    data: DataMode,
+) -> Result<Recovered, Broken> {
     if let Some(why) = &report.read_only_because {
         return Err(Broken::new(Rule::U1, format!("it is read-only: {why}")));
     }
     let last = devices.last_committed();
-    let observation = observe(volume)
+    let observation = observe(volume, data == DataMode::Writeback)
         .map_err(|error| Broken::new(Rule::U1, format!("it cannot be read: {error}")))?;
     Ok(Recovered {
         last,

@@ -21,6 +21,7 @@ use crate::disks::{Disks, MADE_AT};
 use crate::explore::{Limits, explore};
 use crate::history::{Bounds, History};
 use crate::image::Image;
+use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::recover::{Extent, recover};
 use crate::rule::{Broken, RuleCounts};
@@ -202,6 +203,8 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         bounds: &bounds,
         data,
         recovered: &checked.recovered,
+        leftovers: &checked.leftovers,
+        held: &Held::of(recording),
         counts: &mut counts,
     };
     oracle.check().map(drop)

@@ -17,7 +17,7 @@ use crate::disks::{Disks, MADE_AT, mount_options};
 use crate::op::Op;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
-pub use client::{Done, Mark, Outcome, number_of};
+pub use client::{Done, Mark, Outcome, number_of, place_of};
 
 /// The scheduling steps after which a world with a broken engine ends.
 const MUTANT_STEPS_MAX: u64 = 50_000_000;

@@ -88,6 +88,16 @@ impl<'c> Transaction<'c> {
         }
     }
 
+    /// For mutants: tears what belongs together apart. Ends the step, makes it durable and begins the next.
+    pub(crate) fn tear(&mut self, credits: Credits) -> Result<()> {
+        let (Some(journal), Some(handle)) = (&self.core.journal, self.handle.take()) else {
+            return Ok(());
+        };
+        journal.commit(handle.finish()?)?;
+        self.handle = Some(journal.start(credits)?);
+        Ok(())
+    }
+
     /// The good end. The number of the transaction that the step belongs to; none without a journal.
     pub(crate) fn finish(self) -> Result<Option<Tid>> {
         match self.handle {

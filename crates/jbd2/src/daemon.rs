@@ -62,7 +62,11 @@ impl Shared {
         let Some(running) = &state.running else {
             return (false, now + interval);
         };
-        let due = running.started + interval;
+        let due = if rt::mutant!("commit/interval-ignored") {
+            now + interval
+        } else {
+            running.started + interval
+        };
         let is_wanted = state.commit_wanted == Some(running.transaction.tid);
         let is_due = is_wanted || due <= now;
         // A transaction that somebody else commits at the moment is looked at again when he has done.

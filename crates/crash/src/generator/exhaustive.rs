@@ -9,7 +9,7 @@
 //! each operation comes none, fsync, fdatasync or sync, in all combinations.
 
 use crate::model::Tree;
-use crate::op::{Op, Path};
+use crate::op::{How, Op, Path};
 use crate::run::Workload;
 use crate::setting::Setting;
 
@@ -34,29 +34,35 @@ enum Core {
     Append,
     /// The first block, in place.
     Overwrite,
+    /// The same, past the cache.
+    Direct,
     Truncate,
     Unlink,
     Rmdir,
     Link,
     /// To a name that is free.
     Rename,
+    /// A directory, to a name that is free.
+    Move,
     /// To a name that is taken.
     Replace,
     Exchange,
 }
 
-const CORES: [Core; 13] = [
+const CORES: [Core; 15] = [
     Core::Create,
     Core::Mkdir,
     Core::Symlink,
     Core::Write,
     Core::Append,
     Core::Overwrite,
+    Core::Direct,
     Core::Truncate,
     Core::Unlink,
     Core::Rmdir,
     Core::Link,
     Core::Rename,
+    Core::Move,
     Core::Replace,
     Core::Exchange,
 ];
@@ -74,11 +80,15 @@ impl Core {
     fn needs(self) -> &'static [Need] {
         match self {
             Self::Create | Self::Mkdir | Self::Symlink => &[Need::Nothing],
-            Self::Write | Self::Append | Self::Overwrite | Self::Truncate | Self::Unlink => {
-                &[Need::File]
-            }
+            Self::Write
+            | Self::Append
+            | Self::Overwrite
+            | Self::Direct
+            | Self::Truncate
+            | Self::Unlink => &[Need::File],
             Self::Rmdir => &[Need::Directory],
             Self::Link | Self::Rename => &[Need::File, Need::Nothing],
+            Self::Move => &[Need::Directory, Need::Nothing],
             Self::Replace | Self::Exchange => &[Need::File, Need::File],
         }
     }
@@ -92,11 +102,12 @@ impl Core {
             Self::Write => Op::Write(path(0), FILE_SECTORS - 1, 3),
             Self::Append => Op::Append(path(0), 2),
             Self::Overwrite => Op::Write(path(0), 0, 2),
+            Self::Direct => Op::WriteAs(How::Direct, path(0), 0, 2),
             Self::Truncate => Op::Truncate(path(0), 700),
             Self::Unlink => Op::Unlink(path(0)),
             Self::Rmdir => Op::Rmdir(path(0)),
             Self::Link => Op::Link(path(0), path(1)),
-            Self::Rename | Self::Replace => Op::Rename(path(0), path(1)),
+            Self::Rename | Self::Move | Self::Replace => Op::Rename(path(0), path(1)),
             Self::Exchange => Op::Exchange(path(0), path(1)),
         }
     }
@@ -299,14 +310,17 @@ impl Search {
         })
     }
 
-    /// Rename and replace differ only in whether the new name is taken.
+    /// Rename and replace differ only in whether the new name is taken, rename and move in what has the old one.
     fn contradicts(&self, index: usize, before: &Tree) -> bool {
         let (core, slots) = &self.cores[index];
+        let old = before.find(&path(slots[0]));
+        let is_directory = old.is_some_and(|id| before.names(id).is_some());
         let is_taken = slots
             .get(1)
             .is_some_and(|slot| before.find(&path(*slot)).is_some());
         match core {
-            Core::Rename => is_taken,
+            Core::Rename => is_taken || is_directory,
+            Core::Move => is_taken || !is_directory,
             Core::Replace => !is_taken,
             _ => false,
         }
@@ -407,12 +421,12 @@ mod tests {
                 assert!(workload.states(0).is_some(), "{:?}", workload.lanes[0]);
             }
         }
-        // 9 operations with one place, 4 with two, in one directory or in two; of those with one, 4 leave no file, so that
-        // fdatasync says no more than fsync.
+        // 10 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
+        // fdatasync says no more than fsync, nor does the move of a directory.
         let single = Orbits::new(1);
         assert_eq!(
             (single.count(), single.workload_count()),
-            (9 + 8, 5 * 4 + 4 * 3 + 8 * 4)
+            (10 + 10, 6 * 4 + 4 * 3 + 8 * 4 + 2 * 3)
         );
     }
 }

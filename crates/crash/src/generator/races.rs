@@ -5,27 +5,40 @@ use block::random::SplitMix;
 
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::model::Tree;
-use crate::op::Op;
+use crate::op::{Op, Path};
 use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
 
+/// Chooses a lane's next operation.
+type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;
+
 const LANES: u32 = 3;
 const OPS: usize = 14;
+/// The file that changes most is not made larger than this and half as much: beyond its direct blocks.
+const SECTORS_MAX: u64 = 48;
 
-/// A workload by its seed.
+/// A workload by its seed. One in three is a duel: one client does nothing but change a file, and another nothing but sync.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
+    let is_duel = random.below(3) == 0;
     let schedule = match random.below(2) {
-        0 => Schedule::Random(seed),
-        _ => Schedule::Pct(seed),
+        0 if !is_duel => Schedule::Pct(seed),
+        _ => Schedule::Random(seed),
     };
     let setting = Setting {
         log_blocks: LOG_BLOCKS_MIN,
-        lanes: LANES,
+        // Every other time the journal's daemon races, too: operations begin once a second.
+        commit_ms: 1000 * random.below(2),
+        lanes: if is_duel { 2 } else { LANES },
         schedule,
         ..Setting::new(cell)
     };
-    let lanes = (0..LANES as usize).map(|lane| ops(lane, OPS, &mut random, choose_racing));
+    let choose: [Choose; LANES as usize] = if is_duel {
+        [change_one_file, |_, _, _| Op::Sync, choose_racing]
+    } else {
+        [choose_racing; LANES as usize]
+    };
+    let lanes = (0..setting.lanes as usize).map(|lane| ops(lane, OPS, &mut random, choose[lane]));
     let lanes: Vec<Vec<Op>> = lanes.collect();
     Workload {
         setting,
@@ -35,9 +48,25 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 }
 
 fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
-    match random.below(4) {
+    match random.below(6) {
         0 => Op::Sync,
         1 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
+        2 | 3 => change_one_file(lane, tree, random),
         _ => choose(lane, tree, random),
+    }
+}
+
+/// One file of each lane is always about to be made, to grow beyond its direct blocks, to be cut off, or to be deleted.
+fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {
+        return Op::Create(path);
+    };
+    let count = sectors.len() as u64;
+    match random.below(8) {
+        0..=3 if count < SECTORS_MAX => Op::Append(path, 1 + random.below(SECTORS_MAX / 2) as u32),
+        4 => Op::Write(path, random.below(count + 1) as u32, 4),
+        7 => Op::Unlink(path),
+        _ => Op::Truncate(path, random.below(count + 1) * 300),
     }
 }

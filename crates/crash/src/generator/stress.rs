@@ -9,8 +9,8 @@ use block::random::SplitMix;
 use crate::disks::MADE_AT;
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
-use crate::op::{Op, Path};
-use crate::run::{Workload, number_of, seconds_of};
+use crate::op::{How, Op, Path};
+use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
 
 /// A number after which transaction numbers soon wrap.
@@ -19,6 +19,7 @@ const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 pub(super) const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.
 pub(super) const FEW_BLOCKS: u64 = 24;
+const SECOND_MS: u64 = 1000;
 const LANES_MAX: u64 = 3;
 const OPS_MIN: u64 = 12;
 const OPS_MAX: u64 = 40;
@@ -57,6 +58,9 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
         2 + random.below(LANES_MAX - 1) as u32
     };
     let seed = random.next_u64();
+    let interval = 500 + random.below(4000);
+    // Operations begin once a second: commits that are due then race with them.
+    let is_sharp = random.below(2) == 0;
     let usual = Setting::new(cell);
     Setting {
         can_force: is_forced,
@@ -66,7 +70,11 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
             usual.log_blocks
         },
         tid: if wraps { NEARLY_WRAPPED } else { usual.tid },
-        commit_ms: if commits { 500 + random.below(4000) } else { 0 },
+        commit_ms: match (commits, is_sharp) {
+            (false, _) => 0,
+            (true, false) => interval,
+            (true, true) => interval.next_multiple_of(SECOND_MS),
+        },
         writer_ms: if writes { 500 + random.below(4000) } else { 0 },
         free_blocks: if is_full {
             (FEW_BLOCKS + random.below(FEW_BLOCKS)) as u32
@@ -93,12 +101,7 @@ pub(super) fn ops(
     let mut ops: Vec<Op> = Vec::new();
     let mut tree = Tree::new(MADE_AT);
     let mut add = |op: Op, ops: &mut Vec<Op>| {
-        let change = Change {
-            state: ops.len() + 1,
-            seconds: seconds_of(ops.len()),
-            new_node: number_of(lane, ops.len()),
-            write: number_of(lane, ops.len()),
-        };
+        let change = Change::of(lane, ops.len());
         if let Some(next) = tree.after(&op, change) {
             tree = next;
             ops.push(op);
@@ -139,7 +142,7 @@ pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     });
     let sectors = size.div_ceil(SECTOR_BYTES as u64);
     let count = 1 + random.below(WRITE_SECTORS_MAX);
-    match random.below(26) {
+    match random.below(29) {
         0..=3 => Op::Create(path),
         4..=8 if sectors + count < FILE_SECTORS_MAX => Op::Append(path, count as u32),
         9..=11 if sectors < FILE_SECTORS_MAX => {
@@ -159,6 +162,16 @@ pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         21 | 22 => Op::Fdatasync(path),
         23 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
         24 => Op::Sync,
+        25 if sectors < FILE_SECTORS_MAX => {
+            let how = [How::Sync, How::DataSync, How::Direct][random.below(3) as usize];
+            // Direct writes are of whole blocks.
+            let from = random.below(sectors + 4) as u32 & !1;
+            Op::WriteAs(how, path, from, 2 * (1 + random.below(3)) as u32)
+        }
+        26 => match random.below(2) {
+            0 => Op::Chmod(path, 0o600 + random.below(0o100) as u16),
+            _ => Op::Utimes(path, random.below(1 << 30) as u32),
+        },
         _ => Op::Rename(path, other),
     }
 }

@@ -31,6 +31,17 @@ impl Tree {
             Op::Write(path, from, count) => {
                 next.write(path, *from as usize, *count as usize, change)
             }
+            Op::WriteAs(_, path, from, count) => {
+                next.write(path, *from as usize, *count as usize, change)
+            }
+            Op::Chmod(path, mode) => next.find(path).and_then(|id| {
+                next.node_mut(id)?.permissions = *mode;
+                next.touch(id, change)
+            }),
+            Op::Utimes(path, seconds) => next.find(path).and_then(|id| {
+                next.node_mut(id)?.modified = i64::from(*seconds);
+                next.touch(id, change)
+            }),
             Op::Append(path, count) => {
                 let Kind::File { size, .. } = &self.node(self.find(path)?).kind else {
                     return None;
@@ -98,8 +109,14 @@ impl Tree {
         if self.names(parent)?.contains_key(&name) {
             return None;
         }
+        let permissions = match kind {
+            Kind::Directory(_) => 0o755,
+            Kind::File { .. } => 0o644,
+            Kind::Symlink(_) => 0o777,
+        };
         let node = Node {
             kind,
+            permissions,
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
             changed: change.seconds,

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | journal | what it is in the state |
 //! | ordered | what it is in the state, or in a later one that may have been on its way |
-//! | writeback | the same if its block was synced; else anything that was ever written, or a block that nobody had used |
+//! | writeback | what it was in any state since its last sync call; in a block that is newer than that, also what the cut left there of earlier times ([`crate::leftover`]) |
 //!
 //! "Ordered" is ext3's own rule here (`ordered=all`): every block that a transaction's operations wrote is on the device
 //! before the transaction commits, overwrites in place included.
 
 use ext::options::DataMode;
+use layout::InodeNr;
 
 use super::{Oracle, View};
 use crate::image::SECTOR_BYTES;
@@ -22,6 +23,7 @@ use crate::tag::Tag;
 /// One file.
 struct File {
     id: NodeId,
+    inode: InodeNr,
     /// Its number as it stands in tags.
     number: u32,
     /// No contents before this state.
@@ -32,7 +34,7 @@ impl Oracle<'_> {
     /// Compares the contents of all files of a lane.
     pub(super) fn check_data(&mut self, view: &View<'_>) -> Result<(), Broken> {
         let recovered = self.recovered;
-        let tree = &view.history.states[view.state];
+        let tree = view.tree;
         for (id, _) in tree.nodes() {
             let (Some(sectors), Some(inode)) = (tree.sectors(id), view.inode(id)) else {
                 continue;
@@ -46,6 +48,7 @@ impl Oracle<'_> {
             };
             let file = File {
                 id,
+                inode,
                 number: inode.get(),
                 bound: view.bounds.files.get(&id).copied().unwrap_or(0),
             };
@@ -96,11 +99,11 @@ impl Oracle<'_> {
             return is(wanted);
         }
         let least = match self.data {
-            DataMode::Ordered => view.state.max(file.bound),
+            DataMode::Ordered => view.whole.max(file.bound),
             _ => file.bound,
         };
-        let most = view.bounds.begun.max(view.state);
-        if least <= view.state && is(wanted) {
+        let most = view.bounds.begun.max(view.whole);
+        if file.bound <= view.state && is(wanted) {
             return true;
         }
         let states = &view.history.states[least..=most];
@@ -110,15 +113,23 @@ impl Oracle<'_> {
         if sectors.copied().any(is) {
             return true;
         }
-        // A block that was allocated after the last sync call shows whatever lay there.
-        let is_new = wanted.allocated_in as usize > file.bound;
-        self.data == DataMode::Writeback
-            && is_new
-            && (Tag::read(piece).is_some() || piece.iter().all(|byte| *byte == 0))
+        self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
+    }
+
+    /// Whether a block that was allocated after the last sync call shows what lay there before.
+    fn is_leftover(&self, view: &View<'_>, file: &File, index: usize, wanted: Sector) -> bool {
+        let allocated_in = wanted.allocated_in as usize;
+        let leftover = self.leftovers.get(&(file.inode, index));
+        allocated_in > file.bound
+            && leftover.is_some_and(|leftover| {
+                let lane = view.history.lane;
+                self.held.is_older(*leftover, lane, allocated_in - 1)
+            })
     }
 
     fn broken(&self, view: &View<'_>, file: &File, index: usize, piece: &[u8]) -> Broken {
-        let wanted = view.history.states[view.state]
+        let wanted = view
+            .tree
             .sectors(file.id)
             .map_or(Sector::default(), |sectors| sectors[index]);
         let found = Tag::read(piece);

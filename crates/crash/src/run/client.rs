@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use block::trace::Trace;
-use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes, Transactions};
+use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, Transactions};
 use ext::{Error, Volume};
 use layout::Tid;
 use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
 use rt::Nanos;
 
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
 use crate::fault::Fault;
 use crate::image::SECTOR_BYTES;
-use crate::op::Op;
+use crate::op::{How, Op};
 use crate::tag::Tag;
 
 /// Node numbers of a lane begin at its number times this.
@@ -72,6 +73,12 @@ impl Mark {
 /// What the node that an operation makes, or the write that it is, is known by among all lanes.
 pub fn number_of(lane: usize, number: usize) -> u32 {
     lane as u32 * LANE_NODES + number as u32 + 1
+}
+
+/// Lane and number of an operation, from what its node or write is known by.
+pub fn place_of(number: u32) -> Option<(usize, usize)> {
+    let index = number.checked_sub(1)?;
+    Some(((index / LANE_NODES) as usize, (index % LANE_NODES) as usize))
 }
 
 /// Waits until operation `number` is due, in a world that began at a time.
@@ -188,15 +195,47 @@ fn carry_out(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outco
         }
         Op::Mkdir(path) => drop(volume.create_directory(path)?),
         Op::Write(path, from, count) => {
-            return write(volume, path, Some(*from), *count, (lane, number));
+            let flags = OpenFlags::READ_WRITE;
+            return write(volume, (path, flags), Some(*from), *count, (lane, number));
         }
-        Op::Append(path, count) => return write(volume, path, None, *count, (lane, number)),
+        Op::WriteAs(how, path, from, count) => {
+            let flags = OpenFlags {
+                sync: *how == How::Sync,
+                data_sync: *how == How::DataSync,
+                direct: *how == How::Direct,
+                ..OpenFlags::READ_WRITE
+            };
+            return write(volume, (path, flags), Some(*from), *count, (lane, number));
+        }
+        Op::Append(path, count) => {
+            let flags = OpenFlags::READ_WRITE;
+            return write(volume, (path, flags), None, *count, (lane, number));
+        }
+        Op::Chmod(path, mode) => set(
+            volume,
+            path,
+            &SetAttributes {
+                permissions: Some(*mode),
+                ..SetAttributes::default()
+            },
+        )?,
+        Op::Utimes(path, seconds) => set(
+            volume,
+            path,
+            &SetAttributes {
+                mtime: Some(SetTime::At(InodeTime {
+                    seconds: i64::from(*seconds),
+                    nanos: 0,
+                })),
+                ..SetAttributes::default()
+            },
+        )?,
         Op::Truncate(path, size) => {
             let change = SetAttributes {
                 size: Some(*size),
                 ..SetAttributes::default()
             };
-            volume.set_attributes(volume.resolve(path, false)?, &change)?;
+            set(volume, path, &change)?;
         }
         Op::Link(from, to) => {
             let nr = volume.resolve(from, false)?;
@@ -225,10 +264,14 @@ fn carry_out(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outco
                 flags: Some(if *is_on { flags } else { InodeFlags::empty() }),
                 ..SetAttributes::default()
             };
-            volume.set_attributes(volume.resolve(path, false)?, &change)?;
+            set(volume, path, &change)?;
         }
     }
     Ok(Outcome::Done)
+}
+
+fn set(volume: &Volume, path: &str, change: &SetAttributes) -> Result<(), Error> {
+    volume.set_attributes(volume.resolve(path, false)?, change)
 }
 
 fn sync_file(volume: &Volume, path: &str, data_only: bool) -> Result<(), Error> {
@@ -241,7 +284,7 @@ fn sync_file(volume: &Volume, path: &str, data_only: bool) -> Result<(), Error> 
 /// Writes tagged sectors, from a sector on or behind the last one.
 fn write(
     volume: &Volume,
-    path: &str,
+    (path, flags): (&str, OpenFlags),
     from: Option<u32>,
     count: u32,
     (lane, number): (u32, usize),
@@ -258,7 +301,7 @@ fn write(
         };
         tag.fill(piece);
     }
-    let file = volume.open_inode(nr, OpenFlags::READ_WRITE)?;
+    let file = volume.open_inode(nr, flags)?;
     let mut done = 0;
     let result = loop {
         if done == bytes.len() {

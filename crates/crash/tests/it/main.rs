@@ -8,3 +8,4 @@ mod planted;
 mod promises;
 mod scripted;
 mod sessions;
+mod steps;

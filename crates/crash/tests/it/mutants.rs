@@ -51,7 +51,10 @@ fn a_few_are_caught() {
         "fsync/transaction-not-committed",
         "log-start/not-noted",
         "names/create-in-two-steps",
+        "names/parent-not-changed",
+        "names/rename-in-two-steps",
         "recovery/oldest-image-wins",
+        "sync/mount-option-ignored",
     ] {
         let mutant = named(name).unwrap();
         let hunt = hunt(Some(mutant), mutant.prey, 1, 5000);

@@ -1,5 +1,5 @@
 //! Bugs that other file systems had, each as a short workload that is explored in all data modes, with the journal inside
-//! and outside.
+//! and outside, in a quiet world and in one where transactions are committed in the middle of operations.
 //!
 //! A script reads `made before | recorded`: what stands before the bar is durable when the recording begins. What must hold
 //! after any crash is what the model says of the script, by all rules; the rules that a test names are those that the bug
@@ -47,6 +47,9 @@ const LIMITS: Limits = Limits {
     ..Limits::new(5)
 };
 
+/// Nothing happens by itself; or commits become due when operations begin, and who runs next is left to chance.
+const WORLDS: [&str; 2] = ["", ",commit=1000,random=7"];
+
 /// Explores a script in the usual setting of every cell.
 fn check(rules: &[Rule], script: &str) {
     check_on("", rules, script);
@@ -55,12 +58,15 @@ fn check(rules: &[Rule], script: &str) {
 /// Explores a script in every cell, with what makes the setting special (as in `,fua=0,log=224`).
 fn check_on(special: &str, rules: &[Rule], script: &str) {
     let mut total = Tally::default();
-    for cell in CELLS {
-        let setting: Setting = format!("{cell}{special}").parse().unwrap();
+    for (cell, world) in CELLS
+        .into_iter()
+        .flat_map(|cell| WORLDS.map(|world| (cell, world)))
+    {
+        let setting: Setting = format!("{cell}{special}{world}").parse().unwrap();
         let workload = workload(setting, script);
         let prepared = prepare(&workload, &Disks::make(&setting).unwrap()).unwrap();
         let recording =
-            record(&workload, &prepared).unwrap_or_else(|error| panic!("{cell}: {error}"));
+            record(&workload, &prepared).unwrap_or_else(|error| panic!("{setting}: {error}"));
         let (tally, found) = explore(Rc::new(recording), LIMITS);
         if let Some(found) = found {
             let cuts = found.cuts;

@@ -197,7 +197,7 @@ fn delete_within(
         transaction.restart(orphan::CREDITS_FINISH)?;
         orphan::remove(core, transaction, inode.nr, state)?;
         state.store(core, transaction, inode.nr, true)?;
-        transaction.restart(orphan::CREDITS_FINISH)?;
+        transaction.tear(orphan::CREDITS_FINISH)?;
     }
     release_attributes(core, transaction, inode, state)?;
     orphan::remove(core, transaction, inode.nr, state)?;

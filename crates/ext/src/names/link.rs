@@ -56,7 +56,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(error);
         }
         if rt::mutant!("names/link-in-two-steps") {
-            transaction.restart(Credits {
+            transaction.tear(Credits {
                 blocks: CREDITS_NAME + 1,
                 revokes: 0,
             })?;

@@ -325,7 +325,7 @@ fn replace(
     }
     if rt::mutant!("names/rename-in-two-steps") {
         let blocks = CREDITS_RENAME;
-        t.restart(Credits { blocks, revokes: 0 })?;
+        t.tear(Credits { blocks, revokes: 0 })?;
     }
     directory::remove(
         core,

@@ -1,0 +1,87 @@
+//! What a lane can be in when a transaction was the last to be committed.
+//!
+//! Most operations are one step: they are in a transaction, or they are not. A write is declared to be several (`docs/crash-model.md`):
+//! when a transaction is closed on its way, the next one may have its end. Then a crash can leave its beginning, cut at
+//! the end of a block: the steps of a write go from its first block to its last. A truncation and a deletion take several
+//! transactions, too, but recovery finishes them: what can be seen changes with the first.
+
+use layout::Tid;
+
+use super::{Change, History, shortened};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::model::{Kind, Tree};
+use crate::op::Op;
+use crate::run::{Done, Outcome};
+
+/// A state, or a part of the way from it to the next one.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// The last state that was reached in full.
+    pub state: usize,
+    /// With a part of the operation that follows it.
+    pub part: Option<Tree>,
+}
+
+impl History {
+    /// What it can be in when a transaction was the last to be committed, earliest first. It is one state, unless an
+    /// operation was on its way while a transaction was closed.
+    pub fn stages_at(&self, last: Tid) -> Vec<Stage> {
+        let reach = |is_in: &dyn Fn(&Done) -> bool| {
+            let done = self.done.iter().zip(&self.ops[self.base..]);
+            // What changed nothing belongs to no transaction.
+            let is_in = |(done, op): &(&Done, &Op)| {
+                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
+            };
+            self.base + done.take_while(is_in).count()
+        };
+        // What failed need not be in any.
+        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
+        let most = reach(&|done| !done.first.is_after(last)).max(least);
+        let mut stages = Vec::new();
+        for state in least..=most {
+            stages.push(Stage { state, part: None });
+            if state < most {
+                let parts = self.parts(state).into_iter();
+                stages.extend(parts.map(|part| Stage {
+                    state,
+                    part: Some(part),
+                }));
+            }
+        }
+        stages
+    }
+
+    /// The states between those before and after an operation: a write of more than one block has been done up to the
+    /// end of one of them.
+    fn parts(&self, number: usize) -> Vec<Tree> {
+        let before = &self.states[number];
+        let op = match self.outcome(number) {
+            Outcome::Short(count) => shortened(&self.ops[number], count),
+            Outcome::NoSpace => return Vec::new(),
+            Outcome::Done | Outcome::Failed => self.ops[number].clone(),
+        };
+        let Some((from, count)) = sectors_of(&op, before) else {
+            return Vec::new();
+        };
+        let is_end = |done: &u32| (from + *done as usize).is_multiple_of(BLOCK_SECTORS);
+        let change = Change::of(self.lane, number);
+        (1..count)
+            .filter(is_end)
+            .filter_map(|done| before.after(&shortened(&op, done), change))
+            .collect()
+    }
+}
+
+/// Which sectors a write writes: the first, and how many.
+fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
+    match op {
+        Op::Write(_, from, count) | Op::WriteAs(_, _, from, count) => {
+            Some((*from as usize, *count))
+        }
+        Op::Append(path, count) => match &before.get(before.find(path)?)?.kind {
+            Kind::File { size, .. } => Some((size.div_ceil(SECTOR_BYTES as u64) as usize, *count)),
+            _ => None,
+        },
+        _ => None,
+    }
+}

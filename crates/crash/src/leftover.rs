@@ -1,0 +1,116 @@
+//! What lies in the blocks of a volume before files get them.
+//!
+//! In data=writeback a block that a file got after its last sync call may show what lay there. That is no licence for
+//! anything: it has to be what the cut left in that very block (recovery has not touched it), and it must have lain there,
+//! durably or in a cache, before the operation that allocated the block had returned: what is written later belongs to
+//! somebody else.
+
+use std::collections::BTreeMap;
+
+use block::Request;
+use block::trace::Event;
+use layout::InodeNr;
+
+use crate::image::{BLOCK_SECTORS, Image, SECTOR_BYTES, hash_sector};
+use crate::observe::{Contents, Observation};
+use crate::run::{Mark, Recording};
+
+/// Something that was in a sector of the home device when the power was cut, and that a file shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leftover {
+    sector: u64,
+    hash: u64,
+}
+
+/// The sectors of files, by inode and place in it, that show what the cut left in them.
+pub type Leftovers = BTreeMap<(InodeNr, usize), Leftover>;
+
+/// Compares what was found in files with what the cut had left in their blocks.
+pub fn leftovers(observation: &Observation, home: &Image) -> Leftovers {
+    let mut found = Leftovers::new();
+    for seen in &observation.nodes {
+        let Contents::File(bytes) = &seen.contents else {
+            continue;
+        };
+        for (index, piece) in bytes.chunks(SECTOR_BYTES).enumerate() {
+            let Some(block) = seen.blocks.get(&((index / BLOCK_SECTORS) as u64)) else {
+                continue;
+            };
+            let within = index % BLOCK_SECTORS;
+            let there = &home.block(*block)[within * SECTOR_BYTES..(within + 1) * SECTOR_BYTES];
+            if there.starts_with(piece) {
+                let sector = block * BLOCK_SECTORS as u64 + within as u64;
+                let leftover = Leftover {
+                    sector,
+                    hash: home.sector_hash(sector),
+                };
+                found.insert((seen.inode, index), leftover);
+            }
+        }
+    }
+    found
+}
+
+/// All that the sectors of the home device held in a run, and since when.
+pub struct Held {
+    initial: Image,
+    /// By sector: the events that wrote it, and the hashes of what they wrote.
+    written: BTreeMap<u64, Vec<(usize, u64)>>,
+    /// By lane and number: the events at which operations returned.
+    returned: BTreeMap<(usize, usize), usize>,
+}
+
+impl Held {
+    /// What a recording says.
+    pub fn of(recording: &Recording) -> Self {
+        let mut held = Self {
+            initial: recording.initial.home.clone(),
+            written: BTreeMap::new(),
+            returned: BTreeMap::new(),
+        };
+        for (number, event) in recording.events.iter().enumerate() {
+            match event {
+                Event::Submitted {
+                    device: 0,
+                    requests,
+                    ..
+                } => requests
+                    .iter()
+                    .for_each(|request| held.note(number, request)),
+                Event::Mark(mark) => {
+                    let mark = Mark::decode(*mark);
+                    if mark.is_end {
+                        held.returned.insert((mark.lane, mark.number), number);
+                    }
+                }
+                _ => {}
+            }
+        }
+        held
+    }
+
+    fn note(&mut self, event: usize, request: &Request) {
+        let Request::Write {
+            sector, payload, ..
+        } = request
+        else {
+            return;
+        };
+        let pieces = payload
+            .iter()
+            .flat_map(|block| block.chunks_exact(SECTOR_BYTES));
+        for (sector, piece) in (sector.get()..).zip(pieces) {
+            let hash = hash_sector(sector, piece);
+            self.written.entry(sector).or_default().push((event, hash));
+        }
+    }
+
+    /// Whether something lay in its sector before an operation of a lane had returned.
+    pub(crate) fn is_older(&self, leftover: Leftover, lane: usize, number: usize) -> bool {
+        let end = self.returned.get(&(lane, number)).copied();
+        let written = self.written.get(&leftover.sector).into_iter().flatten();
+        let mut before = written.filter(|(event, _)| end.is_none_or(|end| *event < end));
+        self.initial.sector_hash(leftover.sector) == leftover.hash
+            || before.any(|(_, hash)| *hash == leftover.hash)
+    }
+}

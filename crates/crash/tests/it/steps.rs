@@ -1,0 +1,80 @@
+//! Where an operation is several steps, a crash may come between them; and nowhere else.
+//!
+//! The scripts here have transactions closed in the middle of operations, and once were taken for violations.
+
+use std::collections::BTreeSet;
+
+use crash::history::History;
+use crash::model::Kind;
+use crash::replay::{ReplayId, replay};
+use layout::Tid;
+
+fn parse(id: &str) -> ReplayId {
+    id.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// That nothing is broken at the cut, nor by the order of requests.
+fn check(id: &str) {
+    let shown = replay(&parse(id)).unwrap();
+    if let Some(broken) = shown.broken {
+        panic!("{broken}\njext replay '{id}'");
+    }
+}
+
+/// What the end of the volume writes is on its way while a transaction that does not have it is committed.
+#[test]
+fn data_of_the_next_transaction() {
+    check(
+        "crash1:ordered,external,commit=1000,random=7:4:create(f);append(f,4);create(g);append(g,4);write(f,0,4);\
+         write(g,0,4);write(f,1,2);sync;write(g,1,2);write(f,0,4):60-kept",
+    );
+}
+
+/// The beginning of a write is in one transaction and its end in the next.
+#[test]
+fn beginnings_of_writes() {
+    for id in [BEGINNING, BEGINNING_AFTER_A_TRUNCATION] {
+        check(id);
+    }
+}
+
+const BEGINNING: &str = "crash1:ordered,external,commit=1000,free=24,random=7:2:mkdir(d);create(d/f);create(d/g);\
+                         unlink(d/f);sync;unlink(d/g);rmdir(d);create(h);append(h,30);fsync(h):55-kept";
+const BEGINNING_AFTER_A_TRUNCATION: &str = "crash1:ordered,external,commit=1000,free=24,random=7:1:create(f);\
+                                            append(f,28);write(f,600,2);sync;truncate(f,0);sync;create(g);append(g,36);\
+                                            fsync(g);unlink(g);sync:74-kept";
+
+/// In data=writeback a new block shows what lay there: here the directory that it was.
+#[test]
+fn an_old_directory_in_a_new_file() {
+    check(
+        "crash1:writeback,internal,commit=1000,free=24,random=7:1:mkdir(d);create(d/f);sync;unlink(d/f);rmdir(d);sync;\
+         create(g);append(g,20);fsync(g);write(g,0,4);fdatasync(g):63-kept",
+    );
+}
+
+/// An append of 15 blocks in transactions 8 and 9: with the first of them there is nothing, or the file up to the end of
+/// any block; before, nothing; with the second, all.
+#[test]
+fn a_write_is_cut_at_blocks() {
+    let shown = replay(&parse(BEGINNING)).unwrap();
+    let history = History::of(&shown.recording, 0).unwrap();
+    let sizes = |last: u32| -> BTreeSet<Option<u64>> {
+        let stages = history.stages_at(Tid::new(last)).into_iter();
+        let size = |stage: crash::history::Stage| {
+            let tree = stage.part.as_ref().unwrap_or(&history.states[stage.state]);
+            tree.find("h").map(|id| match &tree.node(id).kind {
+                Kind::File { size, .. } => *size,
+                _ => panic!("/h is a file"),
+            })
+        };
+        stages.map(size).collect()
+    };
+    assert_eq!(sizes(6), BTreeSet::from([None]));
+    assert_eq!(sizes(7), BTreeSet::from([None, Some(0)]), "its creation");
+    assert_eq!(
+        sizes(8),
+        (0..=15).map(|blocks| Some(blocks * 1024)).collect()
+    );
+    assert_eq!(sizes(9), BTreeSet::from([Some(15 * 1024)]));
+}
