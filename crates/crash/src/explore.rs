@@ -6,6 +6,7 @@
 //!
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
 
+mod damage;
 mod nested;
 mod select;
 
@@ -53,6 +54,8 @@ pub struct Limits {
     pub repeat_one_in: u64,
     /// One recovered image in so many is given to e2fsck.
     pub e2fsck_one_in: u64,
+    /// One recovered image in so many has a byte of its log changed and is recovered once more.
+    pub damage_one_in: u64,
     /// Whether the order of requests is watched, beside what it leads to.
     pub watches: bool,
 }
@@ -69,6 +72,7 @@ impl Limits {
             use_one_in: 64,
             repeat_one_in: 256,
             e2fsck_one_in: 8192,
+            damage_one_in: 64,
             watches: true,
         }
     }
@@ -95,6 +99,8 @@ pub struct Tally {
     pub repeated: u64,
     /// Images that e2fsck looked at.
     pub e2fsck: u64,
+    /// Images whose log was damaged.
+    pub damaged: u64,
     /// How often each rule was exercised.
     pub rules: RuleCounts,
 }
@@ -119,6 +125,7 @@ impl core::ops::AddAssign<&Self> for Tally {
         self.used += other.used;
         self.repeated += other.repeated;
         self.e2fsck += other.e2fsck;
+        self.damaged += other.damaged;
         self.rules += &other.rules;
     }
 }
@@ -325,6 +332,10 @@ impl<'r> Explorer<'r> {
         if self.is_chosen(hash, self.limits.e2fsck_one_in, 4) {
             self.tally.e2fsck += 1;
             e2fsck::check(&checked.after).map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.damage_one_in, 5) {
+            self.damage(&disks, hash)
+                .map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
         if self.is_chosen(hash, self.limits.nested_one_in, 3) {
             self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;

@@ -66,6 +66,21 @@ impl<'a> Oracle<'a> {
         Ok(states)
     }
 
+    /// That names, sizes and times are those that the last committed transaction left, whatever sync calls promise.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check_names(&self) -> Result<(), Broken> {
+        for (lane, history) in self.histories.iter().enumerate() {
+            let mut states = history.states_at(self.recovered.last);
+            let least = self.compare_names(lane, *states.start());
+            if least.is_err() && !states.any(|state| self.compare_names(lane, state).is_ok()) {
+                return least.map(drop);
+            }
+        }
+        Ok(())
+    }
+
     fn check_lane(&mut self, lane: usize) -> Result<usize, Broken> {
         let (history, bounds) = (&self.histories[lane], &self.bounds.lanes[lane]);
         let stages = history.stages_at(self.recovered.last);
