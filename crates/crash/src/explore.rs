@@ -46,6 +46,8 @@ pub struct Limits {
     pub pairs: usize,
     /// Random subsets at each moment.
     pub randoms: usize,
+    /// At one moment in so many more is tried than all or nothing.
+    pub parts_one_in: u64,
     /// One recovery in so many is interrupted, to depth 3.
     pub nested_one_in: u64,
     /// One recovered volume in so many is used and emptied.
@@ -68,6 +70,7 @@ impl Limits {
             singles: 64,
             pairs: 48,
             randoms: 8,
+            parts_one_in: 1,
             nested_one_in: 64,
             use_one_in: 64,
             repeat_one_in: 256,
@@ -272,6 +275,9 @@ impl<'r> Explorer<'r> {
         for whole in select::whole(moment, self.replay_count()) {
             let checked = self.try_image(moment, event, &whole)?;
             read.push(checked);
+        }
+        if !self.is_chosen(self.recording.hash ^ event as u64, self.limits.parts_one_in, 6) {
+            return Ok(());
         }
         let is_read = |device: usize, sector| {
             read.iter()

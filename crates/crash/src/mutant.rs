@@ -120,6 +120,7 @@ pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: 
         singles: 8,
         pairs: 4,
         randoms: 2,
+        parts_one_in: 4,
         nested_one_in: 16,
         use_one_in: 32,
         damage_one_in: 8,

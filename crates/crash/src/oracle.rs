@@ -72,10 +72,11 @@ impl<'a> Oracle<'a> {
     /// The first difference.
     pub fn check_names(&self) -> Result<(), Broken> {
         for (lane, history) in self.histories.iter().enumerate() {
-            let mut states = history.states_at(self.recovered.last);
-            let least = self.compare_names(lane, *states.start());
-            if least.is_err() && !states.any(|state| self.compare_names(lane, state).is_ok()) {
-                return least.map(drop);
+            let stages = history.stages_at(self.recovered.last);
+            let results = stages.iter().map(|stage| self.compare_names(lane, stage));
+            let results: Vec<Result<View<'_>, Broken>> = results.collect();
+            if results.iter().all(Result::is_err) {
+                return results.into_iter().next().map_or(Ok(()), |first| first.map(drop));
             }
         }
         Ok(())

@@ -49,8 +49,8 @@ pub struct Watcher {
     revoked: BTreeSet<u64>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
-    /// Whether anything was written home since the last commit record was complete.
-    has_written_home: bool,
+    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    has_gone_on: bool,
 }
 
 type Check = Result<(), Broken>;
@@ -69,7 +69,7 @@ impl Watcher {
             revoked: BTreeSet::new(),
             issued: BTreeMap::new(),
             // Nobody knows what was at home before a power cut.
-            has_written_home: setting.is_dirty,
+            has_gone_on: setting.is_dirty,
         }
     }
 
@@ -138,9 +138,9 @@ impl Watcher {
         !self.revoked.is_empty()
     }
 
-    /// Whether anything was written home since the last commit record was complete.
-    pub fn has_written_home(&self) -> bool {
-        self.has_written_home
+    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    pub fn has_gone_on(&self) -> bool {
+        self.has_gone_on
     }
 
     fn written(
@@ -150,10 +150,11 @@ impl Watcher {
         counts: &mut RuleCounts,
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
-            self.has_written_home |= write.block != SUPERBLOCK;
+            self.has_gone_on |= write.block != SUPERBLOCK;
             return self.written_home(write, replays, counts);
         };
         if at == 0 {
+            self.has_gone_on = true;
             return self.tail_written(write, replays, counts);
         }
         counts.note(Rule::T6);
@@ -271,7 +272,7 @@ impl Watcher {
                 format!("transaction {tid} is committed, but the volume does not need recovery");
             return Err(Broken::new(Rule::T7, what));
         }
-        self.has_written_home = false;
+        self.has_gone_on = false;
         for block in transaction.revokes {
             self.images.remove(&block);
             self.revoked.insert(block);

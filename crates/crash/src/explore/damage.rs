@@ -5,8 +5,9 @@
 //! | has later ones behind it | the volume is refused, and nothing is written |
 //! | is the last | it is dropped: the volume is as the transaction before left it; or, where blocks of the next one are in the log, the volume may be refused, too |
 //!
-//! What a dropped transaction brought must not be at home yet, or nothing could make it undone: damage in a last
-//! transaction is looked at only before anything was written home behind its commit record.
+//! What a dropped transaction brought must not be at home yet, and the tail must not have moved on the strength of it: it
+//! takes blocks over from older ones, which then leave the log. Nothing could make it undone after that, so that damage in
+//! a last transaction is looked at only before.
 //!
 //! The log is read here without the engine.
 
@@ -176,7 +177,7 @@ impl Explorer<'_> {
         let Some(harm) = log.harm(setting.checksums, &mut SplitMix::new(seed)) else {
             return Ok(());
         };
-        if harm.is_last && self.watcher.has_written_home() {
+        if harm.is_last && self.watcher.has_gone_on() {
             return Ok(());
         }
         self.tally.damaged += 1;
@@ -203,6 +204,8 @@ impl Explorer<'_> {
             bounds: &self.bounds,
             data: setting.cell.data,
             recovered: &checked.recovered,
+            leftovers: &checked.leftovers,
+            held: &self.held,
             counts: &mut self.tally.rules,
         };
         oracle

@@ -1,11 +1,11 @@
-//! Workloads that go around the log several times: the shortest log that the engine takes, and a sync call for every
-//! second operation. Log space is freed and used again, transaction numbers wrap, journals have all kinds of checksums,
+//! Workloads that go around the log several times: the shortest log that the engine takes (a transaction may hold a quarter
+//! of it, and a rename asks for that), large writes, and a sync call for every second operation. Log space is freed and used again, transaction numbers wrap, journals have all kinds of checksums,
 //! and some volumes begin with the recovery of what an earlier power cut left.
 
 use block::random::SplitMix;
 
 use super::stress::{
-    DIRECTORIES, LOG_BLOCKS_MIN, NEARLY_WRAPPED, choose, directory_path, ops,
+    DIRECTORIES, FILES, LOG_BLOCKS_MIN, NEARLY_WRAPPED, choose, directory_path, ops,
 };
 use crate::model::Tree;
 use crate::op::Op;
@@ -13,7 +13,11 @@ use crate::run::Workload;
 use crate::setting::{CHECKSUMS, Cell, Schedule, Setting};
 
 const LANES_MAX: u64 = 2;
-const OPS: usize = 80;
+const OPS: usize = 160;
+/// A large write, in sectors: journaled, it makes a transaction that is nearly as large as the log allows, which is a
+/// quarter.
+const BULK_SECTORS_MIN: u64 = 60;
+const BULK_SECTORS_MORE: u64 = 40;
 /// The most operations of a lane before the power cut that the recording begins with.
 const PREPARED_MAX: u64 = 12;
 
@@ -56,9 +60,15 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 }
 
 fn choose_lapping(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
-    match random.below(5) {
-        0 => Op::Sync,
-        1 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
+    let directory = directory_path(lane, random.below(DIRECTORIES));
+    match random.below(7) {
+        0 | 1 => Op::Sync,
+        2 => Op::SyncDirectory(directory),
+        3 => {
+            let path = format!("{directory}/f{}", random.below(FILES));
+            let count = BULK_SECTORS_MIN + random.below(BULK_SECTORS_MORE);
+            Op::Write(path.into(), 0, count as u32)
+        }
         _ => choose(lane, tree, random),
     }
 }

@@ -11,12 +11,12 @@ use super::stress::{NEARLY_WRAPPED, directory_path, ops};
 use crate::model::Tree;
 use crate::op::{Op, Path};
 use crate::run::Workload;
-use crate::setting::{CHECKSUMS, Cell, Schedule, Setting};
+use crate::setting::{CHECKSUMS, Cell, Schedule, Setting, Synchronous};
 
 /// Free blocks: enough for the directories of all lanes, and some more.
-const FREE_BLOCKS_MIN: u64 = 10;
-const FREE_BLOCKS_MORE: u64 = 20;
-/// Blocks of a lane's directories.
+const FREE_BLOCKS_MIN: u64 = 6;
+const FREE_BLOCKS_MORE: u64 = 16;
+/// Blocks for each lane.
 const LANE_BLOCKS: u64 = 6;
 const LANES_MAX: u64 = 3;
 const OPS: usize = 40;
@@ -53,6 +53,11 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         free_blocks: (FREE_BLOCKS_MIN + lanes * LANE_BLOCKS + random.below(FREE_BLOCKS_MORE))
             as u32,
         lanes: lanes as u32,
+        synchronous: match random.below(6) {
+            0 => Synchronous::Directories,
+            1 | 2 => Synchronous::All,
+            _ => Synchronous::No,
+        },
         checksums: CHECKSUMS[random.below(CHECKSUMS.len() as u64) as usize],
         is_wide,
         is_dirty,
@@ -60,6 +65,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         ..usual
     };
     let count = OPS / lanes as usize;
+    let weights = Weights::draw(&mut random);
+    let choose = |lane: usize, _: &Tree, random: &mut SplitMix| choose(lane, &weights, random);
     let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
     let lanes: Vec<Vec<Op>> = lanes.collect();
     Workload {
@@ -69,7 +76,41 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-fn choose(lane: usize, _tree: &Tree, random: &mut SplitMix) -> Op {
+/// How often a workload does what: drawn for each, so that some do a few things all the time and others everything (Groce
+/// et al., "Swarm Testing", ISSTA 2012).
+struct Weights([u64; WORDS]);
+
+/// Words of the generator.
+const WORDS: usize = 12;
+/// What a weight can be.
+const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
+/// Those without which nothing happens: making files, writing to them, syncing.
+const NEEDED: [usize; 3] = [0, 4, 10];
+
+impl Weights {
+    fn draw(random: &mut SplitMix) -> Self {
+        let mut weights = [0; WORDS];
+        for weight in &mut weights {
+            *weight = WEIGHTS[random.below(WEIGHTS.len() as u64) as usize];
+        }
+        for needed in NEEDED {
+            weights[needed] = weights[needed].max(2);
+        }
+        Self(weights)
+    }
+
+    fn choose(&self, random: &mut SplitMix) -> usize {
+        let mut left = random.below(self.0.iter().sum());
+        let is_it = |weight: &u64| {
+            let is_it = left < *weight;
+            left = left.saturating_sub(*weight);
+            is_it
+        };
+        self.0.iter().position(is_it).unwrap_or(0)
+    }
+}
+
+fn choose(lane: usize, weights: &Weights, random: &mut SplitMix) -> Op {
     let any = |random: &mut SplitMix| -> Path {
         // Half of all happens in one place, so that things happen to what other things happened to.
         let (directory, file) = match random.below(2) {
@@ -80,20 +121,21 @@ fn choose(lane: usize, _tree: &Tree, random: &mut SplitMix) -> Op {
     };
     let (path, other) = (any(random), any(random));
     let count = 1 + random.below(WRITE_SECTORS_MAX) as u32;
-    match random.below(30) {
-        0..=2 => Op::Create(path),
-        3..=5 => Op::Mkdir(path),
-        6..=8 => Op::Rmdir(path),
-        9..=11 => Op::Unlink(path),
-        12..=14 => Op::Append(path, count),
-        15..=17 => Op::Write(path, 0, count),
-        18 => Op::Truncate(path, random.below(2) * 1500),
-        19 => Op::Rename(path, other),
-        20 | 21 => Op::Journaled(path, true),
-        22 | 23 => Op::Journaled(path, false),
-        24 | 25 => Op::Fsync(path),
-        26 => Op::Fdatasync(path),
-        27 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
-        _ => Op::Sync,
+    match weights.choose(random) {
+        0 => Op::Create(path),
+        1 => Op::Mkdir(path),
+        2 => Op::Rmdir(path),
+        3 => Op::Unlink(path),
+        4 => Op::Write(path, 0, count),
+        5 => Op::Append(path, count),
+        6 => Op::Truncate(path, random.below(2) * 1500),
+        7 => Op::Rename(path, other),
+        8 => Op::Journaled(path, random.below(2) == 0),
+        9 => Op::Fsync(path),
+        10 => Op::Sync,
+        _ => match random.below(2) {
+            0 => Op::Fdatasync(path),
+            _ => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),
+        },
     }
 }

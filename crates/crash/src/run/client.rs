@@ -43,6 +43,13 @@ pub struct Done {
     pub last: Tid,
 }
 
+impl Done {
+    /// Whether it belongs to no transaction at all: nothing ran before and after it, and nothing was begun between.
+    pub fn has_changed_nothing(&self) -> bool {
+        self.first.is_after(self.last)
+    }
+}
+
 /// A mark in the trace: an operation of a lane begins or has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
