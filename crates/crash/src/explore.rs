@@ -276,7 +276,11 @@ impl<'r> Explorer<'r> {
             let checked = self.try_image(moment, event, &whole)?;
             read.push(checked);
         }
-        if !self.is_chosen(self.recording.hash ^ event as u64, self.limits.parts_one_in, 6) {
+        if !self.is_chosen(
+            self.recording.hash ^ event as u64,
+            self.limits.parts_one_in,
+            6,
+        ) {
             return Ok(());
         }
         let is_read = |device: usize, sector| {

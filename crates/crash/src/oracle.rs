@@ -76,7 +76,10 @@ impl<'a> Oracle<'a> {
             let results = stages.iter().map(|stage| self.compare_names(lane, stage));
             let results: Vec<Result<View<'_>, Broken>> = results.collect();
             if results.iter().all(Result::is_err) {
-                return results.into_iter().next().map_or(Ok(()), |first| first.map(drop));
+                return results
+                    .into_iter()
+                    .next()
+                    .map_or(Ok(()), |first| first.map(drop));
             }
         }
         Ok(())

@@ -74,12 +74,8 @@ pub enum Checksums {
 }
 
 /// All of them.
-pub const CHECKSUMS: [Checksums; 4] = [
-    Checksums::None,
-    Checksums::V1,
-    Checksums::V2,
-    Checksums::V3,
-];
+pub const CHECKSUMS: [Checksums; 4] =
+    [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3];
 
 /// On what a workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

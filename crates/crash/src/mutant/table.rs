@@ -62,7 +62,6 @@ mutants! {
     Reuse "revoke/dropped": "a freed journaled block is revoked",
     Reuse "revoke/hides-later-images": "a revoke hides images up to its own transaction only",
     Reuse "revoke/ignored-by-recovery": "recovery replays no revoked image",
-    Stress "revoke/not-cancelled-by-reuse": "using a block again as metadata cancels its revoke in the same transaction",
     Crash "sequence/number-of-dropped-reused": "the number of a dropped transaction is never used again",
     Crash "sequence/starts-again-when-empty": "transaction numbers go on when the log is empty",
     Tight "sync/mount-option-ignored": "operations on synchronous volumes return when they are durable",
