@@ -1,7 +1,10 @@
 //! The disks of a world: a small volume and, where the journal is outside, its device.
 //!
 //! A volume is made once for each setting. Its journal is as long as the format allows, but its superblock says that only
-//! the first blocks are used, so that recovery reads little and the log wraps soon. All free blocks are poisoned.
+//! the first blocks are used, so that recovery reads little and the log wraps soon. All free blocks are poisoned. What a
+//! nearly full volume has too much is held by a file in `lost+found` ([`filler`]).
+
+mod filler;
 
 use std::sync::Arc;
 
@@ -9,14 +12,16 @@ use block::BlockDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::{AccessTime, DataMode, Memory};
 use ext::{Error, MountOptions, Volume};
-use layout::journal::{BLOCK_COUNT_MIN, JournalSuperblock};
-use layout::{Block, InodeNr, Tid};
+use layout::journal::{
+    BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
+};
+use layout::{Block, InodeNr, Tid, checksum};
 use rt::Nanos;
 use zerocopy::FromBytes;
 
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Place, Setting, Synchronous};
+use crate::setting::{Checksums, Place, Setting, Synchronous};
 use crate::tag::poison;
 
 /// Inodes of a volume: those of the system, and more than any workload makes.
@@ -29,8 +34,6 @@ const VOLUME_BLOCKS_WITH_JOURNAL: u32 = 2 * BLOCK_COUNT_MIN + 192;
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 /// The block of an external journal's superblock.
 const EXTERNAL_SUPERBLOCK: u64 = 2;
-/// The most that may be reserved.
-const RESERVED_PERCENT_MAX: f64 = 50.0;
 /// When volumes are made, in seconds since 1970.
 pub const MADE_AT: i64 = 1_000_000_000;
 
@@ -57,24 +60,22 @@ pub struct Devices {
 }
 
 impl Disks {
-    /// Makes an empty volume.
+    /// Makes an empty volume, or one that is nearly full.
     ///
     /// # Errors
-    /// What mkfs says.
+    /// What mkfs says, or whoever fills it.
     pub fn make(setting: &Setting) -> Result<Self, Error> {
-        let (disks, free) = Self::format(setting, 0.0)?;
-        let reserved = free.saturating_sub(setting.free_blocks.into());
-        if setting.free_blocks == 0 {
-            return Ok(disks);
+        let mut disks = Self::format(setting.cell.place)?;
+        if setting.free_blocks > 0 {
+            disks = filler::fill(disks, setting.free_blocks.into())?;
         }
-        let blocks = disks.home.size_bytes() / BLOCK_BYTES as u64;
-        let percent = 100.0 * reserved as f64 / blocks as f64;
-        Self::format(setting, percent.min(RESERVED_PERCENT_MAX)).map(|(disks, _)| disks)
+        disks.adapt_journal(setting);
+        Ok(disks)
     }
 
-    /// Makes an empty volume; and how many blocks of it are free.
-    fn format(setting: &Setting, reserved_percent: f64) -> Result<(Self, u64), Error> {
-        let blocks = match setting.cell.place {
+    /// Makes an empty volume.
+    fn format(place: Place) -> Result<Self, Error> {
+        let blocks = match place {
             Place::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
             Place::External => VOLUME_BLOCKS,
         };
@@ -85,25 +86,24 @@ impl Disks {
             block_bytes: Some(BLOCK_BYTES as u32),
             inode_count: Some(INODE_COUNT),
             inode_bytes: Some(128),
-            reserved_percent,
+            reserved_percent: 0.0,
             uuid: Some([0x11; 16]),
             hash_seed: Some([0x22; 16]),
             seconds: Some(MADE_AT),
             ..mkfs::Options::default()
         };
         let mut log = None;
-        let summary = if setting.cell.place == Place::External {
+        if place == Place::External {
             let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
             let device = ImageDevice::new(Image::new(bytes, poison));
             let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);
             mkfs::format_journal_device(&journal, BLOCK_BYTES as u32, JOURNAL_UUID)?;
-            let summary = mkfs::format_with_journal(&home_device, &journal, &options)?;
+            mkfs::format_with_journal(&home_device, &journal, &options)?;
             log = Some(device.image());
-            summary
         } else {
             options.journal = JournalOption::Blocks(BLOCK_COUNT_MIN);
-            mkfs::format(&home_device, &options)?
-        };
+            mkfs::format(&home_device, &options)?;
+        }
         let mut disks = Self {
             home: home.image(),
             log,
@@ -111,8 +111,7 @@ impl Disks {
             journal_blocks: Arc::default(),
         };
         disks.find_journal()?;
-        disks.shorten(setting);
-        Ok((disks, summary.free_blocks))
+        Ok(disks)
     }
 
     fn find_journal(&mut self) -> Result<(), Error> {
@@ -137,8 +136,8 @@ impl Disks {
         Ok(())
     }
 
-    /// Lets the journal use a part of itself, and go on from a number.
-    fn shorten(&mut self, setting: &Setting) {
+    /// Lets the journal use a part of itself, go on from a number, and have the features that the setting says.
+    fn adapt_journal(&mut self, setting: &Setting) {
         let image = self.log.as_mut().unwrap_or(&mut self.home);
         let mut block = Block::clone(image.block(self.journal_block));
         let (superblock, _) = JournalSuperblock::mut_from_prefix(&mut block)
@@ -146,7 +145,42 @@ impl Disks {
         let first = superblock.s_first.get();
         superblock.s_maxlen = (first + setting.log_blocks).into();
         superblock.s_sequence = setting.tid.into();
+        let mut compatible = superblock.compatible();
+        compatible.set(
+            JournalCompatible::CHECKSUM,
+            setting.checksums == Checksums::V1,
+        );
+        let mut incompatible = superblock.incompatible();
+        for (feature, is_on) in [
+            (JournalIncompatible::IS_64BIT, setting.is_wide),
+            (
+                JournalIncompatible::CHECKSUM_V2,
+                setting.checksums == Checksums::V2,
+            ),
+            (
+                JournalIncompatible::CHECKSUM_V3,
+                setting.checksums == Checksums::V3,
+            ),
+        ] {
+            incompatible.set(feature, is_on);
+        }
+        superblock.s_feature_compat = compatible.bits().into();
+        superblock.s_feature_incompat = incompatible.bits().into();
+        if matches!(setting.checksums, Checksums::V2 | Checksums::V3) {
+            superblock.s_checksum_type = ChecksumType::Crc32c.raw();
+            superblock.s_checksum = checksum::journal_superblock(superblock).into();
+        }
         image.set_block(self.journal_block, block.into_arc());
+    }
+
+    /// The same with another log: whatever is written there is forgotten.
+    fn with_log_of(mut self, other: &Self) -> Self {
+        self.log.clone_from(&other.log);
+        for block in self.journal_blocks.iter() {
+            let image = Arc::clone(other.home.block(*block));
+            self.home.set_block(*block, image);
+        }
+        self
     }
 
     /// As devices.
@@ -216,8 +250,6 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         some => Nanos::from_millis(some),
     };
     MountOptions {
-        // What is reserved is what a full volume has no more.
-        privileged: false,
         commit_interval: or_never(setting.commit_ms),
         sync: setting.synchronous == Synchronous::All,
         directory_sync: setting.synchronous == Synchronous::Directories,

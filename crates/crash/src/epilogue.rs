@@ -14,6 +14,8 @@ use crate::rule::{Broken, Rule};
 const FILE_BYTES: usize = 1500;
 /// The unit of [`ext::volume::Attributes::sectors`], in bytes.
 const SECTOR_BYTES: u64 = 512;
+/// Where nothing is touched.
+const LOST_AND_FOUND_PATH: &str = "lost+found";
 /// The name of the new files.
 const NAME: &[u8] = b"afterwards";
 
@@ -37,9 +39,10 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
     volume.sync().map_err(failed)?;
     let usage = volume.usage();
     let reserved = volume.superblock().geometry.first_inode.get() - 1;
-    // Only the root, the system's inodes and `lost+found` are left.
-    if usage.inodes - usage.inodes_free != reserved + 1 {
-        let left = usage.inodes - usage.inodes_free - reserved - 1;
+    let kept = kept(volume).map_err(failed)?;
+    // Only the root, the system's inodes, and `lost+found` with what is in it are left.
+    if usage.inodes - usage.inodes_free != reserved + kept {
+        let left = usage.inodes - usage.inodes_free - reserved - kept;
         let what = format!("{left} inodes are in use after everything was deleted");
         return Err(Broken::new(Rule::U7, what));
     }
@@ -51,6 +54,12 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
         return Err(Broken::new(Rule::U7, what));
     }
     Ok(())
+}
+
+/// How many inodes `lost+found` is and has.
+fn kept(volume: &Volume) -> Result<u32, Error> {
+    let directory = volume.resolve(LOST_AND_FOUND_PATH, false)?;
+    Ok(1 + names(volume, directory)?.len() as u32)
 }
 
 /// Blocks that are free, or held by what has a name.

@@ -6,6 +6,7 @@
 //!
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
 
+mod damage;
 mod nested;
 mod select;
 
@@ -45,6 +46,8 @@ pub struct Limits {
     pub pairs: usize,
     /// Random subsets at each moment.
     pub randoms: usize,
+    /// At one moment in so many more is tried than all or nothing.
+    pub parts_one_in: u64,
     /// One recovery in so many is interrupted, to depth 3.
     pub nested_one_in: u64,
     /// One recovered volume in so many is used and emptied.
@@ -53,6 +56,8 @@ pub struct Limits {
     pub repeat_one_in: u64,
     /// One recovered image in so many is given to e2fsck.
     pub e2fsck_one_in: u64,
+    /// One recovered image in so many has a byte of its log changed and is recovered once more.
+    pub damage_one_in: u64,
     /// Whether the order of requests is watched, beside what it leads to.
     pub watches: bool,
 }
@@ -65,10 +70,12 @@ impl Limits {
             singles: 64,
             pairs: 48,
             randoms: 8,
+            parts_one_in: 1,
             nested_one_in: 64,
             use_one_in: 64,
             repeat_one_in: 256,
             e2fsck_one_in: 8192,
+            damage_one_in: 64,
             watches: true,
         }
     }
@@ -95,6 +102,8 @@ pub struct Tally {
     pub repeated: u64,
     /// Images that e2fsck looked at.
     pub e2fsck: u64,
+    /// Images whose log was damaged.
+    pub damaged: u64,
     /// How often each rule was exercised.
     pub rules: RuleCounts,
 }
@@ -119,6 +128,7 @@ impl core::ops::AddAssign<&Self> for Tally {
         self.used += other.used;
         self.repeated += other.repeated;
         self.e2fsck += other.e2fsck;
+        self.damaged += other.damaged;
         self.rules += &other.rules;
     }
 }
@@ -266,6 +276,13 @@ impl<'r> Explorer<'r> {
             let checked = self.try_image(moment, event, &whole)?;
             read.push(checked);
         }
+        if !self.is_chosen(
+            self.recording.hash ^ event as u64,
+            self.limits.parts_one_in,
+            6,
+        ) {
+            return Ok(());
+        }
         let is_read = |device: usize, sector| {
             read.iter()
                 .any(|checked| checked.reads[device].contains(sector))
@@ -325,6 +342,10 @@ impl<'r> Explorer<'r> {
         if self.is_chosen(hash, self.limits.e2fsck_one_in, 4) {
             self.tally.e2fsck += 1;
             e2fsck::check(&checked.after).map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.damage_one_in, 5) {
+            self.damage(&disks, hash)
+                .map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
         if self.is_chosen(hash, self.limits.nested_one_in, 3) {
             self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;

@@ -1,8 +1,10 @@
-//! Workloads, one after another: all short ones, or long ones that stress.
+//! Workloads, one after another: all short ones, or long ones that stress, each kind something else.
 
 pub mod exhaustive;
 pub mod faults;
+pub mod laps;
 pub mod races;
+pub mod reuse;
 pub mod stress;
 pub mod tight;
 
@@ -25,6 +27,10 @@ pub enum Kind {
     Stress,
     /// Random sequences in which blocks are short and used again, on volumes of all kinds of synchrony.
     Tight,
+    /// Random sequences on a volume of which every free block was something else before.
+    Reuse,
+    /// Random sequences that go around the log several times.
+    Laps,
     /// Random sequences of several clients that sync while others change things.
     Races,
     /// Random sequences in which a device command fails.
@@ -44,7 +50,7 @@ impl Generator {
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
             Kind::Exhaustive { length } => Orbits::new(length),
-            Kind::Stress | Kind::Tight | Kind::Races | Kind::Faults => Orbits::default(),
+            _ => Orbits::default(),
         };
         Self {
             kind,
@@ -91,6 +97,8 @@ impl Generator {
             }
             Kind::Stress => stress::workload(self.cells[cell], seed),
             Kind::Tight => tight::workload(self.cells[cell], seed),
+            Kind::Reuse => reuse::workload(self.cells[cell], seed),
+            Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], seed),
         };

@@ -26,6 +26,10 @@ pub enum Prey {
     Stress,
     /// Those in which blocks are short and used again, files change their mode, and volumes are synchronous.
     Tight,
+    /// Those on full volumes, where every freed block is used again at once.
+    Reuse,
+    /// Those that go around a short log, with checksums, some of them after a recovery.
+    Laps,
     /// Those in which several clients race.
     Races,
     /// Those in which a device command fails.
@@ -81,10 +85,12 @@ pub fn named(name: &str) -> Option<&'static Mutant> {
 
 impl Prey {
     /// All kinds of hunts.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Crash,
         Self::Stress,
         Self::Tight,
+        Self::Reuse,
+        Self::Laps,
         Self::Races,
         Self::Faults,
     ];
@@ -95,6 +101,8 @@ impl Prey {
             Self::Crash => &[Kind::Exhaustive { length: 3 }, Kind::Stress],
             Self::Stress => &[Kind::Stress, Kind::Tight],
             Self::Tight => &[Kind::Tight],
+            Self::Reuse => &[Kind::Reuse],
+            Self::Laps => &[Kind::Laps],
             Self::Races => &[Kind::Races],
             Self::Faults => &[Kind::Faults],
         }
@@ -112,8 +120,10 @@ pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: 
         singles: 8,
         pairs: 4,
         randoms: 2,
+        parts_one_in: 4,
         nested_one_in: 16,
         use_one_in: 32,
+        damage_one_in: 8,
         e2fsck_one_in: 0,
         ..Limits::new(seed)
     };

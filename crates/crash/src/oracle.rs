@@ -66,6 +66,25 @@ impl<'a> Oracle<'a> {
         Ok(states)
     }
 
+    /// That names, sizes and times are those that the last committed transaction left, whatever sync calls promise.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check_names(&self) -> Result<(), Broken> {
+        for (lane, history) in self.histories.iter().enumerate() {
+            let stages = history.stages_at(self.recovered.last);
+            let results = stages.iter().map(|stage| self.compare_names(lane, stage));
+            let results: Vec<Result<View<'_>, Broken>> = results.collect();
+            if results.iter().all(Result::is_err) {
+                return results
+                    .into_iter()
+                    .next()
+                    .map_or(Ok(()), |first| first.map(drop));
+            }
+        }
+        Ok(())
+    }
+
     fn check_lane(&mut self, lane: usize) -> Result<usize, Broken> {
         let (history, bounds) = (&self.histories[lane], &self.bounds.lanes[lane]);
         let stages = history.stages_at(self.recovered.last);

@@ -12,7 +12,7 @@
 //! | T6 | a block of the log is written |
 //! | T7 | a commit record is complete |
 
-mod log;
+pub(crate) mod log;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,8 @@ pub struct Watcher {
     revoked: BTreeSet<u64>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
+    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    has_gone_on: bool,
 }
 
 type Check = Result<(), Broken>;
@@ -66,6 +68,8 @@ impl Watcher {
             images: BTreeMap::new(),
             revoked: BTreeSet::new(),
             issued: BTreeMap::new(),
+            // Nobody knows what was at home before a power cut.
+            has_gone_on: setting.is_dirty,
         }
     }
 
@@ -134,6 +138,11 @@ impl Watcher {
         !self.revoked.is_empty()
     }
 
+    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    pub fn has_gone_on(&self) -> bool {
+        self.has_gone_on
+    }
+
     fn written(
         &mut self,
         write: &Write<'_>,
@@ -141,9 +150,11 @@ impl Watcher {
         counts: &mut RuleCounts,
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
+            self.has_gone_on |= write.block != SUPERBLOCK;
             return self.written_home(write, replays, counts);
         };
         if at == 0 {
+            self.has_gone_on = true;
             return self.tail_written(write, replays, counts);
         }
         counts.note(Rule::T6);
@@ -261,6 +272,7 @@ impl Watcher {
                 format!("transaction {tid} is committed, but the volume does not need recovery");
             return Err(Broken::new(Rule::T7, what));
         }
+        self.has_gone_on = false;
         for block in transaction.revokes {
             self.images.remove(&block);
             self.revoked.insert(block);

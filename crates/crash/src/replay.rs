@@ -1,8 +1,8 @@
 //! Replays: a violation as one line of text, and what it shows.
 //!
 //! ```text
-//! crash1:SETTING:PREPARED:OPERATIONS:CUTS
-//! crash1:ordered,internal:2:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0
+//! crash2:SETTING:PREPARED:OPERATIONS:CUTS
+//! crash2:ordered,internal:2:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0
 //! ```
 //!
 //! Operations are separated by `;`, lanes by `+`, cuts by `@`: the first is in the run, the second in the recovery of what
@@ -28,7 +28,7 @@ use crate::rule::{Broken, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Workload, prepare, record, world};
 use crate::setting::{Schedule, Setting};
 
-const VERSION: &str = "crash1";
+const VERSION: &str = "crash2";
 
 /// A violation that can be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +155,7 @@ fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
             use_one_in: 0,
             repeat_one_in: 0,
             e2fsck_one_in: 0,
+            damage_one_in: 0,
             ..Limits::new(0)
         };
         explore(Rc::clone(recording), protocol_only)
@@ -294,9 +295,9 @@ mod tests {
     #[test]
     fn texts_come_back() {
         let texts = [
-            "crash1:ordered,internal:1:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0",
-            "crash1:journal,external,lanes=2:0+1:sync+mkdir(d1);sync:3-lost@8-kept@0-lost",
-            "crash1:journal,external:0:sync:",
+            "crash2:ordered,internal:1:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0",
+            "crash2:journal,external,lanes=2:0+1:sync+mkdir(d1);sync:3-lost@8-kept@0-lost",
+            "crash2:journal,external:0:sync:",
         ];
         for text in texts {
             let id: ReplayId = text.parse().expect("a replay id");
@@ -304,9 +305,9 @@ mod tests {
         }
         for text in [
             "",
-            "crash0:ordered,internal:0:sync:",
-            "crash1:ordered,internal:2:sync:",
-            "crash1:ordered,internal:0:sync",
+            "crash1:ordered,internal:0:sync:",
+            "crash2:ordered,internal:2:sync:",
+            "crash2:ordered,internal:0:sync",
         ] {
             assert!(text.parse::<ReplayId>().is_err(), "{text}");
         }

@@ -40,6 +40,7 @@ rules! {
     F4: "what the fsync of a directory, sync or unmount covered is there",
     F5: "a change is committed when the commit interval is over",
     F6: "no sync call returns before what it promises is durable",
+    E6: "damage in the last transaction of a log drops that transaction; any other is refused, and nothing is written",
     J1: "data=journal: contents are those of the state",
     J2: "data=journal: no block is a mixture",
     J3: "a block that was freed never gets its old image back",

@@ -123,7 +123,7 @@ impl<T> Default for Shared<T> {
     }
 }
 
-/// Does what comes before the recording, on a volume that is opened and closed for it.
+/// Does what comes before the recording, on a volume that is opened and closed for it, or cut off after a sync.
 ///
 /// # Errors
 /// [`RunError`].
@@ -147,8 +147,14 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
                 }
             }
         }
+        volume.sync().map_err(volume_error)?;
+        let torn_off = devices.disks(&empty);
         volume.close().map_err(volume_error)?;
-        Ok(devices.disks(&empty))
+        Ok(if workload.setting.is_dirty {
+            torn_off
+        } else {
+            devices.disks(&empty)
+        })
     });
     run.map_err(|error| RunError::World(error.to_string()))?
         .value

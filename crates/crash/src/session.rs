@@ -15,6 +15,7 @@ use crate::op::Op;
 use crate::replay::ReplayId;
 use crate::rule::{Broken, Rule};
 use crate::run::{RunError, Workload, prepare, record};
+use crate::setting::Setting;
 use crate::shrink::shrink;
 
 /// How often progress is told.
@@ -209,10 +210,16 @@ impl Volumes {
 
     fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
         let setting = workload.setting;
-        let name = format!(
-            "{},{},{},{}",
-            setting.cell, setting.log_blocks, setting.tid, setting.free_blocks
-        );
+        let name = Setting {
+            log_blocks: setting.log_blocks,
+            tid: setting.tid,
+            free_blocks: setting.free_blocks,
+            checksums: setting.checksums,
+            is_wide: setting.is_wide,
+            is_dirty: setting.is_dirty,
+            ..Setting::new(setting.cell)
+        };
+        let name = name.to_string();
         let begin = |lane: usize| workload.lanes[lane][..workload.prepared[lane]].to_vec();
         let key = (name.clone(), (0..workload.lanes.len()).map(begin).collect());
         if let Some(disks) = self.prepared.get(&key) {

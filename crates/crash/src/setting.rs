@@ -60,6 +60,23 @@ pub enum Synchronous {
     All,
 }
 
+/// The checksums of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Checksums {
+    /// There are none.
+    None,
+    /// One for each transaction.
+    V1,
+    /// One for each block, of which images keep a half.
+    V2,
+    /// One for each block.
+    V3,
+}
+
+/// All of them.
+pub const CHECKSUMS: [Checksums; 4] =
+    [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3];
+
 /// On what a workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
@@ -75,12 +92,18 @@ pub struct Setting {
     pub commit_ms: u64,
     /// Milliseconds between rounds of the background writer; 0 is never.
     pub writer_ms: u64,
-    /// Blocks that clients may use, about; 0 is all.
+    /// Blocks that are free, about; 0 is a volume without anything in it.
     pub free_blocks: u32,
     /// Clients, each in directories of its own.
     pub lanes: u32,
     /// Which operations are durable when they return.
     pub synchronous: Synchronous,
+    /// The journal's checksums.
+    pub checksums: Checksums,
+    /// Whether the journal's block numbers have 64 bits.
+    pub is_wide: bool,
+    /// Whether the power failed after what was prepared, so that the recording begins with a recovery.
+    pub is_dirty: bool,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with `--cfg jext_mutants` break it.
@@ -114,6 +137,9 @@ impl Setting {
             free_blocks: 0,
             lanes: 1,
             synchronous: Synchronous::No,
+            checksums: Checksums::None,
+            is_wide: false,
+            is_dirty: false,
             fault: None,
             mutant: None,
             schedule: Schedule::Fair,
@@ -149,6 +175,9 @@ impl fmt::Display for Setting {
             ("free", self.free_blocks.into(), usual.free_blocks.into()),
             ("lanes", self.lanes.into(), usual.lanes.into()),
             ("sync", self.synchronous as u64, usual.synchronous as u64),
+            ("csum", self.checksums as u64, usual.checksums as u64),
+            ("wide", u64::from(self.is_wide), u64::from(usual.is_wide)),
+            ("dirty", u64::from(self.is_dirty), u64::from(usual.is_dirty)),
         ];
         for (name, value, usual) in numbers {
             if value != usual {
@@ -228,6 +257,9 @@ fn parse(text: &str) -> Option<Setting> {
                     _ => return None,
                 }
             }
+            "csum" => setting.checksums = *CHECKSUMS.get(value as usize)?,
+            "wide" => setting.is_wide = value != 0,
+            "dirty" => setting.is_dirty = value != 0,
             "random" => setting.schedule = Schedule::Random(value),
             "pct" => setting.schedule = Schedule::Pct(value),
             _ => return None,
@@ -246,6 +278,7 @@ mod tests {
             "ordered,internal",
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
+            "journal,internal,csum=3,wide=1,dirty=1",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
         ];
         for text in texts {
@@ -257,6 +290,7 @@ mod tests {
             "none,internal",
             "ordered,internal,x=1",
             "ordered,internal,sync=3",
+            "ordered,internal,csum=4",
             "ordered,internal,fault=torn.1",
             "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",

@@ -1,22 +1,22 @@
 //! What is written: every sector says which write of which file it is from and where in the file it belongs.
 //!
 //! ```text
-//! word 0    who writes tags; every other write begins like a block of the journal, so that it has to be escaped
-//! word 1    file, write
+//! word 0    who writes tags; every other write begins like a block of the journal: magic number, one of its types
+//! word 1    write, as a journal's number of a transaction stands there; file
 //! word 2    the sector's place in the file
 //! word 3..  a sequence that follows from words 1 and 2
 //! ```
 //!
 //! Free blocks of a new volume carry the tag of nobody's write ([`poison`]), which names the block.
 
-use layout::journal::MAGIC_BYTES;
+use layout::journal::{BlockType, MAGIC_BYTES};
 
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 
-/// The end of word 0.
-const MARK: [u8; 4] = *b"jTag";
-/// The beginning of word 0 where it is not the journal's.
-const PLAIN: [u8; 4] = *b"data";
+/// Word 0 where it is not the journal's.
+const PLAIN: [u8; 8] = *b"datajTag";
+/// What the others pretend to be.
+const PRETENDED: [BlockType; 3] = [BlockType::Commit, BlockType::Descriptor, BlockType::Revoke];
 /// Words in a sector.
 const WORDS: usize = SECTOR_BYTES / 8;
 /// The words before the sequence.
@@ -40,14 +40,9 @@ pub const NOBODY: u32 = u32::MAX;
 
 impl Tag {
     fn word(&self, index: usize) -> u64 {
-        let second = u64::from(self.file) | u64::from(self.write) << 32;
+        let second = u64::from(self.write.swap_bytes()) | u64::from(self.file) << 32;
         match index {
-            0 => {
-                let is_magic = self.write % 2 == 1;
-                let [a, b, c, d] = if is_magic { MAGIC_BYTES } else { PLAIN };
-                let [e, f, g, h] = MARK;
-                u64::from_le_bytes([a, b, c, d, e, f, g, h])
-            }
+            0 => u64::from_le_bytes(self.beginning()),
             1 => second,
             2 => u64::from(self.sector),
             _ => {
@@ -55,6 +50,16 @@ impl Tag {
                 seed.wrapping_add(STEP.wrapping_mul(index as u64))
             }
         }
+    }
+
+    fn beginning(&self) -> [u8; 8] {
+        if self.write.is_multiple_of(2) {
+            return PLAIN;
+        }
+        let kind = PRETENDED[(self.write / 2) as usize % PRETENDED.len()];
+        let [a, b, c, d] = MAGIC_BYTES;
+        let [e, f, g, h] = kind.raw().to_be_bytes();
+        [a, b, c, d, e, f, g, h]
     }
 
     /// Writes the sector.
@@ -90,8 +95,8 @@ impl Tag {
             return None;
         };
         let tag = Self {
-            file: second as u32,
-            write: (second >> 32) as u32,
+            file: (second >> 32) as u32,
+            write: (second as u32).swap_bytes(),
             sector: u32::try_from(third).ok()?,
         };
         if first != tag.word(0) {

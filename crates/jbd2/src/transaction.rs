@@ -83,9 +83,7 @@ impl Transaction {
         blocks.count += 1;
         if !blocks.forgotten.is_empty() {
             // The block is used again: its new contents are what recovery must find, and what its home gets.
-            if !rt::mutant!("revoke/not-cancelled-by-reuse") {
-                blocks.revokes.remove(&buffer.nr());
-            }
+            blocks.revokes.remove(&buffer.nr());
             blocks.forgotten.remove(&buffer.nr());
         }
         Ok(())

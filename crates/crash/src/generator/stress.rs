@@ -14,7 +14,7 @@ use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
 
 /// A number after which transaction numbers soon wrap.
-const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
+pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 /// The shortest log that the largest operation fits into.
 pub(super) const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.

@@ -30,7 +30,9 @@ impl History {
             let done = self.done.iter().zip(&self.ops[self.base..]);
             // What changed nothing belongs to no transaction.
             let is_in = |(done, op): &(&Done, &Op)| {
-                op.is_sync() || done.outcome == Outcome::NoSpace || is_in(done)
+                let changes_nothing =
+                    done.outcome == Outcome::NoSpace || done.has_changed_nothing();
+                op.is_sync() || changes_nothing || is_in(done)
             };
             self.base + done.take_while(is_in).count()
         };

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use crate::disks::Disks;
 
 /// Where the blocks of the log are.
-pub(super) struct LogMap {
+pub(crate) struct LogMap {
     /// Of an internal journal: the place in the log of a block of the home device.
     internal: Option<BTreeMap<u64, u32>>,
     places: Arc<Vec<u64>>,
@@ -19,7 +19,7 @@ pub(super) struct LogMap {
 }
 
 impl LogMap {
-    pub(super) fn new(disks: &Disks) -> Self {
+    pub(crate) fn new(disks: &Disks) -> Self {
         let internal = disks.log.is_none().then(|| {
             let blocks = disks.journal_blocks.iter().copied();
             blocks.zip(0..).collect()
@@ -41,7 +41,7 @@ impl LogMap {
     }
 
     /// Device and block of a place in the log.
-    pub(super) fn place(&self, at: u32) -> (usize, u64) {
+    pub(crate) fn place(&self, at: u32) -> (usize, u64) {
         match self.internal {
             Some(_) => (0, self.places[at as usize]),
             None => (1, at.into()),
@@ -49,7 +49,7 @@ impl LogMap {
     }
 
     /// Device and block of the journal's superblock.
-    pub(super) fn superblock(&self) -> (usize, u64) {
+    pub(crate) fn superblock(&self) -> (usize, u64) {
         (usize::from(self.internal.is_none()), self.superblock)
     }
 }

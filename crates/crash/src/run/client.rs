@@ -26,7 +26,7 @@ pub enum Outcome {
     Done,
     /// So many sectors of a write were written before space ran out.
     Short(u32),
-    /// Nothing was done: there was no space.
+    /// Nothing was done: there was no space, or had been none for what it needs.
     NoSpace,
     /// A device failed. A sync call promises nothing then; anything else was done or not, and is the lane's last.
     Failed,
@@ -41,6 +41,13 @@ pub struct Done {
     pub first: Tid,
     /// The latest.
     pub last: Tid,
+}
+
+impl Done {
+    /// Whether it belongs to no transaction at all: nothing ran before and after it, and nothing was begun between.
+    pub fn has_changed_nothing(&self) -> bool {
+        self.first.is_after(self.last)
+    }
 }
 
 /// A mark in the trace: an operation of a lane begins or has returned.
@@ -133,6 +140,8 @@ fn run_lane(
     (epoch, fault): (i64, Option<Fault>),
 ) -> Result<Vec<Done>, RunError> {
     let can_fail = fault.is_some();
+    // What could not be made for want of space is missing later on.
+    let mut has_run_out = false;
     let mut all = Vec::new();
     for (number, op) in ops.iter().enumerate().skip(prepared) {
         wait_for(number, epoch);
@@ -150,8 +159,10 @@ fn run_lane(
         let before = transactions(volume);
         let outcome = match run(volume, op, lane as u32, number) {
             Err(RunError::Operation { .. }) if can_fail => Outcome::Failed,
+            Err(RunError::Operation { .. }) if has_run_out => Outcome::NoSpace,
             outcome => outcome?,
         };
+        has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
         let after = transactions(volume);
         all.push(Done {
             outcome,

@@ -29,8 +29,9 @@ pub(crate) struct Arguments {
     /// MODE,PLACE as in ordered,internal or journal,external; may be given several times.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
-    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon; ones whose
-    /// clients race; ones of which a device command fails. The first two, in turn, if none is named.
+    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
+    /// room or a full one; ones that go around the log several times; ones whose clients race; ones of which a device
+    /// command fails. If none is named: exhaustive, stress, reuse and laps, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -60,6 +61,8 @@ enum GeneratorName {
     Exhaustive,
     Stress,
     Tight,
+    Reuse,
+    Laps,
     Races,
     Faults,
 }
@@ -75,9 +78,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Exhaustive) => vec![Kind::Exhaustive { length }],
         Some(GeneratorName::Stress) => vec![Kind::Stress],
         Some(GeneratorName::Tight) => vec![Kind::Tight],
+        Some(GeneratorName::Reuse) => vec![Kind::Reuse],
+        Some(GeneratorName::Laps) => vec![Kind::Laps],
         Some(GeneratorName::Races) => vec![Kind::Races],
         Some(GeneratorName::Faults) => vec![Kind::Faults],
-        None => vec![Kind::Exhaustive { length }, Kind::Stress],
+        None => vec![
+            Kind::Exhaustive { length },
+            Kind::Stress,
+            Kind::Reuse,
+            Kind::Laps,
+        ],
     };
     let is_bounded = arguments.minutes.is_some() || arguments.states.is_some();
     let is_finite = kinds
@@ -190,6 +200,8 @@ fn name(kind: Kind) -> String {
         Kind::Exhaustive { length } => format!("exhaustive, length {length}"),
         Kind::Stress => "stress".to_owned(),
         Kind::Tight => "tight".to_owned(),
+        Kind::Reuse => "reuse".to_owned(),
+        Kind::Laps => "laps".to_owned(),
         Kind::Races => "races".to_owned(),
         Kind::Faults => "faults".to_owned(),
     }
@@ -209,6 +221,7 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
         "used",
         "twice",
         "e2fsck",
+        "damaged",
     ]);
     let mut total = Tally::default();
     for (kind, report) in reports {
@@ -268,6 +281,7 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
         tally.used,
         tally.repeated,
         tally.e2fsck,
+        tally.damaged,
     ];
     let numbers = numbers.iter().map(ToString::to_string);
     std::iter::once(name.to_owned()).chain(numbers).collect()
@@ -314,6 +328,7 @@ fn tally_json(tally: &Tally) -> Value {
         "used": tally.used,
         "twice": tally.repeated,
         "e2fsck": tally.e2fsck,
+        "damaged": tally.damaged,
         "rules": rules,
     })
 }

@@ -123,6 +123,18 @@ This document is written by
 
 ";
 
+/// Mutants that were removed because no workload can tell them from the engine as it is.
+const EQUIVALENT: &str = "
+## Equivalent, and removed
+
+`revoke/not-cancelled-by-reuse` (using a block again as metadata cancels its revoke in the same transaction) broke nothing that a
+volume can do. A revoke is noted by `Transaction::forget` only; `ext` calls that for map blocks, directories, journaled data and
+attribute blocks, each time with the `free_blocks` of the same handle. `free_blocks` puts the run among those that
+the transaction has freed, and the allocator takes none of these until that transaction's commit record is durable. So
+whoever files the block again does it in a later transaction, whose set of revokes does not have it. The rule itself belongs to `jbd2`, whose
+test `forgetting_gives_the_credit_back_and_reuse_cancels_the_revoke` looks at it without `ext`.
+";
+
 fn workload_of(hunt: &Hunt) -> String {
     hunt.catch.as_ref().map_or_else(String::new, |catch| {
         let kind = super::name(catch.kind);
@@ -204,6 +216,7 @@ fn to_text(rows: &[Row], seed: u64, states_max: u64) -> String {
             mutant.name, mutant.rule, hunt.states
         );
     }
+    text.push_str(EQUIVALENT);
     text
 }
 
