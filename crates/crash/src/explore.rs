@@ -7,7 +7,7 @@
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
 
 mod nested;
-mod select;
+pub(crate) mod select;
 
 pub(crate) use nested::record as record_recovery;
 
@@ -31,7 +31,7 @@ use crate::run::{Mark, Recording, Shared, world};
 use crate::setting::Schedule;
 
 /// When recovery takes place: long after everything else.
-const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
+pub(crate) const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

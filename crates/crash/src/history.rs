@@ -30,6 +30,8 @@ pub struct History {
 pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
+    /// Whether the model's times are those of the volume: in a simulated world they are.
+    pub(crate) has_times: bool,
     data: DataMode,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
@@ -79,16 +81,20 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
             write: number_of(lane, number),
         };
         let before = &states[number];
-        let next = match outcome(number) {
-            Outcome::Done => before.after(op, change)?,
-            Outcome::NoSpace => before.clone(),
-            // A sync call changes nothing, and the other that failed may have been done: then this is the state.
-            Outcome::Failed => before.after(op, change).unwrap_or_else(|| before.clone()),
-            Outcome::Short(count) => before.after(&shortened(op, count), change)?,
-        };
-        states.push(next);
+        states.push(next(before, op, outcome(number), change)?);
     }
     Some(states)
+}
+
+/// The state after an operation that came to this.
+pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> Option<Tree> {
+    match outcome {
+        Outcome::Done => before.after(op, change),
+        Outcome::NoSpace => Some(before.clone()),
+        // A sync call changes nothing, and the other that failed may have been done: then this is the state.
+        Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
+        Outcome::Short(count) => before.after(&shortened(op, count), change),
+    }
 }
 
 /// A write of which a part was done.
@@ -158,6 +164,7 @@ impl Bounds {
         });
         Self {
             lanes: lanes.collect(),
+            has_times: true,
             data: setting.cell.data,
             synchronous: setting.synchronous,
             pending: BTreeMap::new(),

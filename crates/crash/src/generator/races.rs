@@ -34,7 +34,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+/// The same, half of it sync calls.
+pub(crate) fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     match random.below(4) {
         0 => Op::Sync,
         1 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),

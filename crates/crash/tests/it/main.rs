@@ -4,7 +4,9 @@
 
 mod mutants;
 mod named;
+mod outside;
 mod planted;
 mod promises;
+mod real;
 mod scripted;
 mod sessions;
