@@ -197,7 +197,7 @@ impl<'r> Explorer<'r> {
             .map(|(device, (image, geometry))| Replay::on(device, geometry.clone(), image))
             .collect();
         Ok(Self {
-            bounds: Bounds::new(&histories, recording.workload.setting),
+            bounds: Bounds::new(&histories, recording),
             histories,
             recording,
             limits,

@@ -3,6 +3,8 @@
 //! State `n` is what the lane's part of the tree is after its operation `n - 1`. An operation is one step: its last
 //! transaction brings all of it. A sync call that has returned binds: no state before the one that it covers may come back.
 
+mod former;
+
 use std::collections::BTreeMap;
 
 use ext::options::DataMode;
@@ -12,7 +14,8 @@ use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
 use crate::op::Op;
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
-use crate::setting::{Setting, Synchronous};
+use crate::setting::Synchronous;
+use former::Former;
 
 /// The states of one lane.
 pub struct History {
@@ -32,6 +35,7 @@ pub struct Bounds {
     pub lanes: Vec<LaneBounds>,
     /// Whether the model's times are those of the volume: in a simulated world they are.
     pub(crate) has_times: bool,
+    pub(crate) former: Former,
     data: DataMode,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
@@ -151,7 +155,8 @@ impl History {
 
 impl Bounds {
     /// Before the first event.
-    pub fn new(histories: &[History], setting: Setting) -> Self {
+    pub fn new(histories: &[History], recording: &Recording) -> Self {
+        let setting = recording.workload.setting;
         let lanes = histories.iter().map(|history| {
             let mut bounds = LaneBounds {
                 returned: history.base,
@@ -165,6 +170,7 @@ impl Bounds {
         Self {
             lanes: lanes.collect(),
             has_times: true,
+            former: Former::of(recording),
             data: setting.cell.data,
             synchronous: setting.synchronous,
             pending: BTreeMap::new(),

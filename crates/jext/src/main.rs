@@ -28,7 +28,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     // Their devices fail because they are to.
-    let is_on_purpose = matches!(cli.command, cli::Command::Crash(_) | cli::Command::Replay(_));
+    let is_on_purpose = matches!(
+        cli.command,
+        cli::Command::Crash(_) | cli::Command::Replay(_)
+    );
     if let Err(error) = trace::start(cli.verbose, is_on_purpose) {
         return output::fail(&error);
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | journal | what it is in the state |
 //! | ordered | what it is in the state, or in a later one that may have been on its way |
-//! | writeback | the same if its block was synced; else anything that was ever written, or a block that nobody had used |
+//! | writeback | the same if its block was synced; else anything that was ever written, metadata too, or a block that nobody had used |
 //!
 //! "Ordered" is ext3's own rule here (`ordered=all`): every block that a transaction's operations wrote is on the device
 //! before the transaction commits, overwrites in place included.
@@ -114,7 +114,9 @@ impl Oracle<'_> {
         let is_new = wanted.allocated_in as usize > file.bound;
         self.data == DataMode::Writeback
             && is_new
-            && (Tag::read(piece).is_some() || piece.iter().all(|byte| *byte == 0))
+            && (Tag::read(piece).is_some()
+                || piece.iter().all(|byte| *byte == 0)
+                || self.bounds.former.contains(piece))
     }
 
     fn broken(&self, view: &View<'_>, file: &File, index: usize, piece: &[u8]) -> Broken {

@@ -65,7 +65,7 @@ pub(super) fn judge(
         let broken = Broken::new(Rule::U3, "an operation succeeded that the model refuses");
         return Err(Evidence::of(recording.clone(), broken));
     };
-    let mut bounds = Bounds::new(&histories, recording.workload.setting);
+    let mut bounds = Bounds::new(&histories, recording);
     bounds.has_times = false;
     for event in &recording.events {
         if let Event::Mark(mark) = event {
