@@ -11,13 +11,15 @@ use ext::options::DataMode;
 use layout::Tid;
 
 use crate::disks::MADE_AT;
-use crate::model::{Change, NodeId, Tree};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::model::{Change, Kind, NodeId, Tree};
 use crate::op::Op;
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
 use crate::setting::Synchronous;
 use former::Former;
 
 /// The states of one lane.
+#[derive(Clone)]
 pub struct History {
     /// What the lane does.
     pub ops: Vec<Op>,
@@ -25,6 +27,7 @@ pub struct History {
     pub states: Vec<Tree>,
     /// The state at which the recording begins.
     pub base: usize,
+    lane: usize,
     done: Vec<Done>,
 }
 
@@ -126,8 +129,48 @@ impl History {
             ops,
             states,
             base,
+            lane,
             done,
         })
+    }
+
+    /// The same, as if only so many sectors of the write that leads to a state had been written: a write is a step for each
+    /// piece of its file that is mapped at once, so that a transaction may end between two blocks of it. None if it is no
+    /// write, or is not cut between two blocks.
+    pub(crate) fn cut_short(&self, state: usize, count: u32) -> Option<Self> {
+        let (number, before) = (
+            state.checked_sub(1)?,
+            self.states.get(state.checked_sub(1)?)?,
+        );
+        let (path, from, all) = match self.ops.get(number)? {
+            Op::Write(path, from, all) => (path, Some(*from), *all),
+            Op::Append(path, all) => (path, None, *all),
+            _ => return None,
+        };
+        let size = match &before.get(before.find(path)?)?.kind {
+            Kind::File { size, .. } => *size,
+            _ => return None,
+        };
+        let from = from.map_or(size.div_ceil(SECTOR_BYTES as u64), u64::from);
+        if count >= all || !(from + u64::from(count)).is_multiple_of(BLOCK_SECTORS as u64) {
+            return None;
+        }
+        let after = &self.states[state];
+        let node = after.get(after.find(path)?)?;
+        let change = Change {
+            state,
+            seconds: node.changed,
+            new_node: self.write_number(state)?,
+            write: self.write_number(state)?,
+        };
+        let mut history = self.clone();
+        history.states[state] = before.after(&shortened(&self.ops[number], count), change)?;
+        Some(history)
+    }
+
+    /// What the write that leads to a state is known by.
+    fn write_number(&self, state: usize) -> Option<u32> {
+        Some(number_of(self.lane, state.checked_sub(1)?))
     }
 
     /// What became of an operation.

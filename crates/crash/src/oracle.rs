@@ -5,6 +5,8 @@
 
 mod data;
 
+use core::ops::RangeInclusive;
+
 use ext::options::DataMode;
 use layout::{InodeNr, Tid};
 
@@ -14,6 +16,9 @@ use crate::observe::{Contents, Observation, Seen};
 use crate::op::Op;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::setting::LANES_MAX;
+
+/// More sectors than any write has.
+const WRITE_SECTORS_MAX: u32 = 64;
 
 /// What recovery left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +80,37 @@ impl<'a> Oracle<'a> {
                 Err(broken) => first = first.or(Some(broken)),
             }
         }
+        if let Some(state) = self.cut_write(lane, history.states_at(self.recovered.last)) {
+            return Ok(state);
+        }
         let broken = first.expect("a range has a state");
         Err(self.explain(lane, least, broken))
+    }
+
+    /// The state to which a write leads of which only the first blocks are there.
+    fn cut_write(&mut self, lane: usize, range: RangeInclusive<usize>) -> Option<usize> {
+        let bound = self.bounds.lanes[lane].state.max(*range.start());
+        let states = (*range.start() + 1..=*range.end()).filter(|state| *state > bound);
+        for state in states {
+            for count in 1..WRITE_SECTORS_MAX {
+                let Some(history) = self.histories[lane].cut_short(state, count) else {
+                    continue;
+                };
+                let mut histories = self.histories.to_vec();
+                histories[lane] = history;
+                let mut oracle = Oracle {
+                    histories: &histories,
+                    bounds: self.bounds,
+                    data: self.data,
+                    recovered: self.recovered,
+                    counts: self.counts,
+                };
+                if oracle.check_state(lane, state).is_ok() {
+                    return Some(state);
+                }
+            }
+        }
+        None
     }
 
     fn note_binding(&mut self, bounds: &LaneBounds) {

@@ -30,6 +30,9 @@ const SUPERBLOCK: &[Field] = fields![Superblock:
     s_mnt_count 2, s_kbytes_written 8, s_journal_dev 4, s_checksum 4,
 ];
 
+/// The field that says whether there were errors.
+const ERRORS: &[Field] = fields![Superblock: s_state 2];
+
 /// Fields of the journal's superblock: the number and place with which an empty log goes on, the features, which the kernel
 /// takes away or adds when it opens a log, and the checksum over these.
 const JOURNAL: &[Field] = fields![JournalSuperblock:
@@ -52,6 +55,8 @@ const DELETED: &[Field] = fields![Inode: i_size_lo 4, i_blocks_lo 4, i_block 60]
 pub struct Allowed {
     /// The log may hold other things; it has to be empty all the same.
     pub log: bool,
+    /// Whether there were errors: e2fsck takes that mark away when it has looked at everything.
+    pub errors: bool,
     /// Blocks that the first image has free may hold anything.
     pub free_blocks: bool,
     /// Bytes at which inodes begin whose deletion or truncation was finished: they tell when.
@@ -159,6 +164,9 @@ impl Bytes {
         let (has_checksums, descriptor) = (self.has_metadata_checksums(), self.descriptor_offset());
         let home = &mut self.home;
         blank(home, superblock::OFFSET as usize, SUPERBLOCK);
+        if allowed.errors {
+            blank(home, superblock::OFFSET as usize, ERRORS);
+        }
         if has_checksums {
             blank(home, descriptor, DESCRIPTOR);
         }
