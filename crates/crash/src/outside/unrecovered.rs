@@ -188,7 +188,7 @@ fn read(files: &Files, like: &Disks) -> Result<Disks, Broken> {
 fn bytes(disks: &Disks) -> Bytes {
     let log = if disks.log.is_some() {
         let first = disks.journal_block as usize;
-        vec![first..first + 1]
+        core::iter::once(first..first + 1).collect()
     } else {
         let blocks = disks.journal_blocks.iter();
         blocks

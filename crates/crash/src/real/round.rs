@@ -110,8 +110,10 @@ pub(super) fn run(
     let works = work(&volume, &trace, &gate, &setting, &mut random);
     let works = works.map_err(broken)?;
     let geometries = stacks.iter().map(|stack| stack.traced.geometry());
-    let recording = recording(setting, &initial, works, &trace, geometries.collect())
-        .map_err(|(recording, what)| Evidence::of(recording, Broken::new(Rule::U1, what)))?;
+    let (recording, failure) = recording(setting, &initial, works, &trace, geometries.collect());
+    if let Some(what) = failure {
+        return Err(Evidence::of(recording, Broken::new(Rule::U1, what)));
+    }
     let volume = Arc::into_inner(volume).expect("the clients have ended");
     // Both ways of leaving a volume whose devices are gone end, and neither writes.
     if random.below(2) == 0 {
@@ -187,7 +189,7 @@ fn recording(
     works: Vec<Work>,
     trace: &Trace,
     geometries: Vec<Geometry>,
-) -> Result<Recording, (Recording, String)> {
+) -> (Recording, Option<String>) {
     let failure = works.iter().find_map(|work| work.failure.clone());
     let (lanes, done) = works.into_iter().map(|work| (work.ops, work.done)).unzip();
     let recording = Recording {
@@ -203,8 +205,5 @@ fn recording(
         last: initial.clone(),
         hash: 0,
     };
-    match failure {
-        Some(what) => Err((recording, what)),
-        None => Ok(recording),
-    }
+    (recording, failure)
 }

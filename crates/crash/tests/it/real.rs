@@ -12,18 +12,20 @@ const SECONDS: u64 = 4;
 
 #[test]
 fn sixteen_threads_whose_devices_are_cut() {
+    let folder = tempfile::tempdir().unwrap();
     let session = Session {
         cells: CELLS.to_vec(),
         lanes: LANES,
         seed: 1,
         after: Duration::from_secs(SECONDS),
         e2fsck_one_in: 16,
-        folder: std::env::temp_dir(),
+        folder: folder.path().to_owned(),
         plant: None,
     };
     let report = session.run(&|_, _| {});
     println!("{:?} in {:?}", report.tally, report.elapsed);
     if let Some(violation) = report.violation {
+        let _ = folder.keep();
         panic!(
             "{}\nround {}, left in {:?}",
             violation.broken, violation.round, violation.kept
