@@ -30,6 +30,11 @@ const INODE_COUNT: u32 = 64;
 const VOLUME_BLOCKS: u32 = 512;
 /// Blocks of a volume with an internal one, of which the shortest takes at most half.
 const VOLUME_BLOCKS_WITH_JOURNAL: u32 = 2 * BLOCK_COUNT_MIN + 192;
+/// Clients for which these are enough.
+const LANES: u32 = 4;
+/// Inodes and blocks for each client beyond those.
+const INODES_OF_LANE: u32 = 12;
+const BLOCKS_OF_LANE: u32 = 64;
 /// The journal's UUID, where it has a device of its own.
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 /// The block of an external journal's superblock.
@@ -65,7 +70,7 @@ impl Disks {
     /// # Errors
     /// What mkfs says, or whoever fills it.
     pub fn make(setting: &Setting) -> Result<Self, Error> {
-        let mut disks = Self::format(setting.cell.place)?;
+        let mut disks = Self::format(setting)?;
         if setting.free_blocks > 0 {
             disks = filler::fill(disks, setting.free_blocks.into())?;
         }
@@ -74,17 +79,18 @@ impl Disks {
     }
 
     /// Makes an empty volume.
-    fn format(place: Place) -> Result<Self, Error> {
-        let blocks = match place {
+    fn format(setting: &Setting) -> Result<Self, Error> {
+        let more_lanes = setting.lanes.saturating_sub(LANES);
+        let blocks = match setting.cell.place {
             Place::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
             Place::External => VOLUME_BLOCKS,
-        };
+        } + more_lanes * BLOCKS_OF_LANE;
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
         let mut options = mkfs::Options {
             file_system: FileSystemType::Ext3,
             block_bytes: Some(BLOCK_BYTES as u32),
-            inode_count: Some(INODE_COUNT),
+            inode_count: Some(INODE_COUNT + more_lanes * INODES_OF_LANE),
             inode_bytes: Some(128),
             reserved_percent: 0.0,
             uuid: Some([0x11; 16]),
@@ -93,7 +99,7 @@ impl Disks {
             ..mkfs::Options::default()
         };
         let mut log = None;
-        if place == Place::External {
+        if setting.cell.place == Place::External {
             let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
             let device = ImageDevice::new(Image::new(bytes, poison));
             let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);

@@ -1,54 +1,96 @@
-//! What `e2fsck -fn` says of a closed volume: a second opinion on a share of all images.
+//! What `e2fsck` says of images: a second opinion on a share of all closed volumes.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
 
 use crate::disks::Disks;
 use crate::rule::{Broken, Rule};
 
 /// Memory that looks like a folder, where there is one: images are written by the thousand.
 const FAST_FOLDER: &str = "/dev/shm";
+/// The exit statuses of `e2fsck -y` after which nothing is wrong.
+const REPAIRED: [Option<i32>; 2] = [Some(0), Some(1)];
+
+/// Disks as files in a folder of their own.
+pub(crate) struct Files {
+    /// The home device.
+    pub(crate) image: PathBuf,
+    /// The journal's device, if it has one of its own.
+    pub(crate) journal: Option<PathBuf>,
+    _folder: TempDir,
+}
+
+impl Files {
+    /// Writes them.
+    pub(crate) fn write(disks: &Disks) -> io::Result<Self> {
+        let folder = if Path::new(FAST_FOLDER).is_dir() {
+            tempfile::tempdir_in(FAST_FOLDER)?
+        } else {
+            tempfile::tempdir()?
+        };
+        let image = folder.path().join("image");
+        std::fs::write(&image, disks.home.to_bytes())?;
+        let journal = disks.log.as_ref().map(|log| {
+            let journal = folder.path().join("journal");
+            std::fs::write(&journal, log.to_bytes()).map(|()| journal)
+        });
+        Ok(Self {
+            image,
+            journal: journal.transpose()?,
+            _folder: folder,
+        })
+    }
+
+    /// What they hold now.
+    pub(crate) fn read(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
+        let journal = self.journal.as_ref().map(std::fs::read).transpose()?;
+        Ok((std::fs::read(&self.image)?, journal))
+    }
+
+    /// Runs e2fsck on them: its exit status, and what it printed in one line.
+    fn e2fsck(&self, flags: &str) -> io::Result<(Option<i32>, String)> {
+        let mut command = Command::new("e2fsck");
+        command.arg(flags).env("LC_ALL", "C");
+        if let Some(journal) = &self.journal {
+            command.arg("-j").arg(journal);
+        }
+        let output = command.arg(&self.image).output()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        Ok((output.status.code(), lines.join(" | ")))
+    }
+
+    /// Lets e2fsck replay the log and repair what it likes.
+    ///
+    /// # Errors
+    /// U2, with what it printed, if something is left.
+    pub(crate) fn repair(&self) -> Result<(), Broken> {
+        match self.e2fsck("-fy") {
+            Ok((status, _)) if REPAIRED.contains(&status) => Ok(()),
+            Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fy: {text}"))),
+            Err(error) => Err(not_run(&error)),
+        }
+    }
+}
 
 /// Asks e2fsck.
 ///
 /// # Errors
 /// U2, with what it printed, or why it could not be asked.
 pub fn check(disks: &Disks) -> Result<(), Broken> {
-    match ask(disks) {
-        Ok(None) => Ok(()),
-        Ok(Some(text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fn: {text}"))),
-        Err(error) => {
-            let what = format!("e2fsck could not be run ({error}): run scripts/install-test-tools");
-            Err(Broken::new(Rule::U2, what))
-        }
+    let asked = Files::write(disks).and_then(|files| files.e2fsck("-fn"));
+    match asked {
+        Ok((Some(0), _)) => Ok(()),
+        Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fn: {text}"))),
+        Err(error) => Err(not_run(&error)),
     }
 }
 
-/// What it found, if it found anything.
-fn ask(disks: &Disks) -> io::Result<Option<String>> {
-    let folder = if Path::new(FAST_FOLDER).is_dir() {
-        tempfile::tempdir_in(FAST_FOLDER)?
-    } else {
-        tempfile::tempdir()?
-    };
-    let image = folder.path().join("image");
-    std::fs::write(&image, disks.home.to_bytes())?;
-    let mut command = Command::new("e2fsck");
-    command.arg("-fn").env("LC_ALL", "C");
-    if let Some(log) = &disks.log {
-        let journal = folder.path().join("journal");
-        std::fs::write(&journal, log.to_bytes())?;
-        command.arg("-j").arg(journal);
-    }
-    let output = command.arg(image).output()?;
-    if output.status.code() == Some(0) {
-        return Ok(None);
-    }
-    let text = [output.stdout, output.stderr].concat();
-    let lines: Vec<String> = String::from_utf8_lossy(&text)
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    Ok(Some(lines.join(" | ")))
+fn not_run(error: &io::Error) -> Broken {
+    let what = format!("e2fsck could not be run ({error}): run scripts/install-test-tools");
+    Broken::new(Rule::U2, what)
 }

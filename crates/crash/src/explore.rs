@@ -8,7 +8,7 @@
 
 mod damage;
 mod nested;
-mod select;
+pub(crate) mod select;
 
 pub(crate) use nested::record as record_recovery;
 
@@ -33,7 +33,7 @@ use crate::run::{Mark, Recording, Shared, world};
 use crate::setting::Schedule;
 
 /// When recovery takes place: long after everything else.
-const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
+pub(crate) const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl<'r> Explorer<'r> {
             .map(|(device, (image, geometry))| Replay::on(device, geometry.clone(), image))
             .collect();
         Ok(Self {
-            bounds: Bounds::new(&histories, recording.workload.setting),
+            bounds: Bounds::new(&histories, recording),
             histories,
             recording,
             limits,

@@ -13,7 +13,7 @@ use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
 use crate::op::{How, Op};
 use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
-use crate::setting::{Setting, Synchronous};
+use crate::setting::Synchronous;
 
 pub use stages::Stage;
 
@@ -21,6 +21,7 @@ pub use stages::Stage;
 const OPERATION_MS: u64 = 1000;
 
 /// The states of one lane.
+#[derive(Clone)]
 pub struct History {
     /// Its number.
     pub lane: usize,
@@ -38,6 +39,8 @@ pub struct History {
 pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
+    /// Whether the model's times are those of the volume: in a simulated world they are.
+    pub(crate) has_times: bool,
     data: DataMode,
     /// After so many milliseconds a change is committed by itself; 0 is never.
     commit_ms: u64,
@@ -88,14 +91,7 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
     for (number, op) in ops.iter().enumerate() {
         let change = Change::of(lane, number);
         let before = &states[number];
-        let next = match outcome(number) {
-            Outcome::Done => before.after(op, change)?,
-            Outcome::NoSpace => before.clone(),
-            // A sync call changes nothing, and the other that failed may have been done: then this is the state.
-            Outcome::Failed => before.after(op, change).unwrap_or_else(|| before.clone()),
-            Outcome::Short(count) => before.after(&shortened(op, count), change)?,
-        };
-        states.push(next);
+        states.push(next(before, op, outcome(number), change)?);
     }
     Some(states)
 }
@@ -109,6 +105,17 @@ impl Change {
             new_node: number_of(lane, number),
             write: number_of(lane, number),
         }
+    }
+}
+
+/// The state after an operation that came to this.
+pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> Option<Tree> {
+    match outcome {
+        Outcome::Done => before.after(op, change),
+        Outcome::NoSpace => Some(before.clone()),
+        // A sync call changes nothing, and the other that failed may have been done: then this is the state.
+        Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
+        Outcome::Short(count) => before.after(&shortened(op, count), change),
     }
 }
 
@@ -152,7 +159,8 @@ impl History {
 
 impl Bounds {
     /// Before the first event.
-    pub fn new(histories: &[History], setting: Setting) -> Self {
+    pub fn new(histories: &[History], recording: &Recording) -> Self {
+        let setting = recording.workload.setting;
         let lanes = histories.iter().map(|history| {
             let mut bounds = LaneBounds {
                 returned: history.base,
@@ -165,6 +173,7 @@ impl Bounds {
         });
         Self {
             lanes: lanes.collect(),
+            has_times: true,
             data: setting.cell.data,
             // Where devices fail, commits do.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),
@@ -177,7 +186,7 @@ impl Bounds {
     /// commits take no time here. Whether the promises have changed.
     fn note_age(&mut self, number: usize) -> bool {
         let old = (number as u64 * OPERATION_MS).saturating_sub(self.commit_ms);
-        if self.commit_ms == 0 {
+        if self.commit_ms == 0 || !self.has_times {
             return false;
         }
         let due = old.div_ceil(OPERATION_MS) as usize;

@@ -21,7 +21,9 @@
 //! | [`generator`] | workloads: all short ones, and long ones that stress |
 //! | [`mutant`](mod@mutant) | rules of the engine that are broken on purpose, and the hunt for them |
 //! | [`session`] | many workloads on several threads, with a tally |
+//! | [`real`] | clients on threads of the operating system, whose devices are cut at a random instant |
 //! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
+//! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
 //! | [`oracle`], [`rule`] | whether it is what the contract allows |
 
 #![forbid(unsafe_code)]
@@ -47,7 +49,9 @@ pub mod mutant;
 pub mod observe;
 pub mod op;
 pub mod oracle;
+pub mod outside;
 pub mod protocol;
+pub mod real;
 pub mod recover;
 pub mod replay;
 pub mod rule;

@@ -22,6 +22,8 @@ pub struct Seen {
     pub links: u32,
     /// Permission bits.
     pub permissions: u16,
+    /// Owner and group.
+    pub owner: (u32, u32),
     /// Last change of contents, in seconds since 1970.
     pub modified: i64,
     /// Last change of the inode.
@@ -99,6 +101,7 @@ impl Walk<'_> {
             inode,
             links: attributes.links,
             permissions: attributes.permissions,
+            owner: (attributes.uid, attributes.gid),
             modified: attributes.mtime.seconds,
             changed: attributes.ctime.seconds,
             blocks,

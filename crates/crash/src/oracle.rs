@@ -14,6 +14,7 @@ use crate::model::{Kind, NodeId, ROOT, Tree};
 use crate::observe::{Contents, Observation, Seen};
 use crate::op::Op;
 use crate::rule::{Broken, Rule, RuleCounts};
+use crate::setting::LANES_MAX;
 
 /// What recovery left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,7 +197,9 @@ impl<'a> Oracle<'a> {
     /// To which lane a name in the root belongs. Where there are several, a lane's number ends its names.
     fn lane_of(&self, name: &[u8]) -> usize {
         match name.last() {
-            Some(digit) if self.histories.len() > 1 => usize::from(digit.saturating_sub(b'0')),
+            Some(digit) if self.histories.len() > 1 => char::from(*digit)
+                .to_digit(LANES_MAX)
+                .map_or(usize::MAX, |lane| lane as usize),
             _ => 0,
         }
     }
@@ -283,7 +286,8 @@ impl<'a> Oracle<'a> {
         if node.permissions != seen.permissions {
             return differs("mode", &seen.permissions, &node.permissions);
         }
-        if self.recovered.has_truncated && matches!(node.kind, Kind::File { .. }) {
+        let is_finished = self.recovered.has_truncated && matches!(node.kind, Kind::File { .. });
+        if is_finished || !self.bounds.has_times {
             return Ok(());
         }
         if node.modified != seen.modified {

@@ -105,7 +105,7 @@ fn look(
 }
 
 /// That a closed volume is consistent.
-fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
+pub(crate) fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
     let report = fsck::check(home, log, &fsck::Options::default())
         .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))?;
     if report.is_clean() {

@@ -174,7 +174,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let histories: Vec<History> = lanes
         .filter_map(|lane| History::of(recording, lane))
         .collect();
-    let mut bounds = Bounds::new(&histories, recording.workload.setting);
+    let mut bounds = Bounds::new(&histories, recording);
     for event in &recording.events[..first.event.min(recording.events.len())] {
         if let Event::Mark(mark) = event {
             bounds.note(&histories, Mark::decode(*mark));

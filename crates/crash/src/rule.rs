@@ -68,8 +68,14 @@ impl fmt::Display for Rule {
 }
 
 /// How often each rule was exercised: looked at where it could have been broken.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleCounts([u64; RULES.len()]);
+
+impl Default for RuleCounts {
+    fn default() -> Self {
+        Self([0; RULES.len()])
+    }
+}
 
 impl RuleCounts {
     /// A rule was exercised once more.

@@ -18,6 +18,7 @@ use crate::op::Op;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
 pub use client::{Done, Mark, Outcome, number_of, place_of};
+pub(crate) use client::{run as perform, transactions};
 
 /// The scheduling steps after which a world with a broken engine ends.
 const MUTANT_STEPS_MAX: u64 = 50_000_000;
@@ -34,6 +35,7 @@ pub struct Workload {
 }
 
 /// What was recorded.
+#[derive(Clone)]
 pub struct Recording {
     /// What it is a recording of.
     pub workload: Workload,

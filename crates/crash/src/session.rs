@@ -208,7 +208,8 @@ impl Volumes {
         }
     }
 
-    fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
+    /// The volume on which a workload begins.
+    pub(crate) fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
         let setting = workload.setting;
         let name = Setting {
             log_blocks: setting.log_blocks,

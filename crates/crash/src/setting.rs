@@ -114,6 +114,8 @@ pub struct Setting {
 
 /// The log of most worlds, in blocks: room for a few transactions of the largest operations.
 pub const LOG_BLOCKS: u32 = 256;
+/// The most clients: each has a digit.
+pub const LANES_MAX: u32 = 36;
 /// Depth of [`Schedule::Pct`].
 pub const PCT_DEPTH: u32 = 3;
 

@@ -92,7 +92,7 @@ fn check_directory(
         }
     }
     if let Some(tree) = tree {
-        htree::finish(state, &tree);
+        htree::finish(state, tree);
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ const CONTINUED: u32 = 1;
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
     is_leaf: bool,
-    /// The lowest and the highest hash of its names.
+    /// The lowest and the highest hash of its names, or of the names of the leaves below it.
     low: u32,
     high: u32,
     /// The range that its entry gives it.
@@ -126,6 +126,28 @@ impl Tree {
         depth
     }
 
+    /// Gives the index blocks below the root the hashes of their leaves.
+    fn gather(&mut self) {
+        for leaf in 0..self.nodes.len() {
+            let Node {
+                is_leaf,
+                low,
+                high,
+                mut parent,
+                ..
+            } = self.nodes[leaf];
+            let mut levels = DEPTH_MAX;
+            while is_leaf && parent != 0 && levels > 0 {
+                let Some(node) = self.nodes.get_mut(parent as usize) else {
+                    break;
+                };
+                (node.low, node.high) = (node.low.min(low), node.high.max(high));
+                parent = node.parent;
+                levels -= 1;
+            }
+        }
+    }
+
     /// What hashes a leaf holds.
     pub(crate) fn leave(&mut self, file_block: u32, low: u32, high: u32) {
         if let Some(node) = self.nodes.get_mut(file_block as usize) {
@@ -174,10 +196,13 @@ impl Tree {
             }
             previous = hash;
             let next = entries.get(index + 1);
+            // Who leads to it first is the parent.
+            if node.references == 0 {
+                node.parent = file_block;
+            }
             node.references += 1;
             node.least = hash;
             node.most = next.map_or(HASH_LAST, |next| next.hash.get() & !CONTINUED);
-            node.parent = file_block;
             node.is_first |= index == 0;
             node.is_last |= next.is_none();
         }
@@ -219,7 +244,8 @@ fn is_node(bytes: &[u8]) -> bool {
 }
 
 /// When all blocks were read: every one is referred to once and holds what belongs there.
-pub(crate) fn finish(state: &mut State<'_>, tree: &Tree) {
+pub(crate) fn finish(state: &mut State<'_>, mut tree: Tree) {
+    tree.gather();
     state.report.statistics.indexed_directories += 1;
     for (file_block, node) in tree.nodes.iter().enumerate() {
         let place = || Place::inode(tree.inode).at_file_block(file_block as u64);

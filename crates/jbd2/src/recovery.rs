@@ -64,7 +64,8 @@ pub struct Recovered {
     pub next: Tid,
     /// Whether the log was empty, so that nothing was written.
     pub was_clean: bool,
-    /// The error that an earlier abort had noted in the journal (a negative errno). It is cleared.
+    /// The error that an earlier abort had noted in the journal (a negative errno). It stays there until somebody who has
+    /// noted it elsewhere calls [`forget_error`].
     pub noted_error: Option<i32>,
 }
 
@@ -114,10 +115,22 @@ pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered>
             recovered.next = scan.expected;
         }
     }
-    if !recovered.was_clean || noted_error.is_some() {
-        superblock.set_error(false);
+    if !recovered.was_clean {
         log.device.submit(superblock.requests(log)).wait_all()?;
         log.device.flush()?;
     }
     Ok(recovered)
+}
+
+/// Takes the error that an abort had noted out of the journal.
+///
+/// # Errors
+/// - Those of the superblock.
+/// - [`Error::Io`](crate::Error::Io) when the device fails.
+pub fn forget_error(log: &Location) -> Result<()> {
+    let mut superblock = Superblock::load(log)?;
+    superblock.set_error(false);
+    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.flush()?;
+    Ok(())
 }

@@ -27,7 +27,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    if let Err(error) = trace::start(cli.verbose) {
+    // Their devices fail because they are to.
+    let is_on_purpose = matches!(
+        cli.command,
+        cli::Command::Crash(_) | cli::Command::Replay(_)
+    );
+    if let Err(error) = trace::start(cli.verbose, is_on_purpose) {
         return output::fail(&error);
     }
     match commands::run(cli.command) {

@@ -10,13 +10,14 @@ use tracing_subscriber::fmt::time::FormatTime;
 /// The variable that says what to show.
 const VARIABLE: &str = "JEXT_LOG";
 
-/// Shows what JEXT_LOG says, or else what so many `-v` mean.
-pub(crate) fn start(verbose: u8) -> Result<()> {
+/// Shows what JEXT_LOG says, or else what so many `-v` mean. Without any, errors are shown, unless they are made on purpose.
+pub(crate) fn start(verbose: u8, is_on_purpose: bool) -> Result<()> {
     let filter = match std::env::var(VARIABLE) {
         Ok(text) if !text.is_empty() => text
             .parse::<EnvFilter>()
             .with_context(|| format!("{VARIABLE}={text}: not a filter; say JEXT_LOG=jbd2=debug"))?,
         _ => EnvFilter::new(match verbose {
+            0 if is_on_purpose => "off",
             0 => "error",
             1 => "info",
             2 => "debug",

@@ -1,10 +1,17 @@
 //! Running other programs.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Where the tools are: those of file systems stand where only root looks by itself.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+
+/// Whether there is such a tool.
+pub fn is_there(program: &str) -> bool {
+    PATH.split(':')
+        .any(|folder| Path::new(folder).join(program).is_file())
+}
 
 /// Runs a tool.
 ///

@@ -18,7 +18,7 @@ use super::Limits;
 use crate::cut::{Moment, Selection};
 
 /// All or nothing, device by device.
-pub(super) fn whole(moment: &Moment<'_>, devices: usize) -> Vec<Selection> {
+pub(crate) fn whole(moment: &Moment<'_>, devices: usize) -> Vec<Selection> {
     let choices = 0..1_u32 << devices;
     let select = |bits: u32| {
         let is_kept: Vec<bool> = (0..devices).map(|device| bits & 1 << device != 0).collect();
@@ -30,7 +30,7 @@ pub(super) fn whole(moment: &Moment<'_>, devices: usize) -> Vec<Selection> {
 }
 
 /// All others.
-pub(super) fn parts(
+pub(crate) fn parts(
     moment: &Moment<'_>,
     limits: &Limits,
     seed: u64,

@@ -47,7 +47,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+/// The same, a third of it sync calls, and a third about one file.
+pub(crate) fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     match random.below(6) {
         0 => Op::Sync,
         1 => Op::SyncDirectory(directory_path(lane, random.below(DIRECTORIES))),

@@ -11,20 +11,20 @@ use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path};
 use crate::run::Workload;
-use crate::setting::{Cell, Schedule, Setting};
+use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
 
 /// A number after which transaction numbers soon wrap.
 pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 /// The shortest log that the largest operation fits into.
-pub(super) const LOG_BLOCKS_MIN: u32 = 224;
+pub(crate) const LOG_BLOCKS_MIN: u32 = 224;
 /// Blocks that a nearly full volume has.
 pub(super) const FEW_BLOCKS: u64 = 24;
 const SECOND_MS: u64 = 1000;
-const LANES_MAX: u64 = 3;
+const LANES: u64 = 3;
 const OPS_MIN: u64 = 12;
 const OPS_MAX: u64 = 40;
 /// Directories and files of a lane.
-pub(super) const DIRECTORIES: u64 = 2;
+pub(crate) const DIRECTORIES: u64 = 2;
 pub(super) const FILES: u64 = 4;
 /// The largest write, in sectors.
 const WRITE_SECTORS_MAX: u64 = 12;
@@ -55,7 +55,7 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
     let lanes = if is_alone {
         1
     } else {
-        2 + random.below(LANES_MAX - 1) as u32
+        2 + random.below(LANES - 1) as u32
     };
     let seed = random.next_u64();
     let interval = 500 + random.below(4000);
@@ -126,11 +126,14 @@ pub(super) fn ops(
     ops
 }
 
-pub(super) fn directory_path(lane: usize, directory: u64) -> Path {
-    format!("d{directory}{lane}").into()
+/// A directory of a lane, whose digit ends its name.
+pub(crate) fn directory_path(lane: usize, directory: u64) -> Path {
+    let digit = char::from_digit(lane as u32, LANES_MAX).expect("a lane has a digit");
+    format!("d{directory}{digit}").into()
 }
 
-pub(super) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+/// Something that can be tried in a state.
+pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let any = |random: &mut SplitMix| -> Path {
         let directory = directory_path(lane, random.below(DIRECTORIES));
         format!("{directory}/f{}", random.below(FILES)).into()

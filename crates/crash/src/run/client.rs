@@ -48,6 +48,17 @@ impl Done {
     pub fn has_changed_nothing(&self) -> bool {
         self.first.is_after(self.last)
     }
+
+    /// Of an operation before which and after which the numbers of transactions stood so.
+    pub(crate) fn between(outcome: Outcome, before: Transactions, after: Transactions) -> Self {
+        Self {
+            outcome,
+            first: before.running.unwrap_or(before.next),
+            last: after
+                .running
+                .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
+        }
+    }
 }
 
 /// A mark in the trace: an operation of a lane begins or has returned.
@@ -163,14 +174,7 @@ fn run_lane(
             outcome => outcome?,
         };
         has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
-        let after = transactions(volume);
-        all.push(Done {
-            outcome,
-            first: before.running.unwrap_or(before.next),
-            last: after
-                .running
-                .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
-        });
+        all.push(Done::between(outcome, before, transactions(volume)));
         mark(true);
         if outcome == Outcome::Failed && !op.is_sync() {
             break;
@@ -179,14 +183,15 @@ fn run_lane(
     Ok(all)
 }
 
-fn transactions(volume: &Volume) -> Transactions {
+/// Where the numbers of transactions stand.
+pub(crate) fn transactions(volume: &Volume) -> Transactions {
     volume
         .transactions()
         .expect("all volumes here have a journal")
 }
 
 /// Does an operation.
-pub(super) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outcome, RunError> {
+pub(crate) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outcome, RunError> {
     match carry_out(volume, op, lane, number) {
         Ok(outcome) => Ok(outcome),
         Err(Error::NoSpace) => Ok(Outcome::NoSpace),

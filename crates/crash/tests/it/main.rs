@@ -4,8 +4,10 @@
 
 mod mutants;
 mod named;
+mod outside;
 mod planted;
 mod promises;
+mod real;
 mod scripted;
 mod sessions;
 mod steps;

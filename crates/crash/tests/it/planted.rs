@@ -3,14 +3,16 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, Geometry, Outcome, Request, Ticket};
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::generator::{Generator, Kind};
+use crash::real::Session;
 use crash::rule::Rule;
 use crash::run::{prepare, record_on};
-use crash::setting::{Cell, Place};
+use crash::setting::{CELLS, Cell, Place};
 use ext::options::DataMode;
 
 /// What goes wrong.
@@ -89,6 +91,39 @@ fn missing_flushes_are_found() {
             println!("{cell}: no flush, images alone: {rule} after {recovered} images");
             assert!(rule < Rule::T1, "{cell}: {rule}");
         }
+    }
+}
+
+fn without_flushes(inner: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    let bug = Bug::NoFlush;
+    Arc::new(Planted { inner, bug })
+}
+
+#[test]
+fn missing_flushes_are_found_on_real_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session {
+        cells: CELLS.to_vec(),
+        lanes: 16,
+        seed: 1,
+        after: Duration::from_secs(60),
+        e2fsck_one_in: 0,
+        folder: folder.path().to_owned(),
+        plant: Some(without_flushes),
+    };
+    let report = session.run(&|_, _| {});
+    let violation = report.violation.expect("the images are broken");
+    println!("{} in {:?}", violation.broken, report.tally);
+    let kept = violation.kept.unwrap();
+    for name in [
+        "violation.txt",
+        "lanes.txt",
+        "events.txt",
+        "before.img",
+        "left.img",
+    ] {
+        let bytes = std::fs::metadata(kept.join(name)).unwrap().len();
+        assert!(bytes > 0, "{name} is empty");
     }
 }
 

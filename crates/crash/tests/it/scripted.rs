@@ -6,7 +6,8 @@ use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::op::Op;
 use crash::run::{Workload, prepare, record};
-use crash::setting::{CELLS, Setting};
+use crash::setting::{CELLS, Cell, Place, Setting};
+use ext::options::DataMode;
 
 fn ops(text: &str) -> Vec<Op> {
     text.split(';')
@@ -35,5 +36,29 @@ fn a_short_workload_in_every_cell() {
             panic!("{cell}: {}: {:?}", found.broken, found.cuts);
         }
         assert!(tally.recovered > 300, "{cell}: {} images", tally.recovered);
+    }
+}
+
+/// data=writeback promises nothing of a new block until it was synced: where a map of another file lay, the map can show.
+/// The blocks of the new files are so many that one of them is the old file's indirect block.
+#[test]
+fn a_former_map_shows_in_a_new_block() {
+    for place in [Place::Internal, Place::External] {
+        let setting = Setting::new(Cell::new(DataMode::Writeback, place));
+        let workload = Workload {
+            setting,
+            prepared: vec![3],
+            lanes: vec![ops(
+                "mkdir(d0); create(d0/f0); append(d0/f0,40); unlink(d0/f0); sync; create(d0/f1); append(d0/f1,12); \
+                 create(d0/f2); append(d0/f2,24); syncdir(d0)",
+            )],
+        };
+        let empty = Disks::make(&setting).unwrap();
+        let prepared = prepare(&workload, &empty).unwrap();
+        let recording = Rc::new(record(&workload, &prepared).unwrap());
+        let (_, found) = explore(Rc::clone(&recording), Limits::new(1));
+        if let Some(found) = found {
+            panic!("{place:?}: {}: {:?}", found.broken, found.cuts);
+        }
     }
 }

@@ -49,6 +49,11 @@ impl Superblock {
         self.note_write(seconds);
     }
 
+    /// Notes that there were errors, as the journal had noted them: a check is wanted.
+    pub fn note_errors(&mut self) {
+        self.set_state(State::ERROR, true);
+    }
+
     /// Notes when the superblock was last written.
     pub fn note_write(&mut self, seconds: i64) {
         (self.raw.s_wtime, self.raw.s_wtime_hi) = split_time(seconds);

@@ -248,12 +248,23 @@ fn replay(
     }
     let recovered = jbd2::recovery::recover(log, device)?;
     report.replayed_transactions = recovered.transactions;
-    if superblock.needs_recovery && is_read_only {
+    let is_done = superblock.needs_recovery && is_read_only;
+    let has_errors = recovered.noted_error.is_some();
+    if is_done || has_errors {
         let mut replayed = read_superblock(device)?;
-        replayed.set_needs_recovery(false);
+        if is_done {
+            replayed.set_needs_recovery(false);
+        }
+        if has_errors {
+            replayed.note_errors();
+        }
         write_superblock(device, &replayed)?;
     }
-    Ok(!recovered.was_clean || superblock.needs_recovery)
+    // At every instant one of the two superblocks knows of the errors.
+    if has_errors {
+        jbd2::recovery::forget_error(log)?;
+    }
+    Ok(!recovered.was_clean || superblock.needs_recovery || has_errors)
 }
 
 /// Says on the device, durably, that the volume is in use.

@@ -13,6 +13,7 @@ use ext::options::DataMode;
 use ext::volume::{NewInode, OpenFlags};
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
+use layout::superblock::State;
 
 use crate::history::{Bound, History, Op, Rule, SCRIPT, read_tree};
 use crate::rig::{Place, Rig, device, quiet};
@@ -467,6 +468,11 @@ fn an_aborted_journal_stays_aborted() {
         assert!(volume.read_file("/f").expect("read") == [1; 10_000]);
         volume.close().expect("close");
         case.rig.assert_fsck_clean("after an abort");
+        // The journal's error is the volume's, until somebody has checked it.
+        let volume = case.rig.open(quiet(DataMode::Ordered));
+        let state = volume.superblock().raw.state();
+        assert!(state.contains(State::ERROR), "{state:?}");
+        volume.close().expect("close");
     }
 }
 

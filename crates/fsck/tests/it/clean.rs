@@ -228,6 +228,11 @@ fn external_journals_are_recognised() {
         check(Some(&*home)),
         Ok(vec!["JournalInvalid", "JournalDeviceInvalid"])
     );
+    // The superblock of the journal is block 2 of its device; its first user stands at byte 256.
+    let mut block = layout::Block::clone(&*log.read_block(2048, 1024).unwrap());
+    block[256] ^= 1;
+    log.write_blocks(2048, vec![block.into_arc()]).unwrap();
+    assert_eq!(check(Some(&*log)), Ok(vec!["JournalOfOther"]));
     let journal = fsck::check(&*log, None, &Options::default());
     assert_eq!(journal, Err(fsck::Error::IsJournalDevice));
 }

@@ -117,6 +117,11 @@ impl Bench {
             Some(-5),
             "the abort is noted: {context}"
         );
+        let again = jbd2::recovery::recover(&log, &device).expect("the log is good");
+        assert_eq!(again.noted_error, Some(-5), "it stays: {context}");
+        jbd2::recovery::forget_error(&log).expect("the device works");
+        let again = jbd2::recovery::recover(&log, &device).expect("the log is good");
+        assert_eq!(again.noted_error, None, "it is forgotten: {context}");
         let found = recovered.next.advance(u32::MAX - 1);
         assert!(found.is_at_or_after(last), "{found} of {last}: {context}");
         if found == last {

@@ -1,6 +1,8 @@
 //! `jext crash`: power cuts everywhere.
 
+mod compare;
 mod mutants;
+mod real;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -46,14 +48,18 @@ pub(crate) struct Arguments {
     /// Decides what is left to chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Worlds at a time; as many as there are processors by default.
-    #[arg(long)]
-    threads: Option<usize>,
+    /// Worlds at a time; as many as there are processors by default. With --real, clients; 16 by default.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     mutants: mutants::MutantArguments,
+    #[command(flatten)]
+    compare: compare::CompareArguments,
+    #[command(flatten)]
+    real: real::RealArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,6 +79,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return mutants::run(&arguments.mutants, seed, threads, arguments.json);
     }
     let cells = cells(arguments)?;
+    if arguments.compare.compare {
+        let (seed, threads) = (arguments.seed, threads(arguments));
+        return compare::run(&arguments.compare, cells, seed, threads, arguments.json);
+    }
+    if arguments.real.real {
+        let options = real::Options {
+            cells,
+            lanes: arguments.threads,
+            minutes: arguments.minutes,
+            seed: arguments.seed,
+            is_json: arguments.json,
+        };
+        return real::run(&arguments.real, options);
+    }
     let length = usize::from(arguments.length);
     let kinds = match arguments.generator {
         Some(GeneratorName::Exhaustive) => vec![Kind::Exhaustive { length }],
@@ -120,7 +140,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
-    if arguments.all {
+    // These go through all of them unless they are told otherwise.
+    let takes_all = arguments.compare.compare || arguments.real.real;
+    if arguments.all || (takes_all && arguments.cells.is_empty()) {
         return Ok(CELLS.to_vec());
     }
     if arguments.cells.is_empty() {
@@ -131,7 +153,7 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
 
 fn threads(arguments: &Arguments) -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
-    arguments.threads.unwrap_or(available).max(1)
+    arguments.threads.map_or(available, usize::from)
 }
 
 /// Runs one generator, with its share of what is left.

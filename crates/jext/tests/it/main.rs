@@ -10,6 +10,7 @@
 mod bench;
 mod checking;
 mod copying;
+mod crashes;
 mod images;
 mod journals;
 mod labs;

@@ -1,0 +1,157 @@
+//! The comparison with others: random crash images of all generators, given to e2fsck and to the kernel.
+//!
+//! | sample | what is asked |
+//! |---|---|
+//! | recovered | `e2fsck -fn` and `fsck` find nothing: on the image as recovery leaves it, after it was closed, and on the volume that the workload itself closed |
+//! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree and, where no orphan has to be finished, to the same bytes |
+//!
+//! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an orphan is finished by
+//! each in its own way and at its own time (`crates/ext/tests/it/crossing/orphans.rs` says how), so that there the trees
+//! are compared, without the times of files that were truncated.
+//!
+//! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that length.
+
+mod recovered;
+mod sample;
+mod unrecovered;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::replay::ReplayId;
+use crate::rule::Broken;
+use crate::session::Volumes;
+use crate::setting::Cell;
+use sample::Sampler;
+
+/// What runs: the first always, the others if images are mounted.
+const TOOLS: [&str; 5] = ["e2fsck", "losetup", "mount", "umount", "dmesg"];
+
+/// What is compared.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// In which cells.
+    pub cells: Vec<Cell>,
+    /// Decides which images.
+    pub seed: u64,
+    /// How many recovered images.
+    pub recovered: u64,
+    /// How many unrecovered ones; they need root.
+    pub unrecovered: u64,
+    /// How many at a time.
+    pub threads: usize,
+}
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Images that we recovered and closed, on which e2fsck and `fsck` find nothing.
+    pub recovered: u64,
+    /// The same images as recovery left them, before anything else; none where orphans were finished, since that is in
+    /// the log then.
+    pub just_recovered: u64,
+    /// Volumes that workloads closed themselves; none where a device failed.
+    pub closed: u64,
+    /// Images that e2fsck and the kernel recovered to the tree that we do.
+    pub same_trees: u64,
+    /// Of those, images that are the same block for block.
+    pub same_bytes: u64,
+    /// Of the same trees, those in which something was replayed.
+    pub replayed: u64,
+}
+
+/// The first difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// From what it is repeated.
+    pub id: ReplayId,
+    /// What differs.
+    pub broken: Broken,
+}
+
+/// What a comparison came to.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// What was compared.
+    pub counts: Counts,
+    /// The first difference.
+    pub difference: Option<Difference>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl core::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.recovered += other.recovered;
+        self.just_recovered += other.just_recovered;
+        self.closed += other.closed;
+        self.same_trees += other.same_trees;
+        self.same_bytes += other.same_bytes;
+        self.replayed += other.replayed;
+    }
+}
+
+/// The first tool that a comparison needs and that is not there.
+pub fn missing(comparison: &Comparison) -> Option<&'static str> {
+    let tools = TOOLS.iter().take(if comparison.unrecovered > 0 {
+        TOOLS.len()
+    } else {
+        1
+    });
+    tools.copied().find(|tool| !testkit::tool::is_there(tool))
+}
+
+#[derive(Default)]
+struct Shared {
+    next: u64,
+    report: Report,
+}
+
+impl Comparison {
+    /// Runs it. `progress` is told how many samples are done.
+    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Report {
+        let start = Instant::now();
+        let sampler = Sampler::new(self.cells.clone(), self.seed);
+        let shared = Mutex::new(Shared::default());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| self.work(&sampler, &shared, progress));
+            }
+        });
+        let shared = shared.into_inner();
+        let mut report = shared.unwrap_or_else(PoisonError::into_inner).report;
+        report.elapsed = start.elapsed();
+        report
+    }
+
+    fn work(&self, sampler: &Sampler, shared: &Mutex<Shared>, progress: &(dyn Fn(u64) + Sync)) {
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = Volumes::default();
+        loop {
+            let number = {
+                let mut shared = lock();
+                let is_over = shared.next >= self.recovered + self.unrecovered;
+                if is_over || shared.report.difference.is_some() {
+                    return;
+                }
+                shared.next += 1;
+                shared.next - 1
+            };
+            let result = if number < self.recovered {
+                let sample = sampler.take(number, false, &mut volumes);
+                sample.and_then(|sample| recovered::check(&sample))
+            } else {
+                let sample = sampler.take(number, true, &mut volumes);
+                sample.and_then(|sample| unrecovered::check(&sample))
+            };
+            let mut shared = lock();
+            match result {
+                Ok(counts) => shared.report.counts += counts,
+                Err(difference) => {
+                    shared.report.difference.get_or_insert(*difference);
+                }
+            }
+            progress(number + 1);
+        }
+    }
+}

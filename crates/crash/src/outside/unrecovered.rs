@@ -1,0 +1,204 @@
+//! Unrecovered images: recovered by us, by e2fsck and by the kernel.
+
+use std::sync::Arc;
+
+use ext::volume::OpenReport;
+use ext::{MountOptions, Volume};
+use testkit::Mount;
+use testkit::same::{Allowed, Bytes, differences};
+use testkit::tree::{self, Node, Tree};
+
+use super::sample::Sample;
+use super::{Counts, Difference};
+use crate::disks::{Disks, quiet};
+use crate::e2fsck::Files;
+use crate::explore::RECOVERED_AT;
+use crate::image::{BLOCK_BYTES, Image};
+use crate::observe::{Contents, LOST_AND_FOUND, Observation, observe};
+use crate::rule::{Broken, Rule};
+use crate::run::world;
+use crate::setting::Schedule;
+
+/// How many differing runs of bytes are told.
+const TOLD: usize = 4;
+/// As little as the kernel can do: it replays the log and finishes orphans.
+const KERNEL_OPTIONS: &str = "ro,barrier=0";
+
+/// An image that somebody has recovered.
+struct Recovered {
+    report: OpenReport,
+    tree: Tree,
+    disks: Disks,
+}
+
+/// Recovers a sample in three ways and compares.
+pub(super) fn check(sample: &Sample) -> Result<Counts, Box<Difference>> {
+    compare(&sample.disks).map_err(|broken| sample.difference(broken))
+}
+
+fn compare(disks: &Disks) -> Result<Counts, Broken> {
+    let replayed = open(disks, true)?;
+    let ours = open(disks, false)?;
+    let (deleted, truncated) = (ours.report.orphans_deleted, ours.report.orphans_truncated);
+    let mut tree = ours.tree;
+    if truncated > 0 {
+        // They tell when the truncation was finished.
+        let files = tree.values_mut().filter(|node| node.kind == '-');
+        files.for_each(|node| node.mtime = None);
+    }
+    let is_finished = deleted + truncated > 0;
+    let same = |who: &str, theirs: &Disks, seen: &Tree, allowed: &Allowed| {
+        if let Some(difference) = tree::difference(&tree, seen) {
+            let what = format!("{who} recovers another tree than we do: {difference}");
+            return Err(Broken::new(Rule::U2, what));
+        }
+        let told = if is_finished {
+            Vec::new()
+        } else {
+            differences(bytes(&replayed.disks), bytes(theirs), allowed)
+        };
+        if told.is_empty() {
+            return Ok(());
+        }
+        let (count, first) = (told.len(), told[..told.len().min(TOLD)].join("; "));
+        let what = format!("{who} replays to other bytes than we do, in {count} places: {first}");
+        Err(Broken::new(Rule::U2, what))
+    };
+    let files = Files::write(disks).map_err(|error| io(&error))?;
+    files.repair()?;
+    let theirs = read(&files, disks)?;
+    let checked = Allowed {
+        errors: true,
+        ..Allowed::default()
+    };
+    same("e2fsck", &theirs, &open(&theirs, true)?.tree, &checked)?;
+    let files = Files::write(disks).map_err(|error| io(&error))?;
+    let seen = kernel_tree(&files)?;
+    same(
+        "the kernel",
+        &read(&files, disks)?,
+        &seen,
+        &Allowed::default(),
+    )?;
+    Ok(Counts {
+        same_trees: 1,
+        same_bytes: u64::from(!is_finished),
+        replayed: u64::from(replayed.report.replayed_transactions > 0),
+        ..Counts::default()
+    })
+}
+
+fn io(error: &std::io::Error) -> Broken {
+    Broken::new(
+        Rule::U1,
+        format!("an image cannot be written or read: {error}"),
+    )
+}
+
+/// Opens an image with the engine, looks at it, and closes it.
+fn open(disks: &Disks, read_only: bool) -> Result<Recovered, Broken> {
+    let disks = disks.clone();
+    let failed = |error: &dyn core::fmt::Display| {
+        Broken::new(Rule::U1, format!("recovery did not end well: {error}"))
+    };
+    let run = sim::run(world(Schedule::Fair, RECOVERED_AT, None), move || {
+        let devices = disks.devices();
+        let options = MountOptions {
+            read_only,
+            ..quiet(ext::options::DataMode::Ordered)
+        };
+        let (home, log) = (devices.home_device(), devices.log_device());
+        let (volume, report) = Volume::open_with_report(home, log, options)?;
+        let observation = observe(&volume, false);
+        volume.close()?;
+        Ok(Recovered {
+            report,
+            tree: tree_of(&observation?),
+            disks: devices.disks(&disks),
+        })
+    });
+    run.map_err(|error| failed(&error))?
+        .value
+        .map_err(|error: ext::Error| failed(&error))
+}
+
+/// What was seen, path by path.
+fn tree_of(observation: &Observation) -> Tree {
+    let mut tree = Tree::new();
+    let mut waiting = vec![(Vec::new(), 0)];
+    while let Some((path, place)) = waiting.pop() {
+        let seen = &observation.nodes[place];
+        let (kind, contents) = match &seen.contents {
+            Contents::File(bytes) => ('-', bytes.clone()),
+            Contents::Symlink(target) => ('l', target.clone()),
+            Contents::Directory(names) => {
+                for (name, child) in names {
+                    waiting.push(([path.as_slice(), b"/", name].concat(), *child));
+                }
+                ('d', Vec::new())
+            }
+            Contents::Other => ('s', Vec::new()),
+        };
+        let node = Node {
+            kind,
+            permissions: seen.permissions,
+            uid: seen.owner.0,
+            gid: seen.owner.1,
+            links: Some(seen.links),
+            mtime: Some(seen.modified),
+            contents: Some(contents),
+            device: None,
+        };
+        tree.insert(path, node);
+    }
+    tree
+}
+
+fn kernel_tree(files: &Files) -> Result<Tree, Broken> {
+    let mount = Mount::new(
+        &files.image,
+        files.journal.as_deref(),
+        "ext3",
+        KERNEL_OPTIONS,
+    );
+    let mount = mount
+        .map_err(|said| Broken::new(Rule::U2, format!("the kernel does not mount it: {said}")))?;
+    let mut tree = tree::of_folder(mount.path());
+    tree.remove([b"/", LOST_AND_FOUND].concat().as_slice());
+    Ok(tree)
+}
+
+/// What lies in files now.
+fn read(files: &Files, like: &Disks) -> Result<Disks, Broken> {
+    let (home, log) = files.read().map_err(|error| io(&error))?;
+    let image = |bytes: Vec<u8>| {
+        Image::new(bytes.len() as u64, |number| {
+            let first = number as usize * BLOCK_BYTES;
+            layout::Block::copy_from(&bytes[first..first + BLOCK_BYTES])
+        })
+    };
+    Ok(Disks {
+        home: image(home),
+        log: log.map(image),
+        journal_block: like.journal_block,
+        journal_blocks: Arc::clone(&like.journal_blocks),
+    })
+}
+
+fn bytes(disks: &Disks) -> Bytes {
+    let log = if disks.log.is_some() {
+        let first = disks.journal_block as usize;
+        core::iter::once(first..first + 1).collect()
+    } else {
+        let blocks = disks.journal_blocks.iter();
+        blocks
+            .map(|block| *block as usize..*block as usize + 1)
+            .collect()
+    };
+    Bytes {
+        home: disks.home.to_bytes(),
+        journal: disks.log.as_ref().map(Image::to_bytes),
+        block_bytes: BLOCK_BYTES,
+        log,
+    }
+}

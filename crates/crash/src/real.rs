@@ -1,0 +1,123 @@
+//! The same on threads of the operating system: what no simulated world has is their memory order and their speed.
+//!
+//! A *round*: clients on threads of their own work in directories of their own on one volume with the shortest log that
+//! the engine takes, on devices with volatile caches, in memory. At a random instant all devices are cut at once; every
+//! request answers `Gone` from then on and the clients end. What the caches may leave is drawn several times; each image is recovered,
+//! checked and compared with the model, as those of simulated worlds are. Cells take turns.
+//!
+//! # What the model knows
+//!
+//! - Marks in the trace say when an operation begins and has returned. A mark that says so comes after the return, so what
+//!   it promises was promised. An operation that failed has no such mark: nobody may count on it.
+//! - Transactions are asked for before and after each operation, as in simulated worlds.
+//! - What a call has promised that returned after the cut counts, too: all that it needs was durable before.
+//! - Times are not compared: they are the machine's.
+//!
+//! A seed decides what clients try, when the cut comes and what is drawn, but not what threads make of it. So a violation
+//! leaves everything in a folder: `keep` says what.
+
+mod gate;
+mod judge;
+mod keep;
+mod lane;
+mod round;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::BlockDevice;
+use block::random::mix_pair;
+
+use crate::rule::Broken;
+use crate::setting::Cell;
+
+/// What is run.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// In which cells, in turn.
+    pub cells: Vec<Cell>,
+    /// Clients.
+    pub lanes: u32,
+    /// Decides what is left to chance, but for the threads.
+    pub seed: u64,
+    /// No round begins after so much time.
+    pub after: Duration,
+    /// One image in so many is given to e2fsck.
+    pub e2fsck_one_in: u64,
+    /// Where what belongs to a violation is left.
+    pub folder: PathBuf,
+    /// What stands in front of each device and does less than it is asked for; none but in tests.
+    pub plant: Option<Plant>,
+}
+
+/// Puts something in front of a device.
+pub type Plant = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Rounds.
+    pub rounds: u64,
+    /// Operations that were done.
+    pub ops: u64,
+    /// Sync calls among them.
+    pub syncs: u64,
+    /// Images that were recovered, checked and compared; those of a round differ from each other.
+    pub images: u64,
+    /// Of those, images in which something is that no flush had covered.
+    pub unsettled: u64,
+    /// Images that e2fsck looked at.
+    pub e2fsck: u64,
+}
+
+/// A violation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What is broken.
+    pub broken: Broken,
+    /// The round's number.
+    pub round: u64,
+    /// Where everything is that belongs to it; or why it could not be left.
+    pub kept: Result<PathBuf, String>,
+}
+
+/// What a session came to.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// What was done.
+    pub tally: Tally,
+    /// The first violation.
+    pub violation: Option<Violation>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Session {
+    /// Runs rounds until time is up or a rule is broken. `progress` is told what was done.
+    pub fn run(&self, progress: &dyn Fn(&Tally, Duration)) -> Report {
+        let start = Instant::now();
+        let mut report = Report::default();
+        while start.elapsed() < self.after {
+            let round = report.tally.rounds;
+            let cell = self.cells[(round % self.cells.len() as u64) as usize];
+            let seed = mix_pair(self.seed, round);
+            report.tally.rounds += 1;
+            let result = round::run(cell, self.lanes, seed, self.plant);
+            let result = result
+                .and_then(|done| judge::judge(&done, seed, self.e2fsck_one_in, &mut report.tally));
+            if let Err(evidence) = result {
+                let kept = keep::keep(&evidence, &self.folder, round);
+                report.violation = Some(Violation {
+                    broken: evidence.broken.clone(),
+                    round,
+                    kept: kept.map_err(|error| error.to_string()),
+                });
+                break;
+            }
+            progress(&report.tally, start.elapsed());
+        }
+        report.elapsed = start.elapsed();
+        report
+    }
+}

@@ -1,0 +1,77 @@
+//! The gate in front of all devices of a round: when it closes, it closes for all of them at one instant.
+//!
+//! A request is before the cut, as a whole, or after it. Nothing is lost by that: what a power cut leaves of a write or a
+//! flush on its way is what it may leave of writes that are in the cache.
+//!
+//! Before it a request may wait a little, as on a device that has to move something: without that, memory is so fast that
+//! caches are nearly always empty.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use block::{BlockDevice, DeviceError, Geometry, Request, Ticket};
+
+/// Open until it is closed.
+#[derive(Default)]
+pub(super) struct Gate(RwLock<bool>);
+
+impl Gate {
+    /// From now on every request answers `Gone`.
+    pub(super) fn close(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device behind the gate.
+pub(super) struct Gated {
+    pub(super) inner: Arc<dyn BlockDevice>,
+    pub(super) gate: Arc<Gate>,
+    /// Whether writes can be forced.
+    pub(super) can_force: bool,
+    /// What a batch with a flush or a forced write takes.
+    pub(super) delay: Duration,
+}
+
+/// Whether a device has to move something for a request.
+fn is_slow(request: &Request) -> bool {
+    match request {
+        Request::Flush => true,
+        Request::Write {
+            force_unit_access, ..
+        } => *force_unit_access,
+        _ => false,
+    }
+}
+
+impl BlockDevice for Gated {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            has_force_unit_access: self.can_force,
+            ..self.inner.geometry()
+        }
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        if batch.iter().any(is_slow) && !self.delay.is_zero() {
+            std::thread::sleep(self.delay);
+        }
+        // Held while the cache below works, which it does within `submit`.
+        let is_closed = self.gate.0.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_closed {
+            return Ticket::ready(batch.iter().map(|_| Err(DeviceError::Gone)).collect());
+        }
+        self.inner.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn take_detached_error(&self) -> Option<DeviceError> {
+        self.inner.take_detached_error()
+    }
+}

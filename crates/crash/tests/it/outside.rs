@@ -1,0 +1,32 @@
+//! A share of the comparison with e2fsck and the kernel; `jext crash --compare` does more of it.
+
+use crash::outside::Comparison;
+use crash::setting::CELLS;
+use testkit::privilege;
+
+/// Images that e2fsck looks at after we have recovered them.
+const RECOVERED: u64 = 60;
+/// Images that all three recover.
+const UNRECOVERED: u64 = 12;
+
+#[test]
+fn e2fsck_and_the_kernel_agree() {
+    let comparison = Comparison {
+        cells: CELLS.to_vec(),
+        seed: 1,
+        recovered: RECOVERED,
+        unrecovered: if privilege::is_granted() {
+            UNRECOVERED
+        } else {
+            0
+        },
+        threads: 2,
+    };
+    let report = comparison.run(&|_| {});
+    if let Some(difference) = &report.difference {
+        panic!("{}\njext replay '{}'", difference.broken, difference.id);
+    }
+    println!("{:?} in {:?}", report.counts, report.elapsed);
+    assert_eq!(report.counts.recovered, RECOVERED);
+    assert_eq!(report.counts.same_trees, comparison.unrecovered);
+}

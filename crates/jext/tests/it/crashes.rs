@@ -1,0 +1,96 @@
+//! crash and replay: flags, exit statuses, what is printed.
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+/// A run that is over soon.
+const SHORT: &str =
+    "crash --cell ordered,internal --generator exhaustive --length 1 --states 300 --threads 1";
+
+/// The exit status of a command and what it printed.
+fn status(line: &str) -> (i32, String, String) {
+    let output = Folder::new().command(line).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_short_exploration_finds_nothing() {
+    let folder = Folder::new();
+    let text = folder.good(SHORT);
+    for said in [
+        "orbits of length 1",
+        "ordered,internal (exhaustive, length 1)",
+        "no violation",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let document = folder.json(&format!("{SHORT} --json"));
+    let session = &document["sessions"][0];
+    assert_eq!(session["generator"], "exhaustive, length 1");
+    assert_eq!(session["violation"], Value::Null);
+    assert_eq!(session["cells"][0]["cell"], "ordered,internal");
+    let total = &session["total"];
+    assert!(total["recovered"].as_u64().unwrap() >= 300, "{total}");
+    assert!(total["rules"]["U3"].as_u64().unwrap() > 0, "{total}");
+}
+
+#[test]
+fn wrong_flags_are_named() {
+    for (line, code, said) in [
+        ("crash", 1, "which cells?"),
+        (
+            "crash --all --generator stress",
+            1,
+            "no end: give --minutes or --states",
+        ),
+        ("crash --cell ordered,nowhere", 2, "is not a cell"),
+        (
+            "crash --all --cell ordered,internal",
+            2,
+            "cannot be used with",
+        ),
+        ("crash --all --length 9", 2, "9 is not in 1..=6"),
+        ("crash --all --generator all", 2, "invalid value"),
+        ("crash --compare --minutes 1", 2, "cannot be used with"),
+        ("crash --all --recovered 5", 2, "--compare"),
+        ("crash --real", 1, "no end: give --minutes"),
+        ("crash --real --threads 40 --minutes 1", 1, "at most 36"),
+        ("crash --all --threads 0", 2, "--threads"),
+        ("replay crash1:nonsense", 2, "is not a replay id"),
+        ("replay", 2, "<ID>"),
+    ] {
+        let (found, _, error) = status(line);
+        assert_eq!(found, code, "jext {line}: {error}");
+        assert!(error.contains(said), "jext {line}: {error}");
+    }
+}
+
+#[test]
+fn a_replay_shows_what_led_to_it() {
+    let id = "crash1:ordered,internal:1:mkdir(d0);create(d0/f0);fsync(d0/f0):5-lost";
+    let (code, text, _) = status(&format!("replay {id}"));
+    assert_eq!(code, 0, "{text}");
+    for said in [
+        "on ordered,internal",
+        "lane 0:   0 mkdir(d0)  (before the recording)",
+        "fsync(d0/f0)  (makes durable)",
+        "the power fails in the run: 5-lost",
+        "no violation",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn a_comparison_and_real_threads() {
+    let folder = Folder::new();
+    let document = folder.json("crash --compare --recovered 4 --unrecovered 0 --threads 1 --json");
+    assert_eq!(document["recovered"], 4);
+    assert_eq!(document["difference"], Value::Null);
+    let document = folder.json("crash --real --minutes 0.01 --threads 4 --json");
+    assert!(document["operations"].as_u64().unwrap() > 0, "{document}");
+    assert_eq!(document["violation"], Value::Null);
+}

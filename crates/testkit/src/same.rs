@@ -1,0 +1,209 @@
+//! Two volumes are the same: every byte, but for fields that tell when and how often somebody looked.
+
+use core::mem::offset_of;
+use core::ops::Range;
+
+use layout::feature::ReadOnlyCompatible;
+use layout::group::GroupDescriptor;
+use layout::inode::{Inode, InodeExtra};
+use layout::journal::JournalSuperblock;
+use layout::superblock::{self, Superblock};
+use zerocopy::FromBytes;
+
+/// A field that may differ: its name and its place.
+type Field = (&'static str, Range<usize>);
+
+macro_rules! fields {
+    ($structure:ty: $($name:ident $bytes:literal),* $(,)?) => {
+        &[$((
+            stringify!($name),
+            offset_of!($structure, $name)..offset_of!($structure, $name) + $bytes,
+        )),*]
+    };
+}
+
+/// Fields of the file system's superblock: times, counters, counts that nobody believes, the number of the device at which
+/// the kernel last found the external journal, and the checksum over these.
+const SUPERBLOCK: &[Field] = fields![Superblock:
+    s_free_blocks_count_lo 4, s_free_inodes_count 4,
+    s_mtime 4, s_mtime_hi 1, s_wtime 4, s_wtime_hi 1, s_lastcheck 4, s_lastcheck_hi 1,
+    s_mnt_count 2, s_kbytes_written 8, s_journal_dev 4, s_checksum 4,
+];
+
+/// The field that says whether there were errors.
+const ERRORS: &[Field] = fields![Superblock: s_state 2];
+
+/// Fields of the journal's superblock: the number and place with which an empty log goes on, the features, which the kernel
+/// takes away or adds when it opens a log, and the checksum over these.
+const JOURNAL: &[Field] = fields![JournalSuperblock:
+    s_sequence 4, s_head 4, s_feature_compat 4, s_feature_incompat 4, s_checksum_type 1, s_checksum 4,
+];
+
+/// Fields of a group's descriptor, with checksums of metadata: e2fsck counts the inodes that were never used down again,
+/// which nobody else does; and the checksum over this.
+const DESCRIPTOR: &[Field] = fields![GroupDescriptor: bg_itable_unused_lo 2, bg_checksum 2];
+
+/// Fields of an inode whose deletion or truncation was finished: when that was.
+const FINISHED: &[Field] = fields![Inode: i_dtime 4, i_ctime 4, i_mtime 4];
+/// The parts of these in the inode's extra bytes.
+const FINISHED_EXTRA: &[Field] = fields![InodeExtra: i_ctime_extra 4, i_mtime_extra 4];
+/// Fields of a deleted inode that e2fsck leaves as they were.
+const DELETED: &[Field] = fields![Inode: i_size_lo 4, i_blocks_lo 4, i_block 60];
+
+/// Where else two images may differ.
+#[derive(Debug, Clone, Default)]
+pub struct Allowed {
+    /// The log may hold other things; it has to be empty all the same.
+    pub log: bool,
+    /// Whether there were errors: e2fsck takes that mark away when it has looked at everything.
+    pub errors: bool,
+    /// Blocks that the first image has free may hold anything.
+    pub free_blocks: bool,
+    /// Bytes at which inodes begin whose deletion or truncation was finished: they tell when.
+    pub finished: Vec<usize>,
+    /// Bytes at which deleted inodes begin that may still have their map.
+    pub deleted: Vec<usize>,
+    /// Bytes behind the end of a truncated file, in its last block.
+    pub tail: Option<Range<usize>>,
+}
+
+/// All bytes of a volume with one group.
+#[derive(Debug, Clone)]
+pub struct Bytes {
+    /// The file system's device.
+    pub home: Vec<u8>,
+    /// The external journal's, if there is one.
+    pub journal: Option<Vec<u8>>,
+    /// The size of a block.
+    pub block_bytes: usize,
+    /// Where the log lies on the device that has it, in blocks; the first one is the journal's superblock.
+    pub log: Vec<Range<usize>>,
+}
+
+/// Where two volumes differ, run by run.
+///
+/// # Panics
+/// If they are not of one size.
+pub fn differences(mut a: Bytes, mut b: Bytes, allowed: &Allowed) -> Vec<String> {
+    let free = if allowed.free_blocks {
+        a.free_blocks()
+    } else {
+        Vec::new()
+    };
+    a.blank(allowed, &free);
+    b.blank(allowed, &free);
+    let mut told = runs("file system", &a.home, &b.home, a.block_bytes);
+    if let (Some(one), Some(other)) = (&a.journal, &b.journal) {
+        told.extend(runs("external journal", one, other, a.block_bytes));
+    }
+    told
+}
+
+fn runs(name: &str, file: &[u8], other: &[u8], block_bytes: usize) -> Vec<String> {
+    assert_eq!(file.len(), other.len(), "sizes");
+    let mut told = Vec::new();
+    if file == other {
+        return told;
+    }
+    let mut at = 0;
+    while let Some(step) = file[at..]
+        .iter()
+        .zip(&other[at..])
+        .position(|(x, y)| x != y)
+    {
+        at += step;
+        let length = file[at..]
+            .iter()
+            .zip(&other[at..])
+            .take_while(|(x, y)| x != y)
+            .count();
+        let (block, offset) = (at / block_bytes, at % block_bytes);
+        let (x, y) = (
+            &file[at..at + length.min(8)],
+            &other[at..at + length.min(8)],
+        );
+        told.push(format!(
+            "{name}, block {block}, {length} bytes from {offset} (byte {at} of all): {x:02x?} and {y:02x?}"
+        ));
+        at += length;
+    }
+    told
+}
+
+impl Bytes {
+    fn has_metadata_checksums(&self) -> bool {
+        let (raw, _) = Superblock::ref_from_prefix(&self.home[superblock::OFFSET as usize..])
+            .expect("an image is longer");
+        let features = raw.features().read_only_compatible;
+        features.contains(ReadOnlyCompatible::METADATA_CSUM)
+    }
+
+    /// Byte of the group descriptor, which is in the block after the superblock's.
+    fn descriptor_offset(&self) -> usize {
+        (1024 / self.block_bytes + 1) * self.block_bytes
+    }
+
+    /// The blocks that the bitmap has free.
+    fn free_blocks(&self) -> Vec<usize> {
+        let block_bytes = self.block_bytes;
+        let (descriptor, _) =
+            GroupDescriptor::ref_from_prefix(&self.home[self.descriptor_offset()..])
+                .expect("an image is longer");
+        let bitmap = descriptor.bg_block_bitmap_lo.get() as usize * block_bytes;
+        let first = usize::from(block_bytes == 1024);
+        (first..self.home.len() / block_bytes)
+            .filter(|block| {
+                let bit = block - first;
+                self.home[bitmap + bit / 8] & 1 << (bit % 8) == 0
+            })
+            .collect()
+    }
+
+    /// Empties everything that may differ.
+    fn blank(&mut self, allowed: &Allowed, free: &[usize]) {
+        let (has_checksums, descriptor) = (self.has_metadata_checksums(), self.descriptor_offset());
+        let home = &mut self.home;
+        blank(home, superblock::OFFSET as usize, SUPERBLOCK);
+        if allowed.errors {
+            blank(home, superblock::OFFSET as usize, ERRORS);
+        }
+        if has_checksums {
+            blank(home, descriptor, DESCRIPTOR);
+        }
+        for inode in &allowed.finished {
+            blank(home, *inode, FINISHED);
+            blank(home, inode + size_of::<Inode>(), FINISHED_EXTRA);
+        }
+        for inode in &allowed.deleted {
+            blank(home, *inode, DELETED);
+        }
+        if let Some(tail) = &allowed.tail {
+            home[tail.clone()].fill(0);
+        }
+        for block in free {
+            home[block * self.block_bytes..(block + 1) * self.block_bytes].fill(0);
+        }
+        self.blank_log(allowed.log);
+    }
+
+    fn blank_log(&mut self, is_all: bool) {
+        let block_bytes = self.block_bytes;
+        let bytes = self.journal.as_mut().unwrap_or(&mut self.home);
+        let superblock = self.log[0].start * block_bytes;
+        blank(bytes, superblock, JOURNAL);
+        if !is_all {
+            return;
+        }
+        let kept = bytes[superblock..superblock + block_bytes].to_vec();
+        for blocks in &self.log {
+            bytes[blocks.start * block_bytes..blocks.end * block_bytes].fill(0);
+        }
+        bytes[superblock..superblock + block_bytes].copy_from_slice(&kept);
+    }
+}
+
+fn blank(bytes: &mut [u8], at: usize, fields: &[Field]) {
+    for (_, range) in fields {
+        bytes[at + range.start..at + range.end].fill(0);
+    }
+}
