@@ -124,8 +124,9 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
 /// changed nothing when it fails for space.
 fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
+        let has_pending = core.space.has_pending();
         match step() {
-            Err(Error::NoSpace) if core.wait_for_space()? => {}
+            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
             other => return other,
         }
     }

@@ -127,6 +127,9 @@ pub struct Usage {
 
 impl Core {
     /// Holding no transaction: if a commit would release freed blocks, commits and returns true (try again); else false.
+    ///
+    /// Whoever tries again asks [`Space::has_pending`] before each try: what a try has taken and given back is no reason for
+    /// another one.
     pub(crate) fn wait_for_space(&self) -> Result<bool> {
         let Some(journal) = &self.journal else {
             return Ok(false);
@@ -276,6 +279,12 @@ impl Space {
         }
         self.freed.lock().forget(tid);
         self.released.notify_all();
+    }
+
+    /// Whether blocks were freed that cannot be allocated yet.
+    pub(crate) fn has_pending(&self) -> bool {
+        let usable = self.usable_blocks.load(Ordering::Acquire);
+        self.free_blocks.load(Ordering::Acquire) > usable
     }
 
     fn group(&self, group: GroupNr) -> &Group {

@@ -131,9 +131,10 @@ pub(super) fn buffered(
     let mut done = 0;
     while done < from.len() {
         let chunk = Chunk::new(core, state, offset + done as u64, &from[done..]);
+        let has_pending = core.space.has_pending();
         match chunk.write(core, inode, state) {
             Ok(count) => done += count,
-            Err(Error::NoSpace) if core.wait_for_space()? => {}
+            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }

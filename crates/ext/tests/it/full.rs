@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ext::options::DataMode;
-use ext::volume::{NewInode, OpenFlags, RenameMode};
+use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use testkit::Random;
@@ -186,4 +186,64 @@ fn the_reserve_is_kept() {
     assert!(usage.blocks_free > 0, "the reserve is still there");
     volume.close().expect("close");
     rig.assert_fsck_clean("filled to the reserve");
+}
+
+/// With one block left, what needs two is refused, in the end: what it takes and gives back on the way is no reason to try again.
+#[test]
+fn what_needs_two_blocks_is_refused_with_one_left() {
+    let modes = modes();
+    for (place, data) in modes.into_iter().filter(|(place, _)| *place != Place::None) {
+        let rig = Rig::new(place, 1024, VOLUME_BYTES);
+        let volume = rig.open(quiet(data));
+        let new = NewInode::default();
+        let names = 1024 / 16 - 2;
+        let full = volume.create_directory("/full").expect("mkdir");
+        for number in 0..names {
+            let name = format!("f{number:06}");
+            volume.create(full, name.as_bytes(), &new).expect("create");
+        }
+        let small = volume
+            .create(InodeNr::ROOT, b"small", &new)
+            .expect("create");
+        let filler = volume
+            .create(InodeNr::ROOT, b"filler", &new)
+            .expect("create");
+        let open = |nr| volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+        let (small, filler) = (open(small), open(filler));
+        // Beyond the direct blocks of each file only in the filler, and there to the last block.
+        let block = vec![1; 1024];
+        let mut size = 0;
+        while volume.write(filler, size, &block).is_ok() {
+            size += block.len() as u64;
+        }
+        let left = volume.usage().blocks_free;
+        for used in 0..left.saturating_sub(1) {
+            volume
+                .write(small, used * 1024, &block)
+                .expect("a direct block");
+        }
+        volume.sync().expect("sync");
+        let what = format!("{place:?}, {data:?}");
+        if volume.usage().blocks_free == 0 {
+            let shorter = SetAttributes {
+                size: Some(size - 1024),
+                ..SetAttributes::default()
+            };
+            let nr = volume.resolve("/filler", true).expect("it is there");
+            volume.set_attributes(nr, &shorter).expect("truncate");
+            volume.sync().expect("sync");
+        }
+        assert_eq!(volume.usage().blocks_free, 1, "{what}");
+        assert!(is_full(&volume.write(small, 20 * 1024, &block)), "{what}");
+        assert!(
+            is_full(&volume.make_directory(full, b"one-too-many", &new)),
+            "{what}"
+        );
+        volume.sync().expect("sync");
+        assert_eq!(volume.usage().blocks_free, 1, "{what}");
+        volume.release(small).expect("close");
+        volume.release(filler).expect("close");
+        volume.close().expect("close");
+        rig.assert_fsck_clean(&format!("one block left: {what}"));
+    }
 }
