@@ -94,13 +94,19 @@ impl<'a> Oracle<'a> {
             return Err(self.too_old(lane, newest));
         }
         self.note_binding(bounds);
+        // Two states can look the same, as after an overwrite: it is too old only if no newer one is there.
+        let (old, new): (Vec<&Stage>, Vec<&Stage>) =
+            stages.iter().partition(|stage| stage.state < bounds.state);
         let mut first = None;
-        for stage in &stages {
+        for stage in new {
             match self.check_stage(lane, stage) {
-                Ok(()) if stage.state >= bounds.state => return Ok(stage.state),
-                Ok(()) => return Err(self.too_old(lane, stage.state)),
+                Ok(()) => return Ok(stage.state),
                 Err(broken) => first = first.or(Some(broken)),
             }
+        }
+        let is_there = |stage: &&&Stage| self.check_stage(lane, stage).is_ok();
+        if let Some(stage) = old.iter().find(is_there) {
+            return Err(self.too_old(lane, stage.state));
         }
         let broken = first.expect("there is a stage");
         Err(self.explain(lane, stages[0].state, broken))

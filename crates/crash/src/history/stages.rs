@@ -30,8 +30,12 @@ impl History {
             let done = self.done.iter().zip(&self.ops[self.base..]);
             // What changed nothing belongs to no transaction.
             let is_in = |(done, op): &(&Done, &Op)| {
-                let changes_nothing =
-                    done.outcome == Outcome::NoSpace || done.has_changed_nothing();
+                let changes_nothing = match done.outcome {
+                    Outcome::NoSpace => true,
+                    // Nobody knows what it came to.
+                    Outcome::Failed => false,
+                    Outcome::Done | Outcome::Short(_) => done.has_changed_nothing(),
+                };
                 op.is_sync() || changes_nothing || is_in(done)
             };
             self.base + done.take_while(is_in).count()

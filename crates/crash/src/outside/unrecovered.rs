@@ -164,7 +164,9 @@ fn kernel_tree(files: &Files) -> Result<Tree, Broken> {
     let mount = mount
         .map_err(|said| Broken::new(Rule::U2, format!("the kernel does not mount it: {said}")))?;
     let mut tree = tree::of_folder(mount.path());
-    tree.remove([b"/", LOST_AND_FOUND].concat().as_slice());
+    // What fills a volume is in there, and what an observation leaves out.
+    let lost = [b"/", LOST_AND_FOUND].concat();
+    tree.retain(|path, _| !path.starts_with(&lost));
     Ok(tree)
 }
 
