@@ -1,5 +1,7 @@
 //! [`Record`]: everything about one trial that was run, in one line of JSON.
 
+pub mod csv;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

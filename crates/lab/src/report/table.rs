@@ -6,7 +6,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
 use super::findings::{Findings, Mark, gain};
-use super::{BlockReport, Group, PRIMARY, Report, Row, SATURATION, TIE};
+use super::{BlockReport, Group, PRIMARY, Report, Row, SATURATION, TIE, answer};
 use crate::metric::MetricKind;
 use crate::statistics::Mean;
 
@@ -206,6 +206,11 @@ fn render_findings(text: &mut String, group: &Group) {
             None => format!("No saturation, {rule}{theirs}"),
         });
     }
+    if group.rows.iter().any(|row| row.count > 1) {
+        for sentence in answer::sentences(group) {
+            say(sentence.trim_end_matches('.').to_owned());
+        }
+    }
     if let Some((label, share)) = furthest {
         say(format!(
             "Furthest from its published figure: {label}, {}",
@@ -272,16 +277,15 @@ fn two_lines(kind: &MetricKind) -> String {
 }
 
 fn figure(kind: &MetricKind, row: &Row) -> String {
-    match row.figures.get(kind.name) {
-        Some(Mean {
-            value,
-            half_interval: Some(half),
-            ..
-        }) => {
-            format!("{} ± {}", kind.text(*value), kind.text(*half))
-        }
-        Some(mean) => kind.text(mean.value),
-        None => absent(),
+    let mean = row.figures.get(kind.name);
+    mean.map_or_else(absent, |mean| mean_text(kind, *mean))
+}
+
+/// A mean with half of its interval, where there is one.
+pub(super) fn mean_text(kind: &MetricKind, mean: Mean) -> String {
+    match mean.half_interval {
+        Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
+        None => kind.text(mean.value),
     }
 }
 
@@ -295,11 +299,11 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn absent() -> String {
+pub(super) fn absent() -> String {
     ABSENT.to_owned()
 }
 
-fn table(head: Vec<String>, texts: usize) -> Table {
+pub(super) fn table(head: Vec<String>, texts: usize) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
@@ -308,7 +312,7 @@ fn table(head: Vec<String>, texts: usize) -> Table {
     table
 }
 
-fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
+pub(super) fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
     table.add_row(aligned(cells, texts));
 }
 

@@ -8,5 +8,6 @@
 )]
 
 mod mounted;
+mod page;
 mod running;
 mod volume_target;

@@ -28,7 +28,7 @@ def normal():
 
 
 def student():
-    degrees = [1, 2, 3, 4, 7, 9, 19, 49, 999]
+    degrees = [1, 2, 3, 4, 7, 9, 19, 49, 199, 200, 999]
     return [{"freedom": n, "quantile": stats.t.ppf(0.975, n)} for n in degrees]
 
 

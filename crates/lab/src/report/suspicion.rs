@@ -1,0 +1,108 @@
+//! What repeated real trials say against themselves: drift, outliers, warm-up, intervals that stay wide.
+//!
+//! Simulated trials begin in the same state each time and share nothing: where they differ, chance in the plan's own seeds
+//! is the cause, and only their precision is looked at.
+
+use super::PRIMARY;
+use super::gather::Gathered;
+use crate::plan::Plan;
+use crate::setup::Setup;
+use crate::statistics::stopping::Verdict;
+use crate::statistics::{SIGNIFICANCE, Sample, series};
+use crate::warning::Warning;
+
+/// Fewer repetitions have no beginning that could be told from the rest.
+const WARM_UP_COUNT_MIN: usize = 10;
+/// A warm-up's mean differs from the rest's by this many of the rest's standard deviations, or it is chance.
+const WARM_UP_DEVIATIONS: f64 = 3.0;
+/// As many values as a trend is looked for in; more are averaged in runs.
+const TREND_COUNT_MAX: usize = 500;
+
+/// What is suspicious about records.
+pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut in_time: Vec<(u64, f64)> = Vec::new();
+    let rule = plan.stopping_rule();
+    for gathered in all {
+        let Some(times) = gathered.sample_of(PRIMARY) else {
+            continue;
+        };
+        let level = gathered.combination.trial(0, false).name();
+        let half = times.describe().relative_half();
+        if let (Verdict::Capped, Some(half)) = (rule.judge(Some(&times)), half) {
+            let count = times.count();
+            warnings.push(Warning::Imprecise {
+                level: level.clone(),
+                half,
+                count,
+            });
+        }
+        let setup = Setup::of(&gathered.combination.settings);
+        if setup.is_ok_and(|setup| setup.is_simulated()) {
+            continue;
+        }
+        warnings.extend(of_repetitions(&level, gathered, &times));
+        let mean = times.mean();
+        if times.count() > 1 && mean > 0.0 {
+            let began = gathered.trials.values().map(|record| record.started);
+            in_time.extend(began.zip(times.values().iter().map(|time| time / mean)));
+        }
+    }
+    warnings.extend(drift(in_time));
+    if machines > 1 && !is_all_simulated(all) {
+        warnings.push(Warning::SeveralMachines { count: machines });
+    }
+    warnings
+}
+
+fn is_all_simulated(all: &[Gathered<'_>]) -> bool {
+    all.iter().all(|gathered| {
+        let setup = Setup::of(&gathered.combination.settings);
+        setup.is_ok_and(|setup| setup.is_simulated())
+    })
+}
+
+fn of_repetitions(level: &str, gathered: &Gathered<'_>, times: &Sample) -> Vec<Warning> {
+    let values = times.values();
+    let mut warnings = Vec::new();
+    let warm_up = series::warm_up(values);
+    if values.len() >= WARM_UP_COUNT_MIN && warm_up > 0 {
+        let (first, rest) = values.split_at(warm_up);
+        let means = Sample::new(first.to_vec()).zip(Sample::new(rest.to_vec()));
+        let is_far = means.is_some_and(|(first, rest)| {
+            let deviation = rest.deviation().unwrap_or(0.0);
+            (first.mean() - rest.mean()).abs() > WARM_UP_DEVIATIONS * deviation
+        });
+        if is_far {
+            warnings.push(Warning::WarmingUp {
+                level: level.to_owned(),
+                count: warm_up,
+            });
+            return warnings;
+        }
+    }
+    let outliers = series::outliers(values);
+    if !outliers.is_empty() {
+        let numbers: Vec<u32> = gathered.trials.keys().copied().collect();
+        warnings.push(Warning::Outliers {
+            level: level.to_owned(),
+            repetitions: outliers.iter().map(|index| numbers[*index]).collect(),
+        });
+    }
+    warnings
+}
+
+/// Looks for a trend over all trials in the order in which they were run, each relative to its level's mean.
+fn drift(mut in_time: Vec<(u64, f64)>) -> Option<Warning> {
+    in_time.sort_by_key(|(began, _)| *began);
+    let size = in_time.len().div_ceil(TREND_COUNT_MAX).max(1);
+    let means: Vec<f64> = in_time
+        .chunks(size)
+        .map(|run| run.iter().map(|(_, value)| value).sum::<f64>() / run.len() as f64)
+        .collect();
+    let trend = series::trend(&means).filter(|trend| trend.p < SIGNIFICANCE)?;
+    Some(Warning::Drift {
+        tau: trend.tau,
+        p: trend.p,
+    })
+}
