@@ -24,6 +24,11 @@ pub trait Target: Send + Sync {
     /// What the target is, in a few words for people: a directory's path, `ext3 on mem:1GiB`.
     fn name(&self) -> String;
 
+    /// Whether what is written can be read again; a target that only counts gives zeros.
+    fn keeps_contents(&self) -> bool {
+        true
+    }
+
     /// Opens a file, and makes it if the flags say so.
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError>;
 

@@ -2,11 +2,11 @@
 
 use rt::{Nanos, WallTime};
 
-use super::client::Meter;
 use super::counts::Counts;
 use super::options::Options;
 use super::parameters::Parameters;
 use crate::latency::Latencies;
+use crate::meter::Meter;
 use crate::metric::{Metric, Unit};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub timing: Timing,
     /// Whether the files ran out before the transactions were done, in any thread.
     pub out_of_files: bool,
-    /// How long each kind of call took, with the labels [`LATENCY_LABELS`](super::LATENCY_LABELS), if it was asked for.
+    /// How long each kind of call took, by the labels of [`Call`](crate::Call), if it was asked for.
     pub latencies: Option<Latencies>,
 }
 

@@ -1,0 +1,137 @@
+//! The figures that workloads give: one table of names, meanings, units and directions.
+//!
+//! A name means the same in every workload that gives it, so that workloads can stand in one table.
+
+use crate::metric::Unit;
+
+/// A figure that a run can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name, stable over versions: `read_rate`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Whether more of it is better; nothing where neither is.
+    pub better: Option<Better>,
+}
+
+/// The direction in which a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+impl Figure {
+    /// The figure of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+}
+
+const fn time(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::Seconds,
+        better: Some(Better::Lower),
+    }
+}
+
+const fn per_second(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::PerSecond,
+        better: Some(Better::Higher),
+    }
+}
+
+const fn bandwidth(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::BytesPerSecond,
+        better: Some(Better::Higher),
+    }
+}
+
+const fn count(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::Count,
+        better: None,
+    }
+}
+
+const fn bytes(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::Bytes,
+        better: None,
+    }
+}
+
+/// All of them, in the order of a report.
+pub const FIGURES: &[Figure] = &[
+    bandwidth("read_rate", "read"),
+    bandwidth("write_rate", "write"),
+    time("elapsed", "elapsed"),
+    time("create_time", "create"),
+    time("transaction_time", "transactions"),
+    time("delete_time", "delete"),
+    time("final_sync_time", "final sync"),
+    per_second("transaction_rate", "transactions"),
+    per_second("create_rate", "created"),
+    per_second("create_alone_rate", "created alone"),
+    per_second("create_mixed_rate", "created mixed"),
+    per_second("read_files_rate", "files read"),
+    per_second("append_files_rate", "files appended"),
+    per_second("delete_rate", "deleted"),
+    per_second("delete_alone_rate", "deleted alone"),
+    per_second("delete_mixed_rate", "deleted mixed"),
+    bytes("bytes_read", "read"),
+    bytes("bytes_written", "written"),
+    count("transactions", "transactions"),
+    count("created", "files created"),
+    count("read", "files read"),
+    count("appended", "files appended"),
+    count("appends_skipped", "appends skipped"),
+    count("deleted", "files deleted"),
+    time("longest_call", "longest call"),
+    per_second("files_rate", "files"),
+    per_second("operations_rate", "operations"),
+    count("operations", "operations"),
+    // make-many-files, tree copy
+    time("create_sync_time", "sync after create"),
+    time("delete_sync_time", "sync after delete"),
+    time("copy_time", "copy"),
+    time("copy_sync_time", "sync after copy"),
+    bandwidth("copy_rate", "copied"),
+    // fs_mark
+    time("overhead", "outside file operations"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (index, figure) in FIGURES.iter().enumerate() {
+            let before = &FIGURES[..index];
+            assert!(
+                before.iter().all(|other| other.name != figure.name),
+                "{}",
+                figure.name
+            );
+        }
+    }
+}
