@@ -36,6 +36,11 @@ pub struct Definition {
 /// All of them, in the order in which they are listed.
 pub const WORKLOADS: &[&Definition] = &[
     &crate::synctest::DEFINITION,
+    &crate::make_many_files::DEFINITION,
+    &crate::tree_copy::DEFINITION,
+    &crate::fs_mark::DEFINITION,
+    &crate::obldisk::DEFINITION,
+    &crate::oblload::DEFINITION,
 ];
 
 impl Definition {

@@ -79,6 +79,15 @@ const fn bytes(name: &'static str, title: &'static str) -> Figure {
     }
 }
 
+const fn ratio(name: &'static str, title: &'static str, better: Better) -> Figure {
+    Figure {
+        name,
+        title,
+        unit: Unit::Ratio,
+        better: Some(better),
+    }
+}
+
 /// All of them, in the order of a report.
 pub const FIGURES: &[Figure] = &[
     bandwidth("read_rate", "read"),
@@ -117,6 +126,34 @@ pub const FIGURES: &[Figure] = &[
     bandwidth("copy_rate", "copied"),
     // fs_mark
     time("overhead", "outside file operations"),
+    // OBLdisk: one row a request size
+    bandwidth("read_2k_rate", "read by 2 KiB"),
+    bandwidth("read_4k_rate", "read by 4 KiB"),
+    bandwidth("read_8k_rate", "read by 8 KiB"),
+    bandwidth("read_16k_rate", "read by 16 KiB"),
+    bandwidth("read_32k_rate", "read by 32 KiB"),
+    bandwidth("read_64k_rate", "read by 64 KiB"),
+    bandwidth("read_128k_rate", "read by 128 KiB"),
+    bandwidth("read_256k_rate", "read by 256 KiB"),
+    bandwidth("read_512k_rate", "read by 512 KiB"),
+    bandwidth("read_1m_rate", "read by 1 MiB"),
+    bandwidth("write_2k_rate", "write by 2 KiB"),
+    bandwidth("write_4k_rate", "write by 4 KiB"),
+    bandwidth("write_8k_rate", "write by 8 KiB"),
+    bandwidth("write_16k_rate", "write by 16 KiB"),
+    bandwidth("write_32k_rate", "write by 32 KiB"),
+    bandwidth("write_64k_rate", "write by 64 KiB"),
+    bandwidth("write_128k_rate", "write by 128 KiB"),
+    bandwidth("write_256k_rate", "write by 256 KiB"),
+    bandwidth("write_512k_rate", "write by 512 KiB"),
+    bandwidth("write_1m_rate", "write by 1 MiB"),
+    ratio("bundling", "4 KiB rate to the best", Better::Higher),
+    // OBLload
+    per_second("supported_rate", "I/O at the response limit"),
+    count("supported_users", "users at the response limit"),
+    time("response_mean", "mean response"),
+    time("response_p95", "95 % of responses"),
+    time("response_p99", "99 % of responses"),
 ];
 
 #[cfg(test)]

@@ -76,6 +76,14 @@ impl Latencies {
             .map(|(_, summary)| summary)
     }
 
+    /// What this share of one label's latencies is at most, if it has any.
+    #[must_use]
+    pub fn quantile(&self, label: &str, share: f64) -> Option<Nanos> {
+        let index = self.labels.iter().position(|name| *name == label)?;
+        let histogram = self.histograms[index].as_ref()?;
+        Some(Nanos::new(histogram.value_at_quantile(share)))
+    }
+
     /// The buckets of one label that are not empty: the highest value of each, and its count.
     pub fn buckets(&self, label: &str) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let index = self.labels.iter().position(|name| *name == label);

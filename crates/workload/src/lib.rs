@@ -15,7 +15,7 @@
 //!   with units.
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
 //! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
-//! - [`synctest`]: the rest, one module each.
+//! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`]: the others.
 //!
 //! # The rules
 //!
@@ -34,9 +34,13 @@ pub mod crew;
 pub mod directory;
 pub mod error;
 pub mod figure;
+pub mod fs_mark;
 pub mod latency;
+pub mod make_many_files;
 pub mod meter;
 pub mod metric;
+pub mod obldisk;
+pub mod oblload;
 pub mod outcome;
 pub mod parameter;
 pub mod postmark;
@@ -47,6 +51,7 @@ pub mod stdio;
 pub mod synctest;
 pub mod target;
 mod tree;
+pub mod tree_copy;
 
 pub use catalogue::{Definition, Load, WORKLOADS, Workload};
 pub use control::Control;

@@ -130,27 +130,20 @@ impl Run {
     /// The client of a task, with its own random stream.
     #[must_use]
     pub fn client(&self, task: u64) -> Client {
-        let meter = Meter::new(Arc::clone(&self.stage.target), self.stage.is_timed);
-        let random = Random::new(self.stage.seed, task);
-        Client::new(
-            meter,
-            random,
-            Arc::clone(&self.contents),
-            self.stage.clone(),
-        )
+        self.client_with(task, self.stage.is_timed)
     }
 
     /// A client whose calls are not timed: for setting up and verifying.
     #[must_use]
     pub fn quiet_client(&self, task: u64) -> Client {
-        let meter = Meter::new(Arc::clone(&self.stage.target), false);
+        self.client_with(task, false)
+    }
+
+    fn client_with(&self, task: u64, is_timed: bool) -> Client {
+        let meter = Meter::new(Arc::clone(&self.stage.target), is_timed);
         let random = Random::new(self.stage.seed, task);
-        Client::new(
-            meter,
-            random,
-            Arc::clone(&self.contents),
-            self.stage.clone(),
-        )
+        let contents = Arc::clone(&self.contents);
+        Client::new(meter, random, contents, self.stage.clone())
     }
 
     /// Does a phase on this thread and measures it.

@@ -5,7 +5,7 @@ use crate::target::{FileKind, Target};
 
 /// Removes everything below a directory, and then the directory. An error does not keep the rest from being removed; the
 /// first one is returned.
-pub fn remove(target: &dyn Target, directory: &str) -> Result<(), TargetError> {
+pub(crate) fn remove(target: &dyn Target, directory: &str) -> Result<(), TargetError> {
     let mut result = Ok(());
     for entry in target.readdir(directory)? {
         let path = format!("{directory}/{}", entry.name);

@@ -8,6 +8,7 @@ use super::parameters::Parameters;
 use crate::latency::Latencies;
 use crate::meter::Meter;
 use crate::metric::{Metric, Unit};
+use crate::outcome::Phase;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -124,6 +125,24 @@ impl Outcome {
             count("deleted", counts.deleted),
         ];
         all.into_iter().flatten().collect()
+    }
+}
+
+impl From<Outcome> for crate::outcome::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        let timing = &outcome.timing;
+        let phase = |name, began, took| Phase { name, began, took };
+        Self {
+            phases: vec![
+                phase("create", timing.started, timing.create()),
+                phase("transactions", timing.created, timing.transactions()),
+                phase("delete", timing.transacted, timing.delete()),
+                phase("sync", timing.deleted, timing.final_sync()),
+            ],
+            metrics: outcome.metrics(),
+            latencies: outcome.latencies,
+            documents: Vec::new(),
+        }
     }
 }
 
