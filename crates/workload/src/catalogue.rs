@@ -41,6 +41,9 @@ pub const WORKLOADS: &[&Definition] = &[
     &crate::fs_mark::DEFINITION,
     &crate::obldisk::DEFINITION,
     &crate::oblload::DEFINITION,
+    &crate::mongo::DEFINITION,
+    &crate::iozone::DEFINITION,
+    &crate::bonnie::DEFINITION,
 ];
 
 impl Definition {

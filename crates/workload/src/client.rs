@@ -218,6 +218,32 @@ impl Client {
         })
     }
 
+    /// Reads from the position to the file's end in blocks; returns how many bytes.
+    pub fn read_to_end(&mut self, opened: &mut Opened, block: usize) -> Result<u64, RunError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < block {
+            buffer.resize(block, 0);
+        }
+        let began = opened.at;
+        let result = loop {
+            let file = &mut opened.file;
+            let rest = &mut buffer[..block];
+            let read = self.meter.time(Call::Read, |target| target.read(file, rest));
+            let checked = read.map_err(RunError::from).and_then(|count| {
+                self.check(opened, opened.at, &buffer[..count])?;
+                opened.at += count as u64;
+                Ok(count)
+            });
+            match checked {
+                Ok(0) => break Ok(opened.at - began),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer = buffer;
+        result
+    }
+
     /// Makes a file durable.
     pub fn fsync(&mut self, opened: &Opened) -> Result<(), RunError> {
         Ok(self

@@ -15,7 +15,8 @@
 //!   with units.
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
 //! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
-//! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`]: the others.
+//! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
+//!   [`mongo`], [`iozone`], [`bonnie`]: the others.
 //!
 //! # The rules
 //!
@@ -25,20 +26,24 @@
 //!   returns the error.
 //! - The cost of a system call is charged by the target; the cost of copying in user space is charged here.
 
+pub mod bonnie;
 pub mod catalogue;
 pub mod client;
 pub mod contents;
 pub mod control;
+mod copier;
 pub mod counting;
 pub mod crew;
 pub mod directory;
 pub mod error;
 pub mod figure;
 pub mod fs_mark;
+pub mod iozone;
 pub mod latency;
 pub mod make_many_files;
 pub mod meter;
 pub mod metric;
+pub mod mongo;
 pub mod obldisk;
 pub mod oblload;
 pub mod outcome;
@@ -63,4 +68,4 @@ pub use metric::{Metric, Unit};
 pub use outcome::{Document, Outcome, Phase};
 pub use parameter::{Parameter, ParameterError, ParameterKind, Setting, Values};
 pub use run_error::RunError;
-pub use target::{DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+pub use target::{DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};

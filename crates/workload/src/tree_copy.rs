@@ -23,13 +23,14 @@ use std::sync::Arc;
 use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
+use crate::copier::Copier;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::random::Random;
 use crate::run_error::RunError;
 use crate::stage::Stage;
-use crate::target::{FileKind, OpenFlags};
+use crate::target::OpenFlags;
 
 /// The workload by its name.
 pub const DEFINITION: Definition = Definition {
@@ -161,12 +162,7 @@ impl Workload for Parameters {
             maker.sync()?;
             Ok(files)
         })?;
-        let mut copier = Copier {
-            client: run.client(1),
-            buffer: vec![0; self.buffer],
-            files: 0,
-            bytes: 0,
-        };
+        let mut copier = Copier::new(run.client(1), self.buffer);
         run.phase("copy", || copier.copy_directory(SOURCE, COPY))?;
         run.sync("copy sync")?;
         if (copier.files, copier.bytes) != (files.len() as u64, self.bytes) {
@@ -191,69 +187,6 @@ impl Workload for Parameters {
         outcome.rate("files_rate", u64::from(self.files), copy);
         outcome.count("bytes_written", self.bytes);
         Ok(outcome)
-    }
-}
-
-/// `cp -r`.
-struct Copier {
-    client: Client,
-    buffer: Vec<u8>,
-    files: u64,
-    bytes: u64,
-}
-
-impl Copier {
-    fn copy_directory(&mut self, from: &str, to: &str) -> Result<(), RunError> {
-        self.client.make_directory(to)?;
-        for entry in self.client.list(from)? {
-            let (source, copy) = (
-                format!("{from}/{}", entry.name),
-                format!("{to}/{}", entry.name),
-            );
-            self.client.stat(&source)?;
-            if entry.kind == FileKind::Directory {
-                self.copy_directory(&source, &copy)?;
-            } else {
-                self.copy_file(&source, &copy)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn copy_file(&mut self, from: &str, to: &str) -> Result<(), RunError> {
-        if !self.client.goes_on()? {
-            return Ok(());
-        }
-        let meter = &mut self.client.meter;
-        let mut source = meter.time(Call::Open, |target| target.open(from, OpenFlags::READ))?;
-        let flags = OpenFlags::WRITE.create_new();
-        let mut copy = match meter.time(Call::Create, |target| target.open(to, flags)) {
-            Ok(copy) => copy,
-            Err(error) => {
-                meter.time(Call::Close, |target| target.close(source))?;
-                return Err(error.into());
-            }
-        };
-        let copied: Result<u64, RunError> = (|| {
-            let mut bytes = 0;
-            loop {
-                let count = meter.read_full(&mut source, &mut self.buffer)?;
-                if count == 0 {
-                    return Ok(bytes);
-                }
-                let data = &self.buffer[..count];
-                meter.write_all::<RunError>(Call::Write, &mut copy, to, data, |_, _| Ok(()))?;
-                bytes += count as u64;
-            }
-        })();
-        let closed = meter
-            .time(Call::Close, |target| target.close(source))
-            .and(meter.time(Call::Close, |target| target.close(copy)));
-        self.bytes += copied?;
-        closed?;
-        self.files += 1;
-        self.client.advance(1);
-        Ok(())
     }
 }
 

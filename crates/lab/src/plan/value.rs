@@ -45,6 +45,8 @@ pub enum Kind {
     Time,
     /// Two numbers: `"1000 100000"` or `[1000, 100000]`.
     Range,
+    /// Any text.
+    Text,
     /// A device text.
     Device,
     /// A device text or one of these words.
@@ -79,6 +81,7 @@ impl Kind {
             Self::BytesOr(words) => format!("a size such as \"512MiB\", or {}", one_of(words)),
             Self::Time => "a time such as \"5s\" or \"250ms\"".to_owned(),
             Self::Range => "two numbers such as [1000, 100000]".to_owned(),
+            Self::Text => "a text".to_owned(),
             Self::Device => "a device text such as \"sim:atlas-v-18\"".to_owned(),
             Self::DeviceOr(words) => {
                 format!(
@@ -94,6 +97,19 @@ impl Kind {
                 "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", or \"fuse:fuse2fs\""
                     .to_owned()
             }
+        }
+    }
+
+    /// Reads a value from a command's text: as it stands in a plan, or a word or size without its quotes.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(self, text: &str) -> Result<Value, String> {
+        let quoted = DeValue::String(text.into());
+        let parsed = DeValue::parse(text).map(toml::Spanned::into_inner);
+        match parsed {
+            Ok(given) => self.check(&given, &mut Vec::new()),
+            Err(_) => self.check(&quoted, &mut Vec::new()),
         }
     }
 
@@ -130,6 +146,9 @@ impl Kind {
                 .map(|time| Value::Time(time.get()))
                 .ok_or_else(wrong),
             Self::Range => range(given).ok_or_else(wrong),
+            Self::Text => text
+                .map(|text| Value::Text(text.to_owned()))
+                .ok_or_else(wrong),
             Self::Device => device(text.ok_or_else(wrong)?, notes),
             Self::DeviceOr(words) => match text {
                 Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),

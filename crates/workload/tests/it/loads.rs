@@ -45,6 +45,20 @@ fn small(name: &str) -> Vec<(&'static str, Setting)> {
             ("oblload.users_max", Number(20)),
             ("oblload.level", Time(rt::Nanos::from_millis(200))),
         ],
+        "mongo" => vec![
+            ("mongo.bytes", Bytes(200_000)),
+            ("mongo.repetitions", Number(2)),
+            ("mongo.processes", Number(2)),
+        ],
+        "iozone" => vec![("iozone.size", Bytes(128 << 10))],
+        "bonnie" => vec![
+            ("bonnie.size", Bytes(256 << 10)),
+            ("bonnie.seeks", Number(40)),
+            ("bonnie.files", Number(1)),
+            ("bonnie.file_min", Bytes(1)),
+            ("bonnie.file_max", Bytes(100)),
+            ("bonnie.directories", Number(3)),
+        ],
         other => panic!("{other} has no small parameters"),
     }
 }
@@ -244,4 +258,125 @@ fn oblload_grows_until_the_limit_and_ends_on_time() {
         &[("oblload.limit", Setting::Time(rt::Nanos::ZERO))],
     );
     assert_eq!(outcome.value("supported_users"), Some(0.0));
+}
+
+#[test]
+fn mongo_counts() {
+    use Operation::{Rename, Symlink, Unlink};
+    let (outcome, target) = counted("mongo", &[]);
+    let files = outcome.value("created").expect("it is a figure") as u64;
+    assert!(files > 100, "{files} files");
+    // The created trees' files get links, lose their names and are removed with their copies.
+    for (operation, count) in [(Symlink, files), (Rename, files), (Unlink, 3 * files)] {
+        assert_eq!(target.calls(operation), count, "{operation}");
+    }
+    assert_eq!(outcome.value("fragmentation"), None, "no blocks, no extents");
+    for name in ["create", "copy", "symlinks", "read", "stat", "rename", "delete"] {
+        let phases = outcome.phases.iter().filter(|phase| phase.name == name);
+        assert_eq!(phases.count(), 2, "{name}");
+    }
+}
+
+#[test]
+fn iozone_counts() {
+    use Operation::{Open, Pread, Pwrite, Read, Write};
+    // 32 records of 4 KiB; 5 tests that write and 7 that read at the position, 2 of each that do not, and 2 of each by
+    // 16 records.
+    let outcome = check(
+        "iozone",
+        &[],
+        &[
+            (Open, 21),
+            (Write, 6 * 32),
+            (Read, 7 * 32),
+            (Pwrite, 2 * 32 + 2 * 2),
+            (Pread, 2 * 32 + 2 * 2),
+        ],
+    );
+    for name in ["write_rate", "stride_read_rate", "repreadv_rate"] {
+        assert!(outcome.value(name).is_some(), "{name}");
+    }
+    let several = [
+        ("iozone.threads", Setting::Number(3)),
+        ("iozone.tests", Setting::Text("0 1 8".into())),
+        ("iozone.with_fsync", Setting::Switch(true)),
+        ("iozone.stonewall", Setting::Switch(false)),
+    ];
+    let outcome = check(
+        "iozone",
+        &several,
+        &[(Open, 3 * 5), (Operation::Fsync, 3 * 2 + 1)],
+    );
+    assert!(outcome.value("mix_rate").is_some());
+}
+
+#[test]
+fn iozone_walks_its_matrix() {
+    let (outcome, _) = counted(
+        "iozone",
+        &[
+            ("iozone.mode", Setting::Text("auto".into())),
+            ("iozone.size_max", Setting::Bytes(256 << 10)),
+            ("iozone.tests", Setting::Text("0 1".into())),
+        ],
+    );
+    // Records of 4 KiB up to the file: 5, 6 and 7 cells of 4 tests.
+    let document = |name| outcome.documents.iter().find(|d| d.name == name);
+    let csv = &document("csv").expect("there is one").text;
+    assert_eq!(csv.lines().count(), 1 + 4 * (5 + 6 + 7));
+    let excel = &document("excel").expect("there is one").text;
+    assert_eq!(excel.matches(" report\"").count(), 4);
+    assert_eq!(outcome.value("write_rate"), None, "no figure of many cells");
+}
+
+#[test]
+fn bonnie_counts_by_version() {
+    use Operation::{Fsync, Open, Readdir, Stat, Sync, Unlink};
+    // Files are made and read once with each kind of names; the large file is opened by five phases and by the seekers.
+    let files = 2 * 1024;
+    for (version, seekers, fsyncs, chunk_phases) in [("2.00", 5, 5, 256 << 10), ("1.03", 3, 0, 64)] {
+        let outcome = check(
+            "bonnie",
+            &[("bonnie.version", Setting::Text(version.into()))],
+            &[
+                (Open, 5 + seekers + 2 * files),
+                (Fsync, fsyncs),
+                (Stat, files),
+                (Unlink, 1 + files),
+                (Sync, 4),
+                // Each directory is listed to look at its files and to delete them; the folder when it is removed.
+                (Readdir, 3 + 3 + 1),
+            ],
+        );
+        let latencies = outcome.latencies.expect("they were asked for");
+        let reads = latencies.summary("read").map(|summary| summary.count);
+        // By bytes or buffers; rewrite, block read and seeks by chunks; the files.
+        assert_eq!(reads, Some(chunk_phases + 32 + 32 + 40 + files), "{version}");
+    }
+}
+
+#[test]
+fn bonnie_prints_both_rows() {
+    let (outcome, _) = counted("bonnie", &[]);
+    for (name, fields, begins) in [
+        ("csv-2.00", 50, "1.98,2.00a,jext,1,42,256k,8k,40,5,"),
+        ("csv-1.03", 27, "jext,256k,"),
+    ] {
+        let document = outcome.documents.iter().find(|d| d.name == name);
+        let text = &document.expect("there is one").text;
+        assert_eq!(text.trim_end().split(',').count(), fields, "{text}");
+        assert!(text.starts_with(begins), "{text}");
+    }
+    assert_eq!(outcome.value("short_phases"), Some(12.0));
+    let (outcome, target) = counted(
+        "bonnie",
+        &[
+            ("bonnie.size", Setting::Bytes(0)),
+            ("bonnie.file_kind", Setting::Text("hard-links".into())),
+            ("bonnie.sync_each", Setting::Switch(true)),
+        ],
+    );
+    assert_eq!(target.calls(Operation::Link), 2 * 1023);
+    assert_eq!(target.calls(Operation::FsyncDirectory), 2);
+    assert_eq!(outcome.value("write_rate"), None);
 }
