@@ -54,7 +54,11 @@ pub const DEFINITION: Definition = Definition {
     title: "Bonnie++: a large file by bytes, chunks and seeks; thousands of files",
     parameters: &[
         Parameter::word("bonnie.version", &["2.00", "1.03"], "whose semantics"),
-        Parameter::bytes("bonnie.size", 300 << 20, "bytes of the file (-s); 0 leaves it out"),
+        Parameter::bytes(
+            "bonnie.size",
+            300 << 20,
+            "bytes of the file (-s); 0 leaves it out",
+        ),
         Parameter::bytes("bonnie.chunk", 8 << 10, "bytes of a chunk"),
         Parameter::number(
             "bonnie.seeks",
@@ -68,7 +72,11 @@ pub const DEFINITION: Definition = Definition {
             0,
             "how many tasks seek; 0 is as many as the version has",
         ),
-        Parameter::switch("bonnie.bytes", true, "whether bytes are written and read singly (-f)"),
+        Parameter::switch(
+            "bonnie.bytes",
+            true,
+            "whether bytes are written and read singly (-f)",
+        ),
         Parameter::number(
             "bonnie.files",
             (0, 100_000),
@@ -82,9 +90,22 @@ pub const DEFINITION: Definition = Definition {
             &["files", "hard-links", "symlinks"],
             "what they are",
         ),
-        Parameter::number("bonnie.directories", (1, 100_000), 1, "directories for them"),
-        Parameter::switch("bonnie.sync_each", false, "whether each is synced when it is made (-b)"),
-        Parameter::switch("bonnie.direct", false, "whether the file is read and written directly (-D)"),
+        Parameter::number(
+            "bonnie.directories",
+            (1, 100_000),
+            1,
+            "directories for them",
+        ),
+        Parameter::switch(
+            "bonnie.sync_each",
+            false,
+            "whether each is synced when it is made (-b)",
+        ),
+        Parameter::switch(
+            "bonnie.direct",
+            false,
+            "whether the file is read and written directly (-D)",
+        ),
     ],
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
@@ -181,7 +202,10 @@ impl Parameters {
             return wrong("bonnie.size", "must be whole chunks");
         }
         if read.file_min > read.file_max || read.file_max > PIECE_BYTES_MAX as u64 {
-            return wrong("bonnie.file_max", "must lie between the smallest size and 16 MiB");
+            return wrong(
+                "bonnie.file_max",
+                "must lie between the smallest size and 16 MiB",
+            );
         }
         Ok(read)
     }

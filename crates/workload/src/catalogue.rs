@@ -44,6 +44,9 @@ pub const WORKLOADS: &[&Definition] = &[
     &crate::mongo::DEFINITION,
     &crate::iozone::DEFINITION,
     &crate::bonnie::DEFINITION,
+    &crate::filebench::DEFINITION,
+    &crate::fsx::DEFINITION,
+    &crate::fsstress::DEFINITION,
 ];
 
 impl Definition {

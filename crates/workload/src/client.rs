@@ -36,12 +36,7 @@ pub struct Opened {
 }
 
 impl Client {
-    pub(crate) fn new(
-        meter: Meter,
-        random: Random,
-        contents: Arc<Contents>,
-        stage: Stage,
-    ) -> Self {
+    pub(crate) fn new(meter: Meter, random: Random, contents: Arc<Contents>, stage: Stage) -> Self {
         Self {
             meter,
             random,
@@ -69,7 +64,11 @@ impl Client {
         key: u64,
     ) -> Result<Opened, RunError> {
         let path = path.into();
-        let call = if flags.create { Call::Create } else { Call::Open };
+        let call = if flags.create {
+            Call::Create
+        } else {
+            Call::Open
+        };
         let file = self.meter.time(call, |target| target.open(&path, flags))?;
         Ok(Opened {
             file,
@@ -228,7 +227,9 @@ impl Client {
         let result = loop {
             let file = &mut opened.file;
             let rest = &mut buffer[..block];
-            let read = self.meter.time(Call::Read, |target| target.read(file, rest));
+            let read = self
+                .meter
+                .time(Call::Read, |target| target.read(file, rest));
             let checked = read.map_err(RunError::from).and_then(|count| {
                 self.check(opened, opened.at, &buffer[..count])?;
                 opened.at += count as u64;

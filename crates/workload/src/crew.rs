@@ -90,7 +90,10 @@ mod tests {
                 Ok(())
             }
         });
-        assert_eq!((workers, result), (vec![10, 20, 30], Err(RunError::Cancelled)));
+        assert_eq!(
+            (workers, result),
+            (vec![10, 20, 30], Err(RunError::Cancelled))
+        );
         assert!(failed.is_set());
     }
 }

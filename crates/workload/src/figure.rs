@@ -148,6 +148,8 @@ pub const FIGURES: &[Figure] = &[
     bandwidth("write_512k_rate", "write by 512 KiB"),
     bandwidth("write_1m_rate", "write by 1 MiB"),
     ratio("bundling", "4 KiB rate to the best", Better::Higher),
+    // filebench
+    time("fsync_p99", "99 % of fsyncs"),
     // Bonnie++
     bandwidth("byte_write_rate", "write by bytes"),
     bandwidth("byte_read_rate", "read by bytes"),
@@ -185,7 +187,11 @@ pub const FIGURES: &[Figure] = &[
     time("rename_time", "rename"),
     time("sync_time", "syncs between phases"),
     ratio("fragmentation", "extents a file when made", Better::Lower),
-    ratio("copy_fragmentation", "extents a file when copied", Better::Lower),
+    ratio(
+        "copy_fragmentation",
+        "extents a file when copied",
+        Better::Lower,
+    ),
     bytes("bytes_allocated", "space taken"),
     // OBLload
     per_second("supported_rate", "I/O at the response limit"),

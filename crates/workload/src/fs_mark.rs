@@ -39,7 +39,12 @@ pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "fs_mark: making files and syncing them in one of seven ways",
     parameters: &[
-        Parameter::number("fs_mark.threads", (1, 1024), 1, "threads, each with its directory (-t)"),
+        Parameter::number(
+            "fs_mark.threads",
+            (1, 1024),
+            1,
+            "threads, each with its directory (-t)",
+        ),
         Parameter::number(
             "fs_mark.subdirectories",
             (0, 100_000),
@@ -52,13 +57,27 @@ pub const DEFINITION: Definition = Definition {
             1,
             "files made in one before the next (-N)",
         ),
-        Parameter::number("fs_mark.files", (1, 10_000_000), 1000, "files a thread and loop (-n)"),
+        Parameter::number(
+            "fs_mark.files",
+            (1, 10_000_000),
+            1000,
+            "files a thread and loop (-n)",
+        ),
         Parameter::bytes("fs_mark.size", 51_200, "bytes of a file (-s)"),
         Parameter::bytes("fs_mark.write", 16_384, "bytes a write (-w)"),
-        Parameter::number("fs_mark.name_length", (30, 255), 40, "characters of a name (-p)"),
+        Parameter::number(
+            "fs_mark.name_length",
+            (30, 255),
+            40,
+            "characters of a name (-p)",
+        ),
         Parameter::number("fs_mark.sync", (0, 6), 1, "the sync method (-S)"),
         Parameter::number("fs_mark.loops", (1, 10_000), 1, "how many loops (-L)"),
-        Parameter::switch("fs_mark.keep", false, "whether files stay until the end (-k)"),
+        Parameter::switch(
+            "fs_mark.keep",
+            false,
+            "whether files stay until the end (-k)",
+        ),
     ],
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };

@@ -16,7 +16,8 @@
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
 //! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
 //! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
-//!   [`mongo`], [`iozone`], [`bonnie`]: the others.
+//!   [`mongo`], [`iozone`], [`bonnie`], [`filebench`], [`fsx`],
+//!   [`fsstress`]: the others.
 //!
 //! # The rules
 //!
@@ -37,7 +38,10 @@ pub mod crew;
 pub mod directory;
 pub mod error;
 pub mod figure;
+pub mod filebench;
 pub mod fs_mark;
+pub mod fsstress;
+pub mod fsx;
 pub mod iozone;
 pub mod latency;
 pub mod make_many_files;

@@ -43,7 +43,12 @@ pub const DEFINITION: Definition = Definition {
             10,
             "directories in a directory",
         ),
-        Parameter::number("make-many-files.levels", (1, 16), 4, "levels of directories"),
+        Parameter::number(
+            "make-many-files.levels",
+            (1, 16),
+            4,
+            "levels of directories",
+        ),
         Parameter::number(
             "make-many-files.files",
             (1, 1_000_000),
@@ -171,8 +176,7 @@ type Deed = fn(&mut Gardener, directory: &str, level: u32, key: u64) -> Result<(
 impl Gardener {
     /// Does a deed to this task's directories of the first level.
     fn each_branch(&mut self, deed: Deed) -> Result<(), RunError> {
-        for branch in (self.task..self.parameters.fan_out).step_by(self.parameters.tasks as usize)
-        {
+        for branch in (self.task..self.parameters.fan_out).step_by(self.parameters.tasks as usize) {
             let directory = format!("{FOLDER}/{branch}");
             deed(self, &directory, 1, u64::from(branch))?;
         }

@@ -53,8 +53,18 @@ pub const DEFINITION: Definition = Definition {
         Parameter::bytes("mongo.median", 1000, "the median of file sizes"),
         Parameter::bytes("mongo.bytes", 100 << 20, "bytes of a tree"),
         Parameter::bytes("mongo.file_max", 1_000_000, "the largest file"),
-        Parameter::number("mongo.processes", (1, 1000), 1, "trees at a time, a task each"),
-        Parameter::number("mongo.repetitions", (1, 100), 3, "how often each phase is done"),
+        Parameter::number(
+            "mongo.processes",
+            (1, 1000),
+            1,
+            "trees at a time, a task each",
+        ),
+        Parameter::number(
+            "mongo.repetitions",
+            (1, 100),
+            3,
+            "how often each phase is done",
+        ),
         Parameter::number(
             "mongo.directory_median",
             (1, 1_000_000),

@@ -32,7 +32,11 @@ pub const DEFINITION: Definition = Definition {
     parameters: &[
         Parameter::bytes("obldisk.size", 256 << 20, "bytes of the file"),
         Parameter::number("obldisk.threads", (1, 256), 1, "how many threads share it"),
-        Parameter::switch("obldisk.direct", false, "whether requests go past the cache"),
+        Parameter::switch(
+            "obldisk.direct",
+            false,
+            "whether requests go past the cache",
+        ),
     ],
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
@@ -94,7 +98,10 @@ impl Parameters {
         if read.size == 0 || !read.size.is_multiple_of(step) {
             return Err(ParameterError::new(
                 "obldisk.size",
-                format!("{} bytes are no multiple of 1 MiB for each thread", read.size),
+                format!(
+                    "{} bytes are no multiple of 1 MiB for each thread",
+                    read.size
+                ),
             ));
         }
         Ok(read)

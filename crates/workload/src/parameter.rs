@@ -271,11 +271,17 @@ mod tests {
     #[test]
     fn values_are_the_defaults_until_they_are_set() {
         let values = Values::defaults([TABLE]);
-        assert_eq!((values.number("x.count"), values.bytes("x.size")), (3, 4096));
+        assert_eq!(
+            (values.number("x.count"), values.bytes("x.size")),
+            (3, 4096)
+        );
         let values = values.with("x.count", Setting::Number(7));
         assert_eq!(values.number("x.count"), 7);
         assert_eq!(values.buffer("x.size", 4096), Ok(4096));
         let error = values.buffer("x.size", 4095).expect_err("it is too large");
-        assert_eq!(error.to_string(), "x.size: 4096 bytes are not from 1 to 4095");
+        assert_eq!(
+            error.to_string(),
+            "x.size: 4096 bytes are not from 1 to 4095"
+        );
     }
 }

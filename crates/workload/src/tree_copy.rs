@@ -152,10 +152,7 @@ impl Parameters {
 
 impl Workload for Parameters {
     fn run(&self, stage: &Stage) -> Result<Outcome, RunError> {
-        let mut run = stage.run(
-            self.buffer.max(MAKING_BYTES),
-            2 * u64::from(self.files),
-        );
+        let mut run = stage.run(self.buffer.max(MAKING_BYTES), 2 * u64::from(self.files));
         let mut maker = run.quiet_client(0);
         let files = run.phase("make", || {
             let files = self.make(&mut maker)?;

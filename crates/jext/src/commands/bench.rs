@@ -43,6 +43,12 @@ enum Workload {
     Iozone(load::Arguments),
     /// Bonnie++: a large file by bytes, chunks and seeks; thousands of files.
     Bonnie(load::Arguments),
+    /// filebench: a mail, file, web or database server.
+    Filebench(load::Arguments),
+    /// fsx: random operations on one file, compared with a copy in memory.
+    Fsx(load::Arguments),
+    /// fsstress: random operations on trees, compared with a model.
+    Fsstress(load::Arguments),
     /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
     CompareKernel(compare_kernel::Arguments),
     /// The memory of copying a large file into an image and out of it.
@@ -61,6 +67,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Workload::Mongo(arguments) => load::run("mongo", &arguments),
         Workload::Iozone(arguments) => load::run("iozone", &arguments),
         Workload::Bonnie(arguments) => load::run("bonnie", &arguments),
+        Workload::Filebench(arguments) => load::run("filebench", &arguments),
+        Workload::Fsx(arguments) => load::run("fsx", &arguments),
+        Workload::Fsstress(arguments) => load::run("fsstress", &arguments),
         Workload::CompareKernel(arguments) => compare_kernel::run(&arguments),
         Workload::Memory(arguments) => memory::run(&arguments),
     }

@@ -13,8 +13,8 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::Mutex;
 use workload::{
-    DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Stat, Target,
-    TargetError,
+    DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Stat,
+    Target, TargetError,
 };
 
 /// Attributes count space in these, whatever the block size is.

@@ -14,7 +14,9 @@ fn small(name: &str) -> &'static str {
         "make-many-files" => {
             "make-many-files.preset = \"custom\"\nmake-many-files.levels = 2\nmake-many-files.files = 2"
         }
-        "tree-copy" => "tree-copy.files = 60\ntree-copy.directories = 9\ntree-copy.bytes = \"2MiB\"",
+        "tree-copy" => {
+            "tree-copy.files = 60\ntree-copy.directories = 9\ntree-copy.bytes = \"2MiB\""
+        }
         "fs_mark" => "fs_mark.threads = 2\nfs_mark.files = 10",
         "obldisk" => "obldisk.size = \"4MiB\"\nobldisk.threads = 2",
         "oblload" => {
@@ -25,13 +27,18 @@ fn small(name: &str) -> &'static str {
         "bonnie" => {
             "bonnie.size = \"256KiB\"\nbonnie.seeks = 20\nbonnie.files = 1\nbonnie.file_max = 200"
         }
+        "filebench" => {
+            "filebench.time = \"2s\"\nfilebench.files = 60\nfilebench.threads = 4\nfilebench.mean_size = 4096"
+        }
+        "fsx" => "fsx.operations = 400\nfsx.tasks = 3",
+        "fsstress" => "fsstress.operations = 300\nfsstress.tasks = 3",
         other => panic!("{other} has no small parameters"),
     }
 }
 
 fn plan(name: &str) -> Plan {
     let text = format!(
-        "[plan]\nname = \"{name}\"\nquestion = \"Does it run?\"\n[fixed]\nworkload = \"{name}\"\n\
+        "[plan]\nname = \"load\"\nquestion = \"Does it run?\"\n[fixed]\nworkload = \"{name}\"\n\
          device = \"slice(sim:atlas-v-18,1GiB..1100MiB)\"\nhost = \"p4-2.66-2003\"\nmemory.host = \"64MiB\"\n\
          {}\n[factors]\njournal = [\"internal\", {{ label = \"NVRAM\", value = \"nvram:8MiB\" }}]\n",
         small(name)
@@ -60,8 +67,13 @@ fn every_workload_runs_in_a_simulated_world_and_repeats() {
         for (a, b) in first.records.iter().zip(&second.records) {
             let name = definition.name;
             assert_eq!(a.measured, b.measured, "{name} {}", a.trial);
-            assert!(a.metric("elapsed").is_some_and(|elapsed| elapsed > 0.0), "{name}");
-            let is_mapped = a.metric("fragmentation").is_some_and(|extents| extents >= 1.0);
+            assert!(
+                a.metric("elapsed").is_some_and(|elapsed| elapsed > 0.0),
+                "{name}"
+            );
+            let is_mapped = a
+                .metric("fragmentation")
+                .is_some_and(|extents| extents >= 1.0);
             assert_eq!(is_mapped, name == "mongo", "only Mongo counts extents");
             assert!(!a.measured.latencies.is_empty(), "{name}");
             assert!(

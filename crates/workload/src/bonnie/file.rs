@@ -49,18 +49,23 @@ pub(super) fn phases(
         })
     })?;
     results.phase(run, Kind::Rewrite, size, |client| {
-        file.with(client, OpenFlags::READ_WRITE, BLOCKS_KEY, |client, opened| {
-            let mut offset = 0;
-            file.each_chunk(client, |client, chunk| {
-                opened.key = BLOCKS_KEY;
-                client.read(opened, chunk)?;
-                client.seek(opened, offset)?;
-                opened.key = REWRITTEN_KEY;
-                client.write(Call::Write, opened, chunk)?;
-                offset += chunk as u64;
-                Ok(())
-            })
-        })
+        file.with(
+            client,
+            OpenFlags::READ_WRITE,
+            BLOCKS_KEY,
+            |client, opened| {
+                let mut offset = 0;
+                file.each_chunk(client, |client, chunk| {
+                    opened.key = BLOCKS_KEY;
+                    client.read(opened, chunk)?;
+                    client.seek(opened, offset)?;
+                    opened.key = REWRITTEN_KEY;
+                    client.write(Call::Write, opened, chunk)?;
+                    offset += chunk as u64;
+                    Ok(())
+                })
+            },
+        )
     })?;
     if parameters.bytes {
         results.phase(run, Kind::ReadBytes, singles, |client| {

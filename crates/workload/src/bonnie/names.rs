@@ -70,7 +70,8 @@ impl Crowd {
         }
         let files = (0..count)
             .map(|number| Member {
-                directory: (u64::from(number) * directories.len() as u64 / u64::from(count)) as usize,
+                directory: (u64::from(number) * directories.len() as u64 / u64::from(count))
+                    as usize,
                 name: name(parameters, &mut client, number, is_random),
                 size: client
                     .random

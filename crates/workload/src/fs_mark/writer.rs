@@ -117,9 +117,7 @@ impl Writer {
         let last = &files[self.kept..];
         let result = match self.parameters.sync.after {
             SyncAfter::None => Ok(()),
-            SyncAfter::FirstOfDirectory => {
-                self.sync_each(last.iter().filter(|file| file.is_first))
-            }
+            SyncAfter::FirstOfDirectory => self.sync_each(last.iter().filter(|file| file.is_first)),
             SyncAfter::Backwards => self.sync_each(last.iter().rev()),
             SyncAfter::Forwards => self.sync_each(last.iter()),
         };
@@ -129,10 +127,12 @@ impl Writer {
 
     fn sync_each<'f>(&mut self, files: impl Iterator<Item = &'f Made>) -> Result<(), RunError> {
         for file in files {
-            self.client
-                .with_file(file.path.as_str(), OpenFlags::READ, file.key, |client, file| {
-                    client.fsync(file)
-                })?;
+            self.client.with_file(
+                file.path.as_str(),
+                OpenFlags::READ,
+                file.key,
+                |client, file| client.fsync(file),
+            )?;
         }
         Ok(())
     }
@@ -155,7 +155,10 @@ impl Writer {
         } else {
             let subdirectory = index / run % subdirectories;
             let is_first = index / run < subdirectories && index % run == 0;
-            (format!("{FOLDER}/{thread}/{subdirectory:02x}/{name}"), is_first)
+            (
+                format!("{FOLDER}/{thread}/{subdirectory:02x}/{name}"),
+                is_first,
+            )
         };
         Made {
             path,

@@ -187,7 +187,12 @@ impl Client {
                 let expected = u64::from(size);
                 let got = expected - left as u64;
                 let path = path.to_owned();
-                return Err(RunError::ShortFile { path, expected, got }.into());
+                return Err(RunError::ShortFile {
+                    path,
+                    expected,
+                    got,
+                }
+                .into());
             }
             if wanted < self.block.len() {
                 return Ok(());

@@ -257,7 +257,10 @@ fn a_file_that_was_cut_is_noticed() {
         );
         let error = result.expect_err("files are short");
         assert!(
-            matches!(error, PostMarkError::Run(RunError::ShortFile { got: 5, .. })),
+            matches!(
+                error,
+                PostMarkError::Run(RunError::ShortFile { got: 5, .. })
+            ),
             "{error}"
         );
         let left = std::fs::read_dir(directory.path())

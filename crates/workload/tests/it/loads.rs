@@ -59,6 +59,14 @@ fn small(name: &str) -> Vec<(&'static str, Setting)> {
             ("bonnie.file_max", Bytes(100)),
             ("bonnie.directories", Number(3)),
         ],
+        "filebench" => vec![
+            ("filebench.time", Time(rt::Nanos::from_millis(100))),
+            ("filebench.files", Number(60)),
+            ("filebench.mean_size", Bytes(4 << 10)),
+            ("filebench.threads", Number(3)),
+        ],
+        "fsx" => vec![("fsx.operations", Number(500)), ("fsx.tasks", Number(2))],
+        "fsstress" => vec![("fsstress.operations", Number(1000))],
         other => panic!("{other} has no small parameters"),
     }
 }
@@ -164,7 +172,12 @@ fn synctest_counts() {
             ("synctest.fsync", Setting::Switch(false)),
             ("synctest.synchronous", Setting::Text("inodes".into())),
         ],
-        &[(Fsync, 0), (FsyncDirectory, 160), (Unlink, 40), (SetFlags, 1)],
+        &[
+            (Fsync, 0),
+            (FsyncDirectory, 160),
+            (Unlink, 40),
+            (SetFlags, 1),
+        ],
     );
     let latencies = outcome.latencies.expect("they were asked for");
     assert_eq!(latencies.summary("delete").map(|s| s.count), Some(28));
@@ -178,7 +191,14 @@ fn make_many_files_counts() {
     check(
         "make-many-files",
         &[],
-        &[(Open, 36), (Write, 36), (Unlink, 36), (Mkdir, 13), (Rmdir, 13), (Sync, 2)],
+        &[
+            (Open, 36),
+            (Write, 36),
+            (Unlink, 36),
+            (Mkdir, 13),
+            (Rmdir, 13),
+            (Sync, 2),
+        ],
     );
     let (outcome, target) = counted(
         "make-many-files",
@@ -251,7 +271,11 @@ fn obldisk_counts() {
 fn oblload_grows_until_the_limit_and_ends_on_time() {
     let (outcome, _) = counted("oblload", &[]);
     assert_eq!(outcome.value("supported_users"), Some(20.0));
-    let levels: Vec<_> = outcome.phases.iter().filter(|p| p.name == "level").collect();
+    let levels: Vec<_> = outcome
+        .phases
+        .iter()
+        .filter(|p| p.name == "level")
+        .collect();
     assert_eq!(levels.len(), 2);
     let (outcome, _) = counted(
         "oblload",
@@ -270,8 +294,14 @@ fn mongo_counts() {
     for (operation, count) in [(Symlink, files), (Rename, files), (Unlink, 3 * files)] {
         assert_eq!(target.calls(operation), count, "{operation}");
     }
-    assert_eq!(outcome.value("fragmentation"), None, "no blocks, no extents");
-    for name in ["create", "copy", "symlinks", "read", "stat", "rename", "delete"] {
+    assert_eq!(
+        outcome.value("fragmentation"),
+        None,
+        "no blocks, no extents"
+    );
+    for name in [
+        "create", "copy", "symlinks", "read", "stat", "rename", "delete",
+    ] {
         let phases = outcome.phases.iter().filter(|phase| phase.name == name);
         assert_eq!(phases.count(), 2, "{name}");
     }
@@ -334,7 +364,8 @@ fn bonnie_counts_by_version() {
     use Operation::{Fsync, Open, Readdir, Stat, Sync, Unlink};
     // Files are made and read once with each kind of names; the large file is opened by five phases and by the seekers.
     let files = 2 * 1024;
-    for (version, seekers, fsyncs, chunk_phases) in [("2.00", 5, 5, 256 << 10), ("1.03", 3, 0, 64)] {
+    for (version, seekers, fsyncs, chunk_phases) in [("2.00", 5, 5, 256 << 10), ("1.03", 3, 0, 64)]
+    {
         let outcome = check(
             "bonnie",
             &[("bonnie.version", Setting::Text(version.into()))],
@@ -351,7 +382,11 @@ fn bonnie_counts_by_version() {
         let latencies = outcome.latencies.expect("they were asked for");
         let reads = latencies.summary("read").map(|summary| summary.count);
         // By bytes or buffers; rewrite, block read and seeks by chunks; the files.
-        assert_eq!(reads, Some(chunk_phases + 32 + 32 + 40 + files), "{version}");
+        assert_eq!(
+            reads,
+            Some(chunk_phases + 32 + 32 + 40 + files),
+            "{version}"
+        );
     }
 }
 
@@ -379,4 +414,55 @@ fn bonnie_prints_both_rows() {
     assert_eq!(target.calls(Operation::Link), 2 * 1023);
     assert_eq!(target.calls(Operation::FsyncDirectory), 2);
     assert_eq!(outcome.value("write_rate"), None);
+}
+
+#[test]
+fn filebench_serves_in_every_personality_and_ends_on_time() {
+    for personality in ["varmail", "fileserver", "webserver", "oltp"] {
+        let (outcome, target) = counted(
+            "filebench",
+            &[
+                ("filebench.personality", Setting::Text(personality.into())),
+                ("filebench.mean_size", Setting::Bytes(256 << 10)),
+                ("filebench.threads", Setting::Number(20)),
+            ],
+        );
+        assert!(
+            outcome.value("operations_rate") > Some(100.0),
+            "{personality}"
+        );
+        assert!(outcome.value("read_rate") > Some(0.0), "{personality}");
+        assert!(outcome.value("write_rate") > Some(0.0), "{personality}");
+        let serve = outcome.phases.iter().find(|phase| phase.name == "serve");
+        let took = serve.expect("it has served").took;
+        assert!(took >= rt::Nanos::from_millis(100), "{personality}: {took}");
+        assert!(took < rt::Nanos::from_secs(5), "{personality}: {took}");
+        assert_eq!(
+            target.calls(Operation::Open),
+            target.calls(Operation::Close),
+            "{personality}"
+        );
+    }
+}
+
+#[test]
+fn fsx_finds_a_byte_that_somebody_else_changed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let host = DirectoryTarget::new(directory.path()).expect("it exists");
+    let target: Arc<dyn Target> = Arc::new(host);
+    let file = directory.path().join("fsx/0");
+    let control = Control::with_progress(move |fraction| {
+        if fraction > 0.5 {
+            std::fs::write(&file, vec![7; 100_000]).expect("it can be written");
+        }
+    });
+    let definition = Definition::named("fsx").expect("it is in the catalogue");
+    let result =
+        load(definition, &[("fsx.tasks", Setting::Number(1))]).run(&target, &Arc::new(control));
+    let error = result.map(|_| "no error").expect_err("it is another file");
+    let RunError::WrongTree { path, fact } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(path, "fsx/0");
+    assert!(fact.contains("after "), "{fact}");
 }

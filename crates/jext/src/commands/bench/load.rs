@@ -9,9 +9,7 @@ use lab::metric::MetricKind;
 use lab::plan::key::Key;
 use lab::plan::settings::Settings;
 use serde_json::{Map, Value, json};
-use workload::{
-    Control, Definition, LatencySummary, Load, Metric, Outcome, Phase, Setting, stage,
-};
+use workload::{Control, Definition, LatencySummary, Load, Metric, Outcome, Phase, Setting, stage};
 
 use super::figures::{latencies_json, metrics_json};
 use super::place::PlaceArguments;
