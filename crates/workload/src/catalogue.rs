@@ -44,6 +44,7 @@ pub const WORKLOADS: &[&Definition] = &[
     &crate::mongo::DEFINITION,
     &crate::iozone::DEFINITION,
     &crate::bonnie::DEFINITION,
+    &crate::dbench::DEFINITION,
     &crate::filebench::DEFINITION,
     &crate::fsx::DEFINITION,
     &crate::fsstress::DEFINITION,

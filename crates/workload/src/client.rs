@@ -35,6 +35,14 @@ pub struct Opened {
     at: u64,
 }
 
+impl Opened {
+    /// The open file itself, for calls that a client has no method for.
+    #[must_use]
+    pub fn file(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
 impl Client {
     pub(crate) fn new(meter: Meter, random: Random, contents: Arc<Contents>, stage: Stage) -> Self {
         Self {
@@ -257,11 +265,6 @@ impl Client {
         Ok(self
             .meter
             .time(Call::Fdatasync, |target| target.fdatasync(&opened.file))?)
-    }
-
-    /// The open file itself, for calls that have no method here.
-    pub fn file_of<'o>(&self, opened: &'o Opened) -> &'o OpenFile {
-        &opened.file
     }
 
     /// Reads at an offset without moving the position, and checks.

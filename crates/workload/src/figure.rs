@@ -148,6 +148,8 @@ pub const FIGURES: &[Figure] = &[
     bandwidth("write_512k_rate", "write by 512 KiB"),
     bandwidth("write_1m_rate", "write by 1 MiB"),
     ratio("bundling", "4 KiB rate to the best", Better::Higher),
+    // dbench
+    bandwidth("throughput", "throughput"),
     // filebench
     time("fsync_p99", "99 % of fsyncs"),
     // Bonnie++

@@ -16,7 +16,7 @@
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
 //! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
 //! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
-//!   [`mongo`], [`iozone`], [`bonnie`], [`filebench`], [`fsx`],
+//!   [`mongo`], [`iozone`], [`bonnie`], [`dbench`], [`filebench`], [`fsx`],
 //!   [`fsstress`]: the others.
 //!
 //! # The rules
@@ -35,6 +35,7 @@ pub mod control;
 mod copier;
 pub mod counting;
 pub mod crew;
+pub mod dbench;
 pub mod directory;
 pub mod error;
 pub mod figure;

@@ -43,6 +43,8 @@ enum Workload {
     Iozone(load::Arguments),
     /// Bonnie++: a large file by bytes, chunks and seeks; thousands of files.
     Bonnie(load::Arguments),
+    /// dbench: what clients of a file server did, done again.
+    Dbench(load::Arguments),
     /// filebench: a mail, file, web or database server.
     Filebench(load::Arguments),
     /// fsx: random operations on one file, compared with a copy in memory.
@@ -67,6 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Workload::Mongo(arguments) => load::run("mongo", &arguments),
         Workload::Iozone(arguments) => load::run("iozone", &arguments),
         Workload::Bonnie(arguments) => load::run("bonnie", &arguments),
+        Workload::Dbench(arguments) => load::run("dbench", &arguments),
         Workload::Filebench(arguments) => load::run("filebench", &arguments),
         Workload::Fsx(arguments) => load::run("fsx", &arguments),
         Workload::Fsstress(arguments) => load::run("fsstress", &arguments),

@@ -62,17 +62,30 @@ fn mkfs_and_mount_options_reach_the_file_system_in_memory() {
     assert!(String::from_utf8_lossy(&bad.stderr).starts_with("jext: mkfs: --mkfs \"-t ext9\": "));
 }
 
-const LOADS: [(&str, &str); 10] = [
+const LOADS: [(&str, &str); 11] = [
     ("synctest", "--set tasks=3 --set files=5"),
-    ("make-many-files", "--set preset=custom --set levels=2 --set files=2"),
-    ("tree-copy", "--set files=30 --set directories=5 --set bytes=300kB"),
+    (
+        "make-many-files",
+        "--set preset=custom --set levels=2 --set files=2",
+    ),
+    (
+        "tree-copy",
+        "--set files=30 --set directories=5 --set bytes=300kB",
+    ),
     ("fs_mark", "--set files=10 --set size=10KiB"),
     ("obldisk", "--set size=2MiB"),
-    ("oblload", "--set size=2MiB --set level=100ms --set users_max=10"),
+    (
+        "oblload",
+        "--set size=2MiB --set level=100ms --set users_max=10",
+    ),
     ("mongo", "--set bytes=100kB --set repetitions=1"),
     ("iozone", "--set size=64KiB"),
     ("bonnie", "--set size=64KiB --set files=1 --set seeks=10"),
-    ("filebench", "--set time=100ms --set files=50 --set threads=2"),
+    ("dbench", "--set time=100ms --set clients=2"),
+    (
+        "filebench",
+        "--set time=100ms --set files=50 --set threads=2",
+    ),
 ];
 
 #[test]
@@ -97,16 +110,23 @@ fn every_load_runs_on_a_file_system_in_memory_and_gives_json() {
 #[test]
 fn loads_print_their_originals_rows_and_say_what_they_take() {
     let folder = Folder::new();
-    let row = folder.good("bench bonnie mem:64MiB --document csv-1.03 --set size=64KiB --set files=0");
+    let row =
+        folder.good("bench bonnie mem:64MiB --document csv-1.03 --set size=64KiB --set files=0");
     assert_eq!(row.trim_end().split(',').count(), 27, "{row}");
     let listed = folder.good("bench synctest --parameters --set tasks=7 .");
-    assert!(listed.contains("synctest.tasks") && listed.contains("bench.seed"), "{listed}");
+    assert!(
+        listed.contains("synctest.tasks") && listed.contains("bench.seed"),
+        "{listed}"
+    );
     for (line, expected) in [
         ("bench synctest . --set tasks", "expected NAME=VALUE"),
         ("bench synctest . --set taks=7", "no such parameter"),
         ("bench synctest . --set tasks=0", "from 1 to 10000"),
         ("bench obldisk . --set size=1000", "no multiple of 1 MiB"),
-        ("bench fsx mem:64MiB --document csv --set operations=10", "there is no such"),
+        (
+            "bench fsx mem:64MiB --document csv --set operations=10",
+            "there is no such",
+        ),
     ] {
         let error = folder.bad(line);
         assert!(error.contains(expected), "{line}: {error}");

@@ -32,6 +32,7 @@ fn small(name: &str) -> &'static str {
         }
         "fsx" => "fsx.operations = 400\nfsx.tasks = 3",
         "fsstress" => "fsstress.operations = 300\nfsstress.tasks = 3",
+        "dbench" => "dbench.clients = 3\ndbench.time = \"5s\"",
         other => panic!("{other} has no small parameters"),
     }
 }

@@ -67,6 +67,10 @@ fn small(name: &str) -> Vec<(&'static str, Setting)> {
         ],
         "fsx" => vec![("fsx.operations", Number(500)), ("fsx.tasks", Number(2))],
         "fsstress" => vec![("fsstress.operations", Number(1000))],
+        "dbench" => vec![
+            ("dbench.clients", Number(2)),
+            ("dbench.time", Time(rt::Nanos::from_millis(200))),
+        ],
         other => panic!("{other} has no small parameters"),
     }
 }
@@ -465,4 +469,39 @@ fn fsx_finds_a_byte_that_somebody_else_changed() {
     };
     assert_eq!(path, "fsx/0");
     assert!(fact.contains("after "), "{fact}");
+}
+
+#[test]
+fn dbench_replays_a_recorded_load() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let load = directory.path().join("client.txt");
+    let text = "Mkdir \"/clients\" SUCCESS\nMkdir \"\\clients\\client1\" SUCCESS\n\
+        0.5 NTCreateX \"/clients/client1/A\" 0x0 0x5 7 SUCCESS\nWriteX 7 0 100 100 SUCCESS\n\
+        WriteX 7 100 50 50 SUCCESS\nReadX 7 10 120 120 SUCCESS\nReadX 7 100 100 50 SUCCESS\n\
+        Flush 7 SUCCESS\nUnlink \"/clients/client1/none\" 0x6 NT_STATUS_NO_SUCH_FILE\nClose 7 SUCCESS\n\
+        Rename \"/clients/client1/A\" \"/clients/client1/B\" SUCCESS\n\
+        FIND_FIRST \"/clients/client1/*\" 260 10 2 SUCCESS\nUnlink \"/clients/client1/B\" 0x6 SUCCESS\n";
+    std::fs::write(&load, text).expect("there is space");
+    let path = load.to_str().expect("temporary names are ASCII").to_owned();
+    let given = ("dbench.load", Setting::Text(path.into()));
+    let (outcome, target) = counted("dbench", std::slice::from_ref(&given));
+    let passes = target.calls(Operation::Fsync);
+    assert!(passes > 10, "{passes} passes");
+    // The time may end within a pass of each of the two clients.
+    let near = |calls: u64, each: u64| calls.abs_diff(passes * each) <= 2 * each;
+    for (operation, each) in [
+        (Operation::Open, 1),
+        (Operation::Pwrite, 2),
+        (Operation::Pread, 2),
+        (Operation::Rename, 1),
+    ] {
+        let calls = target.calls(operation);
+        assert!(near(calls, each), "{operation}: {calls} in {passes} passes");
+    }
+    assert!(outcome.value("throughput") > Some(0.0));
+    std::fs::write(&load, "Dance SUCCESS").expect("there is space");
+    let definition = Definition::named("dbench").expect("it is in the catalogue");
+    let values = definition.defaults().with(given.0, given.1);
+    let error = Load::new(definition, values).expect_err("it is no load");
+    assert!(error.to_string().contains("line 1"), "{error}");
 }

@@ -95,7 +95,10 @@ fn report(arguments: &Arguments, load: &Load, outcome: &Outcome) -> Result<()> {
         let found = outcome.documents.iter().find(|d| d.name == wanted);
         let Some(document) = found else {
             let names: Vec<&str> = outcome.documents.iter().map(|d| d.name).collect();
-            bail!("--document {wanted}: there is no such report, only: {}", names.join(", "));
+            bail!(
+                "--document {wanted}: there is no such report, only: {}",
+                names.join(", ")
+            );
         };
         return output::print(&document.text);
     }
