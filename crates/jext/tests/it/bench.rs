@@ -70,7 +70,7 @@ const LOADS: [(&str, &str); 11] = [
     ),
     (
         "tree-copy",
-        "--set files=30 --set directories=5 --set bytes=300kB",
+        "--set files=30 --set directories=5 --set bytes=300KiB",
     ),
     ("fs_mark", "--set files=10 --set size=10KiB"),
     ("obldisk", "--set size=2MiB"),
@@ -78,7 +78,7 @@ const LOADS: [(&str, &str); 11] = [
         "oblload",
         "--set size=2MiB --set level=100ms --set users_max=10",
     ),
-    ("mongo", "--set bytes=100kB --set repetitions=1"),
+    ("mongo", "--set bytes=100KiB --set repetitions=1"),
     ("iozone", "--set size=64KiB"),
     ("bonnie", "--set size=64KiB --set files=1 --set seeks=10"),
     ("dbench", "--set time=100ms --set clients=2"),

@@ -108,8 +108,8 @@ impl Kind {
         let quoted = DeValue::String(text.into());
         let parsed = DeValue::parse(text).map(toml::Spanned::into_inner);
         match parsed {
-            Ok(given) => self.check(&given, &mut Vec::new()),
-            Err(_) => self.check(&quoted, &mut Vec::new()),
+            Ok(given) if self != Self::Text => self.check(&given, &mut Vec::new()),
+            _ => self.check(&quoted, &mut Vec::new()),
         }
     }
 
@@ -357,6 +357,27 @@ mod tests {
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
         ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");
         ok(Kind::Target, "\"fuse:fuse2fs\"", "fuse:fuse2fs");
+    }
+
+    #[test]
+    fn values_of_a_command_need_no_quotation_marks() {
+        for (kind, text, canonical) in [
+            (Kind::Bytes, "64KiB", "64KiB"),
+            (Kind::Bytes, "4096", "4KiB"),
+            (Kind::Number(0, 9), "7", "7"),
+            (Kind::Time, "250ms", "250ms"),
+            (Kind::Switch, "false", "false"),
+            (Kind::Word(&["a"]), "a", "a"),
+            (Kind::Text, "0", "0"),
+            (Kind::Text, "0 1", "0 1"),
+        ] {
+            let value = kind.parse(text).map(|value| value.to_string());
+            assert_eq!(value.as_deref(), Ok(canonical), "{text}");
+        }
+        let error = Kind::Number(0, 9)
+            .parse("ten")
+            .expect_err("it is no number");
+        assert!(error.contains("from 0 to 9"), "{error}");
     }
 
     #[test]

@@ -107,6 +107,8 @@ const FILE_OPEN: u64 = 1;
 const FILE_CREATE: u64 = 2;
 const FILE_OPEN_IF: u64 = 3;
 const DIRECTORY_OPTION: u64 = 1;
+/// What a recorded server said where it did what was asked.
+const SUCCESSES: [&str; 5] = ["SUCCESS", "NT_STATUS_OK", "0", "0x0", "0x00000000"];
 
 impl Load {
     pub(super) fn new(requests: Vec<Request>) -> Self {
@@ -158,76 +160,83 @@ fn parse_line(line: &str) -> Result<Option<Request>, String> {
     {
         words.remove(0);
     }
-    let Some((name, words)) = words.split_first() else {
+    let Some((name, rest)) = words.split_first() else {
         return Ok(None);
     };
     if name.starts_with('#') {
         return Ok(None);
     }
-    let text = |at: usize| {
-        let word = words
-            .get(at)
-            .ok_or_else(|| format!("{name} needs more words"))?;
-        Ok::<String, String>(word.replace('\\', "/"))
-    };
-    let number = |at: usize| {
-        let word = text(at)?;
+    let request = request(&Words { name, rest })?;
+    let status = rest.last().map_or("", String::as_str);
+    Ok(SUCCESSES.contains(&status).then_some(request))
+}
+
+fn request(words: &Words<'_>) -> Result<Request, String> {
+    Ok(match words.name {
+        "NTCreateX" => Request::Create {
+            path: words.text(0)?,
+            is_directory: words.number(1)? & DIRECTORY_OPTION != 0,
+            disposition: match words.number(2)? {
+                FILE_OPEN => Disposition::Open,
+                FILE_CREATE | FILE_OPEN_IF => Disposition::OpenOrCreate,
+                _ => Disposition::CreateOrTruncate,
+            },
+            handle: words.number(3)?,
+        },
+        "Close" => Request::Close(words.number(0)?),
+        "Flush" => Request::Flush(words.number(0)?),
+        "ReadX" => Request::Read(words.transfer()?),
+        "WriteX" | "Write" => Request::Write(words.transfer()?),
+        "Rename" => Request::Rename(words.text(0)?, words.text(1)?),
+        "Unlink" => Request::Unlink(words.text(0)?),
+        "Deltree" => Request::RemoveTree(words.text(0)?),
+        "Rmdir" => Request::RemoveDirectory(words.text(0)?),
+        "Mkdir" => Request::MakeDirectory(words.text(0)?),
+        "QUERY_PATH_INFORMATION" => Request::Stat(words.text(0)?),
+        "QUERY_FILE_INFORMATION" | "SET_FILE_INFORMATION" => Request::StatOpen(words.number(0)?),
+        "FIND_FIRST" => Request::List(words.text(0)?),
+        "QUERY_FS_INFORMATION" | "LockX" | "UnlockX" | "Sleep" => Request::Nothing,
+        other => return Err(format!("{other:?} is not a request")),
+    })
+}
+
+/// A request's name and what follows it.
+struct Words<'l> {
+    name: &'l str,
+    rest: &'l [String],
+}
+
+impl Words<'_> {
+    fn text(&self, at: usize) -> Result<String, String> {
+        let word = self.rest.get(at);
+        let word = word.ok_or_else(|| format!("{} needs more words", self.name))?;
+        Ok(word.replace('\\', "/"))
+    }
+
+    fn number(&self, at: usize) -> Result<u64, String> {
+        let word = self.text(at)?;
         let parsed = match word.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => word.parse(),
         };
-        parsed.map_err(|_| format!("{name}: {word:?} is not a number"))
-    };
-    let transfer = || {
-        // What was transferred, where it is said, is what is done.
-        let length = if words.len() > 4 {
-            number(3)?
-        } else {
-            number(2)?
-        };
+        parsed.map_err(|_| format!("{}: {word:?} is not a number", self.name))
+    }
+
+    /// What was transferred, where the line says it, is what is done.
+    fn transfer(&self) -> Result<Transfer, String> {
+        let length = self.number(if self.rest.len() > 4 { 3 } else { 2 })?;
         if length > TRANSFER_MAX {
+            let name = self.name;
             return Err(format!(
                 "{name}: {length} bytes are more than {TRANSFER_MAX}"
             ));
         }
         Ok(Transfer {
-            handle: number(0)?,
-            offset: number(1)?,
+            handle: self.number(0)?,
+            offset: self.number(1)?,
             length: length as usize,
         })
-    };
-    let request = match name.as_str() {
-        "NTCreateX" => Request::Create {
-            path: text(0)?,
-            is_directory: number(1)? & DIRECTORY_OPTION != 0,
-            disposition: match number(2)? {
-                FILE_OPEN => Disposition::Open,
-                FILE_CREATE | FILE_OPEN_IF => Disposition::OpenOrCreate,
-                _ => Disposition::CreateOrTruncate,
-            },
-            handle: number(3)?,
-        },
-        "Close" => Request::Close(number(0)?),
-        "Flush" => Request::Flush(number(0)?),
-        "ReadX" => Request::Read(transfer()?),
-        "WriteX" | "Write" => Request::Write(transfer()?),
-        "Rename" => Request::Rename(text(0)?, text(1)?),
-        "Unlink" => Request::Unlink(text(0)?),
-        "Deltree" => Request::RemoveTree(text(0)?),
-        "Rmdir" => Request::RemoveDirectory(text(0)?),
-        "Mkdir" => Request::MakeDirectory(text(0)?),
-        "QUERY_PATH_INFORMATION" => Request::Stat(text(0)?),
-        "QUERY_FILE_INFORMATION" | "SET_FILE_INFORMATION" => Request::StatOpen(number(0)?),
-        "FIND_FIRST" => Request::List(text(0)?),
-        "QUERY_FS_INFORMATION" | "LockX" | "UnlockX" | "Sleep" => Request::Nothing,
-        other => return Err(format!("{other:?} is not a request")),
-    };
-    let status = words.last().map_or("", String::as_str);
-    let succeeded = matches!(
-        status,
-        "SUCCESS" | "NT_STATUS_OK" | "0" | "0x0" | "0x00000000"
-    );
-    Ok(succeeded.then_some(request))
+    }
 }
 
 /// The words of a line; what stands between quotation marks is one.
