@@ -37,7 +37,6 @@ pub struct Opened {
 
 impl Opened {
     /// The open file itself, for calls that a client has no method for.
-    #[must_use]
     pub fn file(&self) -> &OpenFile {
         &self.file
     }

@@ -7,7 +7,7 @@
 //! second after a warm-up of a fifth of the time; next to it here are all requests a second and the latencies of the calls.
 //!
 //! The original's load, 458,344 lines recorded from NetBench, is not shipped here: `dbench.load` names a file of that
-//! format. Without one a load is generated ([`generate`]): small documents made, written, looked at, read, renamed and
+//! format. Without one a load is generated: small documents made, written, looked at, read, renamed and
 //! removed with the recorded load's mix of requests and about its 25 MB a client.
 //!
 //! # Where ours differs

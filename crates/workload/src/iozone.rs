@@ -5,7 +5,7 @@
 //! IOzone 3.x by W. Norcott and D. Capps. One *cell* is a file size and a record size; its tests, by the numbers of `-i`:
 //! 0 write and rewrite, 1 read and re-read, 2 random read and random write, 3 backward read, 4 record rewrite, 5 stride
 //! read, 6 fwrite and re-fwrite, 7 fread and re-fread, 8 a mix of random reads and writes (with several threads), 9 pwrite,
-//! 10 pread, 11 pwritev, 12 preadv, each twice. The automatic mode (`-a`) walks the [`matrix`] of all cells.
+//! 10 pread, 11 pwritev, 12 preadv, each twice. The automatic mode (`-a`) walks the matrix of all cells.
 //!
 //! A figure is bytes over the time of the transfers. As in the original that leaves out opening, and closing and fsync
 //! unless [`Parameters::with_close`] (`-c`) and [`Parameters::with_fsync`] (`-e`) say so: without them and with a file that

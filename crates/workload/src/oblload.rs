@@ -187,7 +187,7 @@ impl Parameters {
     }
 
     /// One level.
-    fn level(&self, run: &mut Run, users: u32) -> Result<Level, RunError> {
+    fn measure(&self, run: &mut Run, users: u32) -> Result<Level, RunError> {
         let began = rt::monotonic();
         let counted_from = began + (self.level / 10).min(Nanos::from_millis(500));
         let end = began + self.level;
@@ -226,7 +226,7 @@ impl Workload for Parameters {
         let mut users = 0;
         while users < self.users_max {
             users = users.saturating_add(self.step).min(self.users_max);
-            let level = self.level(&mut run, users)?;
+            let level = self.measure(&mut run, users)?;
             stage.advance(1);
             operations += level.completed;
             if level.mean > self.limit {

@@ -28,7 +28,10 @@ pub(super) fn row_2_00(parameters: &Parameters, seed: u64, results: &Results) ->
         parameters.seekers.to_string(),
     ];
     rates(&mut fields, results, 0..FILE_PHASES);
-    let some = |bytes: u64| (bytes > 0).then(|| bytes.to_string()).unwrap_or_default();
+    let some = |bytes: u64| match bytes {
+        0 => String::new(),
+        bytes => bytes.to_string(),
+    };
     fields.extend([
         parameters.files.to_string(),
         some(parameters.file_max),

@@ -154,7 +154,7 @@ impl Writer {
             (format!("{FOLDER}/{thread}/{name}"), index == 0)
         } else {
             let subdirectory = index / run % subdirectories;
-            let is_first = index / run < subdirectories && index % run == 0;
+            let is_first = index / run < subdirectories && index.is_multiple_of(run);
             (
                 format!("{FOLDER}/{thread}/{subdirectory:02x}/{name}"),
                 is_first,
