@@ -169,7 +169,7 @@ impl Plan {
         hash.number(self.blocks.len() as u64);
         for block in &self.blocks {
             hash.text(&block.name);
-            let settings: Vec<_> = block.fixed.iter().collect();
+            let settings: Vec<_> = block.fixed.concerned().collect();
             hash.number(settings.len() as u64);
             for (key, value) in settings {
                 hash.text(key);

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use block::DeviceText;
-use workload::postmark::{NoObserver, Outcome};
-use workload::{Control, Target, postmark};
+use workload::postmark::NoObserver;
+use workload::{Control, Outcome, Target, postmark};
 
 use crate::plan::Trial;
 use crate::record::Measured;
@@ -82,20 +82,18 @@ fn work(workload: &Workload, target: &Arc<dyn Target>, control: &Arc<Control>) -
         Workload::PostMark {
             parameters,
             options,
-        } => Ok(postmark::run(
-            parameters,
-            options,
-            target,
-            control,
-            &mut NoObserver,
-        )?),
+        } => {
+            let outcome = postmark::run(parameters, options, target, control, &mut NoObserver)?;
+            Ok(Outcome::from(outcome))
+        }
+        Workload::Load(load) => Ok(load.run(target, control)?),
     }
 }
 
 /// The figures of a workload.
 fn measured(outcome: &Outcome) -> Measured {
     let mut measured = Measured::default();
-    for metric in outcome.metrics() {
+    for metric in &outcome.metrics {
         measured
             .metrics
             .insert(metric.name.to_owned(), metric.value);

@@ -64,7 +64,6 @@ mod run;
 mod session;
 mod worker;
 
-pub use client::LATENCY_LABELS;
 pub use command::{COMMANDS, Flow};
 pub use console::{Console, NoObserver, Observer, Phase};
 pub use counts::Counts;
