@@ -34,6 +34,10 @@ const SECONDS: Display = Display {
     unit: "s",
     decimals: 1,
 };
+const MILLISECONDS: Display = Display {
+    unit: "ms",
+    decimals: 2,
+};
 const MEBIBYTES: Display = Display {
     unit: "MiB/s",
     decimals: 2,
@@ -136,6 +140,7 @@ const fn of_workload(figure: &Figure) -> MetricKind {
         title: figure.title,
         unit: figure.unit.symbol(),
         display: match figure.unit {
+            Unit::Seconds if figure.is_call => MILLISECONDS,
             Unit::Seconds => SECONDS,
             Unit::Count => COUNT,
             Unit::PerSecond => PER_SECOND,
@@ -246,6 +251,11 @@ mod tests {
                 .expect("it is listed")
                 .text(1234.0),
             "1234"
+        );
+        let longest = MetricKind::named("longest_call").expect("it is listed");
+        assert_eq!(
+            (longest.text(0.0125), longest.head()),
+            ("12.50".into(), "longest call ms".into())
         );
         assert!(!measures("s", "B/s"));
     }

@@ -10,7 +10,7 @@
 //! question = "How large must it be?" # what is to be found out
 //! seed = 1                           # decides the seed of every trial
 //! repetitions = 1                    # how often each trial is run, at least
-//! precision = 0.05                   # optional: repeated until half of the 95 % interval of the time is within 5 % of it
+//! precision = 0.05                   # optional: repeated until half of the 95 % interval is within 5 % of the mean
 //! repetitions_max = 30               # or there are so many; 30 unless said
 //! warmup = 0                         # trials that are run first and not counted; real targets only
 //!

@@ -6,17 +6,21 @@
 //!
 //! # Findings
 //!
-//! - The **gain** of a row is how much sooner it ends: the baseline's time over its own, minus one.
+//! - The **primary figure** is the one by which runs of the group's workload are compared: the time of the same work, or, where
+//!   the time is given, how much was done in it. See [`headline`].
+//! - The **gain** of a row is how much better that is: the baseline's time over its own, or its own rate over the baseline's,
+//!   minus one.
 //! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is above zero.
 //! - The **point of saturation** is the first row from which the next one gains less than
 //!   [`SATURATION`]; that is the rule of the published comparison, where 64 MB saturate because 128 MB gain 2 % only.
-//! - The **order** is compared over all pairs of rows whose published times differ by more than [`TIE`].
+//! - The **order** is compared over all pairs of rows whose published figures differ by more than [`TIE`].
 //! - The **answer** says in words what a group shows, with intervals where trials were repeated; see [`answer`].
 
 pub mod answer;
 pub mod compare;
 mod findings;
 mod gather;
+pub mod headline;
 mod json;
 mod page;
 mod suspicion;
@@ -24,7 +28,7 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::metric::METRICS;
+use crate::metric::{METRICS, MetricKind};
 use crate::plan::value::Value;
 use crate::plan::{Block, Combination, Plan, Published};
 use crate::record::Record;
@@ -40,10 +44,8 @@ pub use findings::{Findings, Mark, Marks};
 
 /// A gain from one row to the next below this is none.
 pub const SATURATION: f64 = 0.05;
-/// Published times that differ by less than this are the same.
+/// Published figures that differ by less than this are the same.
 pub const TIE: f64 = 0.02;
-/// The figure by which rows are compared.
-pub const PRIMARY: &str = "elapsed";
 
 /// The figures of a plan.
 #[derive(Debug, Clone)]
@@ -92,6 +94,10 @@ pub struct Group {
     pub common: Common,
     /// The factors in which the rows differ.
     pub factors: Vec<&'static str>,
+    /// The figure by which they are compared.
+    pub primary: &'static MetricKind,
+    /// The figures that say most of their workload.
+    pub shown: Vec<&'static MetricKind>,
     /// The rows.
     pub rows: Vec<Row>,
     /// What they show.
@@ -113,8 +119,8 @@ pub struct Row {
     pub published: BTreeMap<&'static str, f64>,
     /// The gain over the baseline with its interval; its p-value is corrected for the group's number of rows.
     pub effect: Option<Effect>,
-    /// The times of the trials, in the order of repetition.
-    pub times: Option<Sample>,
+    /// The primary figure of each trial, in the order of repetition.
+    pub sample: Option<Sample>,
     /// Latencies by kind of call: the highest value of each bucket in nanoseconds, and its count.
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
     /// Where the row stands on an axis of its only factor, if that is a quantity.
@@ -219,7 +225,7 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
         .copied()
         .filter(|name| !has_baseline || block.baseline.iter().any(|(key, _)| key.name == *name))
         .collect();
-    let mut groups: Vec<(Common, Vec<Row>)> = Vec::new();
+    let mut groups: Vec<(Common, Vec<&Gathered<'_>>)> = Vec::new();
     for own in gathered {
         let common: Common = own
             .combination
@@ -228,10 +234,9 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
             .filter(|level| !compared.contains(&level.key.name))
             .map(|level| (level.key.name, level.label.clone()))
             .collect();
-        let row = row(plan, block, own, &compared);
         match groups.iter_mut().find(|(other, _)| *other == common) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((common, vec![row])),
+            Some((_, all)) => all.push(own),
+            None => groups.push((common, vec![own])),
         }
     }
     let is_here = |published: &&Published| {
@@ -245,16 +250,9 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
         .map(|published| published.source.clone())
         .collect();
     sources.dedup();
-    let groups = groups.into_iter().map(|(common, mut rows)| {
-        add_effects(plan, &mut rows);
-        let findings = Findings::of(&rows);
-        Group {
-            common,
-            factors: compared.clone(),
-            rows,
-            findings,
-        }
-    });
+    let groups = groups
+        .into_iter()
+        .map(|(common, own)| group(plan, block, common, &own, &compared));
     let settings = block.fixed.iter().filter(|(key, _)| !varies.contains(key));
     BlockReport {
         name: block.name.clone(),
@@ -268,16 +266,48 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
     }
 }
 
+fn group(
+    plan: &Plan,
+    block: &Block,
+    common: Common,
+    gathered: &[&Gathered<'_>],
+    compared: &[&'static str],
+) -> Group {
+    let workloads = gathered
+        .iter()
+        .map(|own| own.combination.settings.workload());
+    let headline = headline::of_workloads(workloads);
+    let kind = |name: &str| MetricKind::named(name).expect("every figure is a metric");
+    let primary = kind(headline.primary);
+    let rows = gathered.iter();
+    let mut rows: Vec<Row> = rows
+        .map(|own| row(plan, block, own, compared, primary))
+        .collect();
+    add_effects(plan, &mut rows, primary);
+    let shown: Vec<&MetricKind> = headline.shown.iter().map(|name| kind(name)).collect();
+    let is_known = |kind: &&MetricKind| rows.iter().any(|row| row.figures.contains_key(kind.name));
+    let known: Vec<&MetricKind> = shown.iter().copied().filter(is_known).collect();
+    Group {
+        common,
+        factors: compared.to_vec(),
+        primary,
+        // With nothing recorded, what there will be.
+        shown: if known.is_empty() { shown } else { known },
+        findings: Findings::of(&rows, primary),
+        rows,
+    }
+}
+
 /// The gains of a group's rows over its baseline, their p-values corrected for being several.
-fn add_effects(plan: &Plan, rows: &mut [Row]) {
+fn add_effects(plan: &Plan, rows: &mut [Row], primary: &MetricKind) {
     let baseline = rows.iter().find(|row| row.is_baseline);
-    let Some(baseline) = baseline.and_then(|row| row.times.clone()) else {
+    let Some(baseline) = baseline.and_then(|row| row.sample.clone()) else {
         return;
     };
     for row in rows.iter_mut().filter(|row| !row.is_baseline) {
-        let times = row.times.as_ref();
-        row.effect =
-            times.and_then(|own| Effect::of(&baseline, own, Ratio::UnderBaseline, plan.seed));
+        let sample = row.sample.as_ref();
+        let ratio = Ratio::of(primary.better);
+        row.effect = sample.and_then(|own| Effect::of(&baseline, own, ratio, plan.seed));
     }
     let mut tests: Vec<&mut f64> = rows
         .iter_mut()
@@ -289,7 +319,13 @@ fn add_effects(plan: &Plan, rows: &mut [Row]) {
     }
 }
 
-fn row(plan: &Plan, block: &Block, gathered: &Gathered<'_>, compared: &[&'static str]) -> Row {
+fn row(
+    plan: &Plan,
+    block: &Block,
+    gathered: &Gathered<'_>,
+    compared: &[&'static str],
+    primary: &MetricKind,
+) -> Row {
     let combination = &gathered.combination;
     let levels = &combination.levels;
     let figures = METRICS
@@ -320,7 +356,7 @@ fn row(plan: &Plan, block: &Block, gathered: &Gathered<'_>, compared: &[&'static
             .map(|Published { metric, value, .. }| (*metric, *value))
             .collect(),
         effect: None,
-        times: gathered.sample_of(PRIMARY),
+        sample: gathered.sample_of(primary.name),
         latencies: gathered.latencies(),
         position: position(combination, compared),
     }

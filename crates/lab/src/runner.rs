@@ -25,7 +25,7 @@ use workload::Control;
 
 use crate::plan::{Plan, Trial};
 use crate::record::Record;
-use crate::report::PRIMARY;
+use crate::report::headline;
 use crate::setup::Setup;
 use crate::store::{self, Store};
 use crate::trial;
@@ -259,8 +259,9 @@ impl Crew<'_> {
                     return false;
                 }
                 results.done += 1;
-                let time = record.metric(PRIMARY);
-                results.finished.push((job.trial.clone(), time));
+                let primary = headline::of_workload(job.trial.settings.workload()).primary;
+                let value = record.metric(primary);
+                results.finished.push((job.trial.clone(), value));
                 drop(results);
                 self.progress.ended(number, &job.trial, Ok(&record));
             }

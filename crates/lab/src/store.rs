@@ -4,7 +4,7 @@
 //! and no more. A last line without its end is what such a run leaves behind: it is passed over, and the next record begins
 //! a line of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,18 @@ impl Store {
     /// Those of [`Store::read`].
     pub fn read_briefs(&self) -> Result<Vec<Brief>, StoreError> {
         lines::read(&self.path)
+    }
+
+    /// The names of the workloads of all records; none if there is no file.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub fn read_workloads(&self) -> Result<BTreeSet<String>, StoreError> {
+        let lines: Vec<brief::WorkloadBrief> = lines::read(&self.path)?;
+        Ok(lines
+            .into_iter()
+            .map(|line| line.settings.workload)
+            .collect())
     }
 
     /// Adds a record.

@@ -50,14 +50,16 @@ pub enum Warning {
     Imprecise {
         /// The trial's level.
         level: String,
+        /// Of which figure.
+        figure: &'static str,
         /// Half of the interval over the mean.
         half: f64,
         /// How many trials.
         count: usize,
     },
-    /// Real trials took longer and longer, or shorter and shorter, whatever their level.
+    /// Real trials became slower and slower, or faster and faster, whatever their level.
     Drift {
-        /// Kendall's tau of the times in the order in which they were measured, each relative to its level's mean.
+        /// Kendall's tau of how slow they were in the order in which they were measured, each relative to its level's mean.
         tau: f64,
         /// Its p-value.
         p: f64,
@@ -206,16 +208,21 @@ impl fmt::Display for Warning {
             Self::SeveralMachines { count } => {
                 write!(f, "real trials were run on {count} different machines")
             }
-            Self::Imprecise { level, half, count } => write!(
+            Self::Imprecise {
+                level,
+                figure,
+                half,
+                count,
+            } => write!(
                 f,
-                "{level}: after {count} trials the 95 % interval of the time is still {:.1} % to either side",
+                "{level}: after {count} trials the 95 % interval of {figure} is still {:.1} % to either side",
                 half * 100.0
             ),
             Self::Drift { tau, p } => {
-                let way = if *tau > 0.0 { "longer" } else { "shorter" };
+                let way = if *tau > 0.0 { "slower" } else { "faster" };
                 write!(
                     f,
-                    "trials took {way} the later they were run (Kendall's tau {tau:+.2}, p = {p:.3}): the machine or the \
+                    "trials were {way} the later they were run (Kendall's tau {tau:+.2}, p = {p:.3}): the machine or the \
                      device changed meanwhile"
                 )
             }

@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
 use crate::outcome::{Document, Outcome};
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -107,6 +108,18 @@ pub const DEFINITION: Definition = Definition {
             "whether the file is read and written directly (-D)",
         ),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &[
+            "write_rate",
+            "rewrite_rate",
+            "read_rate",
+            "seek_rate",
+            "create_rate",
+            "delete_rate",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

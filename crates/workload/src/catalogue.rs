@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::control::Control;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -29,6 +30,8 @@ pub struct Definition {
     pub title: &'static str,
     /// Its own parameters; those of [`stage::PARAMETERS`] come on top.
     pub parameters: &'static [Parameter],
+    /// What its runs are told by.
+    pub headline: Headline,
     /// Reads and checks parameters.
     pub read: fn(&Values) -> Result<Arc<dyn Workload>, ParameterError>,
 }
@@ -131,6 +134,8 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Figure;
+    use crate::postmark;
 
     #[test]
     fn names_are_unique_and_parameters_carry_the_workloads() {
@@ -145,6 +150,21 @@ mod tests {
                 Load::new(definition, definition.defaults()).is_ok(),
                 "the defaults of {name}"
             );
+        }
+    }
+
+    #[test]
+    fn every_headline_is_of_figures_and_its_primary_has_a_direction() {
+        let all = WORKLOADS.iter().map(|definition| &definition.headline);
+        for headline in all.chain([&postmark::HEADLINE]) {
+            assert!(headline.shown.contains(&headline.primary));
+            for name in headline.shown {
+                let figure = Figure::named(name).unwrap_or_else(|| panic!("no figure {name}"));
+                assert!(
+                    *name != headline.primary || figure.better.is_some(),
+                    "{name}"
+                );
+            }
         }
     }
 }

@@ -29,6 +29,7 @@ use rt::Nanos;
 
 use crate::catalogue::{Definition, Workload};
 use crate::directory::read_text;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -65,6 +66,10 @@ pub const DEFINITION: Definition = Definition {
             "whether directories are synced after changes (-S)",
         ),
     ],
+    headline: Headline {
+        primary: "throughput",
+        shown: &["throughput", "operations_rate", "longest_call"],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

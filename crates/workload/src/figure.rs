@@ -13,8 +13,20 @@ pub struct Figure {
     pub title: &'static str,
     /// Its unit.
     pub unit: Unit,
+    /// Whether it is how long one call took, which people read in milliseconds.
+    pub is_call: bool,
     /// Whether more of it is better; nothing where neither is.
     pub better: Option<Better>,
+}
+
+/// What a workload's runs are told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headline {
+    /// The figure by which two runs are compared: the time of the same work, or, where the time is given, how much was done
+    /// in it.
+    pub primary: &'static str,
+    /// The figures that say most, the primary one among them, in the order of a table.
+    pub shown: &'static [&'static str],
 }
 
 /// The direction in which a figure is better.
@@ -39,7 +51,15 @@ const fn time(name: &'static str, title: &'static str) -> Figure {
         name,
         title,
         unit: Unit::Seconds,
+        is_call: false,
         better: Some(Better::Lower),
+    }
+}
+
+const fn call(name: &'static str, title: &'static str) -> Figure {
+    Figure {
+        is_call: true,
+        ..time(name, title)
     }
 }
 
@@ -48,6 +68,7 @@ const fn per_second(name: &'static str, title: &'static str) -> Figure {
         name,
         title,
         unit: Unit::PerSecond,
+        is_call: false,
         better: Some(Better::Higher),
     }
 }
@@ -57,6 +78,7 @@ const fn bandwidth(name: &'static str, title: &'static str) -> Figure {
         name,
         title,
         unit: Unit::BytesPerSecond,
+        is_call: false,
         better: Some(Better::Higher),
     }
 }
@@ -66,6 +88,7 @@ const fn count(name: &'static str, title: &'static str) -> Figure {
         name,
         title,
         unit: Unit::Count,
+        is_call: false,
         better: None,
     }
 }
@@ -75,6 +98,7 @@ const fn bytes(name: &'static str, title: &'static str) -> Figure {
         name,
         title,
         unit: Unit::Bytes,
+        is_call: false,
         better: None,
     }
 }
@@ -84,6 +108,7 @@ const fn ratio(name: &'static str, title: &'static str, better: Better) -> Figur
         name,
         title,
         unit: Unit::Ratio,
+        is_call: false,
         better: Some(better),
     }
 }
@@ -114,7 +139,7 @@ pub const FIGURES: &[Figure] = &[
     count("appended", "files appended"),
     count("appends_skipped", "appends skipped"),
     count("deleted", "files deleted"),
-    time("longest_call", "longest call"),
+    call("longest_call", "longest call"),
     per_second("files_rate", "files"),
     per_second("operations_rate", "operations"),
     count("operations", "operations"),
@@ -151,7 +176,7 @@ pub const FIGURES: &[Figure] = &[
     // dbench
     bandwidth("throughput", "throughput"),
     // filebench
-    time("fsync_p99", "99 % of fsyncs"),
+    call("fsync_p99", "99 % of fsyncs"),
     // Bonnie++
     bandwidth("byte_write_rate", "write by bytes"),
     bandwidth("byte_read_rate", "read by bytes"),
@@ -196,11 +221,11 @@ pub const FIGURES: &[Figure] = &[
     ),
     bytes("bytes_allocated", "space taken"),
     // OBLload
-    per_second("supported_rate", "I/O at the response limit"),
-    count("supported_users", "users at the response limit"),
-    time("response_mean", "mean response"),
-    time("response_p95", "95 % of responses"),
-    time("response_p99", "99 % of responses"),
+    per_second("supported_rate", "supported I/O"),
+    count("supported_users", "supported users"),
+    call("response_mean", "mean response"),
+    call("response_p95", "95 % of responses"),
+    call("response_p99", "99 % of responses"),
 ];
 
 #[cfg(test)]

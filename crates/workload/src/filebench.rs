@@ -35,6 +35,7 @@ use std::sync::Arc;
 use rt::Nanos;
 
 use crate::catalogue::{Definition, Workload};
+use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -79,6 +80,16 @@ pub const DEFINITION: Definition = Definition {
             "bytes of a read or write of whole files",
         ),
     ],
+    headline: Headline {
+        primary: "operations_rate",
+        shown: &[
+            "operations_rate",
+            "read_rate",
+            "write_rate",
+            "fsync_p99",
+            "longest_call",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

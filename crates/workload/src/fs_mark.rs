@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -79,6 +80,16 @@ pub const DEFINITION: Definition = Definition {
             "whether files stay until the end (-k)",
         ),
     ],
+    headline: Headline {
+        primary: "files_rate",
+        shown: &[
+            "files_rate",
+            "write_rate",
+            "overhead",
+            "delete_time",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -21,6 +21,7 @@ mod task;
 use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -49,6 +50,10 @@ pub const DEFINITION: Definition = Definition {
             "names a task has at most",
         ),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &["operations_rate", "longest_call", "elapsed"],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

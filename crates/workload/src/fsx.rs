@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
+use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -45,6 +46,10 @@ pub const DEFINITION: Definition = Definition {
         Parameter::bytes("fsx.operation_max", 64 << 10, "the largest operation (-o)"),
         Parameter::number("fsx.tasks", (1, 1024), 1, "tasks, each with its file"),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &["operations_rate", "longest_call", "elapsed"],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

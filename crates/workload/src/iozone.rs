@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -119,6 +120,18 @@ pub const DEFINITION: Definition = Definition {
             "whether files are opened with O_SYNC (-o)",
         ),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &[
+            "write_rate",
+            "rewrite_rate",
+            "read_rate",
+            "reread_rate",
+            "random_read_rate",
+            "random_write_rate",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -66,7 +66,7 @@ pub mod tree_copy;
 pub use catalogue::{Definition, Load, WORKLOADS, Workload};
 pub use control::Control;
 pub use error::{ErrorKind, Operation, TargetError};
-pub use figure::{Better, FIGURES, Figure};
+pub use figure::{Better, FIGURES, Figure, Headline};
 pub use latency::{Latencies, LatencySummary};
 pub use meter::Call;
 pub use metric::{Metric, Unit};

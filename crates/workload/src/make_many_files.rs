@@ -20,6 +20,7 @@ use std::sync::Arc;
 use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
+use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -58,6 +59,16 @@ pub const DEFINITION: Definition = Definition {
         Parameter::bytes("make-many-files.size", 4096, "bytes of a file"),
         Parameter::number("make-many-files.tasks", (1, 1024), 1, "how many tasks"),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &[
+            "create_time",
+            "create_sync_time",
+            "delete_time",
+            "delete_sync_time",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -38,6 +38,7 @@ use rt::Nanos;
 
 use crate::catalogue::{Definition, Workload};
 use crate::error::ErrorKind;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -79,6 +80,17 @@ pub const DEFINITION: Definition = Definition {
         ),
         Parameter::bytes("mongo.buffer", 4096, "bytes a read and a write"),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &[
+            "create_time",
+            "copy_time",
+            "read_time",
+            "delete_time",
+            "fragmentation",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::client::{Client, Opened};
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -38,6 +39,17 @@ pub const DEFINITION: Definition = Definition {
             "whether requests go past the cache",
         ),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &[
+            "read_4k_rate",
+            "write_4k_rate",
+            "read_1m_rate",
+            "write_1m_rate",
+            "bundling",
+            "elapsed",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -26,6 +26,7 @@ use rt::Nanos;
 
 use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
 use crate::latency::Latencies;
 use crate::meter::Call;
 use crate::outcome::Outcome;
@@ -100,6 +101,16 @@ pub const DEFINITION: Definition = Definition {
             "whether a write is durable when it returns",
         ),
     ],
+    headline: Headline {
+        primary: "supported_rate",
+        shown: &[
+            "supported_users",
+            "supported_rate",
+            "response_mean",
+            "response_p95",
+            "response_p99",
+        ],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

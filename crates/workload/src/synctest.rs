@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
@@ -76,6 +77,10 @@ pub const DEFINITION: Definition = Definition {
             "nothing, chattr +S on the tree, or files opened with O_SYNC",
         ),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &["files_rate", "write_rate", "elapsed"],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -24,6 +24,7 @@ use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
 use crate::copier::Copier;
+use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -57,6 +58,10 @@ pub const DEFINITION: Definition = Definition {
         ),
         Parameter::bytes("tree-copy.buffer", 4096, "bytes a read and a write"),
     ],
+    headline: Headline {
+        primary: "elapsed",
+        shown: &["copy_rate", "copy_time", "copy_sync_time", "elapsed"],
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -7,6 +7,8 @@ use super::{Group, Row, SATURATION};
 use crate::statistics::effect::Effect;
 use crate::statistics::saturation::{knee, saturation};
 
+/// The figure that is read as a time.
+const TIME: &str = "elapsed";
 /// Fewer levels make no curve.
 const CURVE_COUNT_MIN: usize = 3;
 
@@ -27,7 +29,7 @@ pub fn sentences(group: &Group) -> Vec<String> {
     };
     let base = baseline.label();
     let mut said = Vec::new();
-    if is_ordered(&others) {
+    if is_curve(&others) {
         said.extend(along_a_curve(&base, &group.factors.join(", "), &others));
     } else {
         said.extend(
@@ -39,12 +41,15 @@ pub fn sentences(group: &Group) -> Vec<String> {
     said
 }
 
-/// Whether the rows are levels of one quantity, from less to more.
-fn is_ordered(others: &[(&Row, Effect)]) -> bool {
-    let positions: Option<Vec<f64>> = others.iter().map(|(row, _)| row.position).collect();
-    positions.is_some_and(|all| {
-        all.len() >= CURVE_COUNT_MIN && all.windows(2).all(|pair| pair[0] < pair[1])
-    })
+/// Whether the rows are levels of one quantity, from less to more, and enough for a curve.
+fn is_curve(others: &[(&Row, Effect)]) -> bool {
+    others.len() >= CURVE_COUNT_MIN && is_ordered(others.iter().map(|(row, _)| *row))
+}
+
+/// Whether rows are levels of one quantity, from less to more.
+pub(super) fn is_ordered<'r>(rows: impl Iterator<Item = &'r Row>) -> bool {
+    let positions: Option<Vec<f64>> = rows.map(|row| row.position).collect();
+    positions.is_some_and(|all| all.windows(2).all(|pair| pair[0] < pair[1]))
 }
 
 fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<String> {
@@ -104,29 +109,43 @@ fn beside(base: &str, row: &Row, effect: &Effect) -> String {
     format!("{label} {verb} {base}: {text}.")
 }
 
-/// Without a baseline: which row ends soonest, and which last.
+/// Without a baseline: which row is the best, and which the worst.
 fn fastest(group: &Group) -> Vec<String> {
-    let timed: Option<Vec<(&Row, f64)>> = group
+    let known: Option<Vec<(&Row, f64)>> = group
         .rows
         .iter()
-        .map(|row| Some((row, row.value(super::PRIMARY)?)))
+        .map(|row| Some((row, row.value(group.primary.name)?)))
         .collect();
-    let Some(timed) = timed.filter(|timed| timed.len() > 1) else {
+    let Some(known) = known.filter(|known| known.len() > 1) else {
         return Vec::new();
     };
     let order = |a: &&(&Row, f64), b: &&(&Row, f64)| a.1.total_cmp(&b.1);
-    let (Some(first), Some(last)) = (timed.iter().min_by(order), timed.iter().max_by(order)) else {
+    let (Some(least), Some(most)) = (known.iter().min_by(order), known.iter().max_by(order)) else {
         return Vec::new();
     };
-    if first.1 == last.1 {
-        return vec!["All take the same time.".to_owned()];
+    let (least_label, most_label) = (least.0.label(), most.0.label());
+    let factor = most.1 / least.1;
+    let is_time = group.primary.name == TIME;
+    vec![match is_time {
+        true if least.1 == most.1 => "All take the same time.".to_owned(),
+        true => format!(
+            "{least_label} ends first, {most_label} last: it takes {factor:.2} times as long."
+        ),
+        false if least.1 == most.1 => format!("All have the same {}.", group.primary.title),
+        false => format!(
+            "{most_label} has the highest {}, {least_label} the lowest: a factor of {factor:.2}.",
+            group.primary.title
+        ),
+    }]
+}
+
+/// What gains in a group are, as a sentence for whoever reads the first.
+#[must_use]
+pub fn gain_meaning(group: &Group) -> String {
+    match group.primary.name {
+        TIME => "A gain is how much sooner the workload ends than with the baseline.".to_owned(),
+        _ => format!("A gain is in {}, over the baseline's.", group.primary.title),
     }
-    vec![format!(
-        "{} ends first, {} last: it takes {:.2} times as long.",
-        first.0.label(),
-        last.0.label(),
-        last.1 / first.1
-    )]
 }
 
 /// `+17 % [12, 21]`, and the p-value where there is one.

@@ -9,7 +9,7 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 
 use super::{answer, json, table};
-use crate::metric::{Better, METRICS, MetricKind};
+use crate::metric::{METRICS, MetricKind};
 use crate::plan::split_id;
 use crate::statistics::effect::{Effect, Ratio};
 use crate::statistics::rank::holm;
@@ -48,10 +48,7 @@ impl Comparison {
     #[must_use]
     pub fn of(metric: &'static MetricKind, first: &[Brief], second: &[Brief]) -> Self {
         let (first, mut second) = (samples(metric, first), samples(metric, second));
-        let ratio = match metric.better {
-            Some(Better::Lower) => Ratio::UnderBaseline,
-            Some(Better::Higher) | None => Ratio::OverBaseline,
-        };
+        let ratio = Ratio::of(metric.better);
         let mut rows = Vec::new();
         let mut alone = 0;
         for (id, own) in &first {

@@ -38,6 +38,7 @@ fn group(group: &Group) -> Value {
     json!({
         "common": common,
         "factors": group.factors,
+        "primary": group.primary.name,
         "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
         "answer": answer::sentences(group),
         "findings": {

@@ -6,6 +6,7 @@
 mod data;
 mod tables;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::answer;
@@ -83,9 +84,17 @@ fn render_answer(page: &mut String, report: &Report) {
     if report.missing > 0 {
         writeln!(page, "<p>{} trials have no record yet.</p>", report.missing).expect(INFALLIBLE);
     }
-    let rule = "A gain is how much sooner the workload ends than with the baseline; in brackets its 95 % interval \
-                (BCa bootstrap), p by Mann and Whitney, corrected by Holm.";
-    writeln!(page, "<p class=\"note\">{rule}</p>\n</section>").expect(INFALLIBLE);
+    let groups = report.blocks.iter().flat_map(|block| &block.groups);
+    let meanings: BTreeSet<String> = groups.map(answer::gain_meaning).collect();
+    let meaning = Vec::from_iter(meanings).join(" ");
+    let rule =
+        "In brackets its 95 % interval (BCa bootstrap), p by Mann and Whitney, corrected by Holm.";
+    writeln!(
+        page,
+        "<p class=\"note\">{} {rule}</p>\n</section>",
+        escape(&meaning)
+    )
+    .expect(INFALLIBLE);
 }
 
 /// What tells a group from the others of the report.

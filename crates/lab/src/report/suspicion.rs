@@ -3,8 +3,9 @@
 //! Simulated trials begin in the same state each time and share nothing: where they differ, chance in the plan's own seeds
 //! is the cause, and only their precision is looked at.
 
-use super::PRIMARY;
 use super::gather::Gathered;
+use super::headline;
+use crate::metric::{Better, MetricKind};
 use crate::plan::Plan;
 use crate::setup::Setup;
 use crate::statistics::stopping::Verdict;
@@ -24,15 +25,17 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
     let mut in_time: Vec<(u64, f64)> = Vec::new();
     let rule = plan.stopping_rule();
     for gathered in all {
-        let Some(times) = gathered.sample_of(PRIMARY) else {
+        let headline = headline::of_workload(gathered.combination.settings.workload());
+        let Some(sample) = gathered.sample_of(headline.primary) else {
             continue;
         };
         let level = gathered.combination.trial(0, false).name();
-        let half = times.describe().relative_half();
-        if let (Verdict::Capped, Some(half)) = (rule.judge(Some(&times)), half) {
-            let count = times.count();
+        let half = sample.describe().relative_half();
+        if let (Verdict::Capped, Some(half)) = (rule.judge(Some(&sample)), half) {
+            let count = sample.count();
             warnings.push(Warning::Imprecise {
                 level: level.clone(),
+                figure: headline.primary,
                 half,
                 count,
             });
@@ -41,11 +44,17 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
         if setup.is_ok_and(|setup| setup.is_simulated()) {
             continue;
         }
-        warnings.extend(of_repetitions(&level, gathered, &times));
-        let mean = times.mean();
-        if times.count() > 1 && mean > 0.0 {
+        warnings.extend(of_repetitions(&level, gathered, &sample));
+        let mean = sample.mean();
+        if sample.count() > 1 && mean > 0.0 {
+            let better = MetricKind::named(headline.primary).and_then(|kind| kind.better);
+            // How much slower than on average; where more is better, that is the other way round.
+            let slowness = |value: &f64| match better {
+                Some(Better::Higher) => -(value / mean),
+                Some(Better::Lower) | None => value / mean,
+            };
             let began = gathered.trials.values().map(|record| record.started);
-            in_time.extend(began.zip(times.values().iter().map(|time| time / mean)));
+            in_time.extend(began.zip(sample.values().iter().map(slowness)));
         }
     }
     warnings.extend(drift(in_time));
@@ -62,8 +71,8 @@ fn is_all_simulated(all: &[Gathered<'_>]) -> bool {
     })
 }
 
-fn of_repetitions(level: &str, gathered: &Gathered<'_>, times: &Sample) -> Vec<Warning> {
-    let values = times.values();
+fn of_repetitions(level: &str, gathered: &Gathered<'_>, sample: &Sample) -> Vec<Warning> {
+    let values = sample.values();
     let mut warnings = Vec::new();
     let warm_up = series::warm_up(values);
     if values.len() >= WARM_UP_COUNT_MIN && warm_up > 0 {

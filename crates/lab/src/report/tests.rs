@@ -330,7 +330,7 @@ fn real_trials_that_are_suspicious_are_warned_of() {
         .enumerate()
         .for_each(|(index, time)| *time += index as f64 / 4.0);
     assert!(
-        said(rising).contains("trials took longer the later they were run"),
+        said(rising).contains("trials were slower the later they were run"),
         "{}",
         said(rising)
     );
@@ -344,8 +344,62 @@ fn an_interval_that_stays_wide_is_warned_of() {
     assert!(
         report
             .text()
-            .contains("internal: after 2 trials the 95 % interval of the time is still 12.7 %"),
+            .contains("internal: after 2 trials the 95 % interval of elapsed is still 12.7 %"),
         "{}",
         report.text()
+    );
+}
+
+/// Records of dbench, whose time is given: these throughputs in MiB/s, and the same time in each.
+fn throughputs(factors: &str, values: &[f64]) -> Report {
+    let text = format!(
+        "[plan]\nname = \"load\"\nquestion = \"?\"\n[fixed]\nworkload = \"dbench\"\n\
+         device = \"sim:atlas-v-18\"\n[factors]\n{factors}\n"
+    );
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let mut records = records(&plan, &vec![600.0; values.len()]);
+    for (record, value) in records.iter_mut().zip(values) {
+        let metrics = &mut record.measured.metrics;
+        metrics.insert("throughput".to_owned(), value * 1_048_576.0);
+    }
+    Report::new(&plan, &records)
+}
+
+#[test]
+fn where_the_time_is_given_a_rate_is_compared() {
+    let factor = "journal = [\"internal\", { label = \"NVRAM\", value = \"nvram:8MiB\" }]";
+    let report = throughputs(
+        &format!("{factor}\n[baseline]\njournal = \"internal\""),
+        &[10.0, 12.0],
+    );
+    let group = &report.blocks[0].groups[0];
+    assert_eq!(group.primary.name, "throughput");
+    let mark = group.findings.ours.first_gain.clone();
+    let mark = mark.expect("more is better");
+    assert_eq!(mark.label, "NVRAM");
+    assert!((mark.share - 0.2).abs() < 1e-12);
+    assert_eq!(answer::sentences(group), ["NVRAM beats internal: +20.0 %."]);
+    let text = report.text();
+    assert!(
+        text.contains("throughput") && text.contains("12.00") && !text.contains("write"),
+        "only what the workload gives: {text}"
+    );
+    assert!(
+        report
+            .html("", "")
+            .contains("A gain is in throughput, over the baseline&#39;s.")
+    );
+    let modes = "fs.data = [\"ordered\", \"writeback\", \"journal\"]";
+    let baseline = "[baseline]\nfs.data = \"ordered\"";
+    let modes = throughputs(&format!("{modes}\n{baseline}"), &[10.0, 12.0, 9.0]);
+    assert!(
+        !modes.text().contains("aturation"),
+        "modes have no order: {}",
+        modes.text()
+    );
+    let alone = throughputs(factor, &[10.0, 12.0]);
+    assert_eq!(
+        answer::sentences(&alone.blocks[0].groups[0]),
+        ["NVRAM has the highest throughput, internal the lowest: a factor of 1.20."]
     );
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::StableHash;
 use crate::plan::{Combination, Plan, Trial, split_id};
 use crate::record::Record;
-use crate::report::PRIMARY;
+use crate::report::headline;
 use crate::statistics::Sample;
 use crate::statistics::stopping::Verdict;
 
@@ -18,8 +18,8 @@ pub(super) struct Rounds<'p> {
 /// What is known of a combination.
 #[derive(Default)]
 struct Known {
-    // By repetition. Nothing where a trial failed or has no time.
-    times: BTreeMap<u32, Option<f64>>,
+    // The primary figure by repetition. Nothing where a trial failed or does not have it.
+    values: BTreeMap<u32, Option<f64>>,
     warmups: BTreeSet<u32>,
     has_failed: bool,
 }
@@ -27,21 +27,26 @@ struct Known {
 impl<'p> Rounds<'p> {
     /// The rounds of a plan of which these are recorded.
     pub(super) fn new<'r>(plan: &'p Plan, records: impl Iterator<Item = &'r Record>) -> Self {
-        let mut known: BTreeMap<&str, Known> = BTreeMap::new();
+        let combinations = plan.combinations().into_iter();
+        let mut combinations: Vec<(Combination, Known)> = combinations
+            .map(|combination| (combination, Known::default()))
+            .collect();
+        let index: BTreeMap<String, usize> = combinations
+            .iter()
+            .enumerate()
+            .map(|(index, (combination, _))| (combination.id(), index))
+            .collect();
         for record in records {
-            if let Some((combination, is_warmup, repetition)) = split_id(&record.trial) {
-                let known = known.entry(combination).or_default();
-                known.add(repetition, is_warmup, record.metric(PRIMARY));
+            let Some((id, is_warmup, repetition)) = split_id(&record.trial) else {
+                continue;
+            };
+            if let Some(index) = index.get(id) {
+                let (combination, known) = &mut combinations[*index];
+                let primary = headline::of_workload(combination.settings.workload()).primary;
+                known.add(repetition, is_warmup, record.metric(primary));
             }
         }
-        let combinations = plan.combinations().into_iter().map(|combination| {
-            let known = known.remove(combination.id().as_str()).unwrap_or_default();
-            (combination, known)
-        });
-        Self {
-            plan,
-            combinations: combinations.collect(),
-        }
+        Self { plan, combinations }
     }
 
     /// The trials that the plan asks for and that are not recorded: warm-ups first, then repetition by repetition.
@@ -52,7 +57,7 @@ impl<'p> Rounds<'p> {
         for (repetition, is_warmup) in warmups.chain(runs) {
             let is_open = |known: &Known| match is_warmup {
                 true => !known.warmups.contains(&repetition),
-                false => !known.times.contains_key(&repetition),
+                false => !known.values.contains_key(&repetition),
             };
             let open = self.combinations.iter().filter(|(_, known)| is_open(known));
             trials.extend(
@@ -64,14 +69,14 @@ impl<'p> Rounds<'p> {
 
     /// Takes in what became of trials.
     pub(super) fn learn(&mut self, finished: &mut Vec<(Trial, Option<f64>)>) {
-        for (trial, time) in finished.drain(..) {
+        for (trial, value) in finished.drain(..) {
             let mut combinations = self.combinations.iter_mut();
             let own = combinations.find(|(combination, _)| {
                 combination.block == trial.block && combination.levels == trial.levels
             });
             if let Some((_, known)) = own {
-                known.add(trial.repetition, trial.is_warmup, time);
-                known.has_failed |= time.is_none();
+                known.add(trial.repetition, trial.is_warmup, value);
+                known.has_failed |= value.is_none();
             }
         }
     }
@@ -80,8 +85,8 @@ impl<'p> Rounds<'p> {
     pub(super) fn next(&self) -> Vec<Trial> {
         let rule = self.plan.stopping_rule();
         let more = self.combinations.iter().filter_map(|(combination, known)| {
-            let times: Vec<f64> = known.times.values().copied().flatten().collect();
-            let is_wide = rule.judge(Sample::new(times).as_ref()) == Verdict::More;
+            let values: Vec<f64> = known.values.values().copied().flatten().collect();
+            let is_wide = rule.judge(Sample::new(values).as_ref()) == Verdict::More;
             let repetition = known.next()?;
             let may = !known.has_failed && repetition < self.plan.repetitions_max;
             (is_wide && may).then_some((combination, repetition, false))
@@ -105,17 +110,17 @@ impl<'p> Rounds<'p> {
 }
 
 impl Known {
-    fn add(&mut self, repetition: u32, is_warmup: bool, time: Option<f64>) {
+    fn add(&mut self, repetition: u32, is_warmup: bool, value: Option<f64>) {
         if is_warmup {
             self.warmups.insert(repetition);
         } else {
-            self.times.insert(repetition, time);
+            self.values.insert(repetition, value);
         }
     }
 
     /// The first repetition that has not been run.
     fn next(&self) -> Option<u32> {
-        (0..=u32::MAX).find(|repetition| !self.times.contains_key(repetition))
+        (0..=u32::MAX).find(|repetition| !self.values.contains_key(repetition))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::rank::mann_whitney;
 use super::{Interval, Sample, bootstrap, mean, student_quantile};
+use crate::metric::Better;
 
 /// From so many values on the interval is that of the delta method (G. Casella and R. Berger, Statistical Inference, 5.5.4):
 /// what the bootstrap corrects is then a thousandth of the interval, and takes seconds.
@@ -32,6 +33,27 @@ pub enum Ratio {
     OverBaseline,
     /// The baseline's mean over the sample's: for times, whose speed is their reciprocal.
     UnderBaseline,
+}
+
+impl Ratio {
+    /// The way in which more is better.
+    #[must_use]
+    pub fn of(better: Option<Better>) -> Self {
+        match better {
+            Some(Better::Lower) => Self::UnderBaseline,
+            Some(Better::Higher) | None => Self::OverBaseline,
+        }
+    }
+
+    /// The ratio of two values, minus one; nothing where the divisor is zero.
+    #[must_use]
+    pub fn share(self, baseline: f64, own: f64) -> Option<f64> {
+        let (top, bottom) = match self {
+            Self::OverBaseline => (own, baseline),
+            Self::UnderBaseline => (baseline, own),
+        };
+        (bottom > 0.0).then(|| top / bottom - 1.0)
+    }
 }
 
 impl Effect {

@@ -25,6 +25,18 @@ pub struct Brief {
     pub measured: MeasuredBrief,
 }
 
+/// Which workload a record is of.
+#[derive(Deserialize)]
+pub(super) struct WorkloadBrief {
+    pub(super) settings: WorkloadSetting,
+}
+
+/// The only setting that is looked at.
+#[derive(Deserialize)]
+pub(super) struct WorkloadSetting {
+    pub(super) workload: String,
+}
+
 /// A build of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct ProgramBrief {

@@ -115,7 +115,11 @@ fn outcome_text(outcome: &Outcome) -> String {
     };
     let figure = |metric: &Metric| {
         let kind = MetricKind::named(metric.name)?;
-        let (value, unit) = (kind.text(metric.value), kind.display.unit);
+        let unit = kind.display.unit;
+        let value = match unit {
+            "s" => format!("{:.6}", metric.value),
+            _ => kind.text(metric.value),
+        };
         let line = format!("  {:24} {value:>14} {unit}", metric.name);
         Some(format!("{}\n", line.trim_end()))
     };

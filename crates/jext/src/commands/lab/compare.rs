@@ -1,13 +1,14 @@
 //! `jext lab compare`: two machines, two versions, two days.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use lab::metric::MetricKind;
-use lab::report::PRIMARY;
 use lab::report::compare::Comparison;
+use lab::report::headline;
 use lab::store::{Brief, Store};
 
 use crate::output;
@@ -21,16 +22,19 @@ pub(super) struct Arguments {
     /// The file whose gain is printed.
     #[arg(value_name = "SECOND.jsonl")]
     second: PathBuf,
-    /// The figure that is compared.
-    #[arg(long, value_name = "NAME", default_value = PRIMARY)]
-    metric: String,
+    /// The figure that is compared; unless said, the one by which runs of their workload are compared.
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
     /// As JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let name = &arguments.metric;
+    let name = match &arguments.metric {
+        Some(name) => name,
+        None => primary(&[&arguments.first, &arguments.second])?,
+    };
     let Some(metric) = MetricKind::named(name) else {
         bail!("{name}: no figure has that name; `jext lab report --json` shows them");
     };
@@ -48,9 +52,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The figure by which the workload of record files is compared.
+fn primary(paths: &[&Path]) -> Result<&'static str> {
+    let mut workloads = BTreeSet::new();
+    for path in paths {
+        workloads.extend(store(path)?.read_workloads()?);
+    }
+    let names = workloads.iter().map(String::as_str);
+    Ok(headline::of_workloads(names).primary)
+}
+
 fn read(path: &Path) -> Result<Vec<Brief>> {
+    Ok(store(path)?.read_briefs()?)
+}
+
+fn store(path: &Path) -> Result<Store> {
     if !path.exists() {
         bail!("{}: no such file", path.display());
     }
-    Ok(Store::at(path).read_briefs()?)
+    Ok(Store::at(path))
 }

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::metric::{self, METRICS};
-use crate::report::{Group, PRIMARY, Report, Row};
+use crate::report::{Group, Report, Row};
 
-/// More single times than can be told apart in a chart.
-const TIMES_MAX: usize = 60;
+/// More single trials than can be told apart in a chart.
+const TRIALS_MAX: usize = 60;
 /// The quantiles of a latency curve.
 const QUANTILES: [f64; 18] = [
     0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998,
@@ -30,7 +30,6 @@ pub(super) fn of(report: &Report) -> Value {
     let groups = report.blocks.iter().flat_map(|block| &block.groups);
     json!({
         "metrics": metrics,
-        "primary": PRIMARY,
         "groups": groups.map(group).collect::<Vec<_>>(),
     })
 }
@@ -38,6 +37,7 @@ pub(super) fn of(report: &Report) -> Value {
 fn group(group: &Group) -> Value {
     json!({
         "factors": group.factors,
+        "primary": group.primary.name,
         "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
@@ -51,7 +51,10 @@ fn row(row: &Row) -> Value {
             ((*name).to_owned(), value)
         })
         .collect();
-    let times = row.times.as_ref().map_or(&[][..], |times| times.values());
+    let trials = row
+        .sample
+        .as_ref()
+        .map_or(&[][..], |sample| sample.values());
     let latencies: Map<String, Value> = row
         .latencies
         .iter()
@@ -63,7 +66,7 @@ fn row(row: &Row) -> Value {
         "baseline": row.is_baseline,
         "figures": figures,
         "published": row.published,
-        "times": &times[..times.len().min(TIMES_MAX)],
+        "trials": &trials[..trials.len().min(TRIALS_MAX)],
         "latencies": latencies,
     })
 }

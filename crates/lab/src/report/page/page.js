@@ -67,7 +67,7 @@
       svg = next;
       note.textContent = "Point at a mark, or reach it with Tab and the arrow keys, to read it.";
     };
-    const first = known.includes(data.primary) ? data.primary : known[0];
+    const first = known.includes(group.primary) ? group.primary : known[0];
     const head = (name) => data.metrics[name].title + (data.metrics[name].unit ? ", " + data.metrics[name].unit : "");
     figure.append(choice("Figure", known.map((name) => [name, head(name)]), first, draw));
     draw(first);
@@ -75,7 +75,7 @@
   }
 
   function figureChart(group, name, note) {
-    const metric = data.metrics[name];
+    const metric = data.metrics[name], isPrimary = name === group.primary;
     const show = (value) => value / metric.scale;
     const rows = group.rows.filter((row) => row.figures[name]);
     const curve = rows.filter((row) => !row.baseline);
@@ -85,7 +85,7 @@
       const [mean, half] = row.figures[name];
       const published = row.published[name];
       return [mean - (half || 0), mean + (half || 0)].concat(published === undefined ? [] : [published]);
-    }).concat(name === data.primary ? rows.flatMap((row) => row.times) : []).map(show);
+    }).concat(isPrimary ? rows.flatMap((row) => row.trials) : []).map(show);
     let low = Math.min(...values), high = Math.max(...values);
     // The axis begins at zero unless all values lie close together.
     if (low > 0 && low < 0.9 * high || low === high) low = Math.min(0, low);
@@ -130,8 +130,8 @@
       const [mean, half] = row.figures[name];
       const group = mark(svg, note, text(row));
       const middle = x(at);
-      if (name === data.primary && row.times.length > 1) for (const time of row.times)
-        group.append(element("circle", { class: "trial", cx: middle, cy: y(show(time)), r: 2.5 }));
+      if (isPrimary && row.trials.length > 1) for (const trial of row.trials)
+        group.append(element("circle", { class: "trial", cx: middle, cy: y(show(trial)), r: 2.5 }));
       if (half) for (const [x1, x2, y1, y2] of [[0, 0, mean - half, mean + half], [-6, 6, mean - half, mean - half], [-6, 6, mean + half, mean + half]])
         group.append(element("line", { class: "bar", x1: middle + x1, x2: middle + x2, y1: y(show(y1)), y2: y(show(y2)) }));
       group.append(element("circle", { class: "dot", cx: middle, cy: y(show(mean)), r: 5 }));
