@@ -16,7 +16,7 @@ use rustix::fs::{Access, access, statvfs};
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;
 use crate::plan::{Plan, PlanError};
-use crate::setup::{JournalPlace, Place, Setup, VolumeSetup, size_of};
+use crate::setup::{JournalPlace, Place, Setup, size_of};
 use crate::trial;
 
 /// What a machine offers.
@@ -102,7 +102,7 @@ fn check_setup(
 ) -> Result<(), Lack> {
     match &setup.place {
         Place::Simulated { volume, .. } => {
-            for (key, device) in devices(volume) {
+            for (key, device) in devices(&volume.device, &volume.journal) {
                 if seen.insert(device.to_string())
                     && let Err(error) = trial::open_simulated(device)
                 {
@@ -111,42 +111,56 @@ fn check_setup(
             }
             Ok(())
         }
-        Place::Process { volume } => check_process(machine, volume),
+        Place::Process { volume } => {
+            let devices = devices(&volume.device, &volume.journal);
+            check_devices(machine, devices, volume.memory_left())
+        }
         Place::Directory { path } => check_directory(machine, settings, path),
-        Place::Mounted { .. } => match trial::check_system(setup) {
-            Err(error) => lack("target", format!("{error:#}")),
-            Ok(()) => Ok(()),
-        },
+        Place::Mounted { file_system } => {
+            let devices = devices(&file_system.device, &file_system.journal);
+            check_devices(machine, devices, 0)?;
+            match trial::check_system(setup) {
+                Err(error) => lack("target", format!("{error:#}")),
+                Ok(()) => Ok(()),
+            }
+        }
     }
 }
 
-/// A volume's devices and the keys that name them.
-fn devices(volume: &VolumeSetup) -> impl Iterator<Item = (&'static str, &DeviceText)> {
-    let journal = match &volume.journal {
+/// The devices of a file system and the keys that name them.
+fn devices<'s>(
+    device: &'s DeviceText,
+    journal: &'s JournalPlace,
+) -> impl Iterator<Item = (&'static str, &'s DeviceText)> {
+    let journal = match journal {
         JournalPlace::External(device) => Some(("journal", device)),
         JournalPlace::Internal | JournalPlace::None => None,
     };
-    [("device", &volume.device)].into_iter().chain(journal)
+    [("device", device)].into_iter().chain(journal)
 }
 
-fn check_process(machine: &dyn Offers, volume: &VolumeSetup) -> Result<(), Lack> {
+/// Looks for real devices, and for the memory that they and a cache of so many bytes take.
+fn check_devices<'s>(
+    machine: &dyn Offers,
+    devices: impl Iterator<Item = (&'static str, &'s DeviceText)>,
+    cache: u64,
+) -> Result<(), Lack> {
     let mut in_memory = 0;
-    for (key, device) in devices(volume) {
+    for (key, device) in devices {
         match device {
             DeviceText::Memory { .. } => in_memory += size_of(device).unwrap_or(0),
             DeviceText::File { path, .. } => check_file(machine, key, Path::new(path))?,
             _ => {}
         }
     }
-    let wanted = in_memory + volume.memory_left();
     match machine.memory().filter(|_| in_memory > 0) {
-        Some(free) if free < wanted => {
-            let message = format!(
-                "{} in memory and {} of cache are needed, {} are free",
-                Size::from(in_memory),
-                Size::from(volume.memory_left()),
-                Size::from(free)
-            );
+        Some(free) if free < in_memory + cache => {
+            let cached = match cache {
+                0 => String::new(),
+                bytes => format!(" and {} of cache", Size::from(bytes)),
+            };
+            let (wanted, free) = (Size::from(in_memory), Size::from(free));
+            let message = format!("{wanted} in memory{cached} are needed, {free} are free");
             lack("device", message)
         }
         _ => Ok(()),
@@ -220,6 +234,7 @@ fn bytes_wanted(settings: &Settings) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::privilege;
 
     /// A machine with little.
     struct Small {
@@ -335,11 +350,59 @@ mod tests {
     }
 
     #[test]
+    fn what_a_mounted_file_system_lacks_has_its_line() {
+        if !privilege::is_granted() {
+            return;
+        }
+        let check = |rest: &str, expected: &str| {
+            let found = said(true, rest);
+            assert!(
+                found.starts_with(expected),
+                "{rest}\n found: {found}\nwanted: {expected}"
+            );
+        };
+        check(
+            "target = \"kernel:nofs\"\ndevice = \"mem:64MiB\"",
+            "p.toml:5: target: mkfs.nofs is missing",
+        );
+        check(
+            "target = \"kernel:ext3\"\ndevice = \"/nowhere/image\"",
+            "p.toml:6: device: /nowhere/image: No such file",
+        );
+        check(
+            "target = \"kernel:ext3\"\ndevice = \"mem:500MiB\"\njournal = \"mem:101MiB\"",
+            "p.toml:6: device: 601MiB in memory are needed, 600MiB are free",
+        );
+        let good = "target = \"kernel:ext3\"\ndevice = \"mem:500MiB\"\njournal = \"mem:100MiB\"";
+        assert_eq!(said(true, good), "");
+    }
+
+    /// A machine with all that can be counted.
+    struct Large;
+
+    impl Offers for Large {
+        fn memory(&self) -> Option<u64> {
+            None
+        }
+
+        fn space(&self, _directory: &Path) -> Option<u64> {
+            None
+        }
+
+        fn may_write(&self, _path: &Path) -> bool {
+            true
+        }
+    }
+
+    #[test]
     fn what_is_there_is_not_complained_of() {
         assert_eq!(said(false, "device = \"sim:atlas-v-18\""), "");
         for builtin in crate::plan::builtin::ALL {
             let plan = builtin.plan().unwrap_or_else(|error| panic!("{error}"));
-            check(&plan, builtin.name).unwrap_or_else(|error| panic!("{error}"));
+            if plan.mounts() && !privilege::is_granted() {
+                continue;
+            }
+            check_on(&Large, &plan, builtin.name).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }

@@ -65,7 +65,7 @@ struct RunArguments {
     /// Run what was recorded already once more.
     #[arg(long, conflicts_with = "resume")]
     fresh: bool,
-    /// This process is in its mount namespace already.
+    /// This process is in its mount namespace already, and what there is to say of the plan was said outside.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -107,9 +107,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
     let (plan, _) = arguments.plan.read()?;
-    lab::preflight::check(&plan, &arguments.plan.plan)?;
-    if !arguments.inside && plan.mounts() {
-        return Err(namespace::enter("--inside"));
+    if !arguments.inside {
+        arguments.plan.warn(&plan);
+        lab::preflight::check(&plan, &arguments.plan.plan)?;
+        if plan.mounts() {
+            return Err(namespace::enter("--inside"));
+        }
     }
     let defaults = RunOptions::default();
     let options = RunOptions {
@@ -174,6 +177,7 @@ fn summary(outcome: &RunOutcome, report: &Report) -> String {
 
 fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     let (plan, source) = arguments.plan.read()?;
+    arguments.plan.warn(&plan);
     let (name, folder) = (&arguments.plan.plan, &arguments.plan.results);
     let store = Store::new(folder, &plan);
     if !store.path().exists() {
@@ -233,10 +237,15 @@ impl PlanArguments {
             }
             None => bail!("{name}: no plan of that name is built in; `jext lab list` shows them"),
         };
+        Ok((plan, text))
+    }
+
+    /// Says what was rounded while the plan was read.
+    fn warn(&self, plan: &Plan) {
+        let name = &self.plan;
         plan.notes
             .iter()
             .for_each(|note| output::warn(&format!("{name}: {note}")));
-        Ok((plan, text))
     }
 
     fn print(&self, report: &Report) -> Result<()> {

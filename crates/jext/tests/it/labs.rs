@@ -1,5 +1,7 @@
 //! lab run, list and report.
 
+use testkit::privilege;
+
 use crate::support::Folder;
 
 const PLAN: &str = "\
@@ -101,11 +103,10 @@ fn a_run_is_resumed_only_where_there_is_one() {
     folder.good("lab run tiny.toml");
     let again = folder.good("lab run tiny.toml --resume");
     assert!(again.contains("0 trials run, 2 recorded before"), "{again}");
-    assert!(
-        folder
-            .bad("lab run tiny.toml --resume --fresh")
-            .contains("cannot be used with")
-    );
+    let mut both = folder.command("lab run tiny.toml --resume --fresh");
+    let both = both.output().unwrap();
+    let error = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert!(error.contains("cannot be used with"), "{error}");
 }
 
 #[test]
@@ -169,4 +170,47 @@ fn many_records_are_measured_and_removed() {
             .bad("lab measure . --records 150")
             .contains("not a multiple of 100")
     );
+}
+
+#[test]
+fn a_plan_that_mounts_is_looked_at_once() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    // A size that is rounded is noted.
+    let text = "[plan]\nname = \"mounted\"\nquestion = \"Does it run?\"\n[fixed]\n\
+                target = \"kernel:ext3\"\ndevice = \"mem:67108865\"\n\
+                postmark.number = 20\npostmark.transactions = 50\n";
+    folder.write("mounted.toml", text.as_bytes());
+    let output = folder.command("lab run mounted.toml").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("rounded down").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    folder.write(
+        "bad.toml",
+        text.replace("67108865", "64MiB")
+            .replace("ext3", "nofs")
+            .as_bytes(),
+    );
+    assert_eq!(
+        folder.bad("lab run bad.toml"),
+        "bad.toml:5: target: mkfs.nofs is missing"
+    );
+}
+
+#[test]
+fn a_comparison_is_by_the_figure_of_the_workload() {
+    let folder = Folder::new();
+    let text = "[plan]\nname = \"served\"\nquestion = \"Does it run?\"\n[fixed]\nworkload = \"dbench\"\n\
+                device = \"slice(sim:atlas-v-18,1GiB..1100MiB)\"\nmemory.host = \"64MiB\"\n\
+                dbench.clients = 2\ndbench.time = \"2s\"\n";
+    folder.write("served.toml", text.as_bytes());
+    let table = folder.good("lab run served.toml");
+    assert!(table.contains("throughput"), "{table}");
+    let records = std::fs::read_dir(folder.path().join("lab-results/served")).unwrap();
+    let path = records.last().unwrap().unwrap().path();
+    let line = format!("lab compare {0} {0} --json", path.display());
+    assert_eq!(folder.json(&line)["metric"], "throughput");
 }
