@@ -16,7 +16,10 @@ pub(crate) fn bytes(length: u64) -> ProgressBar {
 
 /// A bar of shares of one, out of `length` thousandths.
 pub(crate) fn share(length: u64) -> ProgressBar {
-    bar(length, "{bar:40} {percent:>3} % {elapsed} {msg}")
+    bar(
+        length,
+        "{bar:40} {percent:>3} % {elapsed}, {eta} left {msg}",
+    )
 }
 
 fn bar(length: u64, template: &str) -> ProgressBar {

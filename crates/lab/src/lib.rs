@@ -6,8 +6,10 @@
 //! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, a directory, or a file system
 //!   that is made and mounted for the trial. [`system`]: the tools, devices and mounts that this takes.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of JSON lines.
+//! - [`preflight`]: what this machine lacks for a plan, before anything is touched.
 //! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
-//! - [`statistics`]: samples, means, intervals. [`report`]: records as tables, with the published figures beside them.
+//! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as words, tables and a page, with the
+//!   published figures beside them, and two record files beside each other.
 //! - [`warning`]: what is wrong with an experiment although it can be run.
 //!
 //! # The rules
@@ -28,6 +30,7 @@
 mod hash;
 pub mod metric;
 pub mod plan;
+pub mod preflight;
 pub mod program;
 pub mod record;
 pub mod report;

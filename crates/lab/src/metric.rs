@@ -1,7 +1,10 @@
 //! The figures that a trial can give: their names, units, and how a report prints them.
 //!
-//! The names of the workload's own figures are `workload`'s; the rest is counted by the engine and its devices while the
-//! workload ran.
+//! The workload's own figures are `workload`'s; the rest is counted by the engine and its devices while the workload ran.
+
+use workload::{FIGURES, Figure, Unit};
+
+pub use workload::Better;
 
 /// One figure that a trial can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +21,6 @@ pub struct MetricKind {
     pub better: Option<Better>,
 }
 
-/// The direction in which a figure is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
 /// How a figure is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Display {
@@ -40,6 +34,10 @@ const SECONDS: Display = Display {
     unit: "s",
     decimals: 1,
 };
+const MILLISECONDS: Display = Display {
+    unit: "ms",
+    decimals: 2,
+};
 const MEBIBYTES: Display = Display {
     unit: "MiB/s",
     decimals: 2,
@@ -52,87 +50,22 @@ const COUNT: Display = Display {
     unit: "",
     decimals: 0,
 };
+const RATIO: Display = Display {
+    unit: "",
+    decimals: 2,
+};
 const BYTES: Display = Display {
     unit: "MiB",
     decimals: 2,
 };
 
-use Better::{Higher, Lower};
+use Better::Lower;
 
 /// All of them, in the order of a report.
-pub const METRICS: [MetricKind; 51] = [
-    kind("read_rate", "read", "B/s", MEBIBYTES, Some(Higher)),
-    kind("write_rate", "write", "B/s", MEBIBYTES, Some(Higher)),
-    kind("elapsed", "elapsed", "s", SECONDS, Some(Lower)),
-    kind("create_time", "create", "s", SECONDS, Some(Lower)),
-    kind(
-        "transaction_time",
-        "transactions",
-        "s",
-        SECONDS,
-        Some(Lower),
-    ),
-    kind("delete_time", "delete", "s", SECONDS, Some(Lower)),
-    kind("final_sync_time", "final sync", "s", SECONDS, Some(Lower)),
-    kind(
-        "transaction_rate",
-        "transactions",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind("create_rate", "created", "/s", PER_SECOND, Some(Higher)),
-    kind(
-        "create_alone_rate",
-        "created alone",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind(
-        "create_mixed_rate",
-        "created mixed",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind(
-        "read_files_rate",
-        "files read",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind(
-        "append_files_rate",
-        "files appended",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind("delete_rate", "deleted", "/s", PER_SECOND, Some(Higher)),
-    kind(
-        "delete_alone_rate",
-        "deleted alone",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind(
-        "delete_mixed_rate",
-        "deleted mixed",
-        "/s",
-        PER_SECOND,
-        Some(Higher),
-    ),
-    kind("bytes_read", "read", "B", BYTES, None),
-    kind("bytes_written", "written", "B", BYTES, None),
-    kind("transactions", "transactions", "", COUNT, None),
-    kind("created", "files created", "", COUNT, None),
-    kind("read", "files read", "", COUNT, None),
-    kind("appended", "files appended", "", COUNT, None),
-    kind("appends_skipped", "appends skipped", "", COUNT, None),
-    kind("deleted", "files deleted", "", COUNT, None),
+pub const METRICS: [MetricKind; FIGURES.len() + COUNTED.len()] = join();
+
+/// The figures that are counted while a workload runs.
+const COUNTED: [MetricKind; 27] = [
     kind("close_time", "close", "s", SECONDS, Some(Lower)),
     kind("cpu_time", "host busy", "s", SECONDS, Some(Lower)),
     kind("disk_time", "disk busy", "s", SECONDS, None),
@@ -185,6 +118,39 @@ pub const METRICS: [MetricKind; 51] = [
     kind("memory_left", "memory for caching", "B", BYTES, None),
     kind("virtual_time", "whole trial", "s", SECONDS, None),
 ];
+
+/// The workloads' figures, then the counted ones.
+const fn join() -> [MetricKind; FIGURES.len() + COUNTED.len()] {
+    let mut all = [COUNTED[0]; FIGURES.len() + COUNTED.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < FIGURES.len() {
+            of_workload(&FIGURES[at])
+        } else {
+            COUNTED[at - FIGURES.len()]
+        };
+        at += 1;
+    }
+    all
+}
+
+const fn of_workload(figure: &Figure) -> MetricKind {
+    MetricKind {
+        name: figure.name,
+        title: figure.title,
+        unit: figure.unit.symbol(),
+        display: match figure.unit {
+            Unit::Seconds if figure.is_call => MILLISECONDS,
+            Unit::Seconds => SECONDS,
+            Unit::Count => COUNT,
+            Unit::PerSecond => PER_SECOND,
+            Unit::Bytes => BYTES,
+            Unit::BytesPerSecond => MEBIBYTES,
+            Unit::Ratio => RATIO,
+        },
+        better: figure.better,
+    }
+}
 
 const fn kind(
     name: &'static str,
@@ -285,6 +251,11 @@ mod tests {
                 .expect("it is listed")
                 .text(1234.0),
             "1234"
+        );
+        let longest = MetricKind::named("longest_call").expect("it is listed");
+        assert_eq!(
+            (longest.text(0.0125), longest.head()),
+            ("12.50".into(), "longest call ms".into())
         );
         assert!(!measures("s", "B/s"));
     }

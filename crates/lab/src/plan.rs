@@ -9,7 +9,9 @@
 //! name = "external-journal"          # letters, digits, hyphens, points; the folder of its records
 //! question = "How large must it be?" # what is to be found out
 //! seed = 1                           # decides the seed of every trial
-//! repetitions = 1                    # how often each trial is run
+//! repetitions = 1                    # how often each trial is run, at least
+//! precision = 0.05                   # optional: repeated until half of the 95 % interval is within 5 % of the mean
+//! repetitions_max = 30               # or there are so many; 30 unless said
 //! warmup = 0                         # trials that are run first and not counted; real targets only
 //!
 //! [fixed]                            # what is the same in every trial; see the table of keys
@@ -61,12 +63,13 @@ pub mod value;
 
 use crate::hash::StableHash;
 use crate::setup::Setup;
+use crate::statistics::stopping::StoppingRule;
 use key::Key;
 use settings::Settings;
 use value::Value;
 
 pub use error::PlanError;
-pub use product::Trial;
+pub use product::{Combination, Trial, split_id};
 
 /// Changes when the meaning of a record's figures does, so that old records are not taken for new ones.
 const HASH_VERSION: u64 = 1;
@@ -80,8 +83,12 @@ pub struct Plan {
     pub question: String,
     /// Decides the seed of every trial.
     pub seed: u64,
-    /// How often each trial is run.
+    /// How often each trial is run, at least.
     pub repetitions: u32,
+    /// How often at most, where the interval is too wide; not below `repetitions`.
+    pub repetitions_max: u32,
+    /// Half of the 95 % interval over the mean at which a trial has been repeated enough; without it, the least number is.
+    pub precision: Option<f64>,
     /// How many trials are run first and not counted.
     pub warmup: u32,
     /// What is run, block by block; at least one.
@@ -162,7 +169,7 @@ impl Plan {
         hash.number(self.blocks.len() as u64);
         for block in &self.blocks {
             hash.text(&block.name);
-            let settings: Vec<_> = block.fixed.iter().collect();
+            let settings: Vec<_> = block.fixed.concerned().collect();
             hash.number(settings.len() as u64);
             for (key, value) in settings {
                 hash.text(key);
@@ -190,9 +197,25 @@ impl Plan {
     /// Whether a trial mounts something, so that a command does well to call [`crate::system::namespace::enter`] first.
     #[must_use]
     pub fn mounts(&self) -> bool {
-        let setups = self.trials().into_iter();
-        let mut setups = setups.filter_map(|trial| Setup::of(&trial.settings).ok());
+        let combinations = self.combinations().into_iter();
+        let mut setups = combinations.filter_map(|own| Setup::of(&own.settings).ok());
         setups.any(|setup| setup.mounts())
+    }
+
+    /// What is tried, block by block, the last factor varying fastest: every trial without its repetition.
+    #[must_use]
+    pub fn combinations(&self) -> Vec<Combination> {
+        product::combinations(self)
+    }
+
+    /// When a combination has been repeated enough.
+    #[must_use]
+    pub fn stopping_rule(&self) -> StoppingRule {
+        StoppingRule {
+            least: self.repetitions as usize,
+            most: self.repetitions_max as usize,
+            precision: self.precision,
+        }
     }
 }
 

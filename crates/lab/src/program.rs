@@ -1,5 +1,6 @@
 //! Which program made a record, and on which machine.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -19,7 +20,7 @@ pub struct Program {
 }
 
 /// A machine, as far as figures in real time depend on it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The operating system and its version.
     pub system: String,
@@ -31,7 +32,31 @@ pub struct Machine {
     pub processors: usize,
     /// Bytes of memory.
     pub memory: u64,
+    /// What else figures in real time depend on, where the system says it: see [`FACTS`].
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
+    /// The load when the trial had ended: processes that ran or waited, averaged over a minute.
+    #[serde(default)]
+    pub load: Option<f64>,
 }
+
+/// Facts about a machine, and the files of Linux that have them.
+pub const FACTS: [(&str, &str); 8] = [
+    ("kernel_build", "/proc/sys/kernel/version"),
+    ("kernel_command_line", "/proc/cmdline"),
+    (
+        "frequency_governor",
+        "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    ),
+    ("turbo_off", "/sys/devices/system/cpu/intel_pstate/no_turbo"),
+    ("smt", "/sys/devices/system/cpu/smt/control"),
+    (
+        "transparent_huge_pages",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ),
+    ("dirty_ratio", "/proc/sys/vm/dirty_ratio"),
+    ("swappiness", "/proc/sys/vm/swappiness"),
+];
 
 impl Program {
     /// The program that is running.
@@ -48,9 +73,23 @@ impl Program {
 }
 
 impl Machine {
-    /// The machine that the program is running on.
+    /// The machine that the program is running on, and its load now.
     #[must_use]
     pub fn current() -> Self {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        let load = fs::read_to_string("/proc/loadavg").ok();
+        Self {
+            load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
+            ..MACHINE.get_or_init(Self::look).clone()
+        }
+    }
+
+    /// What does not change while the program runs.
+    fn look() -> Self {
+        let facts = FACTS.iter().filter_map(|(name, path)| {
+            let text = fs::read_to_string(path).ok()?;
+            Some(((*name).to_owned(), text.trim().to_owned()))
+        });
         let line_of = |path: &str, name: &str| {
             let text = fs::read_to_string(path).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -73,6 +112,8 @@ impl Machine {
                 .unwrap_or_else(|| "unknown".to_owned()),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory.unwrap_or(0),
+            facts: facts.collect(),
+            load: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! [`Record`]: everything about one trial that was run, in one line of JSON.
 
+pub mod csv;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +29,7 @@ pub struct Record {
     pub is_warmup: bool,
     /// The trial's seed, in hexadecimal.
     pub seed: String,
-    /// Every parameter.
+    /// Every parameter that means something to the workload.
     pub settings: BTreeMap<String, String>,
     /// What ran it.
     pub program: Program,
@@ -95,7 +97,7 @@ impl Record {
             seed: format!("{:016x}", trial.seed),
             settings: trial
                 .settings
-                .iter()
+                .concerned()
                 .map(|(key, value)| (key.to_owned(), value.to_string()))
                 .collect(),
             program: Program::current(),

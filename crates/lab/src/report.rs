@@ -6,32 +6,46 @@
 //!
 //! # Findings
 //!
-//! - The **gain** of a row is how much sooner it ends: the baseline's time over its own, minus one.
+//! - The **primary figure** is the one by which runs of the group's workload are compared: the time of the same work, or, where
+//!   the time is given, how much was done in it. See [`headline`].
+//! - The **gain** of a row is how much better that is: the baseline's time over its own, or its own rate over the baseline's,
+//!   minus one.
 //! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is above zero.
 //! - The **point of saturation** is the first row from which the next one gains less than
 //!   [`SATURATION`]; that is the rule of the published comparison, where 64 MB saturate because 128 MB gain 2 % only.
-//! - The **order** is compared over all pairs of rows whose published times differ by more than [`TIE`].
+//! - The **order** is compared over all pairs of rows whose published figures differ by more than [`TIE`].
+//! - The **answer** says in words what a group shows, with intervals where trials were repeated; see [`answer`].
 
+pub mod answer;
+pub mod compare;
 mod findings;
+mod gather;
+pub mod headline;
 mod json;
+mod page;
+mod suspicion;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::metric::METRICS;
-use crate::plan::{Block, Plan, Published, Trial};
+use crate::metric::{METRICS, MetricKind};
+use crate::plan::value::Value;
+use crate::plan::{Block, Combination, Plan, Published};
 use crate::record::Record;
+use crate::setup;
+use crate::statistics::effect::{Effect, Ratio};
+use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
+use crate::store::{Brief, MachineBrief, ProgramBrief};
 use crate::warning::Warning;
+use gather::{Gathered, gather};
 
 pub use findings::{Findings, Mark, Marks};
 
 /// A gain from one row to the next below this is none.
 pub const SATURATION: f64 = 0.05;
-/// Published times that differ by less than this are the same.
+/// Published figures that differ by less than this are the same.
 pub const TIE: f64 = 0.02;
-/// The figure by which rows are compared.
-pub const PRIMARY: &str = "elapsed";
 
 /// The figures of a plan.
 #[derive(Debug, Clone)]
@@ -48,6 +62,12 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// How many trials have no record.
     pub missing: usize,
+    /// How many records the figures are from.
+    pub count: usize,
+    /// The programs that made them.
+    pub programs: Vec<ProgramBrief>,
+    /// The machines that they were made on.
+    pub machines: Vec<MachineBrief>,
 }
 
 /// The figures of a block.
@@ -63,6 +83,8 @@ pub struct BlockReport {
     pub groups: Vec<Group>,
     /// Where the published figures stand, each source once.
     pub sources: Vec<String>,
+    /// Every parameter that is the same in the whole block.
+    pub settings: Vec<(&'static str, String)>,
 }
 
 /// Rows that are compared with each other.
@@ -72,6 +94,10 @@ pub struct Group {
     pub common: Common,
     /// The factors in which the rows differ.
     pub factors: Vec<&'static str>,
+    /// The figure by which they are compared.
+    pub primary: &'static MetricKind,
+    /// The figures that say most of their workload.
+    pub shown: Vec<&'static MetricKind>,
     /// The rows.
     pub rows: Vec<Row>,
     /// What they show.
@@ -91,45 +117,63 @@ pub struct Row {
     pub figures: BTreeMap<&'static str, Mean>,
     /// The published figures.
     pub published: BTreeMap<&'static str, f64>,
+    /// The gain over the baseline with its interval; its p-value is corrected for the group's number of rows.
+    pub effect: Option<Effect>,
+    /// The primary figure of each trial, in the order of repetition.
+    pub sample: Option<Sample>,
+    /// Latencies by kind of call: the highest value of each bucket in nanoseconds, and its count.
+    pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
+    /// Where the row stands on an axis of its only factor, if that is a quantity.
+    pub position: Option<f64>,
 }
 
 impl Report {
     /// Puts the records of a plan together.
     #[must_use]
     pub fn new(plan: &Plan, records: &[Record]) -> Self {
-        let by_trial: BTreeMap<&str, &Record> = records
-            .iter()
-            .map(|record| (record.trial.as_str(), record))
-            .collect();
-        let trials = plan.trials();
-        let missing = trials
-            .iter()
-            .filter(|t| !by_trial.contains_key(t.id().as_str()))
-            .count();
+        let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
+        Self::of(plan, &briefs)
+    }
+
+    /// The same from what is needed of the records.
+    #[must_use]
+    pub fn of(plan: &Plan, records: &[Brief]) -> Self {
+        let all = gather(plan, records);
         let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
-            let own: Vec<&Trial> = trials.iter().filter(|trial| trial.block == index).collect();
-            block_report(plan, block, &own, &by_trial)
+            let own: Vec<&Gathered<'_>> = all
+                .iter()
+                .filter(|gathered| gathered.combination.block == index)
+                .collect();
+            block_report(plan, block, &own)
         });
+        let used = || all.iter().flat_map(|gathered| gathered.trials.values());
+        let programs: BTreeSet<&ProgramBrief> = used().map(|record| &record.program).collect();
+        let machines: BTreeSet<&MachineBrief> = used().map(|record| &record.machine).collect();
         let mut warnings = Warning::of(plan);
-        let mut programs: Vec<&str> = records
-            .iter()
-            .map(|record| record.program.fingerprint.as_str())
-            .collect();
-        programs.sort_unstable();
-        programs.dedup();
         if programs.len() > 1 {
             warnings.push(Warning::SeveralPrograms {
                 count: programs.len(),
             });
         }
+        warnings.extend(suspicion::of(plan, &all, machines.len()));
         Self {
             plan: plan.name.clone(),
             question: plan.question.clone(),
             plan_hash: format!("{:016x}", plan.hash()),
             blocks: blocks.collect(),
             warnings,
-            missing,
+            missing: all.iter().map(|gathered| gathered.missing(plan)).sum(),
+            count: used().count(),
+            programs: programs.into_iter().cloned().collect(),
+            machines: machines.into_iter().cloned().collect(),
         }
+    }
+
+    /// The report as a page for a browser, complete in itself. `again` is the command that makes the records, `source` the
+    /// text of the plan.
+    #[must_use]
+    pub fn html(&self, again: &str, source: &str) -> String {
+        page::render(self, again, source)
     }
 
     /// The report as text for a terminal of any width.
@@ -173,12 +217,7 @@ impl Row {
 /// The levels that a group's rows have in common.
 type Common = Vec<(&'static str, String)>;
 
-fn block_report(
-    plan: &Plan,
-    block: &Block,
-    trials: &[&Trial],
-    records: &BTreeMap<&str, &Record>,
-) -> BlockReport {
+fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> BlockReport {
     let varies: Vec<&'static str> = block.factors.iter().map(|factor| factor.key.name).collect();
     let has_baseline = !block.baseline.is_empty();
     let compared: Vec<&'static str> = varies
@@ -186,77 +225,118 @@ fn block_report(
         .copied()
         .filter(|name| !has_baseline || block.baseline.iter().any(|(key, _)| key.name == *name))
         .collect();
-    let mut groups: Vec<(Common, Vec<Row>)> = Vec::new();
-    for combination in combinations(trials) {
-        let common: Common = combination[0]
+    let mut groups: Vec<(Common, Vec<&Gathered<'_>>)> = Vec::new();
+    for own in gathered {
+        let common: Common = own
+            .combination
             .levels
             .iter()
             .filter(|level| !compared.contains(&level.key.name))
             .map(|level| (level.key.name, level.label.clone()))
             .collect();
-        let row = row(plan, block, &combination, &compared, records);
         match groups.iter_mut().find(|(other, _)| *other == common) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((common, vec![row])),
+            Some((_, all)) => all.push(own),
+            None => groups.push((common, vec![own])),
         }
     }
+    let is_here = |published: &&Published| {
+        let mut own = gathered.iter();
+        own.any(|own| published.is_at(&own.combination.trial(0, false)))
+    };
     let mut sources: Vec<String> = plan
         .published
         .iter()
-        .filter(|published| trials.iter().any(|trial| published.is_at(trial)))
+        .filter(is_here)
         .map(|published| published.source.clone())
         .collect();
     sources.dedup();
-    let groups = groups.into_iter().map(|(common, rows)| {
-        let findings = Findings::of(&rows);
-        Group {
-            common,
-            factors: compared.clone(),
-            rows,
-            findings,
-        }
-    });
+    let groups = groups
+        .into_iter()
+        .map(|(common, own)| group(plan, block, common, &own, &compared));
+    let settings = block.fixed.iter().filter(|(key, _)| !varies.contains(key));
     BlockReport {
         name: block.name.clone(),
         title: block.title.clone(),
         why: block.why.clone(),
         groups: groups.collect(),
         sources,
+        settings: settings
+            .map(|(key, value)| (key, value.to_string()))
+            .collect(),
     }
 }
 
-/// The counted trials, those with the same levels together, in the plan's order.
-fn combinations<'t>(trials: &[&'t Trial]) -> Vec<Vec<&'t Trial>> {
-    let mut combinations: Vec<Vec<&'t Trial>> = Vec::new();
-    for trial in trials.iter().copied().filter(|trial| !trial.is_warmup) {
-        match combinations.last_mut() {
-            Some(same) if same[0].levels == trial.levels => same.push(trial),
-            _ => combinations.push(vec![trial]),
-        }
+fn group(
+    plan: &Plan,
+    block: &Block,
+    common: Common,
+    gathered: &[&Gathered<'_>],
+    compared: &[&'static str],
+) -> Group {
+    let workloads = gathered
+        .iter()
+        .map(|own| own.combination.settings.workload());
+    let headline = headline::of_workloads(workloads);
+    let kind = |name: &str| MetricKind::named(name).expect("every figure is a metric");
+    let primary = kind(headline.primary);
+    let rows = gathered.iter();
+    let mut rows: Vec<Row> = rows
+        .map(|own| row(plan, block, own, compared, primary))
+        .collect();
+    add_effects(plan, &mut rows, primary);
+    let shown: Vec<&MetricKind> = headline.shown.iter().map(|name| kind(name)).collect();
+    let is_known = |kind: &&MetricKind| rows.iter().any(|row| row.figures.contains_key(kind.name));
+    let known: Vec<&MetricKind> = shown.iter().copied().filter(is_known).collect();
+    Group {
+        common,
+        factors: compared.to_vec(),
+        primary,
+        // With nothing recorded, what there will be.
+        shown: if known.is_empty() { shown } else { known },
+        findings: Findings::of(&rows, primary),
+        rows,
     }
-    combinations
+}
+
+/// The gains of a group's rows over its baseline, their p-values corrected for being several.
+fn add_effects(plan: &Plan, rows: &mut [Row], primary: &MetricKind) {
+    let baseline = rows.iter().find(|row| row.is_baseline);
+    let Some(baseline) = baseline.and_then(|row| row.sample.clone()) else {
+        return;
+    };
+    for row in rows.iter_mut().filter(|row| !row.is_baseline) {
+        let sample = row.sample.as_ref();
+        let ratio = Ratio::of(primary.better);
+        row.effect = sample.and_then(|own| Effect::of(&baseline, own, ratio, plan.seed));
+    }
+    let mut tests: Vec<&mut f64> = rows
+        .iter_mut()
+        .filter_map(|row| row.effect.as_mut()?.p.as_mut())
+        .collect();
+    let corrected = holm(&tests.iter().map(|p| **p).collect::<Vec<_>>());
+    for (p, corrected) in tests.iter_mut().zip(corrected) {
+        **p = corrected;
+    }
 }
 
 fn row(
     plan: &Plan,
     block: &Block,
-    trials: &[&Trial],
+    gathered: &Gathered<'_>,
     compared: &[&'static str],
-    records: &BTreeMap<&str, &Record>,
+    primary: &MetricKind,
 ) -> Row {
-    let levels = &trials[0].levels;
-    let own: Vec<&Record> = trials
+    let combination = &gathered.combination;
+    let levels = &combination.levels;
+    let figures = METRICS
         .iter()
-        .filter_map(|trial| records.get(trial.id().as_str()).copied())
-        .collect();
-    let figures = METRICS.iter().filter_map(|kind| {
-        let values: Option<Vec<f64>> = own.iter().map(|record| record.metric(kind.name)).collect();
-        Some((kind.name, Sample::new(values?)?.describe()))
-    });
+        .enumerate()
+        .filter_map(|(index, kind)| Some((kind.name, gathered.sample(index)?.describe())));
+    let trial = combination.trial(0, false);
     let published = plan
         .published
         .iter()
-        .filter(|published| published.is_at(trials[0]));
+        .filter(|published| published.is_at(&trial));
     let is_baseline = !block.baseline.is_empty()
         && block.baseline.iter().all(|(key, value)| {
             levels
@@ -270,11 +350,29 @@ fn row(
             .map(|level| level.label.clone())
             .collect(),
         is_baseline,
-        count: own.len(),
+        count: gathered.trials.len(),
         figures: figures.collect(),
         published: published
             .map(|Published { metric, value, .. }| (*metric, *value))
             .collect(),
+        effect: None,
+        sample: gathered.sample_of(primary.name),
+        latencies: gathered.latencies(),
+        position: position(combination, compared),
+    }
+}
+
+/// The quantity of the only factor in which rows differ, if it is one.
+fn position(combination: &Combination, compared: &[&'static str]) -> Option<f64> {
+    let [only] = compared else { return None };
+    let mut levels = combination.levels.iter();
+    let level = levels.find(|level| level.key.name == *only)?;
+    match &level.value {
+        Value::Number(number) => Some(*number as f64),
+        Value::Bytes(bytes) => Some(*bytes as f64),
+        Value::Time(nanos) => Some(*nanos as f64),
+        Value::Text(text) => setup::size_of(&text.parse().ok()?).map(|bytes| bytes as f64),
+        Value::Switch(_) | Value::Range(..) => None,
     }
 }
 

@@ -1,9 +1,21 @@
 //! Running a plan: what is recorded is skipped, simulated trials run in parallel, real ones one after another.
 //!
 //! Simulated worlds share nothing, so as many run at once as there are processors. Real trials would disturb each other:
-//! they run alone, in an order that the plan's seed shuffles, so that whatever drifts on the machine drifts over all levels.
+//! they run alone and in randomised blocks: all levels once, in an order that the plan's seed shuffles, then all of them
+//! once more in another order, so that whatever drifts on the machine drifts over all levels.
+//! R. A. Fisher, The Arrangement of Field Experiments, Journal of the Ministry of Agriculture 33, 1926.
+//!
+//! # When a run ends
+//!
+//! After the trials that a plan asks for come rounds of one more trial for each combination whose interval is wider than
+//! the plan's precision, until none is or there are as many as may be. [`Stop`] ends a run early: no trial begins any more,
+//! those that are running are cancelled, and what was recorded is kept, so that the same command goes on there.
 
-use std::path::PathBuf;
+mod rounds;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -11,15 +23,18 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use workload::Control;
 
-use crate::hash::StableHash;
 use crate::plan::{Plan, Trial};
 use crate::record::Record;
+use crate::report::headline;
 use crate::setup::Setup;
 use crate::store::{self, Store};
 use crate::trial;
 
+use rounds::Rounds;
+pub use stop::Stop;
+
 /// How a plan is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Where records are kept.
     pub folder: PathBuf,
@@ -27,6 +42,8 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Whether to run what is recorded already once more.
     pub fresh: bool,
+    /// Ends the run early.
+    pub stop: Stop,
 }
 
 impl Default for RunOptions {
@@ -35,6 +52,7 @@ impl Default for RunOptions {
             folder: PathBuf::from(store::FOLDER),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             fresh: false,
+            stop: Stop::default(),
         }
     }
 }
@@ -43,6 +61,9 @@ impl Default for RunOptions {
 pub trait Progress: Send + Sync {
     /// The run begins: so many trials are to be run, so many are recorded already.
     fn begin(&self, _to_run: usize, _recorded: usize) {}
+
+    /// So many trials more are to be run, because intervals are too wide.
+    fn extended(&self, _by: usize) {}
 
     /// A trial begins. `number` counts from 0 over those that are to be run.
     fn started(&self, _number: usize, _trial: &Trial) {}
@@ -71,6 +92,8 @@ pub struct RunOutcome {
     pub recorded: usize,
     /// The trials that failed, and why.
     pub failures: Vec<Failure>,
+    /// Whether the run was ended early.
+    pub is_stopped: bool,
     /// Where the records are.
     pub path: PathBuf,
 }
@@ -91,59 +114,78 @@ pub struct Failure {
 pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> Result<RunOutcome> {
     let store = Store::new(&options.folder, plan);
     let known = store::latest(store::of_this_program(store.read()?));
-    let trials = plan.trials();
-    let is_open = |trial: &Trial| options.fresh || !known.contains_key(&trial.id());
-    let mut open: Vec<Job> = Vec::new();
-    for trial in trials.iter().filter(|trial| is_open(trial)) {
-        let setup = Setup::of(&trial.settings)?;
-        trial::check_system(&setup).with_context(|| trial.name())?;
-        open.push(Job {
-            trial: trial.clone(),
-            setup,
-        });
-    }
-    let recorded = trials.len() - open.len();
-    progress.begin(open.len(), recorded);
-    let (simulated, mut real): (Vec<Job>, Vec<Job>) =
-        open.into_iter().partition(|job| job.setup.is_simulated());
-    // Warm-up trials stay in front.
-    real.sort_by_key(|job| (!job.trial.is_warmup, shuffled(plan.seed, &job.trial)));
+    let mut rounds = Rounds::new(plan, known.values().filter(|_| !options.fresh));
     let crew = Crew {
         plan,
         store: &store,
         progress,
+        stop: &options.stop,
         results: Mutex::new(Results::default()),
     };
-    crew.work(&simulated, options.jobs.max(1), 0)?;
-    crew.work(&real, 1, simulated.len())?;
+    let first = rounds.first();
+    let recorded = plan.trials().len() - first.len();
+    progress.begin(first.len(), recorded);
+    let mut begun = 0;
+    let mut open = first;
+    loop {
+        let jobs: Vec<Job> = open
+            .into_iter()
+            .map(|trial| {
+                let setup = Setup::of(&trial.settings)?;
+                trial::check_system(&setup).with_context(|| trial.name())?;
+                Ok(Job { trial, setup })
+            })
+            .collect::<Result<_>>()?;
+        let count = jobs.len();
+        // The rounds have put the real ones in their order.
+        let (simulated, real): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| job.setup.is_simulated());
+        crew.work(&simulated, options.jobs.max(1), begun)?;
+        crew.work(&real, 1, begun + simulated.len())?;
+        begun += count;
+        rounds.learn(&mut crew.results().finished);
+        open = rounds.next();
+        if open.is_empty() || options.stop.is_requested() {
+            break;
+        }
+        progress.extended(open.len());
+    }
     let results = crew
         .results
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     let all = store::latest(store::of_this_program(store.read()?));
     Ok(RunOutcome {
-        records: trials
-            .iter()
-            .filter_map(|trial| all.get(&trial.id()).cloned())
-            .collect(),
+        records: in_order(plan, &all),
         run: results.done,
         recorded,
         failures: results.failures,
+        is_stopped: options.stop.is_requested(),
         path: store.path().to_owned(),
     })
+}
+
+/// The records of a plan's trials in the plan's order, repetitions that were added for an interval among them.
+fn in_order(plan: &Plan, all: &BTreeMap<String, Record>) -> Vec<Record> {
+    let mut records = Vec::with_capacity(all.len());
+    for combination in plan.combinations() {
+        let warmups = (0..plan.warmup).map(|number| (number, true));
+        let runs = (0..plan.repetitions_max).map(|number| (number, false));
+        for (repetition, is_warmup) in warmups.chain(runs) {
+            let id = combination.trial(repetition, is_warmup).id();
+            records.extend(all.get(&id).cloned());
+        }
+    }
+    records
 }
 
 /// The records of a plan, without running anything: the last of each trial, whichever program made it.
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn recorded(plan: &Plan, options: &RunOptions) -> Result<Vec<Record>> {
-    let all = store::latest(Store::new(&options.folder, plan).read()?);
-    Ok(plan
-        .trials()
-        .iter()
-        .filter_map(|trial| all.get(&trial.id()).cloned())
-        .collect())
+pub fn recorded(plan: &Plan, folder: &Path) -> Result<Vec<Record>> {
+    let all = store::latest(Store::new(folder, plan).read()?);
+    Ok(in_order(plan, &all))
 }
 
 struct Job {
@@ -155,6 +197,8 @@ struct Job {
 struct Results {
     done: usize,
     failures: Vec<Failure>,
+    // Ended trials that the rounds have not learnt of: each with its time, or nothing if it failed.
+    finished: Vec<(Trial, Option<f64>)>,
     // The first error of the store, after which nothing more is begun.
     broken: Option<anyhow::Error>,
 }
@@ -163,6 +207,7 @@ struct Crew<'a> {
     plan: &'a Plan,
     store: &'a Store,
     progress: &'a Arc<dyn Progress>,
+    stop: &'a Stop,
     results: Mutex<Results>,
 }
 
@@ -191,17 +236,19 @@ impl Crew<'_> {
 
     /// Does one job; whether to go on.
     fn job(&self, number: usize, job: &Job) -> bool {
-        if self.results().broken.is_some() {
+        if self.stop.is_requested() || self.results().broken.is_some() {
             return false;
         }
         self.progress.started(number, &job.trial);
         let progress = Arc::clone(self.progress);
         let control = Control::with_progress(move |fraction| progress.advanced(number, fraction));
+        let control = Arc::new(control);
+        self.stop.watch(&control);
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
         let clock = Instant::now();
-        let result = trial::run(&job.trial, &job.setup, Arc::new(control));
+        let result = trial::run(&job.trial, &job.setup, control);
         let seconds = clock.elapsed().as_secs_f64();
         match result {
             Ok(measured) => {
@@ -212,13 +259,20 @@ impl Crew<'_> {
                     return false;
                 }
                 results.done += 1;
+                let primary = headline::of_workload(job.trial.settings.workload()).primary;
+                let value = record.metric(primary);
+                results.finished.push((job.trial.clone(), value));
                 drop(results);
                 self.progress.ended(number, &job.trial, Ok(&record));
             }
+            // It was cancelled, and so has not failed.
+            Err(_) if self.stop.is_requested() => return false,
             Err(error) => {
                 let cause = format!("{error:#}");
                 self.progress.ended(number, &job.trial, Err(&cause));
-                self.results().failures.push(Failure {
+                let mut results = self.results();
+                results.finished.push((job.trial.clone(), None));
+                results.failures.push(Failure {
                     trial: job.trial.name(),
                     cause,
                 });
@@ -230,12 +284,4 @@ impl Crew<'_> {
     fn results(&self) -> std::sync::MutexGuard<'_, Results> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Where a real trial comes in the shuffled order.
-fn shuffled(seed: u64, trial: &Trial) -> u64 {
-    let mut hash = StableHash::new();
-    hash.number(seed);
-    hash.text(&trial.id());
-    hash.finish()
 }

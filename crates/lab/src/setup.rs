@@ -20,6 +20,7 @@ use crate::plan::value::{DIRECTORY_PREFIX, Value};
 pub(crate) use memory::size_of;
 pub use memory::{Ballast, MemorySetup};
 pub use mounted::{Driver, MountedSetup};
+pub use options::load;
 
 /// Everything that a trial needs to know.
 #[derive(Debug, Clone)]
@@ -112,6 +113,8 @@ pub enum Workload {
         /// How it is done and measured.
         options: postmark::Options,
     },
+    /// Another one.
+    Load(workload::Load),
 }
 
 /// Settings that do not go together.

@@ -1,13 +1,38 @@
-//! Samples, means and intervals.
+//! What samples say: means with intervals, effects, saturation, and reasons to distrust them.
 //!
-//! - Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, in
-//!   two passes.
-//! - The 95 % interval of a mean by Student's t: "Student", The Probable Error of a Mean, Biometrika 6, 1908. The quantile
-//!   is found by bisection on the distribution, which is a regularised incomplete beta function: W. J. Lentz's continued
-//!   fraction in the form of Abramowitz and Stegun, 26.5.8 and 26.7.1.
+//! | question | module | source |
+//! |---|---|---|
+//! | how sure is a mean? | [`student`] | "Student" 1908 |
+//! | how sure is anything else? | [`bootstrap`] | Efron 1987 (BCa) |
+//! | are two samples different? | [`rank`] | Mann and Whitney 1947; Holm 1979 for several such questions at once |
+//! | by how much? | [`effect`] | ratio of means with its BCa interval; Cliff 1993 |
+//! | are there enough trials? | [`stopping`] | Chow and Robbins 1965 |
+//! | from where on is more of no use? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
+//! | was the machine the same all the time? | [`series`] | Mann 1945 and Kendall; White 1997 (MSER); Iglewicz and Hoaglin 1993 |
+//!
+//! Everything is a function of its numbers; what is random takes a seed. `tests/statistics/vectors.py` makes the test
+//! vectors with SciPy and statsmodels.
+//!
+//! Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, in two
+//! passes.
+
+pub mod bootstrap;
+pub mod effect;
+mod normal;
+pub mod rank;
+pub mod saturation;
+pub mod series;
+pub mod stopping;
+pub mod student;
+#[cfg(test)]
+mod vectors;
+
+pub use student::student_quantile;
 
 /// The two-sided confidence of an interval.
 pub const CONFIDENCE: f64 = 0.95;
+/// What is left of [`CONFIDENCE`]: a test whose p-value is below it says that there is something.
+pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
 
 /// Values of one figure, none of them NaN.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,12 +54,35 @@ pub struct Mean {
     pub count: usize,
 }
 
+/// An interval, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in it.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}
+
 impl Sample {
     /// A sample, if there is a value and all are finite.
     #[must_use]
     pub fn new(values: Vec<f64>) -> Option<Self> {
         let is_good = !values.is_empty() && values.iter().all(|value| value.is_finite());
         is_good.then_some(Self { values })
+    }
+
+    /// The values, in the order in which they were given.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
     }
 
     /// How many values.
@@ -46,7 +94,7 @@ impl Sample {
     /// The mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        self.values.iter().sum::<f64>() / self.values.len() as f64
+        mean(&self.values)
     }
 
     /// The standard deviation; nothing for a single value.
@@ -79,85 +127,32 @@ impl Sample {
     }
 }
 
-/// The value that Student's t with so many degrees of freedom stays within, on both sides, with [`CONFIDENCE`].
-///
-/// # Panics
-/// If there is no degree of freedom.
-#[must_use]
-pub fn student_quantile(freedom: u32) -> f64 {
-    assert!(freedom > 0, "an interval needs two values");
-    // The widest is that of one degree of freedom, 12.71.
-    let (mut low, mut high) = (0.0, 16.0);
-    for _ in 0..100 {
-        let middle = (low + high) / 2.0;
-        if within(middle, freedom) < CONFIDENCE {
-            low = middle;
-        } else {
-            high = middle;
+impl Mean {
+    /// Half of the interval relative to the mean; nothing without an interval, or where the mean is zero and it is not.
+    #[must_use]
+    pub fn relative_half(&self) -> Option<f64> {
+        match self.half_interval? {
+            0.0 => Some(0.0),
+            half => (self.value != 0.0).then(|| half / self.value.abs()),
         }
     }
-    (low + high) / 2.0
 }
 
-/// The probability that Student's t lies within `-t..t`.
-fn within(t: f64, freedom: u32) -> f64 {
-    let freedom = f64::from(freedom);
-    1.0 - incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+/// The mean of values, of which there is one at least.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The regularised incomplete beta function.
-fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    if x >= 1.0 {
-        return 1.0;
-    }
-    let ln_front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p();
-    if x < (a + 1.0) / (a + b + 2.0) {
-        ln_front.exp() * fraction(x, a, b) / a
+/// The median of values, of which there is one at least.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
     } else {
-        1.0 - ln_front.exp() * fraction(1.0 - x, b, a) / b
+        sorted[middle]
     }
-}
-
-/// The continued fraction of the incomplete beta function.
-fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    const TINY: f64 = 1e-300;
-    let safe = |value: f64| if value.abs() < TINY { TINY } else { value };
-    let mut c = 1.0;
-    let mut d = 1.0 / safe(1.0 - (a + b) * x / (a + 1.0));
-    let mut result = d;
-    for step in 1..=300 {
-        let m = f64::from(step);
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        for term in [even, odd] {
-            d = 1.0 / safe(1.0 + term * d);
-            c = safe(1.0 + term / c);
-            result *= c * d;
-        }
-        if (c * d - 1.0).abs() < 1e-15 {
-            break;
-        }
-    }
-    result
-}
-
-/// The logarithm of the gamma function of a positive multiple of one half, by its recurrence.
-fn ln_gamma(x: f64) -> f64 {
-    let halves = (2.0 * x).round();
-    let is_whole = halves % 2.0 == 0.0;
-    let (mut at, mut sum) = if is_whole {
-        (1.0, 0.0)
-    } else {
-        (0.5, std::f64::consts::PI.ln() / 2.0)
-    };
-    while at + 0.25 < x {
-        sum += f64::ln(at);
-        at += 1.0;
-    }
-    sum
 }
 
 #[cfg(test)]
@@ -166,39 +161,6 @@ mod tests {
 
     fn near(found: f64, wanted: f64) {
         assert!((found - wanted).abs() < 5e-4, "{found} is not {wanted}");
-    }
-
-    #[test]
-    fn quantiles_are_those_of_the_published_tables() {
-        // The column 0.975 of any table of Student's t.
-        let table = [
-            (1, 12.706),
-            (2, 4.303),
-            (3, 3.182),
-            (4, 2.776),
-            (5, 2.571),
-            (9, 2.262),
-        ];
-        for (freedom, quantile) in table {
-            near(student_quantile(freedom), quantile);
-        }
-        for (freedom, quantile) in [
-            (10, 2.228),
-            (29, 2.045),
-            (30, 2.042),
-            (120, 1.980),
-            (10_000, 1.9602),
-        ] {
-            near(student_quantile(freedom), quantile);
-        }
-    }
-
-    #[test]
-    fn gamma_of_halves() {
-        near(ln_gamma(0.5), 0.572_364_9);
-        near(ln_gamma(1.0), 0.0);
-        near(ln_gamma(5.0), f64::ln(24.0));
-        near(ln_gamma(2.5), 0.284_682_9);
     }
 
     /// Michelson's first twenty measurements of the speed of light in 1879, minus 299000 km/s.
@@ -224,7 +186,18 @@ mod tests {
             (one.value, one.deviation, one.half_interval, one.count),
             (3.0, None, None, 1)
         );
+        assert_eq!(one.relative_half(), None);
         let same = Sample::new(vec![2.0, 2.0]).expect("two values").describe();
         assert_eq!((same.deviation, same.half_interval), (Some(0.0), Some(0.0)));
+        assert_eq!(same.relative_half(), Some(0.0));
+        let around_zero = Sample::new(vec![-1.0, 1.0]).expect("two values").describe();
+        assert_eq!(around_zero.relative_half(), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!(median(&[3.0, 1.0]), 2.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
     }
 }

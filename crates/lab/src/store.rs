@@ -4,7 +4,7 @@
 //! and no more. A last line without its end is what such a run leaves behind: it is passed over, and the next record begins
 //! a line of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use crate::plan::Plan;
 use crate::program::Program;
 use crate::record::Record;
+
+mod brief;
+mod lines;
+
+pub use brief::{Brief, Figures, MachineBrief, MeasuredBrief, ProgramBrief};
 
 /// Where records are kept unless told otherwise.
 pub const FOLDER: &str = "lab-results";
@@ -56,6 +61,14 @@ impl Store {
         Self { path }
     }
 
+    /// The store in a file, whichever plan it is of.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -67,33 +80,27 @@ impl Store {
     /// # Errors
     /// If the file cannot be read, or a line before the last is not a record.
     pub fn read(&self) -> Result<Vec<Record>, StoreError> {
-        let text = match fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(self.failed(cause)),
-        };
-        let mut records = Vec::new();
-        let ends_well = text.ends_with('\n');
-        let count = text.lines().count();
-        for (index, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.is_empty())
-        {
-            match serde_json::from_str(line) {
-                Ok(record) => records.push(record),
-                Err(_) if index + 1 == count && !ends_well => {}
-                Err(cause) => {
-                    let path = self.path.clone();
-                    return Err(StoreError::Line {
-                        path,
-                        line: index + 1,
-                        cause,
-                    });
-                }
-            }
-        }
-        Ok(records)
+        lines::read(&self.path)
+    }
+
+    /// What a report needs of all records, in the order in which they were made; none if there is no file.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub fn read_briefs(&self) -> Result<Vec<Brief>, StoreError> {
+        lines::read(&self.path)
+    }
+
+    /// The names of the workloads of all records; none if there is no file.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub fn read_workloads(&self) -> Result<BTreeSet<String>, StoreError> {
+        let lines: Vec<brief::WorkloadBrief> = lines::read(&self.path)?;
+        Ok(lines
+            .into_iter()
+            .map(|line| line.settings.workload)
+            .collect())
     }
 
     /// Adds a record.

@@ -19,13 +19,27 @@ mod simulated;
 
 use std::sync::Arc;
 
-use anyhow::Result;
-use workload::postmark::{NoObserver, Outcome};
-use workload::{Control, Target, postmark};
+use anyhow::{Result, anyhow};
+use block::DeviceText;
+use workload::postmark::NoObserver;
+use workload::{Control, Outcome, Target, postmark};
 
 use crate::plan::Trial;
 use crate::record::Measured;
 use crate::setup::{Place, Setup, Workload};
+
+/// Opens the devices of a trial as it would, in a world of its own, and closes them again.
+///
+/// # Errors
+/// If there cannot be such a device.
+pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
+    let text = text.clone();
+    let config = sim::Config::fair(0);
+    let report = sim::run(config, move || {
+        devices::DeviceMaker::default().open(&text).map(drop)
+    });
+    report.map_err(|error| anyhow!(error))?.value
+}
 
 /// Runs a trial.
 ///
@@ -68,20 +82,18 @@ fn work(workload: &Workload, target: &Arc<dyn Target>, control: &Arc<Control>) -
         Workload::PostMark {
             parameters,
             options,
-        } => Ok(postmark::run(
-            parameters,
-            options,
-            target,
-            control,
-            &mut NoObserver,
-        )?),
+        } => {
+            let outcome = postmark::run(parameters, options, target, control, &mut NoObserver)?;
+            Ok(Outcome::from(outcome))
+        }
+        Workload::Load(load) => Ok(load.run(target, control)?),
     }
 }
 
 /// The figures of a workload.
 fn measured(outcome: &Outcome) -> Measured {
     let mut measured = Measured::default();
-    for metric in outcome.metrics() {
+    for metric in &outcome.metrics {
         measured
             .metrics
             .insert(metric.name.to_owned(), metric.value);

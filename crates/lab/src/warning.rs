@@ -9,7 +9,7 @@ use crate::plan::{Plan, Trial};
 use crate::setup::{JournalPlace, Setup};
 
 /// Something that makes figures hard to believe.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {
     /// A factor changes the memory that is left for caching, so that two things change at once.
@@ -41,6 +41,43 @@ pub enum Warning {
         /// How many.
         count: usize,
     },
+    /// Real trials were run on several machines.
+    SeveralMachines {
+        /// How many.
+        count: usize,
+    },
+    /// An interval is wider than the plan asks for, although trials were repeated as often as they may be.
+    Imprecise {
+        /// The trial's level.
+        level: String,
+        /// Of which figure.
+        figure: &'static str,
+        /// Half of the interval over the mean.
+        half: f64,
+        /// How many trials.
+        count: usize,
+    },
+    /// Real trials became slower and slower, or faster and faster, whatever their level.
+    Drift {
+        /// Kendall's tau of how slow they were in the order in which they were measured, each relative to its level's mean.
+        tau: f64,
+        /// Its p-value.
+        p: f64,
+    },
+    /// Some repetitions of a real trial lie far from the others.
+    Outliers {
+        /// The trial's level.
+        level: String,
+        /// The repetitions, from 0.
+        repetitions: Vec<u32>,
+    },
+    /// The first repetitions of a real trial differ from the later ones.
+    WarmingUp {
+        /// The trial's level.
+        level: String,
+        /// How many.
+        count: usize,
+    },
 }
 
 impl Warning {
@@ -48,8 +85,9 @@ impl Warning {
     #[must_use]
     pub fn of(plan: &Plan) -> Vec<Self> {
         let setups: Vec<(Trial, Setup)> = plan
-            .trials()
-            .into_iter()
+            .combinations()
+            .iter()
+            .map(|combination| combination.trial(0, false))
             .filter_map(|trial| Some((trial.clone(), Setup::of(&trial.settings).ok()?)))
             .collect();
         let mut warnings = Vec::new();
@@ -67,7 +105,7 @@ impl Warning {
             }
             warnings.extend(free_memory(&block.name, &own));
         }
-        if plan.repetitions == 1 && setups.iter().any(|(_, setup)| !setup.is_simulated()) {
+        if plan.repetitions_max == 1 && setups.iter().any(|(_, setup)| !setup.is_simulated()) {
             warnings.push(Self::NotRepeated);
         }
         warnings
@@ -166,6 +204,39 @@ impl fmt::Display for Warning {
             Self::SeveralPrograms { count } => write!(
                 f,
                 "the records come from {count} different builds of the program; run the plan with --fresh to have one"
+            ),
+            Self::SeveralMachines { count } => {
+                write!(f, "real trials were run on {count} different machines")
+            }
+            Self::Imprecise {
+                level,
+                figure,
+                half,
+                count,
+            } => write!(
+                f,
+                "{level}: after {count} trials the 95 % interval of {figure} is still {:.1} % to either side",
+                half * 100.0
+            ),
+            Self::Drift { tau, p } => {
+                let way = if *tau > 0.0 { "slower" } else { "faster" };
+                write!(
+                    f,
+                    "trials were {way} the later they were run (Kendall's tau {tau:+.2}, p = {p:.3}): the machine or the \
+                     device changed meanwhile"
+                )
+            }
+            Self::Outliers { level, repetitions } => {
+                let numbers: Vec<String> = repetitions.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "{level}: repetition {} lies far from the others; was something else running?",
+                    numbers.join(", ")
+                )
+            }
+            Self::WarmingUp { level, count } => write!(
+                f,
+                "{level}: the first {count} repetitions differ from the later ones; set warmup = {count} or more"
             ),
         }
     }

@@ -180,6 +180,10 @@ impl Target for CountingTarget {
         "counting target without data".to_owned()
     }
 
+    fn keeps_contents(&self) -> bool {
+        false
+    }
+
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError> {
         let node =
             self.in_namespace(Operation::Open, path, |names, name| names.open(name, flags))?;

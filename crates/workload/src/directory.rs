@@ -38,6 +38,11 @@ struct HostFile {
     path: PathBuf,
 }
 
+/// Reads a text file of the host, such as a recorded load.
+pub fn read_text(path: &str) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
 impl DirectoryTarget {
     /// A target whose root is this directory, which must exist.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self, TargetError> {

@@ -47,13 +47,15 @@ pub enum Operation {
     Readdir,
     /// `set_flags`.
     SetFlags,
+    /// `extents`.
+    Extents,
     /// `sync`.
     Sync,
 }
 
 impl Operation {
     /// All operations, in the order of their declaration.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Open,
         Self::Close,
         Self::Read,
@@ -75,6 +77,7 @@ impl Operation {
         Self::Stat,
         Self::Readdir,
         Self::SetFlags,
+        Self::Extents,
         Self::Sync,
     ];
 
@@ -102,6 +105,7 @@ impl Operation {
             Self::ReadLink => "readlink",
             Self::Stat => "stat",
             Self::Readdir => "readdir",
+            Self::Extents => "block map",
             Self::SetFlags => "change of the flags",
             Self::Sync => "sync",
         }

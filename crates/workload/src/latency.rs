@@ -1,6 +1,6 @@
 //! Latency histograms: one for each kind of call of a workload, with a relative error of at most 1 in 1000.
 //!
-//! Counts are exact; a value above [`LIMIT`] is counted in the last bucket.
+//! Counts are exact; a value above [`LIMIT`] is counted as the limit.
 
 use hdrhistogram::Histogram;
 use rt::Nanos;
@@ -14,19 +14,23 @@ const DIGITS: u8 = 3;
 #[derive(Debug, Clone)]
 pub struct Latencies {
     labels: &'static [&'static str],
-    histograms: Vec<Histogram<u64>>,
+    // Made when the first value comes: an empty one has memory for a whole range of values.
+    histograms: Vec<Option<Histogram<u64>>>,
 }
 
 impl Latencies {
     /// Empty histograms with these labels.
     #[must_use]
     pub fn new(labels: &'static [&'static str]) -> Self {
-        let empty = Histogram::new_with_bounds(1, LIMIT.get(), DIGITS)
-            .expect("1 is above 0, the limit above 2, and 3 digits are at most 5");
         Self {
             labels,
-            histograms: vec![empty; labels.len()],
+            histograms: vec![None; labels.len()],
         }
+    }
+
+    /// A histogram that grows with its values.
+    fn empty() -> Histogram<u64> {
+        Histogram::new(DIGITS).expect("3 digits are at most 5")
     }
 
     /// Adds one latency to the histogram `index`.
@@ -34,7 +38,11 @@ impl Latencies {
     /// # Panics
     /// If there is no such label.
     pub fn record(&mut self, index: usize, latency: Nanos) {
-        self.histograms[index].saturating_record(latency.get().max(1));
+        let value = latency.max(Nanos::new(1)).min(LIMIT);
+        let histogram = self.histograms[index].get_or_insert_with(Self::empty);
+        histogram
+            .record(value.get())
+            .expect("it grows up to the limit");
     }
 
     /// Adds the latencies of another thread of the same workload.
@@ -47,16 +55,17 @@ impl Latencies {
             "histograms of different workloads"
         );
         for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
-            mine.add(theirs).expect("both have the same bounds");
+            if let Some(theirs) = theirs {
+                let mine = mine.get_or_insert_with(Self::empty);
+                mine.add(theirs).expect("it grows up to the limit");
+            }
         }
     }
 
     /// Every label with its summary, labels without a value left out.
     pub fn summaries(&self) -> impl Iterator<Item = (&'static str, LatencySummary)> + '_ {
         let pairs = self.labels.iter().zip(&self.histograms);
-        pairs
-            .filter(|(_, h)| !h.is_empty())
-            .map(|(label, h)| (*label, LatencySummary::of(h)))
+        pairs.filter_map(|(label, h)| Some((*label, LatencySummary::of(h.as_ref()?))))
     }
 
     /// The summary of one label, if it has a value.
@@ -67,10 +76,18 @@ impl Latencies {
             .map(|(_, summary)| summary)
     }
 
+    /// What this share of one label's latencies is at most, if it has any.
+    #[must_use]
+    pub fn quantile(&self, label: &str, share: f64) -> Option<Nanos> {
+        let index = self.labels.iter().position(|name| *name == label)?;
+        let histogram = self.histograms[index].as_ref()?;
+        Some(Nanos::new(histogram.value_at_quantile(share)))
+    }
+
     /// The buckets of one label that are not empty: the highest value of each, and its count.
     pub fn buckets(&self, label: &str) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let index = self.labels.iter().position(|name| *name == label);
-        let histogram = index.map(|index| &self.histograms[index]);
+        let histogram = index.and_then(|index| self.histograms[index].as_ref());
         histogram.into_iter().flat_map(|histogram| {
             let recorded = histogram.iter_recorded();
             recorded.map(|step| {

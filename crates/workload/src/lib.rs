@@ -8,9 +8,16 @@
 //! - [`target`]: the trait [`Target`], open files and flags. [`error`]: why an operation failed.
 //! - [`directory`]: a target over a directory of the host. **The only module that touches `std::fs`.**
 //! - [`counting`]: a target that keeps names and sizes but no data, and counts.
-//! - [`control`]: cancelling a run and watching how far it is. [`latency`]: histograms. [`metric`]: figures with units.
+//! - [`catalogue`]: all workloads by name; [`parameter`]: their parameters.
+//! - What they share: [`stage`] (a run and its phases), [`crew`] (a thread a task), [`client`] (timed, checked file
+//!   operations) over [`meter`], [`contents`] (what is written, and whether it is what is read), [`random`], [`outcome`].
+//! - [`control`]: cancelling a run and watching how far it is. [`latency`]: histograms. [`metric`], [`figure`]: figures
+//!   with units.
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
-//! - [`postmark`]: the benchmark PostMark.
+//! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
+//! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
+//!   [`mongo`], [`iozone`], [`bonnie`], [`dbench`], [`filebench`], [`fsx`],
+//!   [`fsstress`]: the others.
 //!
 //! # The rules
 //!
@@ -20,18 +27,50 @@
 //!   returns the error.
 //! - The cost of a system call is charged by the target; the cost of copying in user space is charged here.
 
+pub mod bonnie;
+pub mod catalogue;
+pub mod client;
+pub mod contents;
 pub mod control;
+mod copier;
 pub mod counting;
+pub mod crew;
+pub mod dbench;
 pub mod directory;
 pub mod error;
+pub mod figure;
+pub mod filebench;
+pub mod fs_mark;
+pub mod fsstress;
+pub mod fsx;
+pub mod iozone;
 pub mod latency;
+pub mod make_many_files;
+pub mod meter;
 pub mod metric;
+pub mod mongo;
+pub mod obldisk;
+pub mod oblload;
+pub mod outcome;
+pub mod parameter;
 pub mod postmark;
+pub mod random;
+mod run_error;
+pub mod stage;
 pub mod stdio;
+pub mod synctest;
 pub mod target;
+mod tree;
+pub mod tree_copy;
 
+pub use catalogue::{Definition, Load, WORKLOADS, Workload};
 pub use control::Control;
 pub use error::{ErrorKind, Operation, TargetError};
+pub use figure::{Better, FIGURES, Figure, Headline};
 pub use latency::{Latencies, LatencySummary};
+pub use meter::Call;
 pub use metric::{Metric, Unit};
-pub use target::{DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+pub use outcome::{Document, Outcome, Phase};
+pub use parameter::{Parameter, ParameterError, ParameterKind, Setting, Values};
+pub use run_error::RunError;
+pub use target::{DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};

@@ -24,6 +24,8 @@ pub enum Unit {
     Bytes,
     /// Bytes a second.
     BytesPerSecond,
+    /// Something divided by something of the same unit.
+    Ratio,
 }
 
 impl Unit {
@@ -32,7 +34,7 @@ impl Unit {
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Seconds => "s",
-            Self::Count => "",
+            Self::Count | Self::Ratio => "",
             Self::PerSecond => "/s",
             Self::Bytes => "B",
             Self::BytesPerSecond => "B/s",

@@ -64,7 +64,8 @@ mod run;
 mod session;
 mod worker;
 
-pub use client::LATENCY_LABELS;
+use crate::figure::Headline;
+
 pub use command::{COMMANDS, Flow};
 pub use console::{Console, NoObserver, Observer, Phase};
 pub use counts::Counts;
@@ -74,3 +75,9 @@ pub use outcome::{Outcome, Timing};
 pub use parameters::{Bias, Location, ParameterError, Parameters, ReportFormat};
 pub use run::run;
 pub use session::{DEFAULT_SCRIPT, Session};
+
+/// What its runs are told by: the rates are over the whole run, as in the original's report.
+pub const HEADLINE: Headline = Headline {
+    primary: "elapsed",
+    shown: &["read_rate", "write_rate", "elapsed"],
+};

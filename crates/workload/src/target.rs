@@ -17,12 +17,17 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::error::TargetError;
+use crate::error::{ErrorKind, Operation, TargetError};
 
 /// A file system, or a part of one, that a workload can be run on.
 pub trait Target: Send + Sync {
     /// What the target is, in a few words for people: a directory's path, `ext3 on mem:1GiB`.
     fn name(&self) -> String;
+
+    /// Whether what is written can be read again; a target that only counts gives zeros.
+    fn keeps_contents(&self) -> bool {
+        true
+    }
 
     /// Opens a file, and makes it if the flags say so.
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError>;
@@ -86,6 +91,18 @@ pub trait Target: Send + Sync {
 
     /// Sets an inode's flags and clears those of [`InodeFlags`] that are not asked for.
     fn set_flags(&self, path: &str, flags: InodeFlags) -> Result<(), TargetError>;
+
+    /// Where a file's bytes lie on the device, in the order of the file, holes left out. Nothing is measured here and not
+    /// every target knows.
+    fn extents(&self, path: &str) -> Result<Vec<Extent>, TargetError> {
+        let cause = "the target does not say where files lie";
+        Err(TargetError::new(
+            Operation::Extents,
+            path,
+            ErrorKind::Unsupported,
+            cause,
+        ))
+    }
 
     /// Makes everything durable.
     fn sync(&self) -> Result<(), TargetError>;
@@ -259,6 +276,17 @@ pub struct Stat {
     pub allocated: u64,
     /// How many names it has.
     pub links: u64,
+}
+
+/// A run of a file's bytes that lie together on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where in the file it begins, in bytes.
+    pub offset: u64,
+    /// Where on the device, in bytes.
+    pub place: u64,
+    /// How many bytes.
+    pub length: u64,
 }
 
 /// One entry of a directory.

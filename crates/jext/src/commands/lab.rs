@@ -1,23 +1,30 @@
 //! `jext lab`: experiments by their plans.
 
+mod bar;
+mod compare;
+mod measure;
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use indicatif::ProgressBar;
-use lab::plan::{Trial, builtin};
-use lab::runner::{self, Failure, RunOptions};
+use lab::plan::builtin;
+use lab::record::csv;
+use lab::runner::{self, Failure, RunOptions, RunOutcome};
+use lab::store::Store;
 use lab::system::namespace;
-use lab::{Plan, Progress, Record, Report};
+use lab::{Plan, Progress, Report};
 use serde_json::json;
 
-use crate::{output, progress};
+use crate::output;
+use bar::Bar;
 
-/// Thousandths of a trial are what its progress is counted in.
-const PARTS: u64 = 1000;
+/// What a run that was ended by Ctrl-C exits with, as shells have it: 128 and the number of the signal.
+const EXIT_INTERRUPTED: u8 = 130;
 
 /// Run experiments by their plans, and report what they found.
 #[derive(Debug, Args)]
@@ -36,8 +43,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print the table of a plan from its records, and run nothing.
+    /// Show the figures of a plan from its records, and run nothing.
     Report(ReportArguments),
+    /// Set the trials that two record files have in common beside each other.
+    Compare(compare::Arguments),
+    /// Measure how long a large number of records takes to load and to report.
+    Measure(measure::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -47,10 +58,14 @@ struct RunArguments {
     /// How many simulated trials run at once.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
-    /// Run what was recorded already once more.
+    /// Go on with a run that was ended: nothing that is recorded is run again. It is what happens anyway; said, it is an
+    /// error if nothing is recorded.
     #[arg(long)]
+    resume: bool,
+    /// Run what was recorded already once more.
+    #[arg(long, conflicts_with = "resume")]
     fresh: bool,
-    /// This process is in its mount namespace already.
+    /// This process is in its mount namespace already, and what there is to say of the plan was said outside.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -59,6 +74,12 @@ struct RunArguments {
 struct ReportArguments {
     #[command(flatten)]
     plan: PlanArguments,
+    /// Print a row of CSV for each trial.
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    csv: bool,
+    /// Write a page for a browser, complete in itself.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -79,63 +100,104 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Run(arguments) => run_plan(arguments),
         Command::List { json } => list(*json),
         Command::Report(arguments) => report(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+        Command::Measure(arguments) => measure::run(arguments),
     }
 }
 
 fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
-    let plan = arguments.plan.read()?;
-    if !arguments.inside && plan.mounts() {
-        return Err(namespace::enter("--inside"));
+    let (plan, _) = arguments.plan.read()?;
+    if !arguments.inside {
+        arguments.plan.warn(&plan);
+        lab::preflight::check(&plan, &arguments.plan.plan)?;
+        if plan.mounts() {
+            return Err(namespace::enter("--inside"));
+        }
     }
     let defaults = RunOptions::default();
     let options = RunOptions {
         folder: arguments.plan.results.clone(),
         jobs: arguments.jobs.map_or(defaults.jobs, |jobs| jobs as usize),
         fresh: arguments.fresh,
+        stop: defaults.stop,
     };
+    if arguments.resume && !Store::new(&options.folder, &plan).path().exists() {
+        let (name, folder) = (&arguments.plan.plan, options.folder.display());
+        bail!("{name}: nothing to resume: no records of this plan in {folder}");
+    }
+    stop_at_interrupt(&options.stop)?;
     let bar = Arc::new(Bar::default());
     let watcher: Arc<dyn Progress> = Arc::<Bar>::clone(&bar);
     let outcome = runner::run(&plan, &options, &watcher);
     bar.end();
     let outcome = outcome?;
-    arguments
-        .plan
-        .print(&Report::new(&plan, &outcome.records))?;
+    let report = Report::new(&plan, &outcome.records);
+    arguments.plan.print(&report)?;
     if !arguments.plan.json {
-        let recorded = match outcome.recorded {
-            0 => String::new(),
-            count => format!(", {count} recorded before (--fresh runs them again)"),
-        };
-        let path = outcome.path.display();
-        output::print(&format!(
-            "\n{} trials run{recorded}; records in {path}\n",
-            outcome.run
-        ))?;
+        output::print(&summary(&outcome, &report))?;
     }
     for Failure { trial, cause } in &outcome.failures {
         output::fail(&anyhow::anyhow!("trial failed: {trial}: {cause}"));
     }
-    let is_good = outcome.failures.is_empty();
-    Ok(if is_good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(match (outcome.is_stopped, outcome.failures.is_empty()) {
+        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
     })
 }
 
-fn report(arguments: &ReportArguments) -> Result<ExitCode> {
-    let plan = arguments.plan.read()?;
-    let options = RunOptions {
-        folder: arguments.plan.results.clone(),
-        ..RunOptions::default()
+/// The first Ctrl-C ends the run and keeps what is done; the second ends the program.
+fn stop_at_interrupt(stop: &runner::Stop) -> Result<()> {
+    let stop = stop.clone();
+    let handler = move || {
+        if stop.is_requested() {
+            std::process::exit(i32::from(EXIT_INTERRUPTED));
+        }
+        output::warn("ending the trials that are running; once more to leave at once");
+        stop.request();
     };
-    let records = runner::recorded(&plan, &options)?;
-    if records.is_empty() {
-        let name = &arguments.plan.plan;
-        let folder = options.folder.display();
+    ctrlc::set_handler(handler).context("Ctrl-C")
+}
+
+fn summary(outcome: &RunOutcome, report: &Report) -> String {
+    let recorded = match outcome.recorded {
+        0 => String::new(),
+        count => format!(", {count} recorded before (--fresh runs them again)"),
+    };
+    let stopped = match outcome.is_stopped {
+        true => format!(
+            "; stopped with {} to go, the same command goes on",
+            report.missing
+        ),
+        false => String::new(),
+    };
+    let (run, path) = (outcome.run, outcome.path.display());
+    format!("\n{run} trials run{recorded}{stopped}; records in {path}\n")
+}
+
+fn report(arguments: &ReportArguments) -> Result<ExitCode> {
+    let (plan, source) = arguments.plan.read()?;
+    arguments.plan.warn(&plan);
+    let (name, folder) = (&arguments.plan.plan, &arguments.plan.results);
+    let store = Store::new(folder, &plan);
+    if !store.path().exists() {
+        let folder = folder.display();
         bail!("{name}: no records of this plan in {folder}; `jext lab run {name}` makes them");
     }
-    arguments.plan.print(&Report::new(&plan, &records))?;
+    if arguments.csv {
+        let mut out = BufWriter::new(io::stdout().lock());
+        csv::write(&mut out, &runner::recorded(&plan, folder)?)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = Report::of(&plan, &store.read_briefs()?);
+    let Some(path) = &arguments.html else {
+        arguments.plan.print(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let page = report.html(&format!("jext lab run {name}"), &source);
+    fs::write(path, page).with_context(|| path.display().to_string())?;
+    output::print(&format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,20 +226,26 @@ fn list(json: bool) -> Result<ExitCode> {
 }
 
 impl PlanArguments {
-    fn read(&self) -> Result<Plan> {
+    /// The plan and its text.
+    fn read(&self) -> Result<(Plan, String)> {
         let name = &self.plan;
-        let plan = match builtin::named(name) {
-            Some(builtin) => builtin.plan()?,
+        let (plan, text) = match builtin::named(name) {
+            Some(builtin) => (builtin.plan()?, builtin.text.to_owned()),
             None if name.contains(['/', '.']) => {
-                let text = std::fs::read_to_string(name).with_context(|| name.clone())?;
-                Plan::parse(name, &text)?
+                let text = fs::read_to_string(name).with_context(|| name.clone())?;
+                (Plan::parse(name, &text)?, text)
             }
             None => bail!("{name}: no plan of that name is built in; `jext lab list` shows them"),
         };
+        Ok((plan, text))
+    }
+
+    /// Says what was rounded while the plan was read.
+    fn warn(&self, plan: &Plan) {
+        let name = &self.plan;
         plan.notes
             .iter()
             .for_each(|note| output::warn(&format!("{name}: {note}")));
-        Ok(plan)
     }
 
     fn print(&self, report: &Report) -> Result<()> {
@@ -186,54 +254,5 @@ impl PlanArguments {
         } else {
             output::print(&report.text())
         }
-    }
-}
-
-/// One bar for all trials. Trials add their thousandths; the bar draws itself.
-#[derive(Default)]
-struct Bar {
-    bar: OnceLock<ProgressBar>,
-    parts: OnceLock<Vec<AtomicU64>>,
-}
-
-impl Bar {
-    fn end(&self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn set(&self, number: usize, parts: u64) {
-        if let (Some(bar), Some(slot)) = (self.bar.get(), self.slot(number)) {
-            let before = slot.swap(parts, Ordering::Relaxed);
-            bar.inc(parts.saturating_sub(before));
-        }
-    }
-
-    fn slot(&self, number: usize) -> Option<&AtomicU64> {
-        self.parts.get()?.get(number)
-    }
-}
-
-impl Progress for Bar {
-    fn begin(&self, to_run: usize, _recorded: usize) {
-        self.parts
-            .get_or_init(|| (0..to_run).map(|_| AtomicU64::new(0)).collect());
-        self.bar
-            .get_or_init(|| progress::share(to_run as u64 * PARTS));
-    }
-
-    fn started(&self, _number: usize, trial: &Trial) {
-        if let Some(bar) = self.bar.get() {
-            bar.set_message(trial.name());
-        }
-    }
-
-    fn advanced(&self, number: usize, fraction: f64) {
-        self.set(number, (fraction * PARTS as f64) as u64);
-    }
-
-    fn ended(&self, number: usize, _trial: &Trial, _result: Result<&Record, &str>) {
-        self.set(number, PARTS);
     }
 }

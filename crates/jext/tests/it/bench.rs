@@ -62,6 +62,77 @@ fn mkfs_and_mount_options_reach_the_file_system_in_memory() {
     assert!(String::from_utf8_lossy(&bad.stderr).starts_with("jext: mkfs: --mkfs \"-t ext9\": "));
 }
 
+const LOADS: [(&str, &str); 11] = [
+    ("synctest", "--set tasks=3 --set files=5"),
+    (
+        "make-many-files",
+        "--set preset=custom --set levels=2 --set files=2",
+    ),
+    (
+        "tree-copy",
+        "--set files=30 --set directories=5 --set bytes=300KiB",
+    ),
+    ("fs_mark", "--set files=10 --set size=10KiB"),
+    ("obldisk", "--set size=2MiB"),
+    (
+        "oblload",
+        "--set size=2MiB --set level=100ms --set users_max=10",
+    ),
+    ("mongo", "--set bytes=100KiB --set repetitions=1"),
+    ("iozone", "--set size=64KiB"),
+    ("bonnie", "--set size=64KiB --set files=1 --set seeks=10"),
+    ("dbench", "--set time=100ms --set clients=2"),
+    (
+        "filebench",
+        "--set time=100ms --set files=50 --set threads=2",
+    ),
+];
+
+#[test]
+fn every_load_runs_on_a_file_system_in_memory_and_gives_json() {
+    let folder = Folder::new();
+    for (name, set) in LOADS {
+        let text = folder.good(&format!("bench {name} mem:64MiB --json {set}"));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["workload"], name);
+        let elapsed = &json["metrics"]["elapsed"];
+        assert!(elapsed["value"].as_f64().unwrap() > 0.0, "{name}");
+        assert_eq!(elapsed["unit"], "s", "{name}");
+        assert!(!json["phases"].as_array().unwrap().is_empty(), "{name}");
+    }
+    for name in ["fsx", "fsstress"] {
+        let text = folder.good(&format!("bench {name} mem:64MiB --set operations=200"));
+        assert!(text.contains("operations_rate"), "{text}");
+        assert!(text.contains("Latencies in ms:"), "{text}");
+    }
+}
+
+#[test]
+fn loads_print_their_originals_rows_and_say_what_they_take() {
+    let folder = Folder::new();
+    let row =
+        folder.good("bench bonnie mem:64MiB --document csv-1.03 --set size=64KiB --set files=0");
+    assert_eq!(row.trim_end().split(',').count(), 27, "{row}");
+    let listed = folder.good("bench synctest --parameters --set tasks=7 .");
+    assert!(
+        listed.contains("synctest.tasks") && listed.contains("bench.seed"),
+        "{listed}"
+    );
+    for (line, expected) in [
+        ("bench synctest . --set tasks", "expected NAME=VALUE"),
+        ("bench synctest . --set taks=7", "no such parameter"),
+        ("bench synctest . --set tasks=0", "from 1 to 10000"),
+        ("bench obldisk . --set size=1000", "no multiple of 1 MiB"),
+        (
+            "bench fsx mem:64MiB --document csv --set operations=10",
+            "there is no such",
+        ),
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
 #[test]
 fn the_original_form_takes_commands_from_its_input() {
     let folder = Folder::new();

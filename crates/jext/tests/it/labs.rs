@@ -1,5 +1,7 @@
 //! lab run, list and report.
 
+use testkit::privilege;
+
 use crate::support::Folder;
 
 const PLAN: &str = "\
@@ -90,4 +92,125 @@ fn plans_are_listed_and_errors_have_their_line() {
         !folder.path().join("lab-results").exists(),
         "nothing was touched"
     );
+}
+
+#[test]
+fn a_run_is_resumed_only_where_there_is_one() {
+    let folder = Folder::new();
+    folder.write("tiny.toml", PLAN.as_bytes());
+    let error = folder.bad("lab run tiny.toml --resume");
+    assert!(error.contains("nothing to resume"), "{error}");
+    folder.good("lab run tiny.toml");
+    let again = folder.good("lab run tiny.toml --resume");
+    assert!(again.contains("0 trials run, 2 recorded before"), "{again}");
+    let mut both = folder.command("lab run tiny.toml --resume --fresh");
+    let both = both.output().unwrap();
+    let error = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert!(error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn records_become_a_page_a_table_and_a_comparison() {
+    let folder = Folder::new();
+    folder.write("tiny.toml", PLAN.as_bytes());
+    folder.good("lab run tiny.toml");
+    let csv = folder.good("lab report tiny.toml --csv");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(csv.starts_with("plan,plan_hash,block,repetition,"), "{csv}");
+    assert_eq!(
+        folder.good("lab report tiny.toml --html page.html"),
+        "page.html\n"
+    );
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("<h1>Does it run?</h1>") && page.contains("jext lab run tiny.toml"));
+    let records = std::fs::read_dir(folder.path().join("lab-results/tiny")).unwrap();
+    let path = records.last().unwrap().unwrap().path();
+    std::fs::copy(&path, folder.path().join("first.jsonl")).unwrap();
+    folder.good("lab run tiny.toml --fresh");
+    std::fs::copy(&path, folder.path().join("second.jsonl")).unwrap();
+    let same = folder.good("lab compare first.jsonl second.jsonl");
+    assert!(
+        same.contains("0 of 2 trials differ: 0 better, 0 worse."),
+        "{same}"
+    );
+    let json = folder.json("lab compare first.jsonl second.jsonl --metric read_rate --json");
+    assert_eq!(json["rows"][0]["gain"]["share"], 0.0);
+    assert!(
+        folder
+            .bad("lab compare first.jsonl third.jsonl")
+            .contains("no such file")
+    );
+    assert!(
+        folder
+            .bad("lab compare first.jsonl second.jsonl --metric sped")
+            .contains("no figure")
+    );
+}
+
+#[test]
+fn what_the_machine_lacks_is_said_before_anything_is_touched() {
+    let folder = Folder::new();
+    let text = PLAN.replace("slice(sim:atlas-v-18,1GiB..1056MiB)", "sim:atlas-v-19");
+    folder.write("bad.toml", text.as_bytes());
+    let error = folder.bad("lab run bad.toml");
+    assert!(error.starts_with("bad.toml:5: device: "), "{error}");
+    assert_eq!(error.lines().count(), 1);
+    assert!(!folder.path().join("lab-results").exists());
+}
+
+#[test]
+fn many_records_are_measured_and_removed() {
+    let folder = Folder::new();
+    let json = folder.json("lab measure . --records 1000 --json");
+    assert_eq!(json["records"], 1000);
+    assert!(json["seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert!(
+        folder
+            .bad("lab measure . --records 150")
+            .contains("not a multiple of 100")
+    );
+}
+
+#[test]
+fn a_plan_that_mounts_is_looked_at_once() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    // A size that is rounded is noted.
+    let text = "[plan]\nname = \"mounted\"\nquestion = \"Does it run?\"\n[fixed]\n\
+                target = \"kernel:ext3\"\ndevice = \"mem:67108865\"\n\
+                postmark.number = 20\npostmark.transactions = 50\n";
+    folder.write("mounted.toml", text.as_bytes());
+    let output = folder.command("lab run mounted.toml").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("rounded down").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    folder.write(
+        "bad.toml",
+        text.replace("67108865", "64MiB")
+            .replace("ext3", "nofs")
+            .as_bytes(),
+    );
+    assert_eq!(
+        folder.bad("lab run bad.toml"),
+        "bad.toml:5: target: mkfs.nofs is missing"
+    );
+}
+
+#[test]
+fn a_comparison_is_by_the_figure_of_the_workload() {
+    let folder = Folder::new();
+    let text = "[plan]\nname = \"served\"\nquestion = \"Does it run?\"\n[fixed]\nworkload = \"dbench\"\n\
+                device = \"slice(sim:atlas-v-18,1GiB..1100MiB)\"\nmemory.host = \"64MiB\"\n\
+                dbench.clients = 2\ndbench.time = \"2s\"\n";
+    folder.write("served.toml", text.as_bytes());
+    let table = folder.good("lab run served.toml");
+    assert!(table.contains("throughput"), "{table}");
+    let records = std::fs::read_dir(folder.path().join("lab-results/served")).unwrap();
+    let path = records.last().unwrap().unwrap().path();
+    let line = format!("lab compare {0} {0} --json", path.display());
+    assert_eq!(folder.json(&line)["metric"], "throughput");
 }

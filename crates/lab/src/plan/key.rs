@@ -1,6 +1,9 @@
 //! The keys of a plan: closed, typed, each with its default.
 //!
-//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are jext's own.
+//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are jext's own. The keys of
+//! the workloads come from their own tables of parameters.
+
+mod workloads;
 
 use jbd2::LogPolicy;
 use jbd2::policy::{
@@ -11,7 +14,7 @@ use jbd2::policy::{
 use super::value::{Kind, Value};
 
 /// A key of `[fixed]` and `[factors]`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Its name, with points: `fs.commit`.
     pub name: &'static str,
@@ -38,6 +41,8 @@ pub enum Initial {
     Bytes(u64),
     /// Seconds.
     Seconds(u64),
+    /// Nanoseconds.
+    Nanos(u64),
     /// Two numbers.
     Range(u32, u32),
 }
@@ -63,11 +68,16 @@ use Initial as D;
 use Kind as K;
 
 /// All keys, in the order in which they are listed and recorded.
-pub const KEYS: [Key; 55] = [
+pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
+
+pub(crate) use workloads::{POSTMARK, concerns};
+
+/// The keys that are not of a table of the workloads.
+const OWN: [Key; 55] = [
     key(
         "workload",
-        K::Word(&["postmark"]),
-        D::Text("postmark"),
+        K::Word(&workloads::NAMES),
+        D::Text(POSTMARK),
         "the benchmark",
     ),
     key(
@@ -410,6 +420,7 @@ impl Key {
             D::Number(number) => Value::Number(number),
             D::Bytes(bytes) => Value::Bytes(bytes),
             D::Seconds(seconds) => Value::Time(seconds * 1_000_000_000),
+            D::Nanos(nanos) => Value::Time(nanos),
             D::Range(low, high) => Value::Range(low, high),
         })
     }

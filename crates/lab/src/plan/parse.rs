@@ -7,15 +7,19 @@ use toml::de::{DeTable, DeValue};
 use super::key::Key;
 use super::reader::{Entry, Section, Source};
 use super::settings::Settings;
-use super::value::{Value, describe};
+use super::value::{Value, describe, number, whole};
 use super::{Block, Factor, Level, Plan, PlanError, Published};
 use crate::metric::{self, MetricKind};
 use crate::setup::Setup;
 
-/// More trials than anybody waits for; a typing error makes them.
-const TRIALS_MAX: usize = 100_000;
+/// More combinations than anybody waits for; a typing error makes them.
+const COMBINATIONS_MAX: usize = 100_000;
+/// More trials than a report can be asked to read.
+const TRIALS_MAX: usize = 2_000_000;
 /// More repetitions than anybody waits for.
 const REPETITIONS_MAX: i64 = 10_000;
+/// How often a trial is repeated at most for its interval, where the plan does not say.
+const REPETITIONS_MAX_DEFAULT: i64 = 30;
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     let source = Source { file, text };
@@ -54,6 +58,7 @@ impl Parser<'_, '_> {
         let repetitions = head
             .whole("repetitions", 1..REPETITIONS_MAX + 1)?
             .unwrap_or(1);
+        let (precision, repetitions_max) = self.stopping(&mut head, repetitions)?;
         let warmup = head.whole("warmup", 0..REPETITIONS_MAX + 1)?.unwrap_or(0);
         head.finish()?;
         let fixed = self.settings(&root.flat("fixed")?)?;
@@ -79,18 +84,54 @@ impl Parser<'_, '_> {
             published.push(self.published(section, &blocks)?);
         }
         root.finish()?;
-        let [seed, repetitions, warmup] = [seed, repetitions, warmup].map(i64::unsigned_abs);
+        let [seed, repetitions, repetitions_max, warmup] =
+            [seed, repetitions, repetitions_max, warmup].map(i64::unsigned_abs);
         let small = |number| u32::try_from(number).expect("checked against its limit");
         Ok(Plan {
             name,
             question,
             seed,
             repetitions: small(repetitions),
+            repetitions_max: small(repetitions_max),
+            precision,
             warmup: small(warmup),
             blocks,
             published,
             notes: Vec::new(),
         })
+    }
+
+    /// The precision that is asked for, and how often a trial is repeated for it at most.
+    fn stopping(
+        &self,
+        head: &mut Section<'_, '_>,
+        repetitions: i64,
+    ) -> Result<(Option<f64>, i64), PlanError> {
+        let precision = match head.take("precision") {
+            None => None,
+            Some(entry) => {
+                let share = number(&entry.value).filter(|share| *share > 0.0 && *share < 1.0);
+                let found = describe(&entry.value);
+                let message = format!("precision: expected a share such as 0.05, found {found}");
+                Some(share.ok_or_else(|| self.source.error(&entry.span, message))?)
+            }
+        };
+        let said = head.take("repetitions_max");
+        let Some(entry) = said else {
+            let most = precision.map_or(repetitions, |_| REPETITIONS_MAX_DEFAULT.max(repetitions));
+            return Ok((precision, most));
+        };
+        let wrong = |message: String| Err(self.source.error(&entry.span, message));
+        if precision.is_none() {
+            return wrong("repetitions_max: means nothing without precision".to_owned());
+        }
+        match whole(&entry.value).filter(|most| (repetitions..=REPETITIONS_MAX).contains(most)) {
+            Some(most) => Ok((precision, most)),
+            None => wrong(format!(
+                "repetitions_max: expected a whole number from {repetitions} to {REPETITIONS_MAX}, found {}",
+                describe(&entry.value)
+            )),
+        }
     }
 
     fn check_name(&self, name: &str, span: &Range<usize>) -> Result<(), PlanError> {
@@ -144,7 +185,10 @@ impl Parser<'_, '_> {
     fn factor(&mut self, entry: &Entry<'_>) -> Result<Factor, PlanError> {
         let key = self.key(entry)?;
         let Some(array) = entry.value.as_array().filter(|array| !array.is_empty()) else {
-            let found = describe(&entry.value);
+            let found = match &entry.value {
+                DeValue::Array(_) => "an array without any".to_owned(),
+                other => describe(other),
+            };
             let message = format!("{}: expected an array of levels, found {found}", key.name);
             return Err(self.source.error(&entry.span, message));
         };
@@ -351,18 +395,23 @@ fn assemble(
 
 /// Makes sure that every trial can be set up.
 fn check(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
-    let runs = plan.repetitions as usize + plan.warmup as usize;
+    let runs = plan.repetitions_max as usize + plan.warmup as usize;
     let combinations = plan.blocks.iter().map(|block| {
         let lengths = block.factors.iter().map(|factor| factor.levels.len());
         lengths.fold(1usize, usize::saturating_mul)
     });
-    let count = combinations
-        .fold(0, usize::saturating_add)
-        .saturating_mul(runs);
-    if count > TRIALS_MAX {
-        return Err(source.error_at(1, format!("{count} trials are more than {TRIALS_MAX}")));
+    let count = combinations.fold(0, usize::saturating_add);
+    for (count, most, what) in [
+        (count, COMBINATIONS_MAX, "combinations of levels"),
+        (count.saturating_mul(runs), TRIALS_MAX, "trials"),
+    ] {
+        if count > most {
+            let message = format!("{count} {what} are more than {most}");
+            return Err(source.error_at(1, message));
+        }
     }
-    for trial in plan.trials() {
+    for combination in plan.combinations() {
+        let trial = combination.trial(0, false);
         let setup = Setup::of(&trial.settings).map_err(|error| {
             let line = error
                 .keys

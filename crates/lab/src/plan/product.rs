@@ -1,5 +1,7 @@
 //! Trials: the product of the factors and the repetitions.
 
+use std::sync::Arc;
+
 use super::key::Key;
 use super::settings::Settings;
 use super::value::Value;
@@ -14,7 +16,7 @@ pub struct Trial {
     /// Its name.
     pub block_name: String,
     /// The level of each factor, in the plan's order.
-    pub levels: Vec<TrialLevel>,
+    pub levels: Arc<[TrialLevel]>,
     /// Which repetition, from 0.
     pub repetition: u32,
     /// Whether it is run first and not counted.
@@ -22,7 +24,43 @@ pub struct Trial {
     /// Decides everything random in it.
     pub seed: u64,
     /// A value for every key.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
+}
+
+/// Trials that differ in their repetition only.
+#[derive(Debug, Clone)]
+pub struct Combination {
+    /// Which block of the plan.
+    pub block: usize,
+    /// Its name.
+    pub block_name: String,
+    /// The level of each factor, in the plan's order.
+    pub levels: Arc<[TrialLevel]>,
+    /// A value for every key.
+    pub settings: Arc<Settings>,
+    plan_seed: u64,
+}
+
+impl Combination {
+    /// What tells its trials from all others of the plan: what their ids begin with.
+    #[must_use]
+    pub fn id(&self) -> String {
+        id(&self.block_name, &self.levels)
+    }
+
+    /// One of its trials.
+    #[must_use]
+    pub fn trial(&self, repetition: u32, is_warmup: bool) -> Trial {
+        Trial {
+            block: self.block,
+            block_name: self.block_name.clone(),
+            seed: seed(self.plan_seed, &self.levels, repetition, is_warmup),
+            levels: Arc::clone(&self.levels),
+            repetition,
+            is_warmup,
+            settings: Arc::clone(&self.settings),
+        }
+    }
 }
 
 /// The level of a factor in a trial.
@@ -40,20 +78,9 @@ impl Trial {
     /// What tells this trial from all others of its plan, for records.
     #[must_use]
     pub fn id(&self) -> String {
-        let mut id = format!("block={:?}", self.block_name);
-        for level in &self.levels {
-            id.push_str(&format!(
-                " {}={:?}",
-                level.key.name,
-                level.value.to_string()
-            ));
-        }
-        let kind = if self.is_warmup {
-            "warmup"
-        } else {
-            "repetition"
-        };
-        format!("{id} {kind}={}", self.repetition)
+        let kind = if self.is_warmup { WARMUP } else { REPETITION };
+        let combination = id(&self.block_name, &self.levels);
+        format!("{combination} {kind}={}", self.repetition)
     }
 
     /// What this trial is, in a few words for people.
@@ -70,14 +97,56 @@ impl Trial {
     }
 }
 
+const WARMUP: &str = "warmup";
+const REPETITION: &str = "repetition";
+
+fn id(block: &str, levels: &[TrialLevel]) -> String {
+    let mut id = format!("block={block:?}");
+    for level in levels {
+        id.push_str(&format!(
+            " {}={:?}",
+            level.key.name,
+            level.value.to_string()
+        ));
+    }
+    id
+}
+
+/// The parts of a trial's id: that of its combination, whether it is a warm-up, and which repetition.
+#[must_use]
+pub fn split_id(trial: &str) -> Option<(&str, bool, u32)> {
+    let (combination, last) = trial.rsplit_once(' ')?;
+    let (kind, number) = last.split_once('=')?;
+    let is_warmup = match kind {
+        WARMUP => true,
+        REPETITION => false,
+        _ => return None,
+    };
+    Some((combination, is_warmup, number.parse().ok()?))
+}
+
 pub(super) fn trials(plan: &Plan) -> Vec<Trial> {
+    let warmups = (0..plan.warmup).map(|number| (number, true));
+    let runs: Vec<_> = warmups
+        .chain((0..plan.repetitions).map(|number| (number, false)))
+        .collect();
+    let repeated = combinations(plan).into_iter().flat_map(|combination| {
+        let trials = runs.iter();
+        trials
+            .map(|(repetition, is_warmup)| combination.trial(*repetition, *is_warmup))
+            .collect::<Vec<_>>()
+    });
+    repeated.collect()
+}
+
+pub(super) fn combinations(plan: &Plan) -> Vec<Combination> {
     let blocks = plan.blocks.iter().enumerate();
     blocks
-        .flat_map(|(index, block)| trials_of(plan, index, block))
+        .flat_map(|(index, block)| combinations_of(plan, index, block))
         .collect()
 }
 
-fn trials_of(plan: &Plan, index: usize, block: &Block) -> Vec<Trial> {
+fn combinations_of(plan: &Plan, index: usize, block: &Block) -> Vec<Combination> {
     let mut combinations: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
     for (number, factor) in block.factors.iter().enumerate() {
         let longer = combinations.iter().flat_map(|combination| {
@@ -91,39 +160,28 @@ fn trials_of(plan: &Plan, index: usize, block: &Block) -> Vec<Trial> {
         });
         combinations = longer.collect();
     }
-    let warmups = (0..plan.warmup).map(|number| (number, true));
-    let runs: Vec<_> = warmups
-        .chain((0..plan.repetitions).map(|number| (number, false)))
-        .collect();
-    let repeated = combinations.iter().flat_map(|combination| {
-        runs.iter()
-            .map(move |(repetition, is_warmup)| (combination, *repetition, *is_warmup))
-    });
-    repeated
-        .map(|(combination, repetition, is_warmup)| {
-            let mut settings = block.fixed.clone();
-            let mut levels = Vec::with_capacity(combination.len());
-            for (factor, level) in combination {
-                let key = block.factors[*factor].key;
-                let level = &block.factors[*factor].levels[*level];
-                settings.set(key.name, level.value.clone(), Some(level.line));
-                levels.push(TrialLevel {
-                    key,
-                    label: level.label.clone(),
-                    value: level.value.clone(),
-                });
-            }
-            Trial {
-                block: index,
-                block_name: block.name.clone(),
-                seed: seed(plan.seed, &levels, repetition, is_warmup),
-                levels,
-                repetition,
-                is_warmup,
-                settings,
-            }
-        })
-        .collect()
+    let combine = |combination: Vec<(usize, usize)>| {
+        let mut settings = block.fixed.clone();
+        let mut levels = Vec::with_capacity(combination.len());
+        for (factor, level) in combination {
+            let key = block.factors[factor].key;
+            let level = &block.factors[factor].levels[level];
+            settings.set(key.name, level.value.clone(), Some(level.line));
+            levels.push(TrialLevel {
+                key,
+                label: level.label.clone(),
+                value: level.value.clone(),
+            });
+        }
+        Combination {
+            block: index,
+            block_name: block.name.clone(),
+            levels: levels.into(),
+            settings: Arc::new(settings),
+            plan_seed: plan.seed,
+        }
+    };
+    combinations.into_iter().map(combine).collect()
 }
 
 fn seed(plan: u64, levels: &[TrialLevel], repetition: u32, is_warmup: bool) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key::KEYS;
+use super::key::{KEYS, POSTMARK, concerns};
 use super::value::Value;
 
 /// A value for every key that has one.
@@ -52,6 +52,25 @@ impl Settings {
     pub fn said(&self) -> impl Iterator<Item = &'static str> + '_ {
         let said = self.values.iter().filter(|(_, said)| said.line.is_some());
         said.map(|(key, _)| *key)
+    }
+
+    /// The name of the workload.
+    #[must_use]
+    pub fn workload(&self) -> &str {
+        match self.get("workload") {
+            Some(Value::Text(name)) => name,
+            _ => POSTMARK,
+        }
+    }
+
+    /// The keys and values that mean something: those that a plan says, and the defaults of all that does not belong to
+    /// another workload. Sorted by key.
+    pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
+        let workload = self.workload();
+        self.values
+            .iter()
+            .filter(move |(key, said)| said.line.is_some() || concerns(key, workload))
+            .map(|(key, said)| (*key, &said.value))
     }
 
     /// All keys and values, sorted by key.

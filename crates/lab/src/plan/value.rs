@@ -45,6 +45,8 @@ pub enum Kind {
     Time,
     /// Two numbers: `"1000 100000"` or `[1000, 100000]`.
     Range,
+    /// Any text.
+    Text,
     /// A device text.
     Device,
     /// A device text or one of these words.
@@ -79,6 +81,7 @@ impl Kind {
             Self::BytesOr(words) => format!("a size such as \"512MiB\", or {}", one_of(words)),
             Self::Time => "a time such as \"5s\" or \"250ms\"".to_owned(),
             Self::Range => "two numbers such as [1000, 100000]".to_owned(),
+            Self::Text => "a text".to_owned(),
             Self::Device => "a device text such as \"sim:atlas-v-18\"".to_owned(),
             Self::DeviceOr(words) => {
                 format!(
@@ -94,6 +97,19 @@ impl Kind {
                 "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", or \"fuse:fuse2fs\""
                     .to_owned()
             }
+        }
+    }
+
+    /// Reads a value from a command's text: as it stands in a plan, or a word or size without its quotes.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(self, text: &str) -> Result<Value, String> {
+        let quoted = DeValue::String(text.into());
+        let parsed = DeValue::parse(text).map(toml::Spanned::into_inner);
+        match parsed {
+            Ok(given) if self != Self::Text => self.check(&given, &mut Vec::new()),
+            _ => self.check(&quoted, &mut Vec::new()),
         }
     }
 
@@ -130,6 +146,9 @@ impl Kind {
                 .map(|time| Value::Time(time.get()))
                 .ok_or_else(wrong),
             Self::Range => range(given).ok_or_else(wrong),
+            Self::Text => text
+                .map(|text| Value::Text(text.to_owned()))
+                .ok_or_else(wrong),
             Self::Device => device(text.ok_or_else(wrong)?, notes),
             Self::DeviceOr(words) => match text {
                 Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
@@ -338,6 +357,27 @@ mod tests {
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
         ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");
         ok(Kind::Target, "\"fuse:fuse2fs\"", "fuse:fuse2fs");
+    }
+
+    #[test]
+    fn values_of_a_command_need_no_quotation_marks() {
+        for (kind, text, canonical) in [
+            (Kind::Bytes, "64KiB", "64KiB"),
+            (Kind::Bytes, "4096", "4KiB"),
+            (Kind::Number(0, 9), "7", "7"),
+            (Kind::Time, "250ms", "250ms"),
+            (Kind::Switch, "false", "false"),
+            (Kind::Word(&["a"]), "a", "a"),
+            (Kind::Text, "0", "0"),
+            (Kind::Text, "0 1", "0 1"),
+        ] {
+            let value = kind.parse(text).map(|value| value.to_string());
+            assert_eq!(value.as_deref(), Ok(canonical), "{text}");
+        }
+        let error = Kind::Number(0, 9)
+            .parse("ten")
+            .expect_err("it is no number");
+        assert!(error.contains("from 0 to 9"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! [`Findings`]: what the rows of a group show, and what the published figures do.
 
-use super::{PRIMARY, Row, SATURATION, TIE};
+use super::{Row, SATURATION, TIE};
+use crate::metric::MetricKind;
+use crate::statistics::effect::Ratio;
 
 /// What the rows of a group show.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -9,11 +11,11 @@ pub struct Findings {
     pub ours: Marks,
     /// What the published figures show; nothing where they are not complete.
     pub published: Marks,
-    /// Pairs of rows whose published times differ by more than a tie: all, and those that stand in the other order here.
+    /// Pairs of rows whose published figures differ by more than a tie: all, and those that stand in the other order here.
     pub pairs: usize,
     /// The pairs that stand in the other order here.
     pub swapped: Vec<(String, String)>,
-    /// The row, other than the baseline, whose time is furthest from the published one, and how far.
+    /// The row, other than the baseline, whose figure is furthest from the published one, and how far.
     pub furthest: Option<(String, f64)>,
 }
 
@@ -36,17 +38,18 @@ pub struct Mark {
 }
 
 impl Findings {
-    /// What rows show, one of which may be the baseline.
+    /// What the primary figure of rows shows, one of which may be the baseline.
     #[must_use]
-    pub fn of(rows: &[Row]) -> Self {
-        let ours = |row: &Row| row.value(PRIMARY);
-        let published = |row: &Row| row.published.get(PRIMARY).copied();
-        let (pairs, swapped) = compare_order(rows);
+    pub fn of(rows: &[Row], primary: &MetricKind) -> Self {
+        let ours = |row: &Row| row.value(primary.name);
+        let published = |row: &Row| row.published.get(primary.name).copied();
+        let ratio = Ratio::of(primary.better);
+        let (pairs, swapped) = compare_order(rows, primary);
         let errors = rows.iter().filter(|row| !row.is_baseline);
-        let errors = errors.filter_map(|row| Some((row.label(), row.error(PRIMARY)?)));
+        let errors = errors.filter_map(|row| Some((row.label(), row.error(primary.name)?)));
         Self {
-            ours: marks(rows, ours),
-            published: marks(rows, published),
+            ours: marks(rows, ratio, ours),
+            published: marks(rows, ratio, published),
             pairs,
             swapped,
             furthest: errors.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs())),
@@ -60,18 +63,12 @@ impl Findings {
     }
 }
 
-/// How much sooner `own` is than `base`.
-#[must_use]
-pub(super) fn gain(base: f64, own: f64) -> Option<f64> {
-    (own > 0.0).then(|| base / own - 1.0)
-}
-
-fn marks(rows: &[Row], time: impl Fn(&Row) -> Option<f64>) -> Marks {
-    let baseline = rows.iter().find(|row| row.is_baseline).and_then(&time);
+fn marks(rows: &[Row], ratio: Ratio, value: impl Fn(&Row) -> Option<f64>) -> Marks {
+    let baseline = rows.iter().find(|row| row.is_baseline).and_then(&value);
     let others: Option<Vec<(String, f64)>> = rows
         .iter()
         .filter(|row| !row.is_baseline)
-        .map(|row| Some((row.label(), time(row)?)))
+        .map(|row| Some((row.label(), value(row)?)))
         .collect();
     let (Some(baseline), Some(others)) = (baseline, others) else {
         return Marks::default();
@@ -81,7 +78,8 @@ fn marks(rows: &[Row], time: impl Fn(&Row) -> Option<f64>) -> Marks {
         share,
     };
     let first_gain = others.iter().find_map(|(label, own)| {
-        gain(baseline, *own)
+        ratio
+            .share(baseline, *own)
             .filter(|share| *share > 0.0)
             .map(|share| mark(label, share))
     });
@@ -89,7 +87,8 @@ fn marks(rows: &[Row], time: impl Fn(&Row) -> Option<f64>) -> Marks {
         let [(label, own), (_, next)] = pair else {
             return None;
         };
-        gain(*own, *next)
+        ratio
+            .share(*own, *next)
             .filter(|share| *share < SATURATION)
             .map(|share| mark(label, share))
     });
@@ -99,21 +98,21 @@ fn marks(rows: &[Row], time: impl Fn(&Row) -> Option<f64>) -> Marks {
     }
 }
 
-fn compare_order(rows: &[Row]) -> (usize, Vec<(String, String)>) {
-    let timed: Vec<(String, f64, f64)> = rows
+fn compare_order(rows: &[Row], primary: &MetricKind) -> (usize, Vec<(String, String)>) {
+    let known: Vec<(String, f64, f64)> = rows
         .iter()
         .filter_map(|row| {
             Some((
                 row.label(),
-                row.value(PRIMARY)?,
-                row.published.get(PRIMARY).copied()?,
+                row.value(primary.name)?,
+                row.published.get(primary.name).copied()?,
             ))
         })
         .collect();
     let mut pairs = 0;
     let mut swapped = Vec::new();
-    for (index, (label, own, published)) in timed.iter().enumerate() {
-        for (other_label, other_own, other_published) in &timed[index + 1..] {
+    for (index, (label, own, published)) in known.iter().enumerate() {
+        for (other_label, other_own, other_published) in &known[index + 1..] {
             let least = published.min(*other_published);
             if (published - other_published).abs() <= TIE * least {
                 continue;

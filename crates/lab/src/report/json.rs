@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::findings::{Mark, Marks};
-use super::{BlockReport, Group, Report, Row};
+use super::{BlockReport, Group, Report, Row, answer};
+use crate::statistics::effect::Effect;
 
 pub(super) fn render(report: &Report) -> Value {
     json!({
@@ -13,6 +14,7 @@ pub(super) fn render(report: &Report) -> Value {
         "blocks": report.blocks.iter().map(block).collect::<Vec<_>>(),
         "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "missing_trials": report.missing,
+        "trials": report.count,
     })
 }
 
@@ -36,7 +38,9 @@ fn group(group: &Group) -> Value {
     json!({
         "common": common,
         "factors": group.factors,
+        "primary": group.primary.name,
         "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
+        "answer": answer::sentences(group),
         "findings": {
             "ours": marks(&findings.ours),
             "published": marks(&findings.published),
@@ -70,6 +74,17 @@ fn row(row: &Row) -> Value {
         "is_baseline": row.is_baseline,
         "count": row.count,
         "figures": figures,
+        "gain": row.effect.as_ref().map(effect),
+    })
+}
+
+/// An effect: a share of one, its interval and p-value where trials were repeated.
+pub(super) fn effect(effect: &Effect) -> Value {
+    json!({
+        "share": effect.share,
+        "interval_95": effect.interval.map(|interval| [interval.low, interval.high]),
+        "p": effect.p,
+        "cliffs_delta": effect.delta,
     })
 }
 

@@ -5,14 +5,13 @@ use std::fmt::Write;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
-use super::findings::{Findings, Mark, gain};
-use super::{BlockReport, Group, PRIMARY, Report, Row, SATURATION, TIE};
+use super::findings::{Findings, Mark};
+use super::{BlockReport, Group, Report, Row, SATURATION, TIE, answer};
 use crate::metric::MetricKind;
 use crate::statistics::Mean;
+use crate::statistics::effect::Ratio;
 
-/// The figures of the first table.
-const RESULTS: [&str; 3] = ["read_rate", "write_rate", "elapsed"];
-/// Those of the second: what the engine did.
+/// The figures of the second table: what the engine did. Those of the first are the workload's.
 const ENGINE: [&str; 16] = [
     "commits",
     "log_blocks",
@@ -78,10 +77,8 @@ fn render_block(text: &mut String, block: &BlockReport) {
 
 /// The figures with the published ones beside them, and the gain over the baseline.
 fn results(group: &Group) -> Table {
-    let kinds: Vec<&MetricKind> = RESULTS
-        .iter()
-        .filter_map(|name| MetricKind::named(name))
-        .collect();
+    let (kinds, primary) = (&group.shown, group.primary);
+    let ratio = Ratio::of(primary.better);
     let is_published = |kind: &MetricKind| {
         group
             .rows
@@ -90,7 +87,7 @@ fn results(group: &Group) -> Table {
     };
     let baseline = group.rows.iter().find(|row| row.is_baseline);
     let mut head: Vec<String> = heads_of_factors(group);
-    for kind in &kinds {
+    for kind in kinds {
         head.push(two_lines(kind));
         if is_published(kind) {
             head.extend(["published".to_owned(), "error".to_owned()]);
@@ -98,14 +95,14 @@ fn results(group: &Group) -> Table {
     }
     if baseline.is_some() {
         head.push("gain".to_owned());
-        if is_published(MetricKind::named(PRIMARY).expect("it is listed")) {
+        if is_published(primary) {
             head.push("published\ngain".to_owned());
         }
     }
     let mut table = table(head, group.factors.len());
     for row in &group.rows {
         let mut cells = labels(group, row);
-        for kind in &kinds {
+        for kind in kinds {
             cells.push(figure(kind, row));
             if is_published(kind) {
                 cells.push(
@@ -117,18 +114,18 @@ fn results(group: &Group) -> Table {
             }
         }
         if let Some(baseline) = baseline {
-            let own = |of: fn(&Row) -> Option<f64>| {
+            let own = |of: &dyn Fn(&Row) -> Option<f64>| {
                 if row.is_baseline {
                     return absent();
                 }
                 let share = of(baseline)
                     .zip(of(row))
-                    .and_then(|(base, own)| gain(base, own));
+                    .and_then(|(base, own)| ratio.share(base, own));
                 share.map_or_else(absent, percent)
             };
-            cells.push(own(|row| row.value(PRIMARY)));
-            if is_published(MetricKind::named(PRIMARY).expect("it is listed")) {
-                cells.push(own(|row| row.published.get(PRIMARY).copied()));
+            cells.push(own(&|row| row.value(primary.name)));
+            if is_published(primary) {
+                cells.push(own(&|row| row.published.get(primary.name).copied()));
             }
         }
         add(&mut table, cells, group.factors.len());
@@ -177,7 +174,10 @@ fn render_findings(text: &mut String, group: &Group) {
     let Some(baseline) = group.rows.iter().find(|row| row.is_baseline) else {
         return;
     };
-    let is_complete = group.rows.iter().all(|row| row.value(PRIMARY).is_some());
+    let is_complete = group
+        .rows
+        .iter()
+        .all(|row| row.value(group.primary.name).is_some());
     if !is_complete || group.rows.len() < 2 {
         return;
     }
@@ -193,7 +193,9 @@ fn render_findings(text: &mut String, group: &Group) {
         }
         None => format!("None beats {baseline}{theirs}"),
     });
-    if group.rows.len() > 2 {
+    // Where levels have no order, there is no next one.
+    let has_order = answer::is_ordered(group.rows.iter().filter(|row| !row.is_baseline));
+    if group.rows.len() > 2 && (has_order || published.saturation.is_some()) {
         let rule = format!(
             "where the next one gains less than {:.0} %",
             SATURATION * 100.0
@@ -205,6 +207,11 @@ fn render_findings(text: &mut String, group: &Group) {
             }
             None => format!("No saturation, {rule}{theirs}"),
         });
+    }
+    if group.rows.iter().any(|row| row.count > 1) {
+        for sentence in answer::sentences(group) {
+            say(sentence.trim_end_matches('.').to_owned());
+        }
     }
     if let Some((label, share)) = furthest {
         say(format!(
@@ -272,16 +279,15 @@ fn two_lines(kind: &MetricKind) -> String {
 }
 
 fn figure(kind: &MetricKind, row: &Row) -> String {
-    match row.figures.get(kind.name) {
-        Some(Mean {
-            value,
-            half_interval: Some(half),
-            ..
-        }) => {
-            format!("{} ± {}", kind.text(*value), kind.text(*half))
-        }
-        Some(mean) => kind.text(mean.value),
-        None => absent(),
+    let mean = row.figures.get(kind.name);
+    mean.map_or_else(absent, |mean| mean_text(kind, *mean))
+}
+
+/// A mean with half of its interval, where there is one.
+pub(super) fn mean_text(kind: &MetricKind, mean: Mean) -> String {
+    match mean.half_interval {
+        Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
+        None => kind.text(mean.value),
     }
 }
 
@@ -295,11 +301,11 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn absent() -> String {
+pub(super) fn absent() -> String {
     ABSENT.to_owned()
 }
 
-fn table(head: Vec<String>, texts: usize) -> Table {
+pub(super) fn table(head: Vec<String>, texts: usize) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
@@ -308,7 +314,7 @@ fn table(head: Vec<String>, texts: usize) -> Table {
     table
 }
 
-fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
+pub(super) fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
     table.add_row(aligned(cells, texts));
 }
 

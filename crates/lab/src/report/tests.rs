@@ -1,6 +1,7 @@
 //! Reports of small made-up records.
 
 use super::*;
+use crate::plan::Trial;
 use crate::record::Measured;
 
 const PLAN: &str = r#"
@@ -202,5 +203,203 @@ fn json_has_the_same_figures() {
     assert_eq!(
         json["blocks"][0]["groups"][0]["findings"]["ours"]["first_gain"]["row"],
         "8 MB"
+    );
+}
+
+/// Times of five repetitions each: internal 100, 4 MB the same, 8 MB a fifth faster, 16 MB no faster than that.
+fn repeated() -> (Plan, Vec<Record>) {
+    let text = PLAN.replace("question", "repetitions = 5\nquestion");
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let times: Vec<f64> = [100.0, 100.5, 80.0, 79.0]
+        .iter()
+        .flat_map(|time| [-1.0, 0.4, 0.2, -0.6, 1.0].map(|off| time + off))
+        .collect();
+    let records = records(&plan, &times);
+    (plan, records)
+}
+
+#[test]
+fn the_answer_is_said_in_words_with_intervals() {
+    let (plan, records) = repeated();
+    let report = Report::new(&plan, &records);
+    let said = answer::sentences(&report.blocks[0].groups[0]);
+    assert!(
+        said[0].starts_with("8 MB is the smallest journal that beats internal: +25.0 % [23."),
+        "{said:?}"
+    );
+    assert!(said[0].contains("(p = 0.0"), "{said:?}");
+    assert!(
+        said[1].starts_with("The best is 16 MB: +26.6 % ["),
+        "{said:?}"
+    );
+    assert_eq!(said[2], "More than 8 MB gains less than 5 %.");
+    assert_eq!(said[3], "The curve bends at 8 MB.");
+    assert!(
+        report.text().contains(&said[0]),
+        "the terminal has them too"
+    );
+    assert_eq!(report.warnings, []);
+}
+
+#[test]
+fn effects_are_corrected_for_being_several() {
+    let (plan, records) = repeated();
+    let report = Report::new(&plan, &records);
+    let p: Vec<f64> = report.blocks[0].groups[0].rows[1..]
+        .iter()
+        .map(|row| row.effect.and_then(|effect| effect.p).expect("five values"))
+        .collect();
+    // Two of C(10, 5) orders, three tests; the last is the uncorrected one of the row that is the same.
+    let extreme = 2.0 / 252.0;
+    assert!(
+        (p[1] - 3.0 * extreme).abs() < 1e-12 && p[1] == p[2],
+        "{p:?}"
+    );
+    assert!(p[0] > 0.4, "{p:?}");
+}
+
+#[test]
+fn the_page_is_complete_in_itself_and_escapes_what_it_is_given() {
+    let text = PLAN.replace(
+        "How large?",
+        "is <script>alert(1)</script> & \\\"this\\\" safe?",
+    );
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let report = Report::new(&plan, &records(&plan, &[100.0, 110.0, 95.0, 80.0]));
+    let page = report.html("jext lab run p.toml", &text);
+    assert!(
+        !page.contains("<script>alert"),
+        "markup in a plan stays text"
+    );
+    assert!(page.contains("Is &lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;this&quot; safe?"));
+    for outside in ["http:", "https:", "src=", "@import", "url("] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(outside), "{outside} needs a network");
+    }
+    assert!(page.contains("8 MB is the smallest journal that beats internal: +5.3 %."));
+    assert!(page.contains("jext lab run p.toml"));
+    assert!(page.contains("memory.ballast"));
+    assert_eq!(
+        page.matches("<table").count(),
+        page.matches("</table>").count()
+    );
+    assert_eq!(
+        page.matches("<section").count(),
+        page.matches("</section>").count()
+    );
+}
+
+#[test]
+fn real_trials_that_are_suspicious_are_warned_of() {
+    let text = "[plan]\nname = \"real\"\nquestion = \"?\"\nrepetitions = 12\n[fixed]\n\
+                target = \"process\"\ndevice = \"mem:64MiB\"\n";
+    let plan = Plan::parse("p.toml", text).expect("the plan is right");
+    let said = |times: [f64; 12]| {
+        let mut records = records(&plan, &times);
+        for (index, record) in records.iter_mut().enumerate() {
+            record.started = index as u64;
+        }
+        let warnings = Report::new(&plan, &records).warnings;
+        warnings
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let steady = [
+        10.0, 10.2, 9.9, 10.1, 9.8, 10.05, 10.15, 9.85, 9.95, 10.0, 10.1, 9.9,
+    ];
+    assert_eq!(said(steady), "");
+    let mut one_off = steady;
+    one_off[7] = 19.0;
+    assert!(
+        said(one_off).contains("repetition 7 lies far from the others"),
+        "{}",
+        said(one_off)
+    );
+    let mut cold = steady;
+    (cold[0], cold[1]) = (30.0, 29.0);
+    assert!(
+        said(cold).contains("the first 2 repetitions differ"),
+        "{}",
+        said(cold)
+    );
+    let mut rising = steady;
+    rising
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, time)| *time += index as f64 / 4.0);
+    assert!(
+        said(rising).contains("trials were slower the later they were run"),
+        "{}",
+        said(rising)
+    );
+}
+
+#[test]
+fn an_interval_that_stays_wide_is_warned_of() {
+    let head = "repetitions = 2\nprecision = 0.01\nrepetitions_max = 2\nquestion";
+    let plan = Plan::parse("p.toml", &PLAN.replace("question", head)).expect("the plan is right");
+    let report = Report::new(&plan, &records(&plan, &[99.0, 101.0]));
+    assert!(
+        report
+            .text()
+            .contains("internal: after 2 trials the 95 % interval of elapsed is still 12.7 %"),
+        "{}",
+        report.text()
+    );
+}
+
+/// Records of dbench, whose time is given: these throughputs in MiB/s, and the same time in each.
+fn throughputs(factors: &str, values: &[f64]) -> Report {
+    let text = format!(
+        "[plan]\nname = \"load\"\nquestion = \"?\"\n[fixed]\nworkload = \"dbench\"\n\
+         device = \"sim:atlas-v-18\"\n[factors]\n{factors}\n"
+    );
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let mut records = records(&plan, &vec![600.0; values.len()]);
+    for (record, value) in records.iter_mut().zip(values) {
+        let metrics = &mut record.measured.metrics;
+        metrics.insert("throughput".to_owned(), value * 1_048_576.0);
+    }
+    Report::new(&plan, &records)
+}
+
+#[test]
+fn where_the_time_is_given_a_rate_is_compared() {
+    let factor = "journal = [\"internal\", { label = \"NVRAM\", value = \"nvram:8MiB\" }]";
+    let report = throughputs(
+        &format!("{factor}\n[baseline]\njournal = \"internal\""),
+        &[10.0, 12.0],
+    );
+    let group = &report.blocks[0].groups[0];
+    assert_eq!(group.primary.name, "throughput");
+    let mark = group.findings.ours.first_gain.clone();
+    let mark = mark.expect("more is better");
+    assert_eq!(mark.label, "NVRAM");
+    assert!((mark.share - 0.2).abs() < 1e-12);
+    assert_eq!(answer::sentences(group), ["NVRAM beats internal: +20.0 %."]);
+    let text = report.text();
+    assert!(
+        text.contains("throughput") && text.contains("12.00") && !text.contains("write"),
+        "only what the workload gives: {text}"
+    );
+    assert!(
+        report
+            .html("", "")
+            .contains("A gain is in throughput, over the baseline&#39;s.")
+    );
+    let modes = "fs.data = [\"ordered\", \"writeback\", \"journal\"]";
+    let baseline = "[baseline]\nfs.data = \"ordered\"";
+    let modes = throughputs(&format!("{modes}\n{baseline}"), &[10.0, 12.0, 9.0]);
+    assert!(
+        !modes.text().contains("aturation"),
+        "modes have no order: {}",
+        modes.text()
+    );
+    let alone = throughputs(factor, &[10.0, 12.0]);
+    assert_eq!(
+        answer::sentences(&alone.blocks[0].groups[0]),
+        ["NVRAM has the highest throughput, internal the lowest: a factor of 1.20."]
     );
 }

@@ -5,8 +5,11 @@ use ext::options::{AccessTime, AllocationProfile, DataMode, Memory, OrderedScope
 use jbd2::LogPolicy;
 use workload::postmark::{Bias, FinalSync, Fsync, Options, Parameters};
 
+use workload::{Definition, Load, Setting, stage};
+
 use super::{FormatSetup, Reader, SetupError, Workload, wrong};
 use crate::plan::key::{AS_POLICY, LOG_PART_PREFIX};
+use crate::plan::settings::Settings;
 use crate::plan::value::Value;
 
 impl Reader<'_> {
@@ -101,6 +104,13 @@ impl Reader<'_> {
     }
 
     pub(super) fn workload(&self) -> Result<Workload, SetupError> {
+        match Definition::named(self.text("workload")) {
+            Some(definition) => Ok(Workload::Load(load(definition, self.settings)?)),
+            None => self.postmark(),
+        }
+    }
+
+    fn postmark(&self) -> Result<Workload, SetupError> {
         let &Value::Range(size_low, size_high) = self.value("postmark.size") else {
             unreachable!("the kind of postmark.size was checked");
         };
@@ -152,4 +162,24 @@ impl Reader<'_> {
             Err(_) => Bias::DISABLED,
         }
     }
+}
+
+/// A workload with the parameters that the settings have.
+///
+/// # Errors
+/// If they do not go together.
+pub fn load(definition: &'static Definition, settings: &Settings) -> Result<Load, SetupError> {
+    let mut values = definition.defaults();
+    for parameter in stage::PARAMETERS.iter().chain(definition.parameters) {
+        let setting = match settings.get(parameter.name) {
+            Some(Value::Switch(on)) => Setting::Switch(*on),
+            Some(Value::Number(number)) => Setting::Number(*number),
+            Some(Value::Bytes(bytes)) => Setting::Bytes(*bytes),
+            Some(Value::Time(nanos)) => Setting::Time(rt::Nanos::new(*nanos)),
+            Some(Value::Text(text)) => Setting::Text(text.clone().into()),
+            Some(Value::Range(..)) | None => continue,
+        };
+        values.set(parameter.name, setting);
+    }
+    Load::new(definition, values).map_err(|error| wrong(&[error.name], &error.to_string()))
 }

@@ -13,8 +13,8 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::Mutex;
 use workload::{
-    DirectoryEntry, ErrorKind, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Stat, Target,
-    TargetError,
+    DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Stat,
+    Target, TargetError,
 };
 
 /// Attributes count space in these, whatever the block size is.
@@ -366,6 +366,35 @@ impl Target for VolumeTarget {
             ..SetAttributes::default()
         };
         self.volume.set_attributes(nr, &change).map_err(failed)
+    }
+
+    fn extents(&self, path: &str) -> Result<Vec<Extent>, TargetError> {
+        let failed = |error: Error| failure(Operation::Extents, path, &error);
+        let nr = self.resolve(Operation::Extents, path)?;
+        let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
+        let blocks = self.volume.blocks_of(nr).map_err(failed)?;
+        // Runs that go on where the one before ends are one: a block of the map may lie between them only on the device.
+        let mut extents: Vec<Extent> = Vec::new();
+        for (file_block, place, count) in blocks {
+            let Some(file_block) = file_block else {
+                continue;
+            };
+            let next = Extent {
+                offset: file_block * block_bytes,
+                place: place * block_bytes,
+                length: u64::from(count) * block_bytes,
+            };
+            match extents.last_mut() {
+                Some(last)
+                    if last.offset + last.length == next.offset
+                        && last.place + last.length == next.place =>
+                {
+                    last.length += next.length;
+                }
+                _ => extents.push(next),
+            }
+        }
+        Ok(extents)
     }
 
     fn sync(&self) -> Result<(), TargetError> {

@@ -7,6 +7,8 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
+mod loads;
 mod mounted;
+mod page;
 mod running;
 mod volume_target;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lab::plan::Trial;
-use lab::runner::{self, NoProgress, RunOptions, RunOutcome};
+use lab::runner::{self, NoProgress, RunOptions, RunOutcome, Stop};
 use lab::{Plan, Progress, Record, Report};
 
 const SMALL: &str = r#"
@@ -37,6 +37,7 @@ fn run_with(plan: &Plan, folder: &Path, progress: Arc<dyn Progress>, fresh: bool
         folder: folder.to_owned(),
         jobs: 2,
         fresh,
+        ..RunOptions::default()
     };
     let outcome = runner::run(plan, &options, &progress).unwrap();
     assert_eq!(outcome.failures, []);
@@ -83,13 +84,7 @@ fn simulated_trials_are_the_same_each_time_and_are_not_repeated() {
     let text = |records: &[Record]| Report::new(&plan, records).text();
     assert_eq!(text(&first.records), text(&fresh.records));
     assert_eq!(text(&first.records), text(&again.records));
-    let read = runner::recorded(
-        &plan,
-        &RunOptions {
-            folder: one.path().to_owned(),
-            ..RunOptions::default()
-        },
-    );
+    let read = runner::recorded(&plan, one.path());
     assert_eq!(read.unwrap(), first.records);
 }
 
@@ -221,7 +216,7 @@ fn a_trial_that_fails_is_named_and_the_others_run() {
     let options = RunOptions {
         folder: folder.path().to_owned(),
         jobs: 2,
-        fresh: false,
+        ..RunOptions::default()
     };
     let progress: Arc<dyn Progress> = Arc::new(NoProgress);
     let outcome = runner::run(&plan, &options, &progress).unwrap();
@@ -238,4 +233,65 @@ fn a_trial_that_fails_is_named_and_the_others_run() {
     );
     let report = Report::new(&plan, &outcome.records);
     assert_eq!(report.missing, 2);
+}
+
+/// Stops the run when the second trial has ended.
+struct Stopper {
+    stop: Stop,
+    ended: AtomicUsize,
+}
+
+impl Progress for Stopper {
+    fn ended(&self, _number: usize, _trial: &Trial, _result: Result<&Record, &str>) {
+        if self.ended.fetch_add(1, Ordering::SeqCst) == 1 {
+            self.stop.request();
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_what_is_done_and_goes_on_there() {
+    let (plan, folder) = (plan(SMALL), tempfile::tempdir().unwrap());
+    let options = RunOptions {
+        folder: folder.path().to_owned(),
+        jobs: 1,
+        ..RunOptions::default()
+    };
+    let progress: Arc<dyn Progress> = Arc::new(Stopper {
+        stop: options.stop.clone(),
+        ended: AtomicUsize::new(0),
+    });
+    let outcome = runner::run(&plan, &options, &progress).unwrap();
+    assert!(outcome.is_stopped);
+    assert_eq!((outcome.run, outcome.records.len()), (2, 2));
+    assert_eq!(
+        outcome.failures,
+        [],
+        "a trial that was cancelled has not failed"
+    );
+    let resumed = run(&plan, folder.path());
+    assert_eq!((resumed.run, resumed.recorded), (4, 2));
+    assert!(!resumed.is_stopped);
+}
+
+#[test]
+fn trials_are_repeated_until_their_interval_is_narrow() {
+    let folder = tempfile::tempdir().unwrap();
+    // No two runs in real time take the same time, so that a precision of a billionth is never reached.
+    let text = |precision: &str| {
+        plan(&format!(
+            "[plan]\nname = \"real\"\nquestion = \"?\"\nrepetitions = 2\nprecision = {precision}\n\
+             repetitions_max = 4\n[fixed]\ntarget = \"process\"\ndevice = \"mem:64MiB\"\n\
+             postmark.number = 50\npostmark.transactions = 100\n[factors]\nfs.commit = [1, 5]\n"
+        ))
+    };
+    let strict = text("1e-9");
+    let outcome = run(&strict, folder.path());
+    assert_eq!(outcome.run, 8, "two combinations, four times each");
+    assert_eq!(run(&strict, folder.path()).run, 0);
+    let report = Report::new(&strict, &outcome.records);
+    assert_eq!(report.blocks[0].groups[0].rows[0].count, 4);
+    assert_eq!(report.missing, 0);
+    // The same records are enough for a plan that asks for less.
+    assert_eq!(run(&text("0.99"), folder.path()).run, 0);
 }

@@ -160,6 +160,26 @@ fn flags_are_set_and_cleared() {
     target.into_volume().close().unwrap();
 }
 
+#[test]
+fn extents_are_where_the_bytes_lie() {
+    let target = target(16 << 20);
+    let mut file = target.open("/f", OpenFlags::WRITE.create_new()).unwrap();
+    for _ in 0..100 {
+        target.write(&mut file, &[7; 1024]).unwrap();
+    }
+    target.fsync(&file).unwrap();
+    target.close(file).unwrap();
+    let extents = target.extents("/f").unwrap();
+    assert_eq!(extents.iter().map(|e| e.length).sum::<u64>(), 100 << 10);
+    let mut end = 0;
+    for extent in &extents {
+        assert_eq!(extent.offset, end, "no holes");
+        end += extent.length;
+    }
+    assert_eq!(kind(target.extents("/none")), ErrorKind::NotFound);
+    target.into_volume().close().unwrap();
+}
+
 /// A golden vector of the original: seed 7, ten subdirectories, unbuffered.
 #[test]
 fn postmark_does_on_a_volume_what_the_original_does() {

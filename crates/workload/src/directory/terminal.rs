@@ -1,6 +1,6 @@
 //! The console of a person at a terminal: standard output, standard error, and the host's files.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use crate::postmark::Console;
@@ -26,6 +26,6 @@ impl Console for Terminal {
     }
 
     fn load(&mut self, path: &str) -> io::Result<String> {
-        fs::read_to_string(path)
+        super::read_text(path)
     }
 }

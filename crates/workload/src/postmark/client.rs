@@ -9,137 +9,19 @@
 //! A file is transferred in whole blocks and a remainder. Without buffering the remainder is a call even if it has no
 //! bytes, because the original makes that call.
 
-use std::sync::Arc;
-
 use super::error::PostMarkError;
 use super::options::{Fsync, Options};
 use super::parameters::Parameters;
-use crate::error::TargetError;
-use crate::latency::Latencies;
+use crate::meter::{Call, Meter};
+use crate::run_error::RunError;
 use crate::stdio;
-use crate::target::{OpenFile, OpenFlags, Target};
-
-/// The labels of a run's latencies. Each is one call of the target, but `transaction`, which is a whole one.
-pub const LATENCY_LABELS: &[&str] = &[
-    "create",
-    "open",
-    "read",
-    "write",
-    "append",
-    "fsync",
-    "close",
-    "delete",
-    "sync",
-    "transaction",
-];
-
-/// What is timed; the index of its label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Timed {
-    Create,
-    Open,
-    Read,
-    Write,
-    Append,
-    Fsync,
-    Close,
-    Delete,
-    Sync,
-    Transaction,
-}
-
-/// A target with a stopwatch.
-#[derive(Clone)]
-pub(super) struct Meter {
-    target: Arc<dyn Target>,
-    latencies: Option<Latencies>,
-}
-
-impl Meter {
-    pub(super) fn new(target: Arc<dyn Target>, measured: bool) -> Self {
-        Self {
-            target,
-            latencies: measured.then(|| Latencies::new(LATENCY_LABELS)),
-        }
-    }
-
-    /// Does a call and records how long it took.
-    fn time<T>(
-        &mut self,
-        timed: Timed,
-        call: impl FnOnce(&dyn Target) -> Result<T, TargetError>,
-    ) -> Result<T, TargetError> {
-        let began = self.start();
-        let result = call(&*self.target);
-        self.stop(timed, began);
-        result
-    }
-
-    pub(super) fn start(&self) -> Option<rt::Nanos> {
-        self.latencies.as_ref().map(|_| rt::monotonic())
-    }
-
-    pub(super) fn stop(&mut self, timed: Timed, began: Option<rt::Nanos>) {
-        if let (Some(latencies), Some(began)) = (&mut self.latencies, began) {
-            latencies.record(timed as usize, rt::monotonic().saturating_sub(began));
-        }
-    }
-
-    pub(super) fn sync(&mut self) -> Result<(), TargetError> {
-        self.time(Timed::Sync, |target| target.sync())
-    }
-
-    pub(super) fn into_latencies(self) -> Option<Latencies> {
-        self.latencies
-    }
-
-    /// Writes all of `data`, in as many calls as the target needs.
-    fn write_all(
-        &mut self,
-        how: Transfer<'_>,
-        file: &mut OpenFile,
-        mut data: &[u8],
-    ) -> Result<(), PostMarkError> {
-        loop {
-            let count = self.time(how.timed, |target| target.write(file, data))?;
-            if how.fsync == Fsync::EveryWrite {
-                self.time(Timed::Fsync, |target| target.fsync(file))?;
-            }
-            if count >= data.len() {
-                return Ok(());
-            }
-            if count == 0 {
-                return Err(PostMarkError::WroteNothing {
-                    path: how.path.to_owned(),
-                });
-            }
-            data = &data[count..];
-        }
-    }
-
-    /// Reads until `buffer` is full or the file ends.
-    fn read_full(
-        &mut self,
-        file: &mut OpenFile,
-        buffer: &mut [u8],
-    ) -> Result<usize, PostMarkError> {
-        let mut done = 0;
-        loop {
-            let rest = &mut buffer[done..];
-            let count = self.time(Timed::Read, |target| target.read(file, rest))?;
-            done += count;
-            if count == 0 || done == buffer.len() {
-                return Ok(done);
-            }
-        }
-    }
-}
+use crate::target::{OpenFile, OpenFlags};
 
 /// How a file's bytes are written.
 #[derive(Clone, Copy)]
 struct Transfer<'a> {
     path: &'a str,
-    timed: Timed,
+    call: Call,
     fsync: Fsync,
 }
 
@@ -174,12 +56,12 @@ impl Client {
         };
         let file = self
             .meter
-            .time(Timed::Create, |target| target.open(path, flags))?;
+            .time(Call::Create, |target| target.open(path, flags))?;
         self.write_and_close(
             file,
             Transfer {
                 path,
-                timed: Timed::Write,
+                call: Call::Write,
                 fsync: self.fsync,
             },
             data,
@@ -195,12 +77,12 @@ impl Client {
         };
         let file = self
             .meter
-            .time(Timed::Open, |target| target.open(path, flags))?;
+            .time(Call::Open, |target| target.open(path, flags))?;
         self.write_and_close(
             file,
             Transfer {
                 path,
-                timed: Timed::Append,
+                call: Call::Append,
                 fsync: self.fsync,
             },
             data,
@@ -211,7 +93,7 @@ impl Client {
     pub(super) fn read(&mut self, path: &str, size: u32) -> Result<(), PostMarkError> {
         let file = self
             .meter
-            .time(Timed::Open, |target| target.open(path, OpenFlags::READ))?;
+            .time(Call::Open, |target| target.open(path, OpenFlags::READ))?;
         self.finish(file, |client, file| client.read_blocks(file, path, size))
     }
 
@@ -219,7 +101,7 @@ impl Client {
     pub(super) fn delete(&mut self, path: &str) -> Result<(), PostMarkError> {
         Ok(self
             .meter
-            .time(Timed::Delete, |target| target.unlink(path))?)
+            .time(Call::Delete, |target| target.unlink(path))?)
     }
 
     fn write_and_close(
@@ -233,7 +115,7 @@ impl Client {
             if how.fsync == Fsync::Close {
                 client
                     .meter
-                    .time(Timed::Fsync, |target| target.fsync(file))?;
+                    .time(Call::Fsync, |target| target.fsync(file))?;
             }
             Ok(())
         })
@@ -246,7 +128,7 @@ impl Client {
         work: impl FnOnce(&mut Self, &mut OpenFile) -> Result<(), PostMarkError>,
     ) -> Result<(), PostMarkError> {
         let worked = work(self, &mut file);
-        let closed = self.meter.time(Timed::Close, |target| target.close(file));
+        let closed = self.meter.time(Call::Close, |target| target.close(file));
         worked.and(closed.map_err(PostMarkError::from))
     }
 
@@ -257,7 +139,14 @@ impl Client {
         data: &[u8],
     ) -> Result<(), PostMarkError> {
         let meter = &mut self.meter;
-        let mut sink = |piece: &[u8]| meter.write_all(how, file, piece);
+        let mut sink = |piece: &[u8]| {
+            meter.write_all(how.call, file, how.path, piece, |meter, file| {
+                if how.fsync == Fsync::EveryWrite {
+                    meter.time(Call::Fsync, |target| target.fsync(file))?;
+                }
+                Ok(())
+            })
+        };
         let blocks = data.chunks_exact(self.write_block);
         let rest = blocks.remainder();
         if !self.buffered {
@@ -288,7 +177,7 @@ impl Client {
             let block = &mut self.block[..wanted];
             let got = if self.buffered {
                 stream.read(block, &mut |out| {
-                    meter.time(Timed::Read, |t| t.read(file, out))
+                    meter.time(Call::Read, |t| t.read(file, out))
                 })?
             } else {
                 meter.read_full(file, block)?
@@ -297,11 +186,13 @@ impl Client {
             if got < wanted {
                 let expected = u64::from(size);
                 let got = expected - left as u64;
-                return Err(PostMarkError::ShortFile {
-                    path: path.to_owned(),
+                let path = path.to_owned();
+                return Err(RunError::ShortFile {
+                    path,
                     expected,
                     got,
-                });
+                }
+                .into());
             }
             if wanted < self.block.len() {
                 return Ok(());

@@ -2,33 +2,18 @@
 
 use super::parameters::ParameterError;
 use crate::error::TargetError;
+use crate::run_error::RunError;
 
 /// Why a run failed. Its files were removed as far as the target allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostMarkError {
-    /// The target could not do what it was asked.
+    /// What can happen to every workload.
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Run(#[from] RunError),
     /// A parameter makes no sense.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// A file ended before the size that was written to it.
-    #[error("{path} ends after {got} of {expected} bytes")]
-    ShortFile {
-        /// The file.
-        path: String,
-        /// How many bytes were written to it.
-        expected: u64,
-        /// How many could be read.
-        got: u64,
-    },
-    /// The target wrote nothing and reported no error.
-    #[error("the target wrote nothing to {path}")]
-    WroteNothing {
-        /// The file.
-        path: String,
-    },
     /// The bytes to write from need more memory than there is.
     #[error("failed to allocate source file of size {bytes}")]
     NoMemory {
@@ -49,13 +34,10 @@ pub enum PostMarkError {
     /// A stream needs a buffer.
     #[error("the stdio buffer has no bytes")]
     NoBuffer,
-    /// Somebody cancelled the run.
-    #[error("the run was cancelled")]
-    Cancelled,
-    /// A thread of the workload panicked; its files are still there.
-    #[error("thread {thread} panicked")]
-    Panicked {
-        /// Which.
-        thread: u32,
-    },
+}
+
+impl From<TargetError> for PostMarkError {
+    fn from(error: TargetError) -> Self {
+        Self::Run(error.into())
+    }
 }

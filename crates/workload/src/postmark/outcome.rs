@@ -2,12 +2,13 @@
 
 use rt::{Nanos, WallTime};
 
-use super::client::Meter;
 use super::counts::Counts;
 use super::options::Options;
 use super::parameters::Parameters;
 use crate::latency::Latencies;
+use crate::meter::Meter;
 use crate::metric::{Metric, Unit};
+use crate::outcome::Phase;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -24,7 +25,7 @@ pub struct Outcome {
     pub timing: Timing,
     /// Whether the files ran out before the transactions were done, in any thread.
     pub out_of_files: bool,
-    /// How long each kind of call took, with the labels [`LATENCY_LABELS`](super::LATENCY_LABELS), if it was asked for.
+    /// How long each kind of call took, by the labels of [`Call`](crate::Call), if it was asked for.
     pub latencies: Option<Latencies>,
 }
 
@@ -124,6 +125,24 @@ impl Outcome {
             count("deleted", counts.deleted),
         ];
         all.into_iter().flatten().collect()
+    }
+}
+
+impl From<Outcome> for crate::outcome::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        let timing = &outcome.timing;
+        let phase = |name, began, took| Phase { name, began, took };
+        Self {
+            phases: vec![
+                phase("create", timing.started, timing.create()),
+                phase("transactions", timing.created, timing.transactions()),
+                phase("delete", timing.transacted, timing.delete()),
+                phase("sync", timing.deleted, timing.final_sync()),
+            ],
+            metrics: outcome.metrics(),
+            latencies: outcome.latencies,
+            documents: Vec::new(),
+        }
     }
 }
 

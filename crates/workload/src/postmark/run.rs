@@ -1,11 +1,7 @@
 //! A run: subdirectories, the three phases, and what is left behind after a failure (nothing, if the target lets us).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use rt::atomic::AtomicBool;
-
-use super::client::Meter;
 use super::console::{NoObserver, Observer, Phase};
 use super::error::PostMarkError;
 use super::options::{FinalSync, Options};
@@ -13,6 +9,8 @@ use super::outcome::{Outcome, Timing};
 use super::parameters::Parameters;
 use super::worker::{Shared, Worker};
 use crate::control::Control;
+use crate::crew::{self, Failed};
+use crate::meter::{Call, Meter};
 use crate::target::Target;
 
 /// What a thread does in a phase.
@@ -35,7 +33,7 @@ pub fn run(
         parameters: parameters.clone(),
         options: options.clone(),
         control: Arc::clone(control),
-        failed: AtomicBool::new(false),
+        failed: Failed::default(),
     });
     let mut crew = Crew::new(shared, target)?;
     match crew.measure(observer) {
@@ -86,7 +84,7 @@ impl Crew {
         control.set_left(self.workers.iter().map(Worker::live).sum());
         let deleted = self.phase(Phase::Delete, Worker::delete_all, observer)?;
         if self.shared.options.final_sync == FinalSync::End {
-            self.meter.sync()?;
+            self.sync()?;
         }
         let ended = rt::monotonic();
         self.remove_subdirectories(observer)?;
@@ -100,6 +98,10 @@ impl Crew {
         })
     }
 
+    fn sync(&mut self) -> Result<(), PostMarkError> {
+        Ok(self.meter.time(Call::Sync, |target| target.sync())?)
+    }
+
     fn phase(
         &mut self,
         phase: Phase,
@@ -109,7 +111,7 @@ impl Crew {
         observer.begin(phase);
         self.each(work, observer)?;
         if self.shared.options.final_sync == FinalSync::EachPhase {
-            self.meter.sync()?;
+            self.sync()?;
         }
         let end = rt::monotonic();
         if phase == Phase::Transactions && self.workers.iter().any(|worker| worker.out_of_files) {
@@ -125,30 +127,13 @@ impl Crew {
         if let [worker] = self.workers.as_mut_slice() {
             return work(worker, observer);
         }
-        let start = |(index, mut worker): (usize, Worker)| {
-            let shared = Arc::clone(&self.shared);
-            rt::spawn(&format!("postmark {index}"), move || {
-                let result = work(&mut worker, &mut NoObserver);
-                if result.is_err() {
-                    shared.failed.store(true, Ordering::SeqCst);
-                }
-                (worker, result)
-            })
-        };
         let workers = std::mem::take(&mut self.workers);
-        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
-        let mut first_error = Ok(());
-        for (thread, handle) in (0_u32..).zip(threads) {
-            let result = match handle.join() {
-                Ok((worker, result)) => {
-                    self.workers.push(worker);
-                    result
-                }
-                Err(_) => Err(PostMarkError::Panicked { thread }),
-            };
-            first_error = first_error.and(result);
-        }
-        first_error
+        let (workers, result) =
+            crew::each("postmark", workers, &self.shared.failed, move |worker| {
+                work(worker, &mut NoObserver)
+            });
+        self.workers = workers;
+        result
     }
 
     fn make_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), PostMarkError> {

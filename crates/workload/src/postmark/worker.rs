@@ -1,11 +1,8 @@
 //! One thread of a run: its share of the files and of the transactions, and its own random stream.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use rt::atomic::AtomicBool;
-
-use super::client::{Client, Meter, Timed};
+use super::client::Client;
 use super::console::Observer;
 use super::counts::Counts;
 use super::error::PostMarkError;
@@ -15,6 +12,9 @@ use super::parameters::{BIAS_SCALE, Parameters};
 use super::pool::{Pool, Slot};
 use super::random::Mt19937;
 use crate::control::Control;
+use crate::crew::{Failed, share};
+use crate::meter::{Call, Meter};
+use crate::run_error::RunError;
 
 /// The bytes written are printable: a space and the 94 characters after it.
 const FIRST_CHARACTER: u8 = b' ';
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) control: Arc<Control>,
     // Set by a thread that failed, so that the others do not work on in vain.
-    pub(super) failed: AtomicBool,
+    pub(super) failed: Failed,
 }
 
 /// One thread.
@@ -56,7 +56,8 @@ impl Worker {
         let (parameters, threads) = (&shared.parameters, shared.options.threads);
         let mut random = Mt19937::split(parameters.seed, index);
         let source = draw_source(&mut random, parameters.size_high)?;
-        let files = share(parameters.number, threads, index);
+        let part = |total| share(u64::from(total), u64::from(threads), u64::from(index)) as u32;
+        let files = part(parameters.number);
         Ok(Self {
             random,
             names: Names::new(parameters, (threads > 1).then_some(index)),
@@ -64,7 +65,7 @@ impl Worker {
             source,
             path: String::new(),
             files,
-            transactions: share(parameters.transactions, threads, index),
+            transactions: part(parameters.transactions),
             client: Client::new(parameters, &shared.options, meter),
             counts: Counts::default(),
             out_of_files: false,
@@ -109,7 +110,7 @@ impl Worker {
             }
             let began = self.client.meter.start();
             self.transact()?;
-            self.client.meter.stop(Timed::Transaction, began);
+            self.client.meter.stop(Call::Transaction, began);
             self.counts.transactions += 1;
             self.shared.control.advance(1);
             if index % dot_every == 0 {
@@ -146,9 +147,9 @@ impl Worker {
 
     fn goes_on(&self) -> Result<bool, PostMarkError> {
         if self.shared.control.is_cancelled() {
-            return Err(PostMarkError::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
-        Ok(!self.shared.failed.load(Ordering::SeqCst))
+        Ok(!self.shared.failed.is_set())
     }
 
     fn transact(&mut self) -> Result<(), PostMarkError> {
@@ -248,26 +249,4 @@ fn draw_source(random: &mut Mt19937, size_high: u32) -> Result<Vec<u8>, PostMark
     let mut character = || FIRST_CHARACTER + random.below(CHARACTERS) as u8;
     source.extend((0..length).map(|_| character()));
     Ok(source)
-}
-
-/// One thread's share of `total`; the first threads take what does not divide.
-fn share(total: u32, threads: u32, index: u32) -> u32 {
-    total / threads + u32::from(index < total % threads)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_add_up() {
-        for (total, threads) in [(500, 1), (500, 3), (7, 7), (3, 4)] {
-            assert_eq!(
-                (0..threads)
-                    .map(|index| share(total, threads, index))
-                    .sum::<u32>(),
-                total
-            );
-        }
-    }
 }

@@ -7,7 +7,7 @@ use workload::counting::CountingTarget;
 use workload::postmark::{
     FinalSync, Fsync, NoObserver, Options, Outcome, Parameters, PostMarkError, run,
 };
-use workload::{Control, Operation, Target};
+use workload::{Control, Operation, RunError, Target};
 
 fn run_with(options: &Options) -> (Outcome, Arc<CountingTarget>) {
     run_both(&Parameters::default(), options)
@@ -218,7 +218,7 @@ fn cancelling_stops_and_leaves_nothing() {
         );
         assert_eq!(
             result.expect_err("it was cancelled"),
-            PostMarkError::Cancelled
+            PostMarkError::Run(RunError::Cancelled)
         );
         assert_eq!(counting.names(), 0);
         assert!(seen.load(Ordering::Relaxed) > 100);
@@ -257,7 +257,10 @@ fn a_file_that_was_cut_is_noticed() {
         );
         let error = result.expect_err("files are short");
         assert!(
-            matches!(error, PostMarkError::ShortFile { got: 5, .. }),
+            matches!(
+                error,
+                PostMarkError::Run(RunError::ShortFile { got: 5, .. })
+            ),
             "{error}"
         );
         let left = std::fs::read_dir(directory.path())

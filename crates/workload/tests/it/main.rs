@@ -3,6 +3,7 @@
 mod directory;
 mod golden;
 mod lab;
+mod loads;
 mod names;
 mod original;
 mod recorder;

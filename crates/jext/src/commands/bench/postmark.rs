@@ -4,31 +4,25 @@
 //! from standard input. Without, it measures with a nanosecond clock and prints latencies.
 
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use block::DeviceText;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use ext::Volume;
-use jext::mount_options::ParsedOptions;
-use lab::targets::VolumeTarget;
 use serde_json::{Value, json};
-use workload::directory::{DirectoryTarget, Terminal};
+use workload::directory::Terminal;
 use workload::postmark::{Console, FinalSync, Flow, Fsync, Options, Outcome, Session};
 use workload::{Control, Target};
 
-use crate::commands::mkfs::{Format, FormatArguments};
-use crate::image::{Access, MountArguments, open_parsed, parse_device};
+use super::figures::{latencies_json, metrics_json};
+use super::place::PlaceArguments;
 use crate::{output, progress};
 
 /// Run PostMark on a directory, an image, or a new file system in memory.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A directory, an image, or mem:SIZE for a new file system in memory.
-    #[arg(value_name = "DIR|IMAGE|mem:SIZE")]
-    target: String,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// Do what the original does and print what it prints; commands come from the script, or else from standard input.
     #[arg(long)]
     compat: bool,
@@ -55,14 +49,9 @@ pub(crate) struct Arguments {
     /// Do not measure the latency of each call.
     #[arg(long)]
     no_latencies: bool,
-    /// How the file system in memory is made, as in --mkfs "-t ext3 -b 4096 -J size=32".
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
-    mkfs: Option<String>,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    mount: MountArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,27 +68,10 @@ enum FinalSyncArgument {
     EachPhase,
 }
 
-/// What the benchmark runs on.
-enum Place {
-    Directory(Arc<dyn Target>),
-    Volume(Arc<VolumeTarget>),
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let place = place(arguments)?;
-    let target = match &place {
-        Place::Directory(target) => Arc::clone(target),
-        Place::Volume(target) => Arc::<VolumeTarget>::clone(target),
-    };
-    let result = bench(arguments, target);
-    if let Place::Volume(target) = place {
-        let target = Arc::into_inner(target).ok_or_else(|| anyhow!("the benchmark still runs"))?;
-        target
-            .into_volume()
-            .close()
-            .with_context(|| format!("{}: closing", arguments.target))?;
-    }
-    result
+    arguments
+        .place
+        .with_target(|target| bench(arguments, Arc::clone(target)))
 }
 
 fn bench(arguments: &Arguments, target: Arc<dyn Target>) -> Result<ExitCode> {
@@ -191,90 +163,6 @@ fn options(arguments: &Arguments) -> Options {
     }
 }
 
-fn place(arguments: &Arguments) -> Result<Place> {
-    let text = &arguments.target;
-    if Path::new(text).is_dir() {
-        if arguments.mkfs.is_some() {
-            bail!("{text}: is a directory; --mkfs is for mem:SIZE");
-        }
-        let target = DirectoryTarget::new(text).map_err(|error| anyhow!("{text}: {error}"))?;
-        return Ok(Place::Directory(Arc::new(target)));
-    }
-    let device = parse_device(text)?;
-    if device.is_simulated() {
-        bail!("{text}: exists in simulated time only; write a plan and use `jext lab run`");
-    }
-    let opened = open_parsed(&device, Access::Write)?;
-    let ParsedOptions {
-        options,
-        journal_path,
-    } = arguments.mount.parse()?;
-    let journal = match &journal_path {
-        Some(text) => Some(open_parsed(&parse_device(text)?, Access::Write)?),
-        None => None,
-    };
-    if matches!(device, DeviceText::Memory { .. }) {
-        format(arguments, &opened, journal.as_ref()).context("mkfs")?;
-    } else if arguments.mkfs.is_some() {
-        bail!("{text}: --mkfs is for mem:SIZE; `jext mkfs {text}` makes a file system there");
-    }
-    let volume = Volume::open(opened, journal, options).with_context(|| text.clone())?;
-    Ok(Place::Volume(Arc::new(VolumeTarget::new(
-        volume,
-        text.clone(),
-    ))))
-}
-
-/// Makes the file system in memory.
-fn format(
-    arguments: &Arguments,
-    device: &Arc<dyn block::BlockDevice>,
-    journal: Option<&Arc<dyn block::BlockDevice>>,
-) -> Result<()> {
-    let Format {
-        options,
-        journal_device,
-    } = match &arguments.mkfs {
-        None => FormatArguments::default().parse()?,
-        Some(text) => parse_mkfs(text)?.parse()?,
-    };
-    if journal_device.is_some() {
-        bail!("-J device: say --journal DEV");
-    }
-    match journal {
-        None => ext::mkfs::format(device, &options)?,
-        Some(journal) => {
-            let uuid =
-                (u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64())).to_le_bytes();
-            let block_bytes = options.block_bytes.unwrap_or(4096);
-            ext::mkfs::format_journal_device(journal, block_bytes, uuid)?;
-            ext::mkfs::format_with_journal(device, journal, &options)?
-        }
-    };
-    Ok(())
-}
-
-/// Reads mkfs's options from one text.
-fn parse_mkfs(text: &str) -> Result<FormatArguments> {
-    #[derive(clap::Parser)]
-    #[command(name = "--mkfs", no_binary_name = true)]
-    struct Line {
-        #[command(flatten)]
-        format: FormatArguments,
-    }
-    let parsed = <Line as clap::Parser>::try_parse_from(text.split_whitespace());
-    let parsed = parsed.map_err(|error| {
-        let said = error.to_string();
-        let first = said
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("error: ");
-        anyhow!("--mkfs {text:?}: {first}")
-    })?;
-    Ok(parsed.format)
-}
-
 /// A console that prints nothing but errors, for `--json`.
 struct Quiet {
     inner: Terminal,
@@ -302,31 +190,8 @@ impl Console for Quiet {
 }
 
 fn outcome_json(outcome: &Outcome) -> Value {
-    let metrics: serde_json::Map<String, Value> = outcome
-        .metrics()
-        .into_iter()
-        .map(|metric| {
-            let value = json!({ "value": metric.value, "unit": metric.unit.symbol() });
-            (metric.name.to_owned(), value)
-        })
-        .collect();
-    let latencies: serde_json::Map<String, Value> = outcome
-        .latencies
-        .iter()
-        .flat_map(|latencies| latencies.summaries())
-        .map(|(label, s)| {
-            let value = json!({
-                "count": s.count,
-                "mean_ns": s.mean_ns,
-                "p50_ns": s.p50.get(),
-                "p90_ns": s.p90.get(),
-                "p99_ns": s.p99.get(),
-                "p999_ns": s.p999.get(),
-                "max_ns": s.max.get(),
-            });
-            (label.to_owned(), value)
-        })
-        .collect();
+    let metrics = metrics_json(&outcome.metrics());
+    let latencies = latencies_json(outcome.latencies.as_ref());
     let p = &outcome.parameters;
     json!({
         "workload": "postmark",

@@ -1,0 +1,144 @@
+//! What a benchmark runs on: a directory, an image, or a new file system in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use block::DeviceText;
+use clap::Args;
+use ext::Volume;
+use jext::mount_options::ParsedOptions;
+use lab::targets::VolumeTarget;
+use workload::Target;
+use workload::directory::DirectoryTarget;
+
+use crate::commands::mkfs::{Format, FormatArguments};
+use crate::image::{Access, MountArguments, open_parsed, parse_device};
+
+/// Where a benchmark runs.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArguments {
+    /// A directory, an image, or mem:SIZE for a new file system in memory.
+    #[arg(value_name = "DIR|IMAGE|mem:SIZE")]
+    target: String,
+    /// How the file system in memory is made, as in --mkfs "-t ext3 -b 4096 -J size=32".
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    mkfs: Option<String>,
+    #[command(flatten)]
+    mount: MountArguments,
+}
+
+/// What the benchmark runs on.
+enum Place {
+    Directory(Arc<dyn Target>),
+    Volume(Arc<VolumeTarget>),
+}
+
+impl PlaceArguments {
+    /// Opens the place, does the work on it, and closes it in any case.
+    pub(super) fn with_target<T>(
+        &self,
+        work: impl FnOnce(&Arc<dyn Target>) -> Result<T>,
+    ) -> Result<T> {
+        let place = place(self)?;
+        let target = match &place {
+            Place::Directory(target) => Arc::clone(target),
+            Place::Volume(target) => Arc::<VolumeTarget>::clone(target),
+        };
+        let result = work(&target);
+        drop(target);
+        if let Place::Volume(target) = place {
+            let target =
+                Arc::into_inner(target).ok_or_else(|| anyhow!("the benchmark still runs"))?;
+            target
+                .into_volume()
+                .close()
+                .with_context(|| format!("{}: closing", self.target))?;
+        }
+        result
+    }
+}
+
+fn place(arguments: &PlaceArguments) -> Result<Place> {
+    let text = &arguments.target;
+    if Path::new(text).is_dir() {
+        if arguments.mkfs.is_some() {
+            bail!("{text}: is a directory; --mkfs is for mem:SIZE");
+        }
+        let target = DirectoryTarget::new(text).map_err(|error| anyhow!("{text}: {error}"))?;
+        return Ok(Place::Directory(Arc::new(target)));
+    }
+    let device = parse_device(text)?;
+    if device.is_simulated() {
+        bail!("{text}: exists in simulated time only; write a plan and use `jext lab run`");
+    }
+    let opened = open_parsed(&device, Access::Write)?;
+    let ParsedOptions {
+        options,
+        journal_path,
+    } = arguments.mount.parse()?;
+    let journal = match &journal_path {
+        Some(text) => Some(open_parsed(&parse_device(text)?, Access::Write)?),
+        None => None,
+    };
+    if matches!(device, DeviceText::Memory { .. }) {
+        format(arguments, &opened, journal.as_ref()).context("mkfs")?;
+    } else if arguments.mkfs.is_some() {
+        bail!("{text}: --mkfs is for mem:SIZE; `jext mkfs {text}` makes a file system there");
+    }
+    let volume = Volume::open(opened, journal, options).with_context(|| text.clone())?;
+    Ok(Place::Volume(Arc::new(VolumeTarget::new(
+        volume,
+        text.clone(),
+    ))))
+}
+
+/// Makes the file system in memory.
+fn format(
+    arguments: &PlaceArguments,
+    device: &Arc<dyn block::BlockDevice>,
+    journal: Option<&Arc<dyn block::BlockDevice>>,
+) -> Result<()> {
+    let Format {
+        options,
+        journal_device,
+    } = match &arguments.mkfs {
+        None => FormatArguments::default().parse()?,
+        Some(text) => parse_mkfs(text)?.parse()?,
+    };
+    if journal_device.is_some() {
+        bail!("-J device: say --journal DEV");
+    }
+    match journal {
+        None => ext::mkfs::format(device, &options)?,
+        Some(journal) => {
+            let uuid =
+                (u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64())).to_le_bytes();
+            let block_bytes = options.block_bytes.unwrap_or(4096);
+            ext::mkfs::format_journal_device(journal, block_bytes, uuid)?;
+            ext::mkfs::format_with_journal(device, journal, &options)?
+        }
+    };
+    Ok(())
+}
+
+/// Reads mkfs's options from one text.
+fn parse_mkfs(text: &str) -> Result<FormatArguments> {
+    #[derive(clap::Parser)]
+    #[command(name = "--mkfs", no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        format: FormatArguments,
+    }
+    let parsed = <Line as clap::Parser>::try_parse_from(text.split_whitespace());
+    let parsed = parsed.map_err(|error| {
+        let said = error.to_string();
+        let first = said
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        anyhow!("--mkfs {text:?}: {first}")
+    })?;
+    Ok(parsed.format)
+}

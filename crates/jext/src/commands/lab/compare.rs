@@ -1,0 +1,74 @@
+//! `jext lab compare`: two machines, two versions, two days.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use lab::metric::MetricKind;
+use lab::report::compare::Comparison;
+use lab::report::headline;
+use lab::store::{Brief, Store};
+
+use crate::output;
+
+/// Set the trials that two record files have in common beside each other.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The file of records that is compared with.
+    #[arg(value_name = "FIRST.jsonl")]
+    first: PathBuf,
+    /// The file whose gain is printed.
+    #[arg(value_name = "SECOND.jsonl")]
+    second: PathBuf,
+    /// The figure that is compared; unless said, the one by which runs of their workload are compared.
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let name = match &arguments.metric {
+        Some(name) => name,
+        None => primary(&[&arguments.first, &arguments.second])?,
+    };
+    let Some(metric) = MetricKind::named(name) else {
+        bail!("{name}: no figure has that name; `jext lab report --json` shows them");
+    };
+    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
+    let comparison = Comparison::of(metric, &first, &second);
+    if comparison.rows.is_empty() {
+        let (first, second) = (arguments.first.display(), arguments.second.display());
+        bail!("{first} and {second} have no trial with {name} in common");
+    }
+    if arguments.json {
+        output::print_json(&comparison.json())?;
+    } else {
+        output::print(&comparison.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The figure by which the workload of record files is compared.
+fn primary(paths: &[&Path]) -> Result<&'static str> {
+    let mut workloads = BTreeSet::new();
+    for path in paths {
+        workloads.extend(store(path)?.read_workloads()?);
+    }
+    let names = workloads.iter().map(String::as_str);
+    Ok(headline::of_workloads(names).primary)
+}
+
+fn read(path: &Path) -> Result<Vec<Brief>> {
+    Ok(store(path)?.read_briefs()?)
+}
+
+fn store(path: &Path) -> Result<Store> {
+    if !path.exists() {
+        bail!("{}: no such file", path.display());
+    }
+    Ok(Store::at(path))
+}

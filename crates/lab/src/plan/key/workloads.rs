@@ -1,0 +1,125 @@
+//! The keys of the workloads, made from their tables of parameters.
+
+use std::borrow::Cow;
+
+use workload::{Definition, Parameter, ParameterKind, Setting, WORKLOADS, stage};
+
+use super::{Initial, Key};
+use crate::plan::value::Kind;
+
+/// PostMark's name; its keys stand in the list itself, since its values have kinds of their own.
+pub(crate) const POSTMARK: &str = "postmark";
+
+/// The names of all workloads.
+pub(super) const NAMES: [&str; WORKLOADS.len() + 1] = names();
+
+/// How many keys there are in the workloads' tables.
+pub(super) const COUNT: usize = count();
+
+/// Whether a key means something to a workload: it belongs to no other one.
+pub(crate) fn concerns(key: &str, workload: &str) -> bool {
+    let of = |definition: &Definition| definition.parameters.iter().any(|p| p.name == key);
+    if key.starts_with("postmark.") {
+        workload == POSTMARK
+    } else if stage::PARAMETERS.iter().any(|p| p.name == key) {
+        workload != POSTMARK
+    } else {
+        let owner = WORKLOADS.iter().find(|definition| of(definition));
+        owner.is_none_or(|owner| owner.name == workload)
+    }
+}
+
+/// The lab's own keys, then those of the workloads.
+pub(super) const fn join<const OWN: usize, const ALL: usize>(own: &[Key; OWN]) -> [Key; ALL] {
+    let mut all = [own[0]; ALL];
+    let mut at = 0;
+    while at < OWN {
+        all[at] = own[at];
+        at += 1;
+    }
+    let mut table = 0;
+    while table <= WORKLOADS.len() {
+        let parameters = parameters(table);
+        let mut row = 0;
+        while row < parameters.len() {
+            all[at] = key_of(&parameters[row]);
+            at += 1;
+            row += 1;
+        }
+        table += 1;
+    }
+    assert!(at == ALL, "every key is in its place");
+    all
+}
+
+/// The common parameters, then those of each workload.
+const fn parameters(table: usize) -> &'static [Parameter] {
+    if table == 0 {
+        stage::PARAMETERS
+    } else {
+        WORKLOADS[table - 1].parameters
+    }
+}
+
+const fn count() -> usize {
+    let (mut count, mut table) = (0, 0);
+    while table <= WORKLOADS.len() {
+        count += parameters(table).len();
+        table += 1;
+    }
+    count
+}
+
+const fn names() -> [&'static str; WORKLOADS.len() + 1] {
+    let mut names = [POSTMARK; WORKLOADS.len() + 1];
+    let mut at = 0;
+    while at < WORKLOADS.len() {
+        names[at + 1] = WORKLOADS[at].name;
+        at += 1;
+    }
+    names
+}
+
+const fn key_of(parameter: &Parameter) -> Key {
+    Key {
+        name: parameter.name,
+        kind: match parameter.kind {
+            ParameterKind::Switch => Kind::Switch,
+            ParameterKind::Number(least, most) => Kind::Number(least, most),
+            ParameterKind::Bytes => Kind::Bytes,
+            ParameterKind::Time => Kind::Time,
+            ParameterKind::Word(words) => Kind::Word(words),
+            ParameterKind::Text => Kind::Text,
+        },
+        default: match &parameter.default {
+            Setting::Switch(on) => Initial::Switch(*on),
+            Setting::Number(number) => Initial::Number(*number),
+            Setting::Bytes(bytes) => Initial::Bytes(*bytes),
+            Setting::Time(span) => Initial::Nanos(span.get()),
+            Setting::Text(Cow::Borrowed(text)) => Initial::Text(text),
+            Setting::Text(Cow::Owned(_)) => panic!("a table holds no owned text"),
+        },
+        meaning: parameter.meaning,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_concerns_its_workload_or_all() {
+        for (key, workload, expected) in [
+            ("device", POSTMARK, true),
+            ("device", "synctest", true),
+            ("postmark.seed", POSTMARK, true),
+            ("postmark.seed", "synctest", false),
+            ("bench.seed", "synctest", true),
+            ("bench.seed", POSTMARK, false),
+            ("synctest.tasks", "synctest", true),
+            ("synctest.tasks", POSTMARK, false),
+        ] {
+            assert_eq!(concerns(key, workload), expected, "{key} {workload}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! What a machine lacks for a plan, found before anything is touched.
+//!
+//! A plan that was read is right in itself. Whether it can be run *here* depends on devices, directories, memory, space and
+//! permissions; each lack is one line with the file and line of the plan that asks for it.
+//!
+//! Nothing is made, written or locked. What is asked may change before the trial is run: then the trial fails and says so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use block::DeviceText;
+use block::text::Size;
+use rustix::fs::{Access, access, statvfs};
+
+use crate::plan::settings::Settings;
+use crate::plan::value::Value;
+use crate::plan::{Plan, PlanError};
+use crate::setup::{JournalPlace, Place, Setup, size_of};
+use crate::trial;
+
+/// What a machine offers.
+pub trait Offers {
+    /// Bytes of memory that programs can still take; nothing if nobody knows.
+    fn memory(&self) -> Option<u64>;
+
+    /// Bytes that can still be written below a directory; nothing if nobody knows.
+    fn space(&self, directory: &Path) -> Option<u64>;
+
+    /// Whether this user may write a file, a device, or files in a directory.
+    fn may_write(&self, path: &Path) -> bool;
+}
+
+/// The machine that the program is running on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThisMachine;
+
+impl Offers for ThisMachine {
+    fn memory(&self) -> Option<u64> {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+        kilobytes.checked_mul(1024)
+    }
+
+    fn space(&self, directory: &Path) -> Option<u64> {
+        let status = statvfs(directory).ok()?;
+        status.f_bavail.checked_mul(status.f_frsize)
+    }
+
+    fn may_write(&self, path: &Path) -> bool {
+        access(path, Access::WRITE_OK).is_ok()
+    }
+}
+
+/// Looks whether a plan can be run on this machine. `file` is the plan's name in errors.
+///
+/// # Errors
+/// The first lack, with the line that asks for what is not there.
+pub fn check(plan: &Plan, file: &str) -> Result<(), PlanError> {
+    check_on(&ThisMachine, plan, file)
+}
+
+/// The same for any machine.
+///
+/// # Errors
+/// Those of [`check`].
+pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), PlanError> {
+    let mut seen = BTreeSet::new();
+    for combination in plan.combinations() {
+        let settings = &combination.settings;
+        let Ok(setup) = Setup::of(settings) else {
+            // A plan that was read has none.
+            continue;
+        };
+        check_setup(machine, settings, &setup, &mut seen).map_err(|lack| PlanError {
+            file: file.to_owned(),
+            line: settings.line(lack.key).unwrap_or(1),
+            message: format!("{}: {}", lack.key, lack.message),
+        })?;
+    }
+    Ok(())
+}
+
+/// What is not there, and the key that asks for it.
+struct Lack {
+    key: &'static str,
+    message: String,
+}
+
+fn lack(key: &'static str, message: String) -> Result<(), Lack> {
+    Err(Lack { key, message })
+}
+
+fn check_setup(
+    machine: &dyn Offers,
+    settings: &Settings,
+    setup: &Setup,
+    seen: &mut BTreeSet<String>,
+) -> Result<(), Lack> {
+    match &setup.place {
+        Place::Simulated { volume, .. } => {
+            for (key, device) in devices(&volume.device, &volume.journal) {
+                if seen.insert(device.to_string())
+                    && let Err(error) = trial::open_simulated(device)
+                {
+                    return lack(key, format!("{error:#}"));
+                }
+            }
+            Ok(())
+        }
+        Place::Process { volume } => {
+            let devices = devices(&volume.device, &volume.journal);
+            check_devices(machine, devices, volume.memory_left())
+        }
+        Place::Directory { path } => check_directory(machine, settings, path),
+        Place::Mounted { file_system } => {
+            let devices = devices(&file_system.device, &file_system.journal);
+            check_devices(machine, devices, 0)?;
+            match trial::check_system(setup) {
+                Err(error) => lack("target", format!("{error:#}")),
+                Ok(()) => Ok(()),
+            }
+        }
+    }
+}
+
+/// The devices of a file system and the keys that name them.
+fn devices<'s>(
+    device: &'s DeviceText,
+    journal: &'s JournalPlace,
+) -> impl Iterator<Item = (&'static str, &'s DeviceText)> {
+    let journal = match journal {
+        JournalPlace::External(device) => Some(("journal", device)),
+        JournalPlace::Internal | JournalPlace::None => None,
+    };
+    [("device", device)].into_iter().chain(journal)
+}
+
+/// Looks for real devices, and for the memory that they and a cache of so many bytes take.
+fn check_devices<'s>(
+    machine: &dyn Offers,
+    devices: impl Iterator<Item = (&'static str, &'s DeviceText)>,
+    cache: u64,
+) -> Result<(), Lack> {
+    let mut in_memory = 0;
+    for (key, device) in devices {
+        match device {
+            DeviceText::Memory { .. } => in_memory += size_of(device).unwrap_or(0),
+            DeviceText::File { path, .. } => check_file(machine, key, Path::new(path))?,
+            _ => {}
+        }
+    }
+    match machine.memory().filter(|_| in_memory > 0) {
+        Some(free) if free < in_memory + cache => {
+            let cached = match cache {
+                0 => String::new(),
+                bytes => format!(" and {} of cache", Size::from(bytes)),
+            };
+            let (wanted, free) = (Size::from(in_memory), Size::from(free));
+            let message = format!("{wanted} in memory{cached} are needed, {free} are free");
+            lack("device", message)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_file(machine: &dyn Offers, key: &'static str, path: &Path) -> Result<(), Lack> {
+    let shown = path.display();
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => return lack(key, format!("{shown}: {error}")),
+    };
+    if metadata.is_dir() {
+        return lack(
+            key,
+            format!("{shown} is a directory; a target can be \"directory:{shown}\""),
+        );
+    }
+    if !machine.may_write(path) {
+        return lack(
+            key,
+            format!("{shown} cannot be written by this user; run as root, or own it"),
+        );
+    }
+    Ok(())
+}
+
+fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Result<(), Lack> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(error) => return lack("target", format!("{shown}: {error}")),
+        Ok(metadata) if !metadata.is_dir() => {
+            return lack("target", format!("{shown} is not a directory"));
+        }
+        Ok(_) => {}
+    }
+    if !machine.may_write(path) {
+        return lack(
+            "target",
+            format!("{shown} cannot be written by this user; run as root, or own it"),
+        );
+    }
+    let wanted = bytes_wanted(settings);
+    match machine.space(path).zip(wanted) {
+        Some((free, wanted)) if free < wanted => {
+            let (wanted, free) = (Size::from(wanted), Size::from(free));
+            lack(
+                "target",
+                format!("{shown}: the workload needs about {wanted}, {free} are free"),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// About how much a workload writes before it deletes anything, where its parameters say it.
+fn bytes_wanted(settings: &Settings) -> Option<u64> {
+    let number = match (settings.get("workload")?, settings.get("postmark.number")?) {
+        (Value::Text(name), Value::Number(number)) if name == "postmark" => *number,
+        _ => return None,
+    };
+    match settings.get("postmark.size")? {
+        Value::Range(low, high) => {
+            let mean = u64::from(*low).midpoint(u64::from(*high));
+            u64::try_from(number).ok()?.checked_mul(mean)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::privilege;
+
+    /// A machine with little.
+    struct Small {
+        is_root: bool,
+    }
+
+    impl Offers for Small {
+        fn memory(&self) -> Option<u64> {
+            Some(600 << 20)
+        }
+
+        fn space(&self, _directory: &Path) -> Option<u64> {
+            Some(1 << 20)
+        }
+
+        fn may_write(&self, _path: &Path) -> bool {
+            self.is_root
+        }
+    }
+
+    /// What a small machine says of a plan whose `[fixed]` and later lines, from line 5 on, are these.
+    fn said(is_root: bool, rest: &str) -> String {
+        let text = format!("[plan]\nname = \"p\"\nquestion = \"?\"\n[fixed]\n{rest}");
+        let plan = Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let error = check_on(&Small { is_root }, &plan, "p.toml");
+        error.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn what_is_missing_has_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shown = folder.path().display();
+        let file = folder.path().join("image");
+        fs::write(&file, "").expect("it is written");
+        let file = file.display();
+        let process = "target = \"process\"\n";
+        let check = |is_root: bool, rest: &str, expected: &str| {
+            let found = said(is_root, rest);
+            assert!(
+                found.contains(expected),
+                "{rest}\n found: {found}\nwanted: {expected}"
+            );
+            assert!(found.lines().count() <= 1, "{found}");
+        };
+        check(true, "device = \"sim:atlas-v-19\"", "p.toml:5: device: ");
+        check(
+            true,
+            "device = \"sim:atlas-v-18\"\n[factors]\njournal = [\n\"internal\",\n\"sim:nvrum\",\n]",
+            "p.toml:9: journal: ",
+        );
+        check(
+            true,
+            "device = \"slice(mem:1MiB,0..2MiB)\"",
+            "p.toml:5: device: ",
+        );
+        check(
+            true,
+            &format!("{process}device = \"mem:256MiB\""),
+            "p.toml:6: device: 256MiB in memory and 512MiB of cache are needed, 600MiB are free",
+        );
+        check(true, &format!("{process}device = \"mem:64MiB\""), "");
+        check(
+            true,
+            &format!("{process}device = \"{shown}/none\""),
+            "none: No such file or directory",
+        );
+        check(
+            true,
+            &format!("{process}device = \"{shown}\""),
+            "is a directory",
+        );
+        check(
+            false,
+            &format!("{process}device = \"{file}\""),
+            "p.toml:6: device: ",
+        );
+        check(
+            false,
+            &format!("{process}device = \"{file}\""),
+            "run as root, or own it",
+        );
+        check(true, &format!("{process}device = \"{file}\""), "");
+        check(
+            true,
+            &format!("target = \"directory:{shown}\""),
+            "p.toml:5: target: ",
+        );
+        check(
+            true,
+            &format!("target = \"directory:{shown}\""),
+            "the workload needs about",
+        );
+        check(
+            true,
+            &format!("target = \"directory:{shown}\"\npostmark.number = 10\n"),
+            "",
+        );
+        check(
+            false,
+            &format!("target = \"directory:{shown}\""),
+            "run as root, or own it",
+        );
+        check(
+            true,
+            &format!("target = \"directory:{file}\""),
+            "is not a directory",
+        );
+        check(
+            true,
+            "target = \"directory:/no/such/place\"",
+            "No such file",
+        );
+    }
+
+    #[test]
+    fn what_a_mounted_file_system_lacks_has_its_line() {
+        if !privilege::is_granted() {
+            return;
+        }
+        let check = |rest: &str, expected: &str| {
+            let found = said(true, rest);
+            assert!(
+                found.starts_with(expected),
+                "{rest}\n found: {found}\nwanted: {expected}"
+            );
+        };
+        check(
+            "target = \"kernel:nofs\"\ndevice = \"mem:64MiB\"",
+            "p.toml:5: target: mkfs.nofs is missing",
+        );
+        check(
+            "target = \"kernel:ext3\"\ndevice = \"/nowhere/image\"",
+            "p.toml:6: device: /nowhere/image: No such file",
+        );
+        check(
+            "target = \"kernel:ext3\"\ndevice = \"mem:500MiB\"\njournal = \"mem:101MiB\"",
+            "p.toml:6: device: 601MiB in memory are needed, 600MiB are free",
+        );
+        let good = "target = \"kernel:ext3\"\ndevice = \"mem:500MiB\"\njournal = \"mem:100MiB\"";
+        assert_eq!(said(true, good), "");
+    }
+
+    /// A machine with all that can be counted.
+    struct Large;
+
+    impl Offers for Large {
+        fn memory(&self) -> Option<u64> {
+            None
+        }
+
+        fn space(&self, _directory: &Path) -> Option<u64> {
+            None
+        }
+
+        fn may_write(&self, _path: &Path) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_not_complained_of() {
+        assert_eq!(said(false, "device = \"sim:atlas-v-18\""), "");
+        for builtin in crate::plan::builtin::ALL {
+            let plan = builtin.plan().unwrap_or_else(|error| panic!("{error}"));
+            if plan.mounts() && !privilege::is_granted() {
+                continue;
+            }
+            check_on(&Large, &plan, builtin.name).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a group of rows shows, in words: what somebody who asked the plan's question reads first.
+//!
+//! A gain is said with its 95 % interval where trials were repeated. A row *beats* the baseline where that interval is above
+//! zero; a single value is exact in a simulated world and taken for what it is.
+
+use super::{Group, Row, SATURATION};
+use crate::statistics::effect::Effect;
+use crate::statistics::saturation::{knee, saturation};
+
+/// The figure that is read as a time.
+const TIME: &str = "elapsed";
+/// Fewer levels make no curve.
+const CURVE_COUNT_MIN: usize = 3;
+
+/// The sentences of a group; none where rows are missing or there is nothing to compare.
+#[must_use]
+pub fn sentences(group: &Group) -> Vec<String> {
+    let Some(baseline) = group.rows.iter().find(|row| row.is_baseline) else {
+        return fastest(group);
+    };
+    let others: Option<Vec<(&Row, Effect)>> = group
+        .rows
+        .iter()
+        .filter(|row| !row.is_baseline)
+        .map(|row| Some((row, row.effect?)))
+        .collect();
+    let Some(others) = others.filter(|others| !others.is_empty()) else {
+        return Vec::new();
+    };
+    let base = baseline.label();
+    let mut said = Vec::new();
+    if is_curve(&others) {
+        said.extend(along_a_curve(&base, &group.factors.join(", "), &others));
+    } else {
+        said.extend(
+            others
+                .iter()
+                .map(|(row, effect)| beside(&base, row, effect)),
+        );
+    }
+    said
+}
+
+/// Whether the rows are levels of one quantity, from less to more, and enough for a curve.
+fn is_curve(others: &[(&Row, Effect)]) -> bool {
+    others.len() >= CURVE_COUNT_MIN && is_ordered(others.iter().map(|(row, _)| *row))
+}
+
+/// Whether rows are levels of one quantity, from less to more.
+pub(super) fn is_ordered<'r>(rows: impl Iterator<Item = &'r Row>) -> bool {
+    let positions: Option<Vec<f64>> = rows.map(|row| row.position).collect();
+    positions.is_some_and(|all| all.windows(2).all(|pair| pair[0] < pair[1]))
+}
+
+fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<String> {
+    let mut said = Vec::new();
+    let is_better = |effect: &Effect| effect.share > 0.0 && effect.is_certain();
+    match others.iter().find(|(_, effect)| is_better(effect)) {
+        Some((row, effect)) => said.push(format!(
+            "{} is the smallest {factor} that beats {base}: {}.",
+            row.label(),
+            gain_text(effect)
+        )),
+        None => said.push(format!("No {factor} beats {base}.")),
+    }
+    if let Some((row, effect)) = others
+        .iter()
+        .max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))
+    {
+        said.push(format!(
+            "The best is {}: {}.",
+            row.label(),
+            gain_text(effect)
+        ));
+    }
+    let speeds: Vec<f64> = others
+        .iter()
+        .map(|(_, effect)| 1.0 + effect.share)
+        .collect();
+    let percent = SATURATION * 100.0;
+    match saturation(&speeds, SATURATION) {
+        Some(index) => said.push(format!(
+            "More than {} gains less than {percent:.0} %.",
+            others[index].0.label()
+        )),
+        None => said.push("It still gains at the last one: more may be worth it.".to_owned()),
+    }
+    let places: Vec<f64> = others
+        .iter()
+        .filter_map(|(row, _)| row.position.map(f64::ln))
+        .collect();
+    if let Some(index) = knee(&places, &speeds) {
+        said.push(format!("The curve bends at {}.", others[index].0.label()));
+    }
+    said
+}
+
+fn beside(base: &str, row: &Row, effect: &Effect) -> String {
+    let label = row.label();
+    let text = gain_text(effect);
+    if !effect.is_certain() {
+        return format!("{label} cannot be told from {base}: {text}.");
+    }
+    let verb = if effect.share > 0.0 {
+        "beats"
+    } else {
+        "is behind"
+    };
+    format!("{label} {verb} {base}: {text}.")
+}
+
+/// Without a baseline: which row is the best, and which the worst.
+fn fastest(group: &Group) -> Vec<String> {
+    let known: Option<Vec<(&Row, f64)>> = group
+        .rows
+        .iter()
+        .map(|row| Some((row, row.value(group.primary.name)?)))
+        .collect();
+    let Some(known) = known.filter(|known| known.len() > 1) else {
+        return Vec::new();
+    };
+    let order = |a: &&(&Row, f64), b: &&(&Row, f64)| a.1.total_cmp(&b.1);
+    let (Some(least), Some(most)) = (known.iter().min_by(order), known.iter().max_by(order)) else {
+        return Vec::new();
+    };
+    let (least_label, most_label) = (least.0.label(), most.0.label());
+    let factor = most.1 / least.1;
+    let is_time = group.primary.name == TIME;
+    vec![match is_time {
+        true if least.1 == most.1 => "All take the same time.".to_owned(),
+        true => format!(
+            "{least_label} ends first, {most_label} last: it takes {factor:.2} times as long."
+        ),
+        false if least.1 == most.1 => format!("All have the same {}.", group.primary.title),
+        false => format!(
+            "{most_label} has the highest {}, {least_label} the lowest: a factor of {factor:.2}.",
+            group.primary.title
+        ),
+    }]
+}
+
+/// What gains in a group are, as a sentence for whoever reads the first.
+#[must_use]
+pub fn gain_meaning(group: &Group) -> String {
+    match group.primary.name {
+        TIME => "A gain is how much sooner the workload ends than with the baseline.".to_owned(),
+        _ => format!("A gain is in {}, over the baseline's.", group.primary.title),
+    }
+}
+
+/// `+17 % [12, 21]`, and the p-value where there is one.
+#[must_use]
+pub fn gain_text(effect: &Effect) -> String {
+    let percent = |share: f64| {
+        let rounded = (share * 1000.0).round() / 10.0;
+        // Without a sign of its own, -0.04 % would be printed as -0.0 %.
+        if rounded == 0.0 { 0.0 } else { rounded }
+    };
+    let mut text = match percent(effect.share) {
+        0.0 => "0.0 %".to_owned(),
+        share => format!("{share:+.1} %"),
+    };
+    if let Some(interval) = effect.interval {
+        let (low, high) = (percent(interval.low), percent(interval.high));
+        text.push_str(&format!(" [{low:.1}, {high:.1}]"));
+    }
+    if let Some(p) = effect.p {
+        let p = if p < 0.001 {
+            "p < 0.001".to_owned()
+        } else {
+            format!("p = {p:.3}")
+        };
+        text.push_str(&format!(" ({p})"));
+    }
+    text
+}

@@ -1,0 +1,38 @@
+//! By what rows are compared, and which figures a table begins with: their workload's [`Headline`].
+
+use workload::{Definition, Headline, postmark};
+
+/// The headline of a workload by its name.
+#[must_use]
+pub fn of_workload(name: &str) -> &'static Headline {
+    Definition::named(name).map_or(&postmark::HEADLINE, |definition| &definition.headline)
+}
+
+/// The headline of several: the one that they share, or PostMark's, since every workload takes time.
+pub fn of_workloads<'n>(names: impl IntoIterator<Item = &'n str>) -> &'static Headline {
+    let mut headlines = names.into_iter().map(of_workload);
+    match headlines.next() {
+        Some(first) if headlines.all(|other| other == first) => first,
+        _ => &postmark::HEADLINE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_workloads_have_only_time_in_common() {
+        for (names, primary) in [
+            (&["postmark"][..], "elapsed"),
+            (&["dbench"], "throughput"),
+            (&["dbench", "dbench"], "throughput"),
+            (&["dbench", "filebench"], "elapsed"),
+            (&["oblload", "fsx"], "elapsed"),
+            (&[], "elapsed"),
+        ] {
+            let found = of_workloads(names.iter().copied());
+            assert_eq!(found.primary, primary, "{names:?}");
+        }
+    }
+}

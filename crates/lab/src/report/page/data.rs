@@ -1,0 +1,110 @@
+//! What the page's script draws.
+
+use serde_json::{Map, Value, json};
+
+use crate::metric::{self, METRICS};
+use crate::report::{Group, Report, Row};
+
+/// More single trials than can be told apart in a chart.
+const TRIALS_MAX: usize = 60;
+/// The quantiles of a latency curve.
+const QUANTILES: [f64; 18] = [
+    0.0, 0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998,
+    0.9999, 1.0,
+];
+
+/// The figures of a report: what is in [`METRICS`] and known of a row, and its groups in order.
+pub(super) fn of(report: &Report) -> Value {
+    let metrics: Map<String, Value> = METRICS
+        .iter()
+        .map(|kind| {
+            let unit = kind.display.unit;
+            let described = json!({
+                "title": kind.title,
+                "unit": unit,
+                "scale": metric::scale_of(unit).unwrap_or(1.0),
+            });
+            (kind.name.to_owned(), described)
+        })
+        .collect();
+    let groups = report.blocks.iter().flat_map(|block| &block.groups);
+    json!({
+        "metrics": metrics,
+        "groups": groups.map(group).collect::<Vec<_>>(),
+    })
+}
+
+fn group(group: &Group) -> Value {
+    json!({
+        "factors": group.factors,
+        "primary": group.primary.name,
+        "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn row(row: &Row) -> Value {
+    let figures: Map<String, Value> = row
+        .figures
+        .iter()
+        .map(|(name, mean)| {
+            let value = json!([mean.value, mean.half_interval, mean.count]);
+            ((*name).to_owned(), value)
+        })
+        .collect();
+    let trials = row
+        .sample
+        .as_ref()
+        .map_or(&[][..], |sample| sample.values());
+    let latencies: Map<String, Value> = row
+        .latencies
+        .iter()
+        .map(|(kind, buckets)| (kind.clone(), quantiles(buckets).into()))
+        .collect();
+    json!({
+        "label": row.label(),
+        "position": row.position,
+        "baseline": row.is_baseline,
+        "figures": figures,
+        "published": row.published,
+        "trials": &trials[..trials.len().min(TRIALS_MAX)],
+        "latencies": latencies,
+    })
+}
+
+/// The latencies below which the shares of [`QUANTILES`] lie.
+fn quantiles(buckets: &[(u64, u64)]) -> Vec<Value> {
+    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let mut at = 0;
+    let mut seen = 0;
+    let mut found = Vec::with_capacity(QUANTILES.len());
+    for share in QUANTILES {
+        let wanted = ((all as f64 * share).ceil() as u64).max(1);
+        while at < buckets.len() && seen + buckets[at].1 < wanted {
+            seen += buckets[at].1;
+            at += 1;
+        }
+        found.extend(buckets.get(at).map(|(nanos, _)| json!([share, nanos])));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_buckets() {
+        let found = quantiles(&[(10, 90), (20, 9), (1000, 1)]);
+        let at = |share: f64| {
+            let mut all = found.iter();
+            all.find(|pair| pair[0] == share)
+                .map(|pair| pair[1].clone())
+        };
+        assert_eq!(at(0.0), Some(10.into()));
+        assert_eq!(at(0.9), Some(10.into()));
+        assert_eq!(at(0.95), Some(20.into()));
+        assert_eq!(at(0.99), Some(20.into()));
+        assert_eq!(at(1.0), Some(1000.into()));
+        assert!(quantiles(&[]).is_empty());
+    }
+}

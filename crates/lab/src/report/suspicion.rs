@@ -1,0 +1,117 @@
+//! What repeated real trials say against themselves: drift, outliers, warm-up, intervals that stay wide.
+//!
+//! Simulated trials begin in the same state each time and share nothing: where they differ, chance in the plan's own seeds
+//! is the cause, and only their precision is looked at.
+
+use super::gather::Gathered;
+use super::headline;
+use crate::metric::{Better, MetricKind};
+use crate::plan::Plan;
+use crate::setup::Setup;
+use crate::statistics::stopping::Verdict;
+use crate::statistics::{SIGNIFICANCE, Sample, series};
+use crate::warning::Warning;
+
+/// Fewer repetitions have no beginning that could be told from the rest.
+const WARM_UP_COUNT_MIN: usize = 10;
+/// A warm-up's mean differs from the rest's by this many of the rest's standard deviations, or it is chance.
+const WARM_UP_DEVIATIONS: f64 = 3.0;
+/// As many values as a trend is looked for in; more are averaged in runs.
+const TREND_COUNT_MAX: usize = 500;
+
+/// What is suspicious about records.
+pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut in_time: Vec<(u64, f64)> = Vec::new();
+    let rule = plan.stopping_rule();
+    for gathered in all {
+        let headline = headline::of_workload(gathered.combination.settings.workload());
+        let Some(sample) = gathered.sample_of(headline.primary) else {
+            continue;
+        };
+        let level = gathered.combination.trial(0, false).name();
+        let half = sample.describe().relative_half();
+        if let (Verdict::Capped, Some(half)) = (rule.judge(Some(&sample)), half) {
+            let count = sample.count();
+            warnings.push(Warning::Imprecise {
+                level: level.clone(),
+                figure: headline.primary,
+                half,
+                count,
+            });
+        }
+        let setup = Setup::of(&gathered.combination.settings);
+        if setup.is_ok_and(|setup| setup.is_simulated()) {
+            continue;
+        }
+        warnings.extend(of_repetitions(&level, gathered, &sample));
+        let mean = sample.mean();
+        if sample.count() > 1 && mean > 0.0 {
+            let better = MetricKind::named(headline.primary).and_then(|kind| kind.better);
+            // How much slower than on average; where more is better, that is the other way round.
+            let slowness = |value: &f64| match better {
+                Some(Better::Higher) => -(value / mean),
+                Some(Better::Lower) | None => value / mean,
+            };
+            let began = gathered.trials.values().map(|record| record.started);
+            in_time.extend(began.zip(sample.values().iter().map(slowness)));
+        }
+    }
+    warnings.extend(drift(in_time));
+    if machines > 1 && !is_all_simulated(all) {
+        warnings.push(Warning::SeveralMachines { count: machines });
+    }
+    warnings
+}
+
+fn is_all_simulated(all: &[Gathered<'_>]) -> bool {
+    all.iter().all(|gathered| {
+        let setup = Setup::of(&gathered.combination.settings);
+        setup.is_ok_and(|setup| setup.is_simulated())
+    })
+}
+
+fn of_repetitions(level: &str, gathered: &Gathered<'_>, sample: &Sample) -> Vec<Warning> {
+    let values = sample.values();
+    let mut warnings = Vec::new();
+    let warm_up = series::warm_up(values);
+    if values.len() >= WARM_UP_COUNT_MIN && warm_up > 0 {
+        let (first, rest) = values.split_at(warm_up);
+        let means = Sample::new(first.to_vec()).zip(Sample::new(rest.to_vec()));
+        let is_far = means.is_some_and(|(first, rest)| {
+            let deviation = rest.deviation().unwrap_or(0.0);
+            (first.mean() - rest.mean()).abs() > WARM_UP_DEVIATIONS * deviation
+        });
+        if is_far {
+            warnings.push(Warning::WarmingUp {
+                level: level.to_owned(),
+                count: warm_up,
+            });
+            return warnings;
+        }
+    }
+    let outliers = series::outliers(values);
+    if !outliers.is_empty() {
+        let numbers: Vec<u32> = gathered.trials.keys().copied().collect();
+        warnings.push(Warning::Outliers {
+            level: level.to_owned(),
+            repetitions: outliers.iter().map(|index| numbers[*index]).collect(),
+        });
+    }
+    warnings
+}
+
+/// Looks for a trend over all trials in the order in which they were run, each relative to its level's mean.
+fn drift(mut in_time: Vec<(u64, f64)>) -> Option<Warning> {
+    in_time.sort_by_key(|(began, _)| *began);
+    let size = in_time.len().div_ceil(TREND_COUNT_MAX).max(1);
+    let means: Vec<f64> = in_time
+        .chunks(size)
+        .map(|run| run.iter().map(|(_, value)| value).sum::<f64>() / run.len() as f64)
+        .collect();
+    let trend = series::trend(&means).filter(|trend| trend.p < SIGNIFICANCE)?;
+    Some(Warning::Drift {
+        tau: trend.tau,
+        p: trend.p,
+    })
+}

@@ -1,0 +1,59 @@
+//! [`Stop`]: ending a run early.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use workload::Control;
+
+/// Ends a run early; clones end the same run.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    is_requested: AtomicBool,
+    // Of the trials that are running, and of some that have ended.
+    controls: Mutex<Vec<Weak<Control>>>,
+}
+
+impl Stop {
+    /// No trial begins any more, and those that are running end as soon as they can.
+    pub fn request(&self) {
+        self.0.is_requested.store(true, Ordering::SeqCst);
+        for control in self.controls().iter().filter_map(Weak::upgrade) {
+            control.cancel();
+        }
+    }
+
+    /// Whether the run is to end.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.0.is_requested.load(Ordering::SeqCst)
+    }
+
+    /// Cancels this trial, too, if the run is to end.
+    pub(super) fn watch(&self, control: &Arc<Control>) {
+        let mut controls = self.controls();
+        controls.retain(|other| other.strong_count() > 0);
+        controls.push(Arc::downgrade(control));
+        drop(controls);
+        // The request may have come before the control was there.
+        if self.is_requested() {
+            control.cancel();
+        }
+    }
+
+    fn controls(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Control>>> {
+        self.0
+            .controls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stop({})", self.is_requested())
+    }
+}

@@ -1,0 +1,185 @@
+//! How much one sample differs from another.
+//!
+//! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta, which asks for no
+//! distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114, 1993.
+
+use super::rank::mann_whitney;
+use super::{Interval, Sample, bootstrap, mean, student_quantile};
+use crate::metric::Better;
+
+/// From so many values on the interval is that of the delta method (G. Casella and R. Berger, Statistical Inference, 5.5.4):
+/// what the bootstrap corrects is then a thousandth of the interval, and takes seconds.
+const BOOTSTRAP_VALUES_MAX: usize = 1000;
+
+/// How a sample differs from a baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effect {
+    /// The ratio of the means minus one: 0.17 is 17 % more.
+    pub share: f64,
+    /// Its 95 % interval, if both samples have two values.
+    pub interval: Option<Interval>,
+    /// The p-value of the Mann-Whitney test, if both samples have two values.
+    pub p: Option<f64>,
+    /// Cliff's delta: 1 where all values are above all of the baseline's, -1 where all are below.
+    pub delta: f64,
+    /// Whether both samples are single values, so that nothing is known of their spread.
+    pub is_single: bool,
+}
+
+/// Which way a ratio is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ratio {
+    /// The sample's mean over the baseline's: for figures of which more is better.
+    OverBaseline,
+    /// The baseline's mean over the sample's: for times, whose speed is their reciprocal.
+    UnderBaseline,
+}
+
+impl Ratio {
+    /// The way in which more is better.
+    #[must_use]
+    pub fn of(better: Option<Better>) -> Self {
+        match better {
+            Some(Better::Lower) => Self::UnderBaseline,
+            Some(Better::Higher) | None => Self::OverBaseline,
+        }
+    }
+
+    /// The ratio of two values, minus one; nothing where the divisor is zero.
+    #[must_use]
+    pub fn share(self, baseline: f64, own: f64) -> Option<f64> {
+        let (top, bottom) = match self {
+            Self::OverBaseline => (own, baseline),
+            Self::UnderBaseline => (baseline, own),
+        };
+        (bottom > 0.0).then(|| top / bottom - 1.0)
+    }
+}
+
+impl Effect {
+    /// The effect of `sample` against `baseline`; nothing where the divisor is zero.
+    #[must_use]
+    pub fn of(baseline: &Sample, sample: &Sample, ratio: Ratio, seed: u64) -> Option<Self> {
+        let (top, bottom) = match ratio {
+            Ratio::OverBaseline => (sample, baseline),
+            Ratio::UnderBaseline => (baseline, sample),
+        };
+        let share = top.mean() / bottom.mean() - 1.0;
+        if !share.is_finite() {
+            return None;
+        }
+        let test = mann_whitney(sample, baseline);
+        let pairs = (sample.count() * baseline.count()) as f64;
+        let is_repeated = sample.count() > 1 && baseline.count() > 1;
+        let is_large = sample.count() + baseline.count() > BOOTSTRAP_VALUES_MAX;
+        let interval = match (is_repeated, is_large) {
+            (false, _) => None,
+            (true, false) => bootstrap::interval(&[top, bottom], gain, seed),
+            (true, true) => delta_interval(top, bottom),
+        };
+        Some(Self {
+            share,
+            interval,
+            p: is_repeated.then_some(test.p),
+            delta: 2.0 * test.u / pairs - 1.0,
+            is_single: sample.count() == 1 && baseline.count() == 1,
+        })
+    }
+
+    /// Whether the interval leaves out zero; a single value against a single value is taken for what it is.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        match self.interval {
+            Some(interval) => !interval.contains(0.0),
+            None => self.is_single && self.share != 0.0,
+        }
+    }
+}
+
+/// The interval of the ratio of the means of large samples, minus one.
+fn delta_interval(top: &Sample, bottom: &Sample) -> Option<Interval> {
+    let variance = |sample: &Sample| {
+        let relative = sample.deviation()? / sample.mean();
+        Some(relative.powi(2) / sample.count() as f64)
+    };
+    let ratio = top.mean() / bottom.mean();
+    let error = ratio.abs() * (variance(top)? + variance(bottom)?).sqrt();
+    let freedom = u32::try_from(top.count() + bottom.count() - 2).unwrap_or(u32::MAX);
+    let half = student_quantile(freedom) * error;
+    half.is_finite().then_some(Interval {
+        low: ratio - 1.0 - half,
+        high: ratio - 1.0 + half,
+    })
+}
+
+/// The ratio of two means, minus one.
+fn gain(samples: &[&[f64]]) -> f64 {
+    mean(samples[0]) / mean(samples[1]) - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(values: &[f64]) -> Sample {
+        Sample::new(values.to_vec()).expect("a sample")
+    }
+
+    fn effect(baseline: &[f64], own: &[f64], ratio: Ratio) -> Option<Effect> {
+        Effect::of(&sample(baseline), &sample(own), ratio, 1)
+    }
+
+    #[test]
+    fn a_clear_effect_is_certain_and_a_small_one_is_not() {
+        let base = [100.0, 101.0, 99.0, 100.5, 99.5];
+        let clear = effect(&base, &[80.0, 81.0, 79.0, 80.5, 79.5], Ratio::UnderBaseline);
+        let clear = clear.expect("no zero");
+        assert!((clear.share - 0.25).abs() < 1e-12);
+        assert_eq!(clear.delta, -1.0, "all times are shorter");
+        assert!(clear.is_certain());
+        assert!(clear.p.expect("five values") < 0.01);
+        let small = effect(
+            &base,
+            &[100.2, 99.1, 101.5, 98.9, 100.0],
+            Ratio::OverBaseline,
+        );
+        let small = small.expect("no zero");
+        assert!(
+            !small.is_certain() && small.p.expect("five values") > 0.5,
+            "{small:?}"
+        );
+    }
+
+    #[test]
+    fn both_intervals_agree_on_large_samples() {
+        let wave = |count: u32, middle: f64| -> Vec<f64> {
+            (0..count)
+                .map(|step| middle + f64::from(step * 37 % 101) / 20.0)
+                .collect()
+        };
+        let (small, large) = (wave(450, 50.0), wave(450, 60.0));
+        let (base, own) = (sample(&small), sample(&large));
+        let bootstrapped = bootstrap::interval(&[&own, &base], gain, 1).expect("450 values");
+        let delta = delta_interval(&own, &base).expect("450 values");
+        let width = delta.high - delta.low;
+        assert!(
+            (bootstrapped.low - delta.low).abs() < 0.1 * width,
+            "{bootstrapped:?} {delta:?}"
+        );
+        assert!(
+            (bootstrapped.high - delta.high).abs() < 0.1 * width,
+            "{bootstrapped:?} {delta:?}"
+        );
+    }
+
+    #[test]
+    fn degenerate_samples() {
+        let single = effect(&[100.0], &[50.0], Ratio::UnderBaseline).expect("no zero");
+        assert_eq!((single.share, single.interval, single.p), (1.0, None, None));
+        assert!(single.is_certain(), "a simulated trial is exact");
+        assert_eq!(effect(&[1.0], &[0.0], Ratio::UnderBaseline), None);
+        assert_eq!(effect(&[0.0], &[1.0], Ratio::OverBaseline), None);
+        let one_sided = effect(&[100.0, 102.0], &[50.0], Ratio::UnderBaseline).expect("no zero");
+        assert!(!one_sided.is_certain(), "one value has no spread");
+    }
+}

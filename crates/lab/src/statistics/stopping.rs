@@ -1,0 +1,108 @@
+//! When there are enough trials of one kind.
+//!
+//! At least so many; then until the 95 % interval of the mean is narrow enough, or a cap is reached: Y. S. Chow and
+//! H. Robbins, On the Asymptotic Theory of Fixed-Width Sequential Confidence Intervals for the Mean, Annals of Mathematical
+//! Statistics 36, 1965; the rule of Auto-pilot (C. P. Wright et al., USENIX 2005), where it is ten trials and 5 %.
+//! Looking after each trial makes the interval a little too hopeful: Chow and Robbins show that this vanishes as the
+//! bound does, and the least number of trials keeps it small.
+
+use super::Sample;
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StoppingRule {
+    /// The least number of trials.
+    pub least: usize,
+    /// The greatest.
+    pub most: usize,
+    /// Half of the 95 % interval over the mean at which it is narrow enough; without it the least number is enough.
+    pub precision: Option<f64>,
+}
+
+/// What the rule says of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Another trial is needed.
+    More,
+    /// The interval is narrow enough, or none was asked for.
+    Enough,
+    /// The interval is too wide, but there are as many trials as there may be.
+    Capped,
+}
+
+impl StoppingRule {
+    /// What it says of the trials so far; nothing stands for none.
+    #[must_use]
+    pub fn judge(&self, sample: Option<&Sample>) -> Verdict {
+        let count = sample.map_or(0, Sample::count);
+        if count < self.least {
+            return Verdict::More;
+        }
+        let Some(precision) = self.precision else {
+            return Verdict::Enough;
+        };
+        let half = sample.and_then(|sample| sample.describe().relative_half());
+        if half.is_some_and(|half| half <= precision) {
+            Verdict::Enough
+        } else if count < self.most {
+            Verdict::More
+        } else {
+            Verdict::Capped
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: StoppingRule = StoppingRule {
+        least: 3,
+        most: 5,
+        precision: Some(0.05),
+    };
+
+    fn judge(rule: StoppingRule, values: &[f64]) -> Verdict {
+        rule.judge(Sample::new(values.to_vec()).as_ref())
+    }
+
+    #[test]
+    fn the_interval_decides_between_the_least_and_the_most() {
+        let wide = [100.0, 120.0, 80.0, 130.0, 70.0];
+        assert_eq!(judge(RULE, &[]), Verdict::More);
+        assert_eq!(
+            judge(RULE, &[100.0, 100.0]),
+            Verdict::More,
+            "two are too few"
+        );
+        assert_eq!(judge(RULE, &[100.0, 101.0, 99.0]), Verdict::Enough);
+        assert_eq!(judge(RULE, &wide[..3]), Verdict::More);
+        assert_eq!(judge(RULE, &wide), Verdict::Capped);
+        assert_eq!(judge(RULE, &[0.0; 3]), Verdict::Enough, "nothing varies");
+        assert_eq!(
+            judge(RULE, &[-1.0, 1.0, 0.0]),
+            Verdict::More,
+            "relative to zero"
+        );
+    }
+
+    #[test]
+    fn without_a_bound_the_least_number_is_enough() {
+        let rule = StoppingRule {
+            precision: None,
+            ..RULE
+        };
+        assert_eq!(judge(rule, &[1.0, 9.0]), Verdict::More);
+        assert_eq!(judge(rule, &[1.0, 9.0, 4.0]), Verdict::Enough);
+        let single = StoppingRule {
+            least: 1,
+            most: 2,
+            precision: Some(0.1),
+        };
+        assert_eq!(
+            judge(single, &[1.0]),
+            Verdict::More,
+            "one value has no interval"
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! [`Client`]: what one task of a workload does file operations with.
+//!
+//! Every call is timed, every result checked, and what is read is compared with what was written if the run verifies.
+
+use std::sync::Arc;
+
+use crate::contents::Contents;
+use crate::error::TargetError;
+use crate::meter::{Call, Meter};
+use crate::random::Random;
+use crate::run_error::RunError;
+use crate::stage::Stage;
+use crate::target::{DirectoryEntry, OpenFile, OpenFlags, Stat, Target};
+
+/// A task's hands; see the module.
+pub struct Client {
+    /// The target with its stopwatch.
+    pub meter: Meter,
+    /// The task's own random numbers.
+    pub random: Random,
+    contents: Arc<Contents>,
+    stage: Stage,
+    buffer: Vec<u8>,
+}
+
+/// A file that a client has open.
+#[must_use = "an open file must be closed"]
+pub struct Opened {
+    file: OpenFile,
+    /// Its path, for messages.
+    pub path: String,
+    /// The key of its contents.
+    pub key: u64,
+    // The position of the next read or write.
+    at: u64,
+}
+
+impl Opened {
+    /// The open file itself, for calls that a client has no method for.
+    pub fn file(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
+impl Client {
+    pub(crate) fn new(meter: Meter, random: Random, contents: Arc<Contents>, stage: Stage) -> Self {
+        Self {
+            meter,
+            random,
+            contents,
+            stage,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// See [`Stage::goes_on`].
+    pub fn goes_on(&self) -> Result<bool, RunError> {
+        self.stage.goes_on()
+    }
+
+    /// Counts steps as done, for whoever watches.
+    pub fn advance(&self, steps: u64) {
+        self.stage.advance(steps);
+    }
+
+    /// Makes or opens a file; its contents will have this key.
+    pub fn open(
+        &mut self,
+        path: impl Into<String>,
+        flags: OpenFlags,
+        key: u64,
+    ) -> Result<Opened, RunError> {
+        let path = path.into();
+        let call = if flags.create {
+            Call::Create
+        } else {
+            Call::Open
+        };
+        let file = self.meter.time(call, |target| target.open(&path, flags))?;
+        Ok(Opened {
+            file,
+            path,
+            key,
+            at: 0,
+        })
+    }
+
+    /// Closes a file.
+    pub fn close(&mut self, opened: Opened) -> Result<(), RunError> {
+        let file = opened.file;
+        Ok(self.meter.time(Call::Close, |target| target.close(file))?)
+    }
+
+    /// Opens a file, works on it and closes it in any case; the first error counts.
+    pub fn with_file<T>(
+        &mut self,
+        path: impl Into<String>,
+        flags: OpenFlags,
+        key: u64,
+        work: impl FnOnce(&mut Self, &mut Opened) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let mut opened = self.open(path, flags, key)?;
+        let worked = work(self, &mut opened);
+        let closed = self.close(opened);
+        let result = worked?;
+        closed.map(|()| result)
+    }
+
+    /// Moves the position; nothing is asked of the target if it is there already.
+    pub fn seek(&mut self, opened: &mut Opened, offset: u64) -> Result<(), RunError> {
+        if opened.at != offset {
+            self.meter
+                .target()
+                .seek(&mut opened.file, offset)
+                .map_err(RunError::from)?;
+            opened.at = offset;
+        }
+        Ok(())
+    }
+
+    /// Says that the position is at the file's end, as after opening for append.
+    pub fn at_end(&mut self, opened: &mut Opened, size: u64) {
+        opened.at = size;
+    }
+
+    /// Writes so many bytes at the position, in one call if the target does it in one.
+    pub fn write(
+        &mut self,
+        call: Call,
+        opened: &mut Opened,
+        length: usize,
+    ) -> Result<(), RunError> {
+        let contents = Arc::clone(&self.contents);
+        let data = contents.piece(opened.key, opened.at, length);
+        let (file, path) = (&mut opened.file, &opened.path);
+        self.meter
+            .write_all::<RunError>(call, file, path, data, |_, _| Ok(()))?;
+        opened.at += length as u64;
+        Ok(())
+    }
+
+    /// Writes `size` bytes at the position in blocks, and what is left over in a smaller one.
+    pub fn write_blocks(
+        &mut self,
+        call: Call,
+        opened: &mut Opened,
+        size: u64,
+        block: usize,
+    ) -> Result<(), RunError> {
+        let mut left = size;
+        while left > 0 {
+            let length = left.min(block as u64) as usize;
+            self.write(call, opened, length)?;
+            left -= length as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads so many bytes at the position, which the file must have, and checks them.
+    pub fn read(&mut self, opened: &mut Opened, length: usize) -> Result<(), RunError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let result = self.read_into(opened, &mut buffer[..length]);
+        self.buffer = buffer;
+        result
+    }
+
+    fn read_into(&mut self, opened: &mut Opened, buffer: &mut [u8]) -> Result<(), RunError> {
+        let got = self.meter.read_full(&mut opened.file, buffer)?;
+        if got < buffer.len() {
+            return Err(RunError::ShortFile {
+                path: opened.path.clone(),
+                expected: opened.at + buffer.len() as u64,
+                got: opened.at + got as u64,
+            });
+        }
+        self.check(opened, opened.at, buffer)?;
+        opened.at += got as u64;
+        Ok(())
+    }
+
+    /// Compares what was read at `offset` with what was written, if the run verifies.
+    pub fn check(&self, opened: &Opened, offset: u64, found: &[u8]) -> Result<(), RunError> {
+        if !self.stage.verifies() {
+            return Ok(());
+        }
+        match self.contents.first_difference(opened.key, offset, found) {
+            None => Ok(()),
+            Some(offset) => Err(RunError::WrongContents {
+                path: opened.path.clone(),
+                offset,
+            }),
+        }
+    }
+
+    /// Reads `size` bytes at the position in blocks, and what is left over in a smaller one.
+    pub fn read_blocks(
+        &mut self,
+        opened: &mut Opened,
+        size: u64,
+        block: usize,
+    ) -> Result<(), RunError> {
+        let mut left = size;
+        while left > 0 {
+            let length = left.min(block as u64) as usize;
+            self.read(opened, length)?;
+            left -= length as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a file of `size` bytes as a whole, from opening to closing.
+    pub fn read_file(
+        &mut self,
+        path: &str,
+        key: u64,
+        size: u64,
+        block: usize,
+    ) -> Result<(), RunError> {
+        self.with_file(path, OpenFlags::READ, key, |client, opened| {
+            client.read_blocks(opened, size, block)
+        })
+    }
+
+    /// Reads from the position to the file's end in blocks; returns how many bytes.
+    pub fn read_to_end(&mut self, opened: &mut Opened, block: usize) -> Result<u64, RunError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < block {
+            buffer.resize(block, 0);
+        }
+        let began = opened.at;
+        let result = loop {
+            let file = &mut opened.file;
+            let rest = &mut buffer[..block];
+            let read = self
+                .meter
+                .time(Call::Read, |target| target.read(file, rest));
+            let checked = read.map_err(RunError::from).and_then(|count| {
+                self.check(opened, opened.at, &buffer[..count])?;
+                opened.at += count as u64;
+                Ok(count)
+            });
+            match checked {
+                Ok(0) => break Ok(opened.at - began),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer = buffer;
+        result
+    }
+
+    /// Makes a file durable.
+    pub fn fsync(&mut self, opened: &Opened) -> Result<(), RunError> {
+        Ok(self
+            .meter
+            .time(Call::Fsync, |target| target.fsync(&opened.file))?)
+    }
+
+    /// Makes a file's data durable.
+    pub fn fdatasync(&mut self, opened: &Opened) -> Result<(), RunError> {
+        Ok(self
+            .meter
+            .time(Call::Fdatasync, |target| target.fdatasync(&opened.file))?)
+    }
+
+    /// Reads at an offset without moving the position, and checks.
+    pub fn pread(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let result = self.pread_into(opened, offset, &mut buffer[..length]);
+        self.buffer = buffer;
+        result
+    }
+
+    fn pread_into(
+        &mut self,
+        opened: &Opened,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), RunError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let (rest, at) = (&mut buffer[done..], offset + done as u64);
+            let count = self
+                .meter
+                .time(Call::Read, |target| target.pread(&opened.file, rest, at))?;
+            if count == 0 {
+                return Err(RunError::ShortFile {
+                    path: opened.path.clone(),
+                    expected: offset + buffer.len() as u64,
+                    got: at,
+                });
+            }
+            done += count;
+        }
+        self.check(opened, offset, buffer)
+    }
+
+    /// Writes at an offset without moving the position.
+    pub fn pwrite(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
+        let contents = Arc::clone(&self.contents);
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let data = contents.piece(opened.key, at, length - done);
+            let count = self
+                .meter
+                .time(Call::Write, |target| target.pwrite(&opened.file, data, at))?;
+            if count == 0 {
+                let path = opened.path.clone();
+                return Err(RunError::WroteNothing { path });
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Does a call on a path that gives nothing back.
+    pub fn call<T>(
+        &mut self,
+        call: Call,
+        work: impl FnOnce(&dyn Target) -> Result<T, TargetError>,
+    ) -> Result<T, RunError> {
+        Ok(self.meter.time(call, work)?)
+    }
+
+    /// Removes a name.
+    pub fn delete(&mut self, path: &str) -> Result<(), RunError> {
+        self.call(Call::Delete, |target| target.unlink(path))
+    }
+
+    /// Renames.
+    pub fn rename(&mut self, old: &str, new: &str) -> Result<(), RunError> {
+        self.call(Call::Rename, |target| target.rename(old, new))
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
+        self.call(Call::MakeDirectory, |target| target.mkdir(path))
+    }
+
+    /// Removes a directory.
+    pub fn remove_directory(&mut self, path: &str) -> Result<(), RunError> {
+        self.call(Call::RemoveDirectory, |target| target.rmdir(path))
+    }
+
+    /// Makes a directory's entries durable.
+    pub fn fsync_directory(&mut self, path: &str) -> Result<(), RunError> {
+        self.call(Call::DirectoryFsync, |target| target.fsync_directory(path))
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&mut self) -> Result<(), RunError> {
+        self.call(Call::Sync, |target| target.sync())
+    }
+
+    /// The attributes of a path.
+    pub fn stat(&mut self, path: &str) -> Result<Stat, RunError> {
+        self.call(Call::Stat, |target| target.stat(path))
+    }
+
+    /// The entries of a directory in the file system's order.
+    pub fn list(&mut self, path: &str) -> Result<Vec<DirectoryEntry>, RunError> {
+        self.call(Call::List, |target| target.readdir(path))
+    }
+}

@@ -1,0 +1,310 @@
+//! One client of dbench: replays the load in its own directories until the time is over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rt::Nanos;
+
+use super::load::{Disposition, Load, Request, Transfer};
+use super::{FOLDER, Parameters};
+use crate::client::{Client as Hands, Opened};
+use crate::contents;
+use crate::error::ErrorKind;
+use crate::meter::Call;
+use crate::run_error::RunError;
+use crate::target::OpenFlags;
+use crate::tree;
+
+/// The name that a load has for every client.
+const RECORDED_NAME: &str = "client1";
+
+/// A client.
+pub(super) struct Client {
+    pub(super) hands: Hands,
+    /// Payload of the counted time.
+    pub(super) bytes: u64,
+    /// Requests of the counted time.
+    pub(super) requests: u64,
+    /// When its last request had ended.
+    pub(super) ended: Nanos,
+    parameters: Parameters,
+    load: Arc<Load>,
+    index: u32,
+    counted_from: Nanos,
+    end: Nanos,
+    // By handle.
+    open: BTreeMap<u64, File>,
+    // By path.
+    names: BTreeMap<String, Known>,
+    made: u64,
+}
+
+/// A file that is open.
+struct File {
+    opened: Opened,
+    path: String,
+}
+
+/// What is known of a file that was made by this client.
+#[derive(Clone, Copy)]
+struct Known {
+    key: u64,
+    // Bytes from its beginning that were written without a hole.
+    bytes: u64,
+}
+
+impl Client {
+    pub(super) fn new(
+        parameters: &Parameters,
+        load: &Arc<Load>,
+        index: u32,
+        hands: Hands,
+        (counted_from, end): (Nanos, Nanos),
+    ) -> Self {
+        Self {
+            hands,
+            bytes: 0,
+            requests: 0,
+            ended: end,
+            parameters: parameters.clone(),
+            load: Arc::clone(load),
+            index,
+            counted_from,
+            end,
+            open: BTreeMap::new(),
+            names: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    /// Replays the load until the time is over.
+    pub(super) fn work(&mut self) -> Result<(), RunError> {
+        let mut result = Ok(true);
+        while matches!(result, Ok(true)) {
+            result = self.pass();
+            for (_, file) in std::mem::take(&mut self.open) {
+                let closed = self.hands.close(file.opened);
+                result = result.and_then(|goes_on| closed.map(|()| goes_on));
+            }
+        }
+        self.hands.advance(1);
+        result.map(drop)
+    }
+
+    /// Replays the load once; whether there is time for another pass.
+    fn pass(&mut self) -> Result<bool, RunError> {
+        let load = Arc::clone(&self.load);
+        for request in load.requests() {
+            if rt::monotonic() >= self.end || !self.hands.goes_on()? {
+                return Ok(false);
+            }
+            let bytes = self.request(request)?;
+            let now = rt::monotonic();
+            if now >= self.counted_from {
+                self.bytes += bytes;
+                self.requests += 1;
+                self.ended = now;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does a request; returns the bytes of its payload.
+    fn request(&mut self, request: &Request) -> Result<u64, RunError> {
+        match request {
+            Request::Create {
+                path,
+                is_directory: true,
+                ..
+            }
+            | Request::MakeDirectory(path) => self.make_directory(&self.own(path))?,
+            Request::Create {
+                path,
+                disposition,
+                handle,
+                ..
+            } => self.create(self.own(path), *disposition, *handle)?,
+            Request::Close(handle) => {
+                // A directory has a handle in a load and none here.
+                if let Some(file) = self.open.remove(handle) {
+                    self.hands.close(file.opened)?;
+                }
+            }
+            Request::Flush(handle) => {
+                if let Some(file) = self.open.get(handle) {
+                    self.hands.fsync(&file.opened)?;
+                }
+            }
+            Request::Read(transfer) => return self.read(*transfer),
+            Request::Write(transfer) => return self.write(*transfer),
+            Request::Rename(old, new) => self.rename(&self.own(old), &self.own(new))?,
+            Request::Unlink(path) => {
+                let path = self.own(path);
+                self.hands.delete(&path)?;
+                self.names.remove(&path);
+                self.sync_parent(&path)?;
+            }
+            Request::RemoveTree(path) => self.remove_tree(&self.own(path))?,
+            Request::RemoveDirectory(path) => {
+                let path = self.own(path);
+                self.hands.remove_directory(&path)?;
+                self.sync_parent(&path)?;
+            }
+            Request::Stat(path) => drop(self.hands.stat(&self.own(path))?),
+            Request::StatOpen(handle) => {
+                if let Some(file) = self.open.get(handle) {
+                    self.hands.stat(&file.path)?;
+                }
+            }
+            Request::List(pattern) => {
+                let pattern = self.own(pattern);
+                let directory = pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
+                self.hands.list(directory)?;
+            }
+            Request::Nothing => {}
+        }
+        Ok(0)
+    }
+
+    /// A name of the load as this client has it.
+    fn own(&self, path: &str) -> String {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        let own = parts.map(|part| match part {
+            RECORDED_NAME => format!("client{}", self.index + 1),
+            other => other.to_owned(),
+        });
+        std::iter::once(FOLDER.to_owned())
+            .chain(own)
+            .collect::<Vec<_>>()
+            .join("/")
+    }
+
+    /// Makes a directory, if nobody has made it before.
+    fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
+        match self.hands.make_directory(path) {
+            Err(RunError::Target(error)) if error.kind == ErrorKind::Exists => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.sync_parent(path),
+        }
+    }
+
+    fn create(
+        &mut self,
+        path: String,
+        disposition: Disposition,
+        handle: u64,
+    ) -> Result<(), RunError> {
+        let plain = match disposition {
+            Disposition::Open => OpenFlags::READ_WRITE,
+            Disposition::OpenOrCreate => OpenFlags::READ_WRITE.create(),
+            Disposition::CreateOrTruncate => OpenFlags::READ_WRITE.create().truncate(),
+        };
+        let flags = OpenFlags {
+            sync: self.parameters.sync,
+            ..plain
+        };
+        let (made, index) = (self.made, u64::from(self.index));
+        let known = self.names.entry(path.clone()).or_insert_with(|| Known {
+            key: contents::key(index << 32 | made),
+            bytes: 0,
+        });
+        if flags.truncate {
+            known.bytes = 0;
+        }
+        self.made += 1;
+        let key = known.key;
+        match self.hands.open(path.as_str(), flags, key) {
+            // What was opened is a directory, whose handle is only closed again.
+            Err(RunError::Target(error)) if error.kind == ErrorKind::IsDirectory => Ok(()),
+            Err(error) => Err(error),
+            Ok(opened) => {
+                let synced = match flags.create {
+                    true => self.sync_parent(&path),
+                    false => Ok(()),
+                };
+                if let Some(old) = self.open.insert(handle, File { opened, path }) {
+                    self.hands.close(old.opened)?;
+                }
+                synced
+            }
+        }
+    }
+
+    fn read(&mut self, transfer: Transfer) -> Result<u64, RunError> {
+        let Transfer {
+            handle,
+            offset,
+            length,
+        } = transfer;
+        let file = self.open.get(&handle).ok_or_else(|| not_open(handle))?;
+        let known = self.names.get(&file.path);
+        let end = offset + length as u64;
+        if known.is_some_and(|known| known.key == file.opened.key && end <= known.bytes) {
+            self.hands.pread(&file.opened, offset, length)?;
+            return Ok(length as u64);
+        }
+        let mut buffer = vec![0; length];
+        let opened = file.opened.file();
+        let read = self.hands.call(Call::Read, |target| {
+            target.pread(opened, &mut buffer, offset)
+        });
+        read.map(|count| count as u64)
+    }
+
+    fn write(&mut self, transfer: Transfer) -> Result<u64, RunError> {
+        let Transfer {
+            handle,
+            offset,
+            length,
+        } = transfer;
+        let file = self.open.get(&handle).ok_or_else(|| not_open(handle))?;
+        self.hands.pwrite(&file.opened, offset, length)?;
+        if self.parameters.fsync {
+            self.hands.fsync(&file.opened)?;
+        }
+        if let Some(known) = self.names.get_mut(&file.path)
+            && offset <= known.bytes
+        {
+            known.bytes = known.bytes.max(offset + length as u64);
+        }
+        Ok(length as u64)
+    }
+
+    fn rename(&mut self, old: &str, new: &str) -> Result<(), RunError> {
+        self.hands.rename(old, new)?;
+        self.names.remove(new);
+        if let Some(known) = self.names.remove(old) {
+            self.names.insert(new.to_owned(), known);
+        }
+        self.sync_parent(old)?;
+        self.sync_parent(new)
+    }
+
+    /// Removes a tree; nothing is measured of it, as it stands at the ends of a load.
+    fn remove_tree(&mut self, path: &str) -> Result<(), RunError> {
+        let below = format!("{path}/");
+        self.names.retain(|name, _| !name.starts_with(&below));
+        let target = Arc::clone(self.hands.meter.target());
+        match tree::remove(&*target, path) {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn sync_parent(&mut self, path: &str) -> Result<(), RunError> {
+        match path.rsplit_once('/') {
+            Some((parent, _)) if self.parameters.sync_directories => {
+                self.hands.fsync_directory(parent)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A request on a file that the load has not opened.
+fn not_open(handle: u64) -> RunError {
+    RunError::WrongTree {
+        path: FOLDER.to_owned(),
+        fact: format!("the load uses handle {handle}, which is not open"),
+    }
+}

@@ -1,0 +1,158 @@
+//! A set of files that threads share: which are there, and who has them open.
+
+use rt::Mutex;
+
+use super::personality::{Personality, Pick};
+use super::{FOLDER, Parameters, SIZE_TIMES_MAX};
+use crate::client::Client;
+use crate::contents;
+use crate::meter::Call;
+use crate::random::Random;
+use crate::run_error::RunError;
+use crate::target::OpenFlags;
+
+/// The shape of the sizes' gamma distribution.
+const SHAPE: f64 = 1.5;
+/// The number of the log among the files.
+pub(super) const LOG: usize = usize::MAX;
+
+/// The set.
+pub(super) struct FileSet {
+    directory_width: usize,
+    there: u32,
+    entries: Mutex<Vec<Entry>>,
+}
+
+/// One file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    is_there: bool,
+    // How many have it open; one that works alone counts as all.
+    users: u32,
+    size: u64,
+    // How often it was made: tells its contents from those of the file that had its name before.
+    generation: u64,
+}
+
+/// Users of a file that somebody has for himself.
+const ALONE: u32 = u32::MAX;
+
+/// A file that a thread has picked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Picked {
+    pub(super) number: usize,
+    pub(super) key: u64,
+    pub(super) size: u64,
+}
+
+impl FileSet {
+    pub(super) fn new(personality: &Personality, files: u32) -> Self {
+        Self {
+            directory_width: personality.directory_width as usize,
+            there: personality.there,
+            entries: Mutex::new(vec![Entry::default(); files as usize]),
+        }
+    }
+
+    /// Makes the directories, the files that are there at the start, and the log.
+    pub(super) fn make(
+        &self,
+        client: &mut Client,
+        parameters: &Parameters,
+    ) -> Result<(), RunError> {
+        let files = self.entries.lock().len();
+        for directory in 0..files.div_ceil(self.directory_width) {
+            client.make_directory(&format!("{FOLDER}/{directory}"))?;
+        }
+        let (flags, log) = (OpenFlags::WRITE.create_new(), self.path(LOG));
+        client.with_file(log, flags, 0, |_, _| Ok(()))?;
+        for number in 0..files {
+            if !client.random.percent(self.there) {
+                continue;
+            }
+            if !client.goes_on()? {
+                break;
+            }
+            let size = draw_size(&mut client.random, parameters.mean_size);
+            let entry = Entry {
+                is_there: true,
+                size,
+                ..Entry::default()
+            };
+            let key = key_of(number, &entry);
+            client.with_file(self.path(number), flags, key, |client, file| {
+                client.write_blocks(Call::Write, file, size, parameters.io)
+            })?;
+            self.entries.lock()[number] = entry;
+        }
+        Ok(())
+    }
+
+    pub(super) fn path(&self, number: usize) -> String {
+        if number == LOG {
+            return format!("{FOLDER}/log");
+        }
+        format!("{FOLDER}/{}/{number}", number / self.directory_width)
+    }
+
+    /// Picks a file, if there is one; it must be given back.
+    pub(super) fn pick(&self, pick: Pick, random: &mut Random) -> Option<Picked> {
+        if pick == Pick::Log {
+            return Some(Picked {
+                number: LOG,
+                key: 0,
+                size: 0,
+            });
+        }
+        let mut entries = self.entries.lock();
+        let count = entries.len();
+        let start = random.below(count as u64) as usize;
+        let fits = |entry: &Entry| match pick {
+            Pick::Absent => !entry.is_there && entry.users == 0,
+            Pick::Shared => entry.is_there && entry.users < ALONE - 1,
+            Pick::Alone | Pick::Log => entry.is_there && entry.users == 0,
+        };
+        let number = (start..count)
+            .chain(0..start)
+            .find(|n| fits(&entries[*n]))?;
+        let entry = &mut entries[number];
+        if pick == Pick::Absent {
+            entry.generation += 1;
+            entry.size = 0;
+        }
+        entry.users = match pick {
+            Pick::Shared => entry.users + 1,
+            _ => ALONE,
+        };
+        Some(Picked {
+            number,
+            key: key_of(number, entry),
+            size: entry.size,
+        })
+    }
+
+    /// Gives a file back with what has become of it.
+    pub(super) fn give_back(&self, picked: Picked, is_there: bool) {
+        if picked.number == LOG {
+            return;
+        }
+        let entry = &mut self.entries.lock()[picked.number];
+        if entry.users == ALONE {
+            entry.users = 0;
+            entry.is_there = is_there;
+            entry.size = picked.size;
+        } else {
+            entry.users -= 1;
+        }
+    }
+}
+
+fn key_of(number: usize, entry: &Entry) -> u64 {
+    contents::key(entry.generation << 32 | number as u64)
+}
+
+/// A size, cut where the tail would fill the device.
+pub(super) fn draw_size(random: &mut Random, mean: u64) -> u64 {
+    let mean = mean as f64;
+    random.gamma(mean, SHAPE).min(mean * SIZE_TIMES_MAX) as u64
+}

@@ -1,0 +1,220 @@
+//! fs_mark: files are made, written and synced in one of seven ways, in loops.
+//!
+//! # Origin
+//!
+//! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop makes `-n` files of `-s` bytes in each of the threads' directories,
+//! by writes of `-w` bytes, then removes them. The sync method `-S`: 0 none; 1 fsync before each close (the default); 2 a
+//! sync of everything and an fsync of each directory's first file, after the loop; 3 every file opened again and synced,
+//! the last first; 4 as 3 behind a sync of everything; 5 as 3 in the order of creation; 6 as 5 behind a sync.
+//!
+//! # Figures
+//!
+//! `files_rate` is files over the time of the loops including what is synced after them, without the removal, as in the
+//! original; `overhead` is what of that was spent outside file operations. The original's min, average and maximum per
+//! operation are the latencies here, with percentiles.
+//!
+//! # Where ours differs
+//!
+//! - Threads are threads, not processes, and share one clock.
+//! - Names have the original's length, 40, and 24 random characters, but a sequence number where it has process time stamps.
+//! - With subdirectories files go round robin by [`Parameters::files_per_subdirectory`] to the next one; the original's
+//!   other mode, a change every 180 s, depends on the clock and is not there.
+//! - The contents are checked before the removal, unmeasured.
+
+mod writer;
+
+use std::sync::Arc;
+
+use crate::catalogue::{Definition, Workload};
+use crate::contents::PIECE_BYTES_MAX;
+use crate::figure::Headline;
+use crate::outcome::Outcome;
+use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run_error::RunError;
+use crate::stage::Stage;
+
+use writer::Writer;
+
+/// The workload by its name.
+pub const DEFINITION: Definition = Definition {
+    name: FOLDER,
+    title: "fs_mark: making files and syncing them in one of seven ways",
+    parameters: &[
+        Parameter::number(
+            "fs_mark.threads",
+            (1, 1024),
+            1,
+            "threads, each with its directory (-t)",
+        ),
+        Parameter::number(
+            "fs_mark.subdirectories",
+            (0, 100_000),
+            0,
+            "subdirectories in each (-D)",
+        ),
+        Parameter::number(
+            "fs_mark.files_per_subdirectory",
+            (1, 1_000_000),
+            1,
+            "files made in one before the next (-N)",
+        ),
+        Parameter::number(
+            "fs_mark.files",
+            (1, 10_000_000),
+            1000,
+            "files a thread and loop (-n)",
+        ),
+        Parameter::bytes("fs_mark.size", 51_200, "bytes of a file (-s)"),
+        Parameter::bytes("fs_mark.write", 16_384, "bytes a write (-w)"),
+        Parameter::number(
+            "fs_mark.name_length",
+            (30, 255),
+            40,
+            "characters of a name (-p)",
+        ),
+        Parameter::number("fs_mark.sync", (0, 6), 1, "the sync method (-S)"),
+        Parameter::number("fs_mark.loops", (1, 10_000), 1, "how many loops (-L)"),
+        Parameter::switch(
+            "fs_mark.keep",
+            false,
+            "whether files stay until the end (-k)",
+        ),
+    ],
+    headline: Headline {
+        primary: "files_rate",
+        shown: &[
+            "files_rate",
+            "write_rate",
+            "overhead",
+            "delete_time",
+            "elapsed",
+        ],
+    },
+    read: |values| Ok(Arc::new(Parameters::read(values)?)),
+};
+
+const FOLDER: &str = "fs_mark";
+
+/// What a run is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// Threads, each with its own directory.
+    pub threads: u32,
+    /// Subdirectories of each directory.
+    pub subdirectories: u32,
+    /// Files that are made in one subdirectory before the next.
+    pub files_per_subdirectory: u32,
+    /// Files a thread and a loop.
+    pub files: u32,
+    /// Bytes of a file.
+    pub size: u64,
+    /// Bytes a write.
+    pub write: usize,
+    /// Characters of a name.
+    pub name_length: usize,
+    /// How it is synced.
+    pub sync: SyncMethod,
+    /// How many loops.
+    pub loops: u32,
+    /// Whether the files of a loop stay until the end.
+    pub keep: bool,
+}
+
+/// How files are synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyncMethod {
+    /// Each before it is closed (1).
+    pub in_place: bool,
+    /// Everything, after the loop (2, 4, 6).
+    pub everything: bool,
+    /// Which files are opened again and synced after that.
+    pub after: SyncAfter,
+}
+
+/// Which files are opened again and synced after a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncAfter {
+    /// None.
+    None,
+    /// The first of each directory (2).
+    FirstOfDirectory,
+    /// All, the last one first (3, 4).
+    Backwards,
+    /// All, in the order in which they were made (5, 6).
+    Forwards,
+}
+
+impl SyncMethod {
+    /// The method of this number, 0 to 6.
+    #[must_use]
+    pub const fn numbered(number: u32) -> Self {
+        Self {
+            in_place: number == 1,
+            everything: matches!(number, 2 | 4 | 6),
+            after: match number {
+                2 => SyncAfter::FirstOfDirectory,
+                3 | 4 => SyncAfter::Backwards,
+                5 | 6 => SyncAfter::Forwards,
+                _ => SyncAfter::None,
+            },
+        }
+    }
+}
+
+impl Parameters {
+    fn read(values: &Values) -> Result<Self, ParameterError> {
+        Ok(Self {
+            threads: values.number("fs_mark.threads"),
+            subdirectories: values.number("fs_mark.subdirectories"),
+            files_per_subdirectory: values.number("fs_mark.files_per_subdirectory"),
+            files: values.number("fs_mark.files"),
+            size: values.bytes("fs_mark.size"),
+            write: values.buffer("fs_mark.write", PIECE_BYTES_MAX as u64)?,
+            name_length: values.number("fs_mark.name_length") as usize,
+            sync: SyncMethod::numbered(values.number("fs_mark.sync")),
+            loops: values.number("fs_mark.loops"),
+            keep: values.switch("fs_mark.keep"),
+        })
+    }
+}
+
+impl Workload for Parameters {
+    fn run(&self, stage: &Stage) -> Result<Outcome, RunError> {
+        let files = u64::from(self.threads) * u64::from(self.files) * u64::from(self.loops);
+        let mut run = stage.run(self.write, files);
+        let mut writers = (0..self.threads)
+            .map(|thread| Writer::new(self, thread, run.client(u64::from(thread))))
+            .collect::<Vec<_>>();
+        for writer in &mut writers {
+            writer.make_directories()?;
+        }
+        let mut verifier = run.quiet_client(u64::MAX);
+        for _ in 0..self.loops {
+            writers = run.crew("write", writers, Writer::work)?;
+            if stage.verifies() {
+                for writer in &writers {
+                    writer.verify(&mut verifier)?;
+                }
+            }
+            if !self.keep {
+                writers = run.crew("unlink", writers, Writer::unlink)?;
+            }
+        }
+        let (mut overhead, took) = (rt::Nanos::ZERO, run.took("write"));
+        for writer in writers {
+            overhead += writer.overhead;
+            run.absorb(writer.client);
+        }
+        let unlink = run.took("unlink");
+        let mut outcome = run.finish();
+        outcome.totals();
+        outcome.seconds("create_time", took);
+        outcome.seconds("delete_time", unlink);
+        outcome.seconds("overhead", overhead);
+        outcome.rate("files_rate", files, took);
+        outcome.rate("write_rate", files * self.size, took);
+        outcome.count("created", files);
+        outcome.count("bytes_written", files * self.size);
+        Ok(outcome)
+    }
+}

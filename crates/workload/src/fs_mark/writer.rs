@@ -1,0 +1,169 @@
+//! One thread of fs_mark: the files of its directory.
+
+use rt::Nanos;
+
+use super::{FOLDER, Parameters, SyncAfter};
+use crate::client::Client;
+use crate::contents;
+use crate::meter::Call;
+use crate::run_error::RunError;
+use crate::target::OpenFlags;
+
+/// What a name's random part is made of.
+const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Characters of the sequence number that a name begins with, at least.
+const NUMBER_LENGTH: usize = 16;
+
+/// A thread.
+pub(super) struct Writer {
+    pub(super) client: Client,
+    /// Time spent outside file operations.
+    pub(super) overhead: Nanos,
+    parameters: Parameters,
+    thread: u32,
+    // How many files were made in all loops.
+    made: u64,
+    // The files that are there, in the order in which they were made.
+    files: Vec<Made>,
+    // How many of them were made before the last loop.
+    kept: usize,
+}
+
+/// A file that was made.
+struct Made {
+    path: String,
+    key: u64,
+    is_first: bool,
+}
+
+impl Writer {
+    pub(super) fn new(parameters: &Parameters, thread: u32, client: Client) -> Self {
+        Self {
+            client,
+            overhead: Nanos::ZERO,
+            parameters: parameters.clone(),
+            thread,
+            made: 0,
+            files: Vec::new(),
+            kept: 0,
+        }
+    }
+
+    pub(super) fn make_directories(&mut self) -> Result<(), RunError> {
+        let target = self.client.meter.target();
+        target.mkdir(&format!("{FOLDER}/{}", self.thread))?;
+        for subdirectory in 0..self.parameters.subdirectories {
+            target.mkdir(&format!("{FOLDER}/{}/{subdirectory:02x}", self.thread))?;
+        }
+        Ok(())
+    }
+
+    /// One loop: makes the files, and syncs them as the method says.
+    pub(super) fn work(&mut self) -> Result<(), RunError> {
+        self.kept = self.files.len();
+        for index in 0..self.parameters.files {
+            if !self.client.goes_on()? {
+                return Ok(());
+            }
+            let began = rt::monotonic();
+            let made = self.draw_file(index);
+            self.overhead += rt::monotonic().saturating_sub(began);
+            self.write_file(&made)?;
+            self.files.push(made);
+            self.client.advance(1);
+        }
+        if self.parameters.sync.everything {
+            self.client.sync()?;
+        }
+        self.sync_after()
+    }
+
+    /// Compares the files of the last loop with what was written.
+    pub(super) fn verify(&self, client: &mut Client) -> Result<(), RunError> {
+        for file in &self.files[self.kept..] {
+            let (size, block) = (self.parameters.size, self.parameters.write);
+            client.read_file(&file.path, file.key, size, block)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files.
+    pub(super) fn unlink(&mut self) -> Result<(), RunError> {
+        for file in self.files.drain(..) {
+            if !self.client.goes_on()? {
+                break;
+            }
+            self.client.delete(&file.path)?;
+        }
+        Ok(())
+    }
+
+    fn write_file(&mut self, made: &Made) -> Result<(), RunError> {
+        let (size, block) = (self.parameters.size, self.parameters.write);
+        let is_synced = self.parameters.sync.in_place;
+        let flags = OpenFlags::READ_WRITE.create().truncate();
+        self.client
+            .with_file(made.path.as_str(), flags, made.key, |client, file| {
+                client.write_blocks(Call::Write, file, size, block)?;
+                if is_synced {
+                    client.fsync(file)?;
+                }
+                Ok(())
+            })
+    }
+
+    fn sync_after(&mut self) -> Result<(), RunError> {
+        let files = std::mem::take(&mut self.files);
+        let last = &files[self.kept..];
+        let result = match self.parameters.sync.after {
+            SyncAfter::None => Ok(()),
+            SyncAfter::FirstOfDirectory => self.sync_each(last.iter().filter(|file| file.is_first)),
+            SyncAfter::Backwards => self.sync_each(last.iter().rev()),
+            SyncAfter::Forwards => self.sync_each(last.iter()),
+        };
+        self.files = files;
+        result
+    }
+
+    fn sync_each<'f>(&mut self, files: impl Iterator<Item = &'f Made>) -> Result<(), RunError> {
+        for file in files {
+            self.client.with_file(
+                file.path.as_str(),
+                OpenFlags::READ,
+                file.key,
+                |client, file| client.fsync(file),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A new file's name; the index is that within its loop.
+    fn draw_file(&mut self, index: u32) -> Made {
+        let (thread, number) = (self.thread, self.made);
+        self.made += 1;
+        let random_length = self.parameters.name_length - NUMBER_LENGTH;
+        let random = &mut self.client.random;
+        let letter = |_| char::from(LETTERS[random.below(LETTERS.len() as u64) as usize]);
+        let letters: String = (0..random_length).map(letter).collect();
+        let name = format!("{number:0NUMBER_LENGTH$x}{letters}");
+        let (subdirectories, run) = (
+            self.parameters.subdirectories,
+            self.parameters.files_per_subdirectory,
+        );
+        let (path, is_first) = if subdirectories == 0 {
+            (format!("{FOLDER}/{thread}/{name}"), index == 0)
+        } else {
+            let subdirectory = index / run % subdirectories;
+            let is_first = index / run < subdirectories && index.is_multiple_of(run);
+            (
+                format!("{FOLDER}/{thread}/{subdirectory:02x}/{name}"),
+                is_first,
+            )
+        };
+        Made {
+            path,
+            key: contents::key(u64::from(thread) << 32 | number),
+            is_first,
+        }
+    }
+}

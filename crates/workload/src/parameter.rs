@@ -1,0 +1,287 @@
+//! Parameters of workloads: closed tables of typed, named values, from which plans take their keys and commands their
+//! options.
+//!
+//! A table is the only place that says a parameter's name, limits, default and meaning. Whoever reads text checks it
+//! against the [`ParameterKind`]; a workload reads its typed form out of [`Values`].
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use rt::Nanos;
+
+/// A parameter of a workload.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name with the workload's before it: `synctest.tasks`.
+    pub name: &'static str,
+    /// What its value must be.
+    pub kind: ParameterKind,
+    /// What it is where nobody says.
+    pub default: Setting,
+    /// What it means, in one line.
+    pub meaning: &'static str,
+}
+
+/// What a value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Yes or no.
+    Switch,
+    /// A whole number within these limits.
+    Number(i64, i64),
+    /// A number of bytes.
+    Bytes,
+    /// A span of time.
+    Time,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// Yes or no.
+    Switch(bool),
+    /// A whole number.
+    Number(i64),
+    /// A number of bytes.
+    Bytes(u64),
+    /// A span of time.
+    Time(Nanos),
+    /// A word or a text.
+    Text(Cow<'static, str>),
+}
+
+/// Why values were refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {message}")]
+pub struct ParameterError {
+    /// The parameter.
+    pub name: &'static str,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// A value for every parameter of some tables.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Values(BTreeMap<&'static str, Setting>);
+
+impl Parameter {
+    /// Yes or no.
+    #[must_use]
+    pub const fn switch(name: &'static str, default: bool, meaning: &'static str) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Switch,
+            default: Setting::Switch(default),
+            meaning,
+        }
+    }
+
+    /// A whole number within limits.
+    #[must_use]
+    pub const fn number(
+        name: &'static str,
+        limits: (i64, i64),
+        default: i64,
+        meaning: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Number(limits.0, limits.1),
+            default: Setting::Number(default),
+            meaning,
+        }
+    }
+
+    /// A number of bytes.
+    #[must_use]
+    pub const fn bytes(name: &'static str, default: u64, meaning: &'static str) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Bytes,
+            default: Setting::Bytes(default),
+            meaning,
+        }
+    }
+
+    /// A span of time.
+    #[must_use]
+    pub const fn time(name: &'static str, default: Nanos, meaning: &'static str) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Time,
+            default: Setting::Time(default),
+            meaning,
+        }
+    }
+
+    /// One of a few words; the first is the default.
+    #[must_use]
+    pub const fn word(
+        name: &'static str,
+        words: &'static [&'static str],
+        meaning: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Word(words),
+            default: Setting::Text(Cow::Borrowed(words[0])),
+            meaning,
+        }
+    }
+
+    /// Any text.
+    #[must_use]
+    pub const fn text(name: &'static str, default: &'static str, meaning: &'static str) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Text,
+            default: Setting::Text(Cow::Borrowed(default)),
+            meaning,
+        }
+    }
+}
+
+impl Values {
+    /// The defaults of some tables.
+    pub fn defaults<'t>(tables: impl IntoIterator<Item = &'t [Parameter]>) -> Self {
+        let parameters = tables.into_iter().flatten();
+        Self(
+            parameters
+                .map(|parameter| (parameter.name, parameter.default.clone()))
+                .collect(),
+        )
+    }
+
+    /// Sets a value whose kind was checked.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or if it takes another type: the caller read the table.
+    pub fn set(&mut self, name: &str, setting: Setting) {
+        let value = self.0.get_mut(name).expect("a parameter of the tables");
+        assert_eq!(
+            std::mem::discriminant(value),
+            std::mem::discriminant(&setting),
+            "{name} is of another type"
+        );
+        *value = setting;
+    }
+
+    /// These values, and one of them set; see [`set`](Self::set).
+    #[must_use]
+    pub fn with(mut self, name: &str, setting: Setting) -> Self {
+        self.set(name, setting);
+        self
+    }
+
+    /// All names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> + '_ {
+        self.0.iter().map(|(name, setting)| (*name, setting))
+    }
+
+    fn get(&self, name: &str) -> &Setting {
+        self.0.get(name).expect("a parameter of the tables")
+    }
+
+    /// A switch of the tables.
+    #[must_use]
+    pub fn switch(&self, name: &str) -> bool {
+        *self.get(name) == Setting::Switch(true)
+    }
+
+    /// A number of the tables, whose limits begin at 0 or above.
+    ///
+    /// # Panics
+    /// If the table says that it may be negative or larger than 32 bits.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u32 {
+        match self.get(name) {
+            Setting::Number(number) => {
+                u32::try_from(*number).expect("its limits are within 32 bits")
+            }
+            other => unreachable!("{name} is {other:?}, not a number"),
+        }
+    }
+
+    /// A number of bytes of the tables.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Setting::Bytes(bytes) => *bytes,
+            other => unreachable!("{name} is {other:?}, not a size"),
+        }
+    }
+
+    /// A number of bytes that fits a buffer: from 1 to `most`.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn buffer(&self, name: &'static str, most: u64) -> Result<usize, ParameterError> {
+        let bytes = self.bytes(name);
+        match usize::try_from(bytes) {
+            Ok(size) if (1..=most).contains(&bytes) => Ok(size),
+            _ => Err(ParameterError {
+                name,
+                message: format!("{bytes} bytes are not from 1 to {most}"),
+            }),
+        }
+    }
+
+    /// A span of time of the tables.
+    #[must_use]
+    pub fn time(&self, name: &str) -> Nanos {
+        match self.get(name) {
+            Setting::Time(span) => *span,
+            other => unreachable!("{name} is {other:?}, not a time"),
+        }
+    }
+
+    /// A word or a text of the tables.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Setting::Text(text) => text,
+            other => unreachable!("{name} is {other:?}, not a text"),
+        }
+    }
+}
+
+impl ParameterError {
+    /// An error from its parts.
+    pub fn new(name: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            name,
+            message: message.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Parameter] = &[
+        Parameter::number("x.count", (0, 9), 3, "how many"),
+        Parameter::bytes("x.size", 4096, "how large"),
+    ];
+
+    #[test]
+    fn values_are_the_defaults_until_they_are_set() {
+        let values = Values::defaults([TABLE]);
+        assert_eq!(
+            (values.number("x.count"), values.bytes("x.size")),
+            (3, 4096)
+        );
+        let values = values.with("x.count", Setting::Number(7));
+        assert_eq!(values.number("x.count"), 7);
+        assert_eq!(values.buffer("x.size", 4096), Ok(4096));
+        let error = values.buffer("x.size", 4095).expect_err("it is too large");
+        assert_eq!(
+            error.to_string(),
+            "x.size: 4096 bytes are not from 1 to 4095"
+        );
+    }
+}
