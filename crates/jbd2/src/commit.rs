@@ -55,7 +55,8 @@ impl Shared {
         if running.callers > 0 && self.config.policy.committer == Committer::Caller {
             // One of the waiters for the next transaction leads its commit.
             self.committed(tid).notify_one();
-        } else if state.commit_wanted == Some(tid) {
+        } else if self.commit_is_due(&state, rt::monotonic()).0 {
+            // The daemon left it alone while somebody else was committing.
             self.work.notify_one();
         }
         state

@@ -57,7 +57,7 @@ impl Shared {
     }
 
     /// Whether the running transaction should be committed now, and if not, when to look again.
-    fn commit_is_due(&self, state: &State, now: Nanos) -> (bool, Nanos) {
+    pub(crate) fn commit_is_due(&self, state: &State, now: Nanos) -> (bool, Nanos) {
         let interval = self.config.commit_interval;
         let Some(running) = &state.running else {
             return (false, now + interval);

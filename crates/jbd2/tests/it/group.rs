@@ -9,8 +9,8 @@ use rt::Nanos;
 
 use crate::harness::{Kind, Notes};
 
-/// A device whose flushes take a millisecond.
-struct Slow(MemoryDevice);
+/// A device whose flushes take time.
+struct Slow(MemoryDevice, Nanos);
 
 impl BlockDevice for Slow {
     fn geometry(&self) -> Geometry {
@@ -22,7 +22,7 @@ impl BlockDevice for Slow {
             .iter()
             .any(|request| matches!(request, Request::Flush))
         {
-            rt::sleep(Nanos::from_millis(1));
+            rt::sleep(self.1);
         }
         self.0.submit(batch)
     }
@@ -37,16 +37,17 @@ impl BlockDevice for Slow {
 }
 
 fn journal(policy: LogPolicy) -> Arc<Journal> {
+    slow_journal(Nanos::from_millis(1), |config| Config { policy, ..config })
+}
+
+fn slow_journal(flush: Nanos, change: impl FnOnce(Config) -> Config) -> Arc<Journal> {
     let kind = Kind {
         log_blocks: 128,
         ..Kind::default()
     };
-    let device: Arc<dyn BlockDevice> = Arc::new(Slow(MemoryDevice::new(512 * 1024)));
+    let device: Arc<dyn BlockDevice> = Arc::new(Slow(MemoryDevice::new(512 * 1024), flush));
     let log = kind.format(Arc::clone(&device));
-    let config = Config {
-        policy,
-        ..kind.config()
-    };
+    let config = change(kind.config());
     Journal::open(log, device, config, Notes::new()).expect("the log is good")
 }
 
@@ -126,6 +127,34 @@ fn a_transaction_is_committed_when_it_is_old() {
         );
     }
     journal.close().expect("it works");
+}
+
+/// While a slow commit is on its way, the next transaction comes due: it is committed when that one is done, not an interval
+/// later.
+#[test]
+fn a_transaction_that_came_due_behind_a_commit_is_next() {
+    let run = sim::run(sim::Config::fair(1), || {
+        let flush = Nanos::from_secs(6);
+        let journal = slow_journal(flush, |config| Config {
+            commit_interval: Nanos::from_secs(5),
+            ..config
+        });
+        let opened = rt::monotonic();
+        let first = write(&journal, &buffer(1));
+        let caller = Arc::clone(&journal);
+        let caller = rt::spawn("caller", move || caller.commit(first).map(drop));
+        rt::sleep(Nanos::from_millis(500));
+        let second = write(&journal, &buffer(2));
+        assert_ne!(first, second);
+        while !journal.is_durable(second) {
+            rt::sleep(Nanos::from_millis(100));
+        }
+        let took = rt::monotonic() - opened;
+        assert!(took < flush + flush + Nanos::from_secs(1), "after {took:?}");
+        caller.join().expect("no panic").expect("it works");
+        journal.close()
+    });
+    run.expect("no deadlock").value.expect("it works");
 }
 
 #[test]
