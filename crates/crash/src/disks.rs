@@ -2,7 +2,7 @@
 //!
 //! A volume is made once for each setting. Its journal is as long as the format allows, but its superblock says that only
 //! the first blocks are used, so that recovery reads little and the log wraps soon. All free blocks are poisoned. What a
-//! nearly full volume has too much is held by a file in `lost+found` ([`filler`]).
+//! nearly full volume has too much is held by a file in `lost+found` (`filler`).
 
 mod filler;
 

@@ -1,7 +1,7 @@
 //! The history of a lane: the states that there were, by operation and by transaction, and what sync calls bind.
 //!
 //! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between two states is in
-//! [`stages`]. A sync call that has returned binds: no state before the one that it covers may come back.
+//! `stages`. A sync call that has returned binds: no state before the one that it covers may come back.
 
 mod stages;
 
