@@ -64,7 +64,7 @@ pub(crate) struct Limits {
     pub(crate) ring: Ring,
     tags_per_block: u32,
     revokes_per_block: u32,
-    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal.
+    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal, if that fits.
     pub(crate) transaction_max: u32,
 }
 
@@ -76,7 +76,9 @@ impl Limits {
             ring: Ring::of(superblock),
             tags_per_block: narrow(format.tags.capacity(block_bytes)),
             revokes_per_block: narrow(layout::revoke::capacity(format.tags, block_bytes)),
-            transaction_max: superblock.length() / 4,
+            // Half of the ring holds for logs that begin near their end: with its descriptors and its commit block, what a
+            // handle may ask for has to fit.
+            transaction_max: (superblock.length() / 4).min(Ring::of(superblock).capacity() / 2),
         }
     }
 
@@ -125,6 +127,24 @@ mod tests {
         }
         assert_eq!(RING.before_wrap(10, 7), 3);
         assert_eq!(RING.before_wrap(3, 7), 7);
+    }
+
+    /// A log may begin anywhere: what a handle may ask for fits it even if little is left behind its first block.
+    #[test]
+    fn what_may_be_asked_for_fits_the_ring() {
+        for (length, first) in [(1024, 1), (280, 255), (17, 1), (280, 264), (5000, 4000)] {
+            let superblock = Superblock::new(1024, length, first, [0; 16]);
+            let limits = Limits::new(&superblock, &superblock.format());
+            let blocks = limits.handle_max();
+            let most = Credits {
+                blocks,
+                revokes: blocks,
+            };
+            assert!(
+                limits.need(most) < limits.ring.capacity(),
+                "{length} {first}: {most:?}"
+            );
+        }
     }
 
     #[test]
