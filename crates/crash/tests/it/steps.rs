@@ -30,6 +30,18 @@ fn data_of_the_next_transaction() {
     );
 }
 
+/// A block that two appends share is written again for the second one, while the transaction of the first is committed: the
+/// first one's part of it is there already.
+#[test]
+fn a_block_of_two_transactions() {
+    check(
+        "crash2:ordered,internal,log=224,commit=1000,lanes=2,random=6403084078788366198:2+2:mkdir(d00);mkdir(d10);\
+         create(d00/f0);write(d00/f0,0,4);append(d00/f0,11);append(d00/f0,23);truncate(d00/f0,5400);append(d00/f0,18);\
+         unlink(d00/f0);create(d00/f0);truncate(d00/f0,0);append(d00/f0,23);append(d00/f0,23);unlink(d00/f0)+mkdir(d01);\
+         mkdir(d11);sync;sync;sync;sync;sync;sync;sync;sync;sync;sync;sync:162-kept",
+    );
+}
+
 /// The beginning of a write is in one transaction and its end in the next.
 #[test]
 fn beginnings_of_writes() {
