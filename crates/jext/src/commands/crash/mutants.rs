@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use crash::mutant::{Hunt, MUTANTS, Mutant, Prey, hunt, is_possible, named};
+use crash::mutant::{Hunt, MUTANTS, Mutant, hunt, is_possible, named};
 use serde_json::{Value, json};
 
 use crate::output::{print, print_json, tell};
@@ -35,10 +35,9 @@ pub(crate) struct MutantArguments {
     out: Option<PathBuf>,
 }
 
-/// Hunts for a mutant, one for each seed; without one, the engine is as it is.
+/// Hunts for a mutant, one for each seed.
 struct Row {
-    mutant: Option<&'static Mutant>,
-    prey: Prey,
+    mutant: &'static Mutant,
     hunts: Vec<Hunt>,
 }
 
@@ -49,19 +48,9 @@ struct Terms {
 }
 
 impl Row {
-    fn name(&self) -> String {
-        self.mutant.map_or_else(
-            || format!("{:?}, nothing broken", self.prey),
-            |mutant| mutant.name.to_owned(),
-        )
-    }
-
-    /// Whether no hunt came to what it should not: a mutant is caught with every seed, and nothing else ever.
-    fn is_good(&self) -> bool {
-        let is_broken = self.mutant.is_some();
-        self.hunts
-            .iter()
-            .all(|hunt| hunt.catch.is_some() == is_broken)
+    /// Whether it was caught with every seed.
+    fn is_caught(&self) -> bool {
+        self.hunts.iter().all(Hunt::is_caught)
     }
 }
 
@@ -91,7 +80,7 @@ pub(super) fn run(
     } else {
         print(&text)?;
     }
-    Ok(if rows.iter().all(Row::is_good) {
+    Ok(if rows.iter().all(Row::is_caught) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -100,21 +89,17 @@ pub(super) fn run(
 
 /// What is to be hunted.
 fn rows(names: &[String]) -> Result<Vec<Row>> {
-    let mut hunted: Vec<(Option<&'static Mutant>, Prey)> = Vec::new();
-    if names.is_empty() {
-        hunted.extend(Prey::ALL.map(|prey| (None, prey)));
-        hunted.extend(MUTANTS.iter().map(|mutant| (Some(mutant), mutant.prey)));
-    }
-    for name in names {
-        let mutant = named(name).with_context(|| format!("no mutant is called {name}"))?;
-        hunted.push((Some(mutant), mutant.prey));
-    }
-    let row = |(mutant, prey)| Row {
+    let find = |name: &String| named(name).with_context(|| format!("no mutant is called {name}"));
+    let mutants: Vec<&'static Mutant> = if names.is_empty() {
+        MUTANTS.iter().collect()
+    } else {
+        names.iter().map(find).collect::<Result<_>>()?
+    };
+    let row = |mutant| Row {
         mutant,
-        prey,
         hunts: Vec::new(),
     };
-    Ok(hunted.into_iter().map(row).collect())
+    Ok(mutants.into_iter().map(row).collect())
 }
 
 /// Does all hunts on all threads, and tells of each when it is over.
@@ -128,9 +113,9 @@ fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
         loop {
             let job = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(job) = job else { return };
-            let (row, seed) = (&rows[job / seeds.len()], seeds[job % seeds.len()]);
-            let hunt = hunt(row.mutant, row.prey, seed, terms.states_max);
-            bar.suspend(|| tell(&document::line(&row.name(), seed, &hunt)));
+            let (mutant, seed) = (rows[job / seeds.len()].mutant, seeds[job % seeds.len()]);
+            let hunt = hunt(mutant, seed, terms.states_max);
+            bar.suspend(|| tell(&document::line(mutant.name, seed, &hunt)));
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((job, hunt));
             bar.inc(1);
@@ -157,6 +142,7 @@ fn to_json(row: &Row, terms: &Terms) -> Value {
             "seed": seed,
             "caught_by": catch.map(|catch| catch.broken.rule.to_string()),
             "what": catch.map(|catch| catch.broken.what.clone()),
+            "unbroken": catch.and_then(|catch| Some(catch.control.broken.as_ref()?.to_string())),
             "workload": catch.map(document::workload_of),
             "workloads": hunt.workloads,
             "states": hunt.states,
@@ -165,9 +151,9 @@ fn to_json(row: &Row, terms: &Terms) -> Value {
     };
     let hunts = terms.seeds.iter().zip(&row.hunts);
     json!({
-        "mutant": row.mutant.map(|mutant| mutant.name),
-        "breaks": row.mutant.map(|mutant| mutant.rule),
-        "hunted_with": format!("{:?}", row.prey),
+        "mutant": row.mutant.name,
+        "breaks": row.mutant.rule,
+        "hunted_with": format!("{:?}", row.mutant.prey),
         "hunts": hunts.map(of).collect::<Vec<Value>>(),
     })
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crash::mutant::{Catch, Hunt, Mutant};
+use crash::mutant::{Catch, Hunt};
+use crash::rule::Broken;
 
 use super::{BUILD, Row, Terms};
 use crate::commands::crash::name;
@@ -35,6 +36,12 @@ test `forgetting_gives_the_credit_back_and_reuse_cancels_the_revoke` looks at it
 /// A hunt in a line.
 pub(super) fn line(name: &str, seed: u64, hunt: &Hunt) -> String {
     let found = match &hunt.catch {
+        Some(catch) if !hunt.is_caught() => {
+            format!(
+                "FALSE ALARM, with nothing broken, too, in {}",
+                workload_of(catch)
+            )
+        }
         Some(catch) => format!("{} in {}", catch.broken.rule, workload_of(catch)),
         None => "no complaint".to_owned(),
     };
@@ -48,8 +55,8 @@ pub(super) fn workload_of(catch: &Catch) -> String {
 }
 
 /// What was found, in a line that fits into a table.
-fn what_of(catch: &Catch) -> String {
-    let line = catch.broken.what.replace(['\n', '|'], " ");
+fn what_of(broken: &Broken) -> String {
+    let line = broken.what.replace(['\n', '|'], " ");
     let short: String = line.chars().take(SHOWN_CHARACTERS).collect();
     if short.len() < line.len() {
         format!("{short}...")
@@ -60,9 +67,12 @@ fn what_of(catch: &Catch) -> String {
 
 /// States for each seed; those of hunts that caught nothing are in brackets.
 fn states_of(row: &Row) -> String {
-    let of = |hunt: &Hunt| match hunt.catch {
-        Some(_) => hunt.states.to_string(),
-        None => format!("({})", hunt.states),
+    let of = |hunt: &Hunt| {
+        if hunt.is_caught() {
+            hunt.states.to_string()
+        } else {
+            format!("({})", hunt.states)
+        }
     };
     row.hunts.iter().map(of).collect::<Vec<_>>().join(", ")
 }
@@ -78,12 +88,10 @@ pub(super) fn to_text(rows: &[Row], terms: &Terms) -> String {
          {states_max} states, at the end of a workload; the states of one that caught nothing are in brackets.\n\n"
     );
     unbroken(&mut text, rows);
-    let hunted = || rows.iter().filter_map(|row| Some((row.mutant?, row)));
-    let is_caught = |row: &Row| row.hunts.iter().any(|hunt| hunt.catch.is_some());
-    let (always, others): (Vec<_>, Vec<_>) = hunted().partition(|(_, row)| row.is_good());
-    let (sometimes, never): (Vec<_>, Vec<_>) =
-        others.into_iter().partition(|(_, row)| is_caught(row));
-    let all = hunted().count();
+    let is_seen = |row: &&Row| row.hunts.iter().any(Hunt::is_caught);
+    let (always, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.is_caught());
+    let (sometimes, never): (Vec<_>, Vec<_>) = others.into_iter().partition(is_seen);
+    let all = rows.len();
     let _ = writeln!(
         text,
         "## Caught with every seed: {} of {all}\n",
@@ -103,41 +111,40 @@ pub(super) fn to_text(rows: &[Row], terms: &Terms) -> String {
     if !never.is_empty() {
         text.push_str("\n| mutant | breaks | states |\n|---|---|--:|\n");
     }
-    for (mutant, row) in never {
-        let states = states_of(row);
-        let _ = writeln!(text, "| `{}` | {} | {states} |", mutant.name, mutant.rule);
+    for row in never {
+        let (name, rule, states) = (row.mutant.name, row.mutant.rule, states_of(row));
+        let _ = writeln!(text, "| `{name}` | {rule} | {states} |");
     }
     text.push_str(EQUIVALENT);
     text
 }
 
-/// What the same hunts say of the engine as it is.
+/// What the workloads that caught something say of the engine as it is.
 fn unbroken(text: &mut String, rows: &[Row]) {
-    let rows = rows.iter().filter(|row| row.mutant.is_none());
-    let rows: Vec<&Row> = rows.collect();
-    if rows.is_empty() {
-        return;
-    }
-    text.push_str(
-        "## The engine as it is\n\n| workloads | number | states | complaints |\n|---|--:|--:|---|\n",
+    let hunts = rows.iter().flat_map(|row| &row.hunts);
+    let catches: Vec<&Catch> = hunts.filter_map(|hunt| hunt.catch.as_ref()).collect();
+    let states: u64 = catches.iter().map(|catch| catch.control.states).sum();
+    let _ = writeln!(
+        text,
+        "Each workload that caught a mutant was then explored with nothing broken: {} times, {states} states.",
+        catches.len()
     );
-    for row in rows {
-        let workloads: u64 = row.hunts.iter().map(|hunt| hunt.workloads).sum();
-        let states: u64 = row.hunts.iter().map(|hunt| hunt.states).sum();
-        let found = row.hunts.iter().find_map(|hunt| hunt.catch.as_ref());
-        let found = found.map_or_else(|| "none".to_owned(), what_of);
-        let _ = writeln!(
-            text,
-            "| {:?} | {workloads} | {states} | {found} |",
-            row.prey
-        );
-    }
-    text.push('\n');
+    let complaints = catches.iter().filter_map(|catch| {
+        let broken = catch.control.broken.as_ref()?;
+        Some(format!("- {}: {}\n", workload_of(catch), what_of(broken)))
+    });
+    let complaints: String = complaints.collect();
+    text.push_str(if complaints.is_empty() {
+        "There was no complaint.\n\n"
+    } else {
+        "These are complaints about the engine as it is:\n\n"
+    });
+    text.push_str(&complaints);
 }
 
 /// How soon mutants were caught, with the seed that was the slowest for each.
-fn median(text: &mut String, rows: &[(&Mutant, &Row)]) {
-    let worst = |(_, row): &(&Mutant, &Row)| row.hunts.iter().map(|hunt| hunt.states).max();
+fn median(text: &mut String, rows: &[&Row]) {
+    let worst = |row: &&Row| row.hunts.iter().map(|hunt| hunt.states).max();
     let mut states: Vec<u64> = rows.iter().filter_map(worst).collect();
     states.sort_unstable();
     let (Some(median), Some(most)) = (states.get(states.len() / 2), states.last()) else {
@@ -150,21 +157,21 @@ fn median(text: &mut String, rows: &[(&Mutant, &Row)]) {
 }
 
 /// A table of mutants that were caught: the first catch of each, and the states of all hunts.
-fn caught(text: &mut String, rows: &[(&Mutant, &Row)]) {
+fn caught(text: &mut String, rows: &[&Row]) {
     text.push_str("| mutant | breaks | caught by | workload | states | what was seen |\n|---|---|---|---|--:|---|\n");
-    for (mutant, row) in rows {
+    for row in rows {
         let Some(catch) = row.hunts.iter().find_map(|hunt| hunt.catch.as_ref()) else {
             continue;
         };
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} | {} | {} |",
-            mutant.name,
-            mutant.rule,
+            row.mutant.name,
+            row.mutant.rule,
             catch.broken.rule,
             workload_of(catch),
             states_of(row),
-            what_of(catch)
+            what_of(&catch.broken)
         );
     }
 }
