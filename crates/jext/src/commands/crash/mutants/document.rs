@@ -14,8 +14,8 @@ const SHOWN_CHARACTERS: usize = 110;
 pub(super) const HEAD: &str = "# Mutants
 
 How strong is `jext crash`? Each mutant breaks one rule of the engine on purpose, and the explorer, which does not know, looks
-for it with numbered workloads, once for each of several seeds. Which workloads hunt a mutant is chosen by hand, for some after others had missed
-it: the figures say what the explorer can notice with help, not how soon it would without. The seeds are not chosen.
+for it with numbered workloads, once for each of several seeds. Which workloads hunt a mutant is chosen by hand, and some workloads were
+written after others had missed it with these seeds: the figures say what the explorer can notice with help, not how soon it would without.
 
 This document is written by
 
