@@ -3,7 +3,8 @@
 //! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with `--cfg jext_mutants`, a world whose
 //! [`Setting`](crate::setting::Setting) names one breaks that rule: in the run, in each recovery, and in the recovery of
 //! an interrupted recovery. A mutant is *hunted* with numbered workloads of a fixed seed until the oracle, the protocol or
-//! the engine itself (a panic, a deadlock) says no. A test compares the table with what the sources name.
+//! the engine itself (a panic, a deadlock) says no. Then the same workload is explored with nothing broken: who complains
+//! of that, too, has not caught a mutant. A test compares the table with what the sources name.
 
 mod table;
 
@@ -58,6 +59,17 @@ pub struct Catch {
     pub number: u64,
     /// Its cell.
     pub cell: Cell,
+    /// What the same workload showed with nothing broken.
+    pub control: Control,
+}
+
+/// A workload, explored with nothing broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    /// Images that were recovered, checked and compared without a complaint.
+    pub states: u64,
+    /// A complaint about the engine as it is.
+    pub broken: Option<Broken>,
 }
 
 /// What a hunt came to.
@@ -84,17 +96,6 @@ pub fn named(name: &str) -> Option<&'static Mutant> {
 }
 
 impl Prey {
-    /// All kinds of hunts.
-    pub const ALL: [Self; 7] = [
-        Self::Crash,
-        Self::Stress,
-        Self::Tight,
-        Self::Reuse,
-        Self::Laps,
-        Self::Races,
-        Self::Faults,
-    ];
-
     /// The generators.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
@@ -109,10 +110,18 @@ impl Prey {
     }
 }
 
-/// Hunts a mutant, or nothing, until it is caught or so many states were seen.
-pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: u64) -> Hunt {
+impl Hunt {
+    /// Whether the mutant was caught, and by nothing that the engine as it is does, too.
+    pub fn is_caught(&self) -> bool {
+        let mut catches = self.catch.iter();
+        catches.any(|catch| catch.control.broken.is_none())
+    }
+}
+
+/// Hunts a mutant until it is caught or so many states were seen.
+pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let began = Instant::now();
-    let generators = prey.kinds().iter();
+    let generators = mutant.prey.kinds().iter();
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, CELLS.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();
     // Many workloads, and few images of each, show more than the other way round.
@@ -138,15 +147,24 @@ pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: 
         let (kind, generator) = &generators[hunt.workloads as usize % generators.len()];
         let number = hunt.workloads / generators.len() as u64;
         let (cell, mut workload) = generator.workload(number);
-        workload.setting.mutant = mutant.map(|mutant| mutant.name);
+        workload.setting.mutant = Some(mutant.name);
         let (tally, found) = volumes.explore(&workload, limits);
         hunt.states += tally.recovered;
         hunt.workloads += 1;
-        hunt.catch = found.map(|found| Catch {
-            broken: found.broken,
-            kind: *kind,
-            number,
-            cell: CELLS[cell],
+        hunt.catch = found.map(|found| {
+            workload.setting.mutant = None;
+            // What the others keep was made by an engine with a broken rule.
+            let (tally, complaint) = Volumes::default().explore(&workload, limits);
+            Catch {
+                broken: found.broken,
+                kind: *kind,
+                number,
+                cell: CELLS[cell],
+                control: Control {
+                    states: tally.recovered,
+                    broken: complaint.map(|found| found.broken),
+                },
+            }
         });
     }
     hunt.elapsed = began.elapsed();

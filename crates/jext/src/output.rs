@@ -28,6 +28,11 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "jext: warning: {text}");
 }
 
+/// Tells in one line how it goes.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Whether whoever read our output has gone, which is his right.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error

@@ -15,9 +15,9 @@ use crate::setting::{CHECKSUMS, Cell, Schedule, Setting};
 const LANES_MAX: u64 = 2;
 const OPS: usize = 160;
 /// A large write, in sectors: journaled, it makes a transaction that is nearly as large as the log allows, which is a
-/// quarter.
+/// quarter, or several, one right after the other, so that the last one has to wait for space and takes it at once.
 const BULK_SECTORS_MIN: u64 = 60;
-const BULK_SECTORS_MORE: u64 = 40;
+const BULK_SECTORS_MORE: u64 = 160;
 /// The most operations of a lane before the power cut that the recording begins with.
 const PREPARED_MAX: u64 = 12;
 

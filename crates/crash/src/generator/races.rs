@@ -7,7 +7,7 @@ use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::model::Tree;
 use crate::op::{Op, Path};
 use crate::run::Workload;
-use crate::setting::{Cell, Schedule, Setting};
+use crate::setting::{Cell, Schedule, Setting, Synchronous};
 
 /// Chooses a lane's next operation.
 type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;
@@ -17,10 +17,12 @@ const OPS: usize = 14;
 /// The file that changes most is not made larger than this and half as much: beyond its direct blocks.
 const SECTORS_MAX: u64 = 48;
 
-/// A workload by its seed. One in three is a duel: one client does nothing but change a file, and another nothing but sync.
+/// A workload by its seed. One in three is a duel: one client does nothing but change a file, and another nothing but sync, or
+/// but change a directory that is durable at once, which leaves the first one's data to the commit.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let is_duel = random.below(3) == 0;
+    let has_durable_names = is_duel && random.below(2) == 0;
     let schedule = match random.below(2) {
         0 if !is_duel => Schedule::Pct(seed),
         _ => Schedule::Random(seed),
@@ -30,13 +32,18 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         // Every other time the journal's daemon races, too: operations begin once a second.
         commit_ms: 1000 * random.below(2),
         lanes: if is_duel { 2 } else { LANES },
+        synchronous: if has_durable_names {
+            Synchronous::Directories
+        } else {
+            Synchronous::No
+        },
         schedule,
         ..Setting::new(cell)
     };
-    let choose: [Choose; LANES as usize] = if is_duel {
-        [change_one_file, |_, _, _| Op::Sync, choose_racing]
-    } else {
-        [choose_racing; LANES as usize]
+    let choose: [Choose; LANES as usize] = match (is_duel, has_durable_names) {
+        (true, true) => [change_one_file, change_one_name, choose_racing],
+        (true, false) => [change_one_file, |_, _, _| Op::Sync, choose_racing],
+        (false, _) => [choose_racing; LANES as usize],
     };
     let lanes = (0..setting.lanes as usize).map(|lane| ops(lane, OPS, &mut random, choose[lane]));
     let lanes: Vec<Vec<Op>> = lanes.collect();
@@ -69,5 +76,14 @@ fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         4 => Op::Write(path, random.below(count + 1) as u32, 4),
         7 => Op::Unlink(path),
         _ => Op::Truncate(path, random.below(count + 1) * 300),
+    }
+}
+
+/// One name of each lane comes and goes.
+fn change_one_name(lane: usize, tree: &Tree, _: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    match tree.find(&path) {
+        Some(_) => Op::Unlink(path),
+        None => Op::Create(path),
     }
 }

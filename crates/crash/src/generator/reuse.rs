@@ -3,7 +3,8 @@
 //! the blocks before are still in the log.
 //!
 //! This is where revokes matter, and what is freed by whom and since when: a block that was a directory, a map or
-//! journaled data becomes a file's within the next transactions.
+//! journaled data becomes a file's within the next transactions. One workload in four is a duel on a synchronous volume: a
+//! client gives blocks back, and another one takes them while the transaction that freed them is on its way to the log.
 
 use block::random::SplitMix;
 
@@ -30,17 +31,17 @@ const WRITE_SECTORS_MAX: u64 = 16;
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let mut chance = |one_in| random.below(one_in) == 0;
-    let (wraps, writes, is_dirty, is_wide, is_alone) =
-        (chance(2), chance(3), chance(4), chance(4), chance(2));
-    let lanes = if is_alone {
-        1
-    } else {
-        2 + random.below(LANES_MAX - 1)
+    let (wraps, writes, is_dirty, is_wide) = (chance(2), chance(3), chance(4), chance(4));
+    let (is_duel, is_alone) = (chance(4), chance(2));
+    let lanes = match (is_duel, is_alone) {
+        (true, _) => 2,
+        (false, true) => 1,
+        (false, false) => 2 + random.below(LANES_MAX - 1),
     };
-    let schedule = match (is_alone, random.below(2)) {
-        (true, _) => Schedule::Fair,
-        (false, 0) => Schedule::Random(seed),
-        (false, _) => Schedule::Pct(seed),
+    let schedule = match (lanes, random.below(2)) {
+        (1, _) => Schedule::Fair,
+        (_, 0) if !is_duel => Schedule::Random(seed),
+        _ => Schedule::Pct(seed),
     };
     let usual = Setting::new(cell);
     let setting = Setting {
@@ -54,6 +55,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
             as u32,
         lanes: lanes as u32,
         synchronous: match random.below(6) {
+            _ if is_duel => Synchronous::All,
             0 => Synchronous::Directories,
             1 | 2 => Synchronous::All,
             _ => Synchronous::No,
@@ -65,8 +67,13 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         ..usual
     };
     let count = OPS / lanes as usize;
-    let weights = Weights::draw(&mut random);
-    let choose = |lane: usize, _: &Tree, random: &mut SplitMix| choose(lane, &weights, random);
+    let weights = if is_duel {
+        [Weights::GIVES, Weights::TAKES].to_vec()
+    } else {
+        vec![Weights::draw(&mut random); lanes as usize]
+    };
+    let choose =
+        |lane: usize, _: &Tree, random: &mut SplitMix| choose(lane, &weights[lane], random);
     let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
     let lanes: Vec<Vec<Op>> = lanes.collect();
     Workload {
@@ -78,6 +85,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 
 /// How often a workload does what: drawn for each, so that some do a few things all the time and others everything (Groce
 /// et al., "Swarm Testing", ISSTA 2012).
+#[derive(Clone)]
 struct Weights([u64; WORDS]);
 
 /// Words of the generator.
@@ -88,6 +96,11 @@ const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
 const NEEDED: [usize; 3] = [0, 4, 10];
 
 impl Weights {
+    /// The client of a duel that makes files and deletes them.
+    const GIVES: Self = Self([2, 0, 0, 3, 3, 0, 2, 0, 0, 0, 0, 0]);
+    /// The one that writes to files.
+    const TAKES: Self = Self([2, 0, 0, 1, 3, 4, 1, 0, 0, 0, 0, 0]);
+
     fn draw(random: &mut SplitMix) -> Self {
         let mut weights = [0; WORDS];
         for weight in &mut weights {

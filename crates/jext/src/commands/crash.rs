@@ -45,9 +45,14 @@ pub(crate) struct Arguments {
     /// Stop after so many recovered states.
     #[arg(long)]
     states: Option<u64>,
-    /// Decides what is left to chance.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Decides what is left to chance; --mutants takes several, as in 1,2,3.
+    #[arg(
+        long = "seed",
+        value_name = "SEED",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
+    seeds: Vec<u64>,
     /// Worlds at a time; as many as there are processors by default. With --real, clients; 16 by default.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -75,12 +80,15 @@ enum GeneratorName {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.mutants.mutants {
-        let (seed, threads) = (arguments.seed, threads(arguments));
-        return mutants::run(&arguments.mutants, seed, threads, arguments.json);
+        let (seeds, threads) = (&arguments.seeds, threads(arguments));
+        return mutants::run(&arguments.mutants, seeds, threads, arguments.json);
     }
+    let [seed] = arguments.seeds[..] else {
+        bail!("several seeds are for --mutants");
+    };
     let cells = cells(arguments)?;
     if arguments.compare.compare {
-        let (seed, threads) = (arguments.seed, threads(arguments));
+        let threads = threads(arguments);
         return compare::run(&arguments.compare, cells, seed, threads, arguments.json);
     }
     if arguments.real.real {
@@ -88,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             cells,
             lanes: arguments.threads,
             minutes: arguments.minutes,
-            seed: arguments.seed,
+            seed,
             is_json: arguments.json,
         };
         return real::run(&arguments.real, options);
@@ -119,7 +127,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut reports = Vec::new();
     for (index, kind) in kinds.iter().enumerate() {
-        let report = run_kind(arguments, *kind, &cells, kinds.len() - index, &reports)?;
+        let shares = kinds.len() - index;
+        let report = run_kind(arguments, (*kind, seed), &cells, shares, &reports)?;
         let is_over = report.violation.is_some();
         reports.push((*kind, report));
         if is_over {
@@ -159,12 +168,12 @@ fn threads(arguments: &Arguments) -> usize {
 /// Runs one generator, with its share of what is left.
 fn run_kind(
     arguments: &Arguments,
-    kind: Kind,
+    (kind, seed): (Kind, u64),
     cells: &[Cell],
     shares: usize,
     before: &[(Kind, Report)],
 ) -> Result<Report> {
-    let generator = Generator::new(kind, cells.to_vec(), arguments.seed);
+    let generator = Generator::new(kind, cells.to_vec(), seed);
     if let Kind::Exhaustive { length } = kind
         && !arguments.json
     {
@@ -189,7 +198,7 @@ fn run_kind(
         .map(|states| states.saturating_sub(done) / shares as u64);
     let session = Session {
         generator,
-        limits: Limits::new(arguments.seed),
+        limits: Limits::new(seed),
         threads: threads(arguments),
         stop: Stop {
             after,

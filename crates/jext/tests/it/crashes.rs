@@ -59,6 +59,11 @@ fn wrong_flags_are_named() {
         ("crash --real", 1, "no end: give --minutes"),
         ("crash --real --threads 40 --minutes 1", 1, "at most 36"),
         ("crash --all --threads 0", 2, "--threads"),
+        (
+            "crash --all --states 5 --seed 1,2",
+            1,
+            "several seeds are for --mutants",
+        ),
         ("replay crash1:nonsense", 2, "is not a replay id"),
         ("replay", 2, "<ID>"),
     ] {
@@ -66,6 +71,18 @@ fn wrong_flags_are_named() {
         assert_eq!(found, code, "jext {line}: {error}");
         assert!(error.contains(said), "jext {line}: {error}");
     }
+}
+
+#[test]
+fn a_build_that_breaks_no_rules_hunts_no_mutants() {
+    if crash::mutant::is_possible() {
+        return;
+    }
+    let (code, text, error) = status("crash --mutants --seed 1,2,3");
+    assert_eq!((code, text.as_str()), (1, ""), "{error}");
+    assert!(error.contains("this build breaks no rules"), "{error}");
+    assert!(error.contains("--cfg jext_mutants"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 #[test]

@@ -1,23 +1,22 @@
 //! `jext crash --mutants`: rules of the engine that are broken on purpose, and what it takes to notice.
 
-use std::fmt::Write as _;
+mod document;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use crash::mutant::{Hunt, MUTANTS, Mutant, Prey, hunt, is_possible, named};
+use crash::mutant::{Hunt, MUTANTS, Mutant, hunt, is_possible, named};
 use serde_json::{Value, json};
 
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, tell};
 use crate::progress;
 
 /// How such a build is made.
 const BUILD: &str =
     "RUSTFLAGS='--cfg jext_mutants' cargo run --target-dir target/mutants -- crash --mutants";
-/// How much of what was found is shown.
-const SHOWN_CHARACTERS: usize = 110;
 
 /// Breaking the engine on purpose.
 #[derive(Debug, Args)]
@@ -36,69 +35,89 @@ pub(crate) struct MutantArguments {
     out: Option<PathBuf>,
 }
 
-/// A hunt, and for which mutant; none is the engine as it is.
+/// Hunts for a mutant, one for each seed.
 struct Row {
-    mutant: Option<&'static Mutant>,
-    prey: Prey,
-    hunt: Hunt,
+    mutant: &'static Mutant,
+    hunts: Vec<Hunt>,
+}
+
+/// What all hunts of a run have in common.
+struct Terms {
+    seeds: Vec<u64>,
+    states_max: u64,
+}
+
+impl Row {
+    /// Whether it was caught with every seed.
+    fn is_caught(&self) -> bool {
+        self.hunts.iter().all(Hunt::is_caught)
+    }
 }
 
 pub(super) fn run(
     arguments: &MutantArguments,
-    seed: u64,
+    seeds: &[u64],
     threads: usize,
     is_json: bool,
 ) -> Result<ExitCode> {
     if !is_possible() {
         bail!("this build breaks no rules: run {BUILD}");
     }
-    let mut jobs: Vec<(Option<&'static Mutant>, Prey)> = Vec::new();
-    if arguments.names.is_empty() {
-        jobs.extend(Prey::ALL.map(|prey| (None, prey)));
-        jobs.extend(MUTANTS.iter().map(|mutant| (Some(mutant), mutant.prey)));
-    }
-    for name in &arguments.names {
-        let mutant = named(name).with_context(|| format!("no mutant is called {name}"))?;
-        jobs.push((Some(mutant), mutant.prey));
-    }
-    let rows = hunt_all(&jobs, seed, arguments.states_max, threads);
-    let text = to_text(&rows, seed, arguments.states_max);
+    let terms = Terms {
+        seeds: seeds.to_vec(),
+        states_max: arguments.states_max,
+    };
+    let rows = hunt_all(rows(&arguments.names)?, &terms, threads);
+    let text = document::to_text(&rows, &terms);
     if let Some(path) = &arguments.out {
-        let document = format!("{HEAD}{text}");
+        let document = format!("{}{text}", document::HEAD);
         std::fs::write(path, document)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if is_json {
-        print_json(&Value::from(rows.iter().map(to_json).collect::<Vec<_>>()))?;
+        let rows = rows.iter().map(|row| to_json(row, &terms));
+        print_json(&Value::from(rows.collect::<Vec<_>>()))?;
     } else {
         print(&text)?;
     }
-    let is_good = |row: &Row| row.mutant.is_some() == row.hunt.catch.is_some();
-    Ok(if rows.iter().all(is_good) {
+    Ok(if rows.iter().all(Row::is_caught) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-fn hunt_all(
-    jobs: &[(Option<&'static Mutant>, Prey)],
-    seed: u64,
-    states_max: u64,
-    threads: usize,
-) -> Vec<Row> {
-    let bar = progress::share(jobs.len() as u64);
-    let next = Mutex::new(0..jobs.len());
-    let rows = Mutex::new(Vec::new());
+/// What is to be hunted.
+fn rows(names: &[String]) -> Result<Vec<Row>> {
+    let find = |name: &String| named(name).with_context(|| format!("no mutant is called {name}"));
+    let mutants: Vec<&'static Mutant> = if names.is_empty() {
+        MUTANTS.iter().collect()
+    } else {
+        names.iter().map(find).collect::<Result<_>>()?
+    };
+    let row = |mutant| Row {
+        mutant,
+        hunts: Vec::new(),
+    };
+    Ok(mutants.into_iter().map(row).collect())
+}
+
+/// Does all hunts on all threads, and tells of each when it is over.
+fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
+    let seeds = &terms.seeds;
+    let job_count = rows.len() * seeds.len();
+    let bar = progress::share(job_count as u64);
+    let next = Mutex::new(0..job_count);
+    let done = Mutex::new(Vec::new());
     let work = || {
         loop {
             let job = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(job) = job else { return };
-            let (mutant, prey) = jobs[job];
-            let hunt = hunt(mutant, prey, seed, states_max);
-            let row = Row { mutant, prey, hunt };
-            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
-            rows.push((job, row));
+            let (mutant, seed) = (rows[job / seeds.len()].mutant, seeds[job % seeds.len()]);
+            let hunt = hunt(mutant, seed, terms.states_max);
+            bar.suspend(|| tell(&document::line(mutant.name, seed, &hunt)));
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.push((job, hunt));
             bar.inc(1);
         }
     };
@@ -108,129 +127,33 @@ fn hunt_all(
         }
     });
     bar.finish_and_clear();
-    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    rows.sort_by_key(|(job, _)| *job);
-    rows.into_iter().map(|(_, row)| row).collect()
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(job, _)| *job);
+    for (job, hunt) in done {
+        rows[job / seeds.len()].hunts.push(hunt);
+    }
+    rows
 }
 
-const HEAD: &str = "# Mutants
-
-How strong is `jext crash`? Each mutant breaks one rule of the engine on purpose, and the explorer, which does not know, looks
-for it with workloads of a fixed seed. Which workloads hunt a mutant is chosen by hand, for some after others had missed it, and the seed is one: the figures say what
-the explorer can notice with help, not how soon it would without.
-
-This document is written by
-
-";
-
-/// Mutants that were removed because no workload can tell them from the engine as it is.
-const EQUIVALENT: &str = "
-## Equivalent, and removed
-
-`revoke/not-cancelled-by-reuse` (using a block again as metadata cancels its revoke in the same transaction) broke nothing that a
-volume can do. A revoke is noted by `Transaction::forget` only; `ext` calls that for map blocks, directories, journaled data and
-attribute blocks, each time with the `free_blocks` of the same handle. `free_blocks` puts the run among those that
-the transaction has freed, and the allocator takes none of these until that transaction's commit record is durable. So
-whoever files the block again does it in a later transaction, whose set of revokes does not have it. The rule itself belongs to `jbd2`, whose
-test `forgetting_gives_the_credit_back_and_reuse_cancels_the_revoke` looks at it without `ext`.
-";
-
-fn workload_of(hunt: &Hunt) -> String {
-    hunt.catch.as_ref().map_or_else(String::new, |catch| {
-        let kind = super::name(catch.kind);
-        format!("{kind}: {} ({})", catch.number, catch.cell)
-    })
-}
-
-/// What was found, in a line that fits into a table.
-fn what_of(hunt: &Hunt) -> String {
-    let what = hunt.catch.as_ref().map_or("", |catch| &catch.broken.what);
-    let line = what.replace(['\n', '|'], " ");
-    let short: String = line.chars().take(SHOWN_CHARACTERS).collect();
-    if short.len() < line.len() {
-        format!("{short}...")
-    } else {
-        short
-    }
-}
-
-fn to_text(rows: &[Row], seed: u64, states_max: u64) -> String {
-    let mut text = format!(
-        "    {BUILD} --seed {seed} --states-max {states_max} --out docs/mutants.md\n\n\
-         A *state* is an image that a power cut left, and that was recovered, checked and compared in full; counted are those\n\
-         that passed until the first complaint. A panic or a deadlock of the engine counts as a complaint. A hunt ends after\n\
-         {states_max} states, at the end of a workload.\n\n\
-         ## The engine as it is\n\n| workloads | number | states | complaints |\n|---|--:|--:|---|\n"
-    );
-    for row in rows.iter().filter(|row| row.mutant.is_none()) {
-        let Hunt {
-            workloads, states, ..
-        } = row.hunt;
-        let found = row.hunt.catch.as_ref();
-        let found = found.map_or_else(|| "none".to_owned(), |_| what_of(&row.hunt));
-        let _ = writeln!(
-            text,
-            "| {:?} | {workloads} | {states} | {found} |",
-            row.prey
-        );
-    }
-    let hunted = || rows.iter().filter_map(|row| Some((row.mutant?, &row.hunt)));
-    let caught = || hunted().filter(|(_, hunt)| hunt.catch.is_some());
-    let mut states: Vec<u64> = caught().map(|(_, hunt)| hunt.states).collect();
-    states.sort_unstable();
-    let (count, all) = (states.len(), hunted().count());
-    let _ = writeln!(text, "\n## Caught: {count} of {all}\n");
-    if let Some(median) = states.get(count / 2) {
-        let most = states[count - 1];
-        let _ = writeln!(
-            text,
-            "States until caught: {median} in the median, {most} at most.\n"
-        );
-    }
-    text.push_str("| mutant | breaks | caught by | workload | states | what was seen |\n|---|---|---|---|--:|---|\n");
-    for (mutant, hunt) in caught() {
-        let rule = hunt
-            .catch
-            .as_ref()
-            .map(|catch| catch.broken.rule.to_string());
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} | {} | {} | {} |",
-            mutant.name,
-            mutant.rule,
-            rule.unwrap_or_default(),
-            workload_of(hunt),
-            hunt.states,
-            what_of(hunt)
-        );
-    }
-    let _ = writeln!(text, "\n## Not caught: {}\n", all - count);
-    let free: Vec<_> = hunted().filter(|(_, hunt)| hunt.catch.is_none()).collect();
-    if !free.is_empty() {
-        text.push_str("| mutant | breaks | states |\n|---|---|--:|\n");
-    }
-    for (mutant, hunt) in free {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} |",
-            mutant.name, mutant.rule, hunt.states
-        );
-    }
-    text.push_str(EQUIVALENT);
-    text
-}
-
-fn to_json(row: &Row) -> Value {
-    let catch = row.hunt.catch.as_ref();
+fn to_json(row: &Row, terms: &Terms) -> Value {
+    let of = |(seed, hunt): (&u64, &Hunt)| {
+        let catch = hunt.catch.as_ref();
+        json!({
+            "seed": seed,
+            "caught_by": catch.map(|catch| catch.broken.rule.to_string()),
+            "what": catch.map(|catch| catch.broken.what.clone()),
+            "unbroken": catch.and_then(|catch| Some(catch.control.broken.as_ref()?.to_string())),
+            "workload": catch.map(document::workload_of),
+            "workloads": hunt.workloads,
+            "states": hunt.states,
+            "seconds": hunt.elapsed.as_secs_f64(),
+        })
+    };
+    let hunts = terms.seeds.iter().zip(&row.hunts);
     json!({
-        "mutant": row.mutant.map(|mutant| mutant.name),
-        "breaks": row.mutant.map(|mutant| mutant.rule),
-        "hunted_with": format!("{:?}", row.prey),
-        "caught_by": catch.map(|catch| catch.broken.rule.to_string()),
-        "what": catch.map(|catch| catch.broken.what.clone()),
-        "workload": workload_of(&row.hunt),
-        "workloads": row.hunt.workloads,
-        "states": row.hunt.states,
-        "seconds": row.hunt.elapsed.as_secs_f64(),
+        "mutant": row.mutant.name,
+        "breaks": row.mutant.rule,
+        "hunted_with": format!("{:?}", row.mutant.prey),
+        "hunts": hunts.map(of).collect::<Vec<Value>>(),
     })
 }
