@@ -7,8 +7,8 @@
 //!
 //! # Rules
 //!
-//! - A transaction that was torn by the crash is dropped as a whole; damage before the last transaction stops recovery before
-//!   anything is written.
+//! - A transaction that was torn by the crash is dropped as a whole; damage before the last transaction, or a block that cannot be
+//!   read of one that was committed, stops recovery before anything is written.
 //! - The home device is flushed before the log is emptied, so that recovery can itself be interrupted anywhere and repeated.
 //! - The next transaction is numbered (last committed + 2) mod 2^32, so that the number of a dropped one is never used again;
 //!   after a clean end it is `s_sequence` + 1.
@@ -26,7 +26,8 @@
 //! | commit block of an earlier one is bad | replays what is before, then refuses | replays what is before, drops the rest | refuses, nothing written |
 //! | descriptor or revoke block of the last one is bad | drops it or refuses, by commit times | the same | drops it |
 //! | count of a revoke block of the last one is impossible | refuses | aborts the replay | drops it |
-//! | unreadable block in the last one | refuses | refuses | drops it |
+//! | unreadable block in the last one, a commit block behind it | refuses | refuses | refuses, nothing written |
+//! | unreadable block in the last one, no commit block behind it | refuses | refuses | drops it |
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 

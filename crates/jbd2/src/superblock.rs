@@ -63,6 +63,8 @@ pub(crate) struct LogFormat {
     pub(crate) seed: u32,
     /// The UUID that goes with the first tag of a descriptor block.
     pub(crate) uuid: [u8; 16],
+    /// Whether commit blocks may have been written together with what they commit.
+    pub(crate) is_async: bool,
 }
 
 /// A journal's superblock.
@@ -186,6 +188,10 @@ impl Superblock {
             checksums: self.checksums,
             seed: checksum::journal_seed(&self.raw.s_uuid),
             uuid: self.raw.s_uuid,
+            is_async: self
+                .raw
+                .incompatible()
+                .contains(JournalIncompatible::ASYNC_COMMIT),
         }
     }
 

@@ -49,6 +49,12 @@ impl<'l> Reader<'l> {
         block
     }
 
+    /// Where a block of the log lies on the device.
+    pub(super) fn place(&self, at: u32) -> Option<SectorNr> {
+        let mut pieces = self.log.pieces(at, 1);
+        pieces.next().map(|piece| piece.sector)
+    }
+
     /// Reads a piece at once or, if that fails, block by block.
     fn read_piece(&self, piece: Piece) -> Vec<Option<Arc<Block>>> {
         if let Some(blocks) = self.read_blocks(piece.sector, piece.count) {

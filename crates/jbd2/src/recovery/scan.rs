@@ -13,6 +13,12 @@ use crate::location::Location;
 use crate::space::Ring;
 use crate::superblock::{Checksums, LogFormat, Superblock};
 
+/// What is wrong with a block that the device cannot read.
+const UNREADABLE: &str = "the block cannot be read";
+
+/// What a power cut can leave unreadable, in sectors: one physical sector of a disk that shows smaller ones.
+const TORN_SECTORS: u64 = 8;
+
 /// How far ahead of the expected number a later transaction's may be, to be taken for evidence.
 const LATER_MAX: u32 = 1 << 20;
 
@@ -64,6 +70,8 @@ struct Scanner<'l> {
     crc: u32,
     /// What is wrong with the transaction, and where.
     wrong: Option<(u32, &'static str)>,
+    /// The first block of the transaction that cannot be read.
+    unreadable: Option<u32>,
 }
 
 impl Found {
@@ -92,6 +100,7 @@ impl Scan {
             left: ring.capacity(),
             crc: checksum::START,
             wrong: None,
+            unreadable: None,
         };
         let mut transactions = Vec::new();
         loop {
@@ -143,7 +152,7 @@ impl Scanner<'_> {
             Some(Some(block)) => self.recognise(block),
         };
         if head == Head::Unreadable {
-            self.note(at, "the block cannot be read");
+            self.note_unreadable(at);
         } else if !is_head_good {
             self.note(at, "the block's checksum does not match");
         }
@@ -157,7 +166,7 @@ impl Scanner<'_> {
                 is_head_good,
                 is_body_good,
             },
-            || self.is_later_there(self.current.tid),
+            || self.was_committed(self.current.tid),
         );
         if let (Decision::GoOn | Decision::Complete, Some(Some(block))) = (decision, &block) {
             self.advance(1);
@@ -221,7 +230,7 @@ impl Scanner<'_> {
             let log_block = self.at;
             match self.reader.read(log_block) {
                 Some(image) => self.check_image(log_block, &image, &tag),
-                None => self.note(log_block, "the block cannot be read"),
+                None => self.note_unreadable(log_block),
             }
             let is_escaped = tag.flags.contains(TagFlags::ESCAPE);
             if !tag.flags.contains(TagFlags::DELETED) {
@@ -281,23 +290,44 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether a valid block of a later transaction lies anywhere in the log.
-    fn is_later_there(&mut self, expected: Tid) -> bool {
+    /// Whether anything in the log shows that the expected transaction was committed; see the table in `decide`.
+    fn was_committed(&mut self, expected: Tid) -> bool {
         let mut at = self.ring.first();
         for _ in 0..self.ring.capacity() {
-            if let Some(block) = self.reader.read(at)
-                && let Some((kind, sequence)) = Header::recognise(&block)
-            {
-                let sequence = Tid::new(sequence);
-                let is_later =
-                    sequence.is_after(expected) && sequence.distance_from(expected) <= LATER_MAX;
-                if is_later && self.is_evidence(kind, &block) {
-                    return true;
-                }
+            let shows = match self.reader.read(at) {
+                Some(block) => self.shows_commit(expected, &block),
+                None => self
+                    .unreadable
+                    .is_some_and(|torn| !self.is_same_sector(torn, at)),
+            };
+            if shows {
+                return true;
             }
             at = self.ring.advance(at, 1);
         }
         false
+    }
+
+    /// Whether a block is one that is written only when the expected transaction is complete.
+    fn shows_commit(&self, expected: Tid, block: &Block) -> bool {
+        let Some((kind, sequence)) = Header::recognise(block) else {
+            return false;
+        };
+        let sequence = Tid::new(sequence);
+        let is_later = sequence.is_after(expected) && sequence.distance_from(expected) <= LATER_MAX;
+        let is_own = sequence == expected && kind == BlockType::Commit;
+        let is_proof = is_own && self.unreadable.is_some() && !self.format.is_async;
+        (is_later || is_proof) && self.is_evidence(kind, block)
+    }
+
+    /// Whether two blocks of the log lie in one physical sector.
+    fn is_same_sector(&self, one: u32, other: u32) -> bool {
+        let sector = |at| {
+            self.reader
+                .place(at)
+                .map(|place| place.get() / TORN_SECTORS)
+        };
+        sector(one) == sector(other)
     }
 
     /// Whether a block can be nothing else than a part of a transaction of this log.
@@ -319,6 +349,11 @@ impl Scanner<'_> {
     fn advance(&mut self, count: u32) {
         self.at = self.ring.advance(self.at, count);
         self.left = self.left.saturating_sub(count);
+    }
+
+    fn note_unreadable(&mut self, at: u32) {
+        self.note(at, UNREADABLE);
+        self.unreadable.get_or_insert(at);
     }
 
     /// Notes the first thing that is wrong with the transaction.

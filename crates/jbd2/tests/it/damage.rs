@@ -69,31 +69,37 @@ impl Dirty {
         unreachable!("the log is mapped")
     }
 
-    /// Recovers a damaged copy; what must come of it depends only on whether the last transaction was hit.
-    fn check(&self, copy: &Arc<MemoryDevice>, log: &Location, hit: usize, context: &str) {
+    /// Recovers a copy with damage that must be refused.
+    fn check_refused(&self, copy: &Arc<MemoryDevice>, log: &Location, hit: usize, context: &str) {
         let before = copy.snapshot();
         let home = Arc::clone(&log.device);
         let result = recover(log, &home);
+        let tid = self.transactions[hit].tid;
+        let expected = matches!(
+            &result,
+            Err(Error::Corrupt(Corrupt::Log { tid: found, .. })) if *found == tid
+        );
+        assert!(expected, "{context}: {result:?}");
+        assert_eq!(
+            copy.first_difference(&before),
+            None,
+            "nothing was written: {context}"
+        );
+        let end = inspect(log)
+            .expect("it can be looked at")
+            .end
+            .expect("it is not empty");
+        assert!(end.is_damaged && end.wrong.is_some());
+    }
+
+    /// Recovers a damaged copy; what must come of it depends only on whether the last transaction was hit.
+    fn check(&self, copy: &Arc<MemoryDevice>, log: &Location, hit: usize, context: &str) {
         let last = self.transactions.len() - 1;
         if hit < last {
-            let tid = self.transactions[hit].tid;
-            let expected = matches!(
-                &result,
-                Err(Error::Corrupt(Corrupt::Log { tid: found, .. })) if *found == tid
-            );
-            assert!(expected, "{context}: {result:?}");
-            assert_eq!(
-                copy.first_difference(&before),
-                None,
-                "nothing was written: {context}"
-            );
-            let end = inspect(log)
-                .expect("it can be looked at")
-                .end
-                .expect("it is not empty");
-            assert!(end.is_damaged && end.wrong.is_some());
-            return;
+            return self.check_refused(copy, log, hit, context);
         }
+        let home = Arc::clone(&log.device);
+        let result = recover(log, &home);
         let recovered = result.unwrap_or_else(|error| panic!("{context}: {error}"));
         let kept: Tid = self.transactions[last - 1].tid;
         assert_eq!(recovered.last, Some(kept), "{context}");
@@ -143,18 +149,70 @@ fn a_torn_commit_block_with_a_good_first_sector_is_dropped_with_checksums() {
     }
 }
 
+impl Dirty {
+    /// A copy of which some blocks of the log cannot be read.
+    fn with_unreadable(&self, log_blocks: &[u32]) -> (Arc<MemoryDevice>, Location) {
+        let copy = Arc::new(self.device.snapshot());
+        let faults = FaultDevice::new(Arc::<MemoryDevice>::clone(&copy), FaultPlan::default());
+        for log_block in log_blocks {
+            let sector = SectorNr::from_byte_offset(self.offset(*log_block));
+            faults.add_bad_sectors(sector, sector + 1);
+        }
+        let log = self.kind.location(Arc::new(faults));
+        (copy, log)
+    }
+}
+
 #[test]
 fn an_unreadable_block_is_damage_or_a_torn_end() {
     for checksums in [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3] {
         let dirty = dirty(checksums);
+        let last_record = dirty.transactions.last().map(|info| info.commit_block);
         for (hit, log_block) in dirty.blocks() {
-            let copy = Arc::new(dirty.device.snapshot());
-            let faults = FaultDevice::new(Arc::<MemoryDevice>::clone(&copy), FaultPlan::default());
-            let sector = SectorNr::from_byte_offset(dirty.offset(log_block));
-            faults.add_bad_sectors(sector, sector + 1);
-            let log = dirty.kind.location(Arc::new(faults));
+            let (copy, log) = dirty.with_unreadable(&[log_block]);
             let context = format!("{checksums:?}, log block {log_block} unreadable");
-            dirty.check(&copy, &log, hit, &context);
+            if Some(log_block) == last_record {
+                // Nothing tells it from a commit block that the power cut has torn.
+                dirty.check(&copy, &log, hit, &context);
+            } else {
+                dirty.check_refused(&copy, &log, hit, &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_torn_sector_explains_is_refused() {
+    let dirty = dirty(Checksums::V3);
+    let last = dirty.transactions.len() - 1;
+    let info = &dirty.transactions[last];
+    // The last transaction is unreadable, and so is a block in another physical sector, wherever that lies.
+    let far = info.commit_block + 8;
+    let (copy, log) = dirty.with_unreadable(&[info.commit_block, far]);
+    dirty.check_refused(&copy, &log, last, "a second block behind the log's end");
+    let all: Vec<u32> = dirty.blocks().into_iter().map(|(_, block)| block).collect();
+    let (copy, log) = dirty.with_unreadable(&all);
+    dirty.check_refused(&copy, &log, 0, "the whole log");
+}
+
+#[test]
+fn an_unreadable_block_of_an_interrupted_transaction_is_a_torn_end() {
+    for checksums in [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3] {
+        let mut dirty = dirty(checksums);
+        let last = dirty.transactions.len() - 1;
+        // The power cut came before the commit block.
+        let offset = dirty.offset(dirty.transactions[last].commit_block);
+        let empty = layout::Block::zeroed(dirty.kind.block_bytes as usize).into_arc();
+        let cut = Arc::new(dirty.device.snapshot());
+        let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&cut);
+        device.write_blocks(offset, vec![empty]).unwrap();
+        dirty.device = cut.snapshot();
+        let info = &dirty.transactions[last];
+        for log_block in info.first..info.commit_block {
+            let (copy, log) = dirty.with_unreadable(&[log_block]);
+            let context =
+                format!("{checksums:?}, log block {log_block} unreadable, no commit block");
+            dirty.check(&copy, &log, last, &context);
         }
     }
 }
