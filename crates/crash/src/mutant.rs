@@ -139,10 +139,10 @@ pub fn hunt(mutant: Option<&'static Mutant>, prey: Prey, seed: u64, states_max: 
         let number = hunt.workloads / generators.len() as u64;
         let (cell, mut workload) = generator.workload(number);
         workload.setting.mutant = mutant.map(|mutant| mutant.name);
-        let (tally, found) = volumes.explore(&workload, limits);
+        let (tally, found) = volumes.try_all(*kind, &workload, limits);
         hunt.states += tally.recovered;
         hunt.workloads += 1;
-        hunt.catch = found.map(|found| Catch {
+        hunt.catch = found.map(|(_, found)| Catch {
             broken: found.broken,
             kind: *kind,
             number,
