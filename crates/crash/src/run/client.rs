@@ -240,7 +240,7 @@ impl Client<'_> {
                 );
             };
             mark(false);
-            let was_read_only = self.volume.is_read_only();
+            let was_read_only = self.fault.is_some() && self.volume.is_read_only();
             let before = transactions(self.volume);
             let outcome = self.try_op(op, number, was_read_only)?;
             self.has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
@@ -397,10 +397,11 @@ impl Client<'_> {
     ) -> Result<Outcome, Error> {
         let volume = self.volume;
         let nr = volume.resolve(path, false)?;
+        let size = volume.attributes(nr)?.size;
         let from = match (from, self.append_from) {
             (Some(from), _) => u64::from(from),
             (None, Some(from)) => from,
-            (None, None) => volume.attributes(nr)?.size.div_ceil(SECTOR_BYTES as u64),
+            (None, None) => size.div_ceil(SECTOR_BYTES as u64),
         };
         self.append_from = Some(from);
         let mut bytes = vec![0; count as usize * SECTOR_BYTES];
