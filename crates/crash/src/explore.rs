@@ -4,9 +4,12 @@
 //! may leave is any combination; `select` says which are tried. An image that was recovered before is not recovered
 //! again: recovery depends on nothing but the image. But it is compared again when the promises have grown.
 //!
+//! Where a command fails, only what comes after it is explored: the rest is explored without it.
+//!
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
 
 mod damage;
+mod failures;
 mod nested;
 pub(crate) mod select;
 
@@ -29,8 +32,9 @@ use crate::oracle::Oracle;
 use crate::protocol::Watcher;
 use crate::recover::{Checked, Extent, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{Mark, Recording, Shared, world};
+use crate::run::{Mark, Recording, RunError, Shared, world};
 use crate::setting::Schedule;
+use failures::Failures;
 
 /// When recovery takes place: long after everything else.
 pub(crate) const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
@@ -54,6 +58,8 @@ pub struct Limits {
     pub use_one_in: u64,
     /// One recovery in so many is done twice.
     pub repeat_one_in: u64,
+    /// One recovery in so many meets errors.
+    pub fail_one_in: u64,
     /// One recovered image in so many is given to e2fsck.
     pub e2fsck_one_in: u64,
     /// One recovered image in so many has a byte of its log changed and is recovered once more.
@@ -74,6 +80,7 @@ impl Limits {
             nested_one_in: 64,
             use_one_in: 64,
             repeat_one_in: 256,
+            fail_one_in: 128,
             e2fsck_one_in: 8192,
             damage_one_in: 64,
             watches: true,
@@ -100,6 +107,8 @@ pub struct Tally {
     pub used: u64,
     /// Recoveries that were done twice.
     pub repeated: u64,
+    /// Runs and recoveries in which commands have failed.
+    pub failed: u64,
     /// Images that e2fsck looked at.
     pub e2fsck: u64,
     /// Images whose log was damaged.
@@ -117,6 +126,16 @@ pub struct Found {
     pub cuts: Vec<Cut>,
 }
 
+impl Found {
+    /// A workload could not be run.
+    pub(crate) fn run(error: &RunError) -> Self {
+        Self {
+            broken: Broken::new(Rule::U1, error.to_string()),
+            cuts: Vec::new(),
+        }
+    }
+}
+
 impl core::ops::AddAssign<&Self> for Tally {
     fn add_assign(&mut self, other: &Self) {
         self.workloads += other.workloads;
@@ -127,6 +146,7 @@ impl core::ops::AddAssign<&Self> for Tally {
         self.nested += other.nested;
         self.used += other.used;
         self.repeated += other.repeated;
+        self.failed += other.failed;
         self.e2fsck += other.e2fsck;
         self.damaged += other.damaged;
         self.rules += &other.rules;
@@ -183,6 +203,8 @@ pub(crate) struct Explorer<'r> {
     replays: Vec<Replay<Image>>,
     watcher: Watcher,
     held: Held,
+    /// What has failed so far.
+    failures: Failures,
     known: BTreeMap<u64, Known>,
     current: Shared<Vec<Cut>>,
     tally: Tally,
@@ -217,6 +239,7 @@ impl<'r> Explorer<'r> {
             replays,
             watcher: Watcher::new(recording),
             held: Held::of(recording),
+            failures: Failures::new(recording),
             known: BTreeMap::new(),
             current,
             tally: Tally::default(),
@@ -224,18 +247,23 @@ impl<'r> Explorer<'r> {
     }
 
     fn run(&mut self) -> Step {
-        self.moment(0)?;
+        if self.is_shown() {
+            self.moment(0)?;
+        }
         for (index, event) in self.recording.events.iter().enumerate() {
             if self.limits.watches {
                 self.watcher
                     .note(event, &self.replays, &mut self.tally.rules)
-                    .map_err(|broken| found(broken, vec![Cut::whole(index)]))?;
+                    .map_err(|broken| {
+                        found(self.failures.named(broken), vec![Cut::whole(index)])
+                    })?;
             }
-            if self.advance(event) {
+            let has_failed = self.note_failures(index);
+            if (self.advance(event) || has_failed) && self.is_shown() {
                 self.moment(index + 1)?;
             }
         }
-        Ok(())
+        self.end()
     }
 
     /// Goes past an event. Whether there is something new to be seen.
@@ -245,6 +273,9 @@ impl<'r> Explorer<'r> {
             self.bounds_version += u64::from(has_grown);
             if has_grown {
                 self.tally.rules.note(Rule::F6);
+            }
+            if has_grown && !self.failures.is_empty() {
+                self.tally.rules.note(Rule::E0);
             }
             return has_grown;
         }
@@ -347,6 +378,10 @@ impl<'r> Explorer<'r> {
             self.damage(&disks, hash)
                 .map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
+        if self.is_chosen(hash, self.limits.fail_one_in, 7) {
+            self.fail(&disks, &checked.recovered, hash)
+                .map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
         if self.is_chosen(hash, self.limits.nested_one_in, 3) {
             self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;
         }
@@ -369,16 +404,22 @@ impl<'r> Explorer<'r> {
         if self.watcher.has_revoked() {
             self.tally.rules.note(Rule::J3);
         }
-        let mut oracle = Oracle {
+        let compared = self.oracle(checked).check().map(drop);
+        compared.map_err(|broken| self.failures.named(broken))
+    }
+
+    /// What judges a recovered image at this moment.
+    fn oracle<'s>(&'s mut self, checked: &'s Checked) -> Oracle<'s> {
+        Oracle {
             histories: &self.histories,
             bounds: &self.bounds,
             data: self.recording.workload.setting.cell.data,
             recovered: &checked.recovered,
             leftovers: &checked.leftovers,
             held: &self.held,
+            suspects: self.failures.suspects(),
             counts: &mut self.tally.rules,
-        };
-        oracle.check().map(drop)
+        }
     }
 
     /// Recovers the same image twice more, within one second since that is what superblocks note: nothing may differ.

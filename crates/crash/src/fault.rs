@@ -1,17 +1,22 @@
-//! Faults: one device command of a run fails, once. In text: `write.0.17` is the 17th write of the home device, `flush.1.2`
-//! the second flush of the journal's own.
+//! Faults: device commands of a run that fail. In text: kind, device, and which.
 //!
-//! | kind | what fails |
+//! | text | what fails |
 //! |---|---|
-//! | read, write, flush | a command of that kind, without effect |
-//! | torn | a write, after some of its sectors |
+//! | `write.0.17` | the 17th write of the home device since the volume was opened, once |
+//! | `torn.0.17` | the same, after some of its sectors |
+//! | `flush.1.2x3` | three flushes of the journal's own device, from the 2nd on |
+//! | `write.0.17+` | all writes of the home device from the 17th on |
+//! | `read.0.120-121` | every read that touches the sectors 120 and 121, for good |
 //!
-//! An operation that fails is done or not done, and the last of its lane; sync calls that fail bind nothing.
+//! What a client makes of a failure is in [`run`](mod@crate::run).
 
 use core::fmt;
 use core::str::FromStr;
 
+use block::Request;
 use block::fault::{Effect, FaultPlan, FaultRule, Operations, When};
+use block::trace::Event;
+use layout::SectorNr;
 
 /// What fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,18 +39,47 @@ pub const KINDS: [(FaultKind, &str); 4] = [
     (FaultKind::Flush, "flush"),
 ];
 
-/// A command that fails.
+/// Which commands of a kind fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The n-th, from 1; 0 is none.
+    Nth(u64),
+    /// The n-th, and some more after it.
+    Times(u64, u64),
+    /// The n-th and all later ones.
+    From(u64),
+    /// Those that touch a sector from the first to the second.
+    Sectors(u64, u64),
+}
+
+/// Commands that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// What fails.
     pub kind: FaultKind,
     /// Of which device: the home device, or the journal's own.
     pub device: usize,
-    /// The how many-th of its kind since the volume was opened, from 1.
-    pub number: u64,
+    /// Which.
+    pub which: Which,
 }
 
 impl Fault {
+    /// Nothing fails, but clients are prepared for it.
+    pub const NONE: Self = Self {
+        kind: FaultKind::Read,
+        device: 0,
+        which: Which::Nth(0),
+    };
+
+    /// How many commands fail, if it passes.
+    pub fn count(self) -> Option<u64> {
+        match self.which {
+            Which::Nth(_) => Some(1),
+            Which::Times(_, count) => Some(count),
+            Which::From(_) | Which::Sectors(..) => None,
+        }
+    }
+
     /// As a plan for a device.
     pub(crate) fn plan(self) -> FaultPlan {
         let (operations, effect) = match self.kind {
@@ -54,30 +88,153 @@ impl Fault {
             FaultKind::Torn => (Operations::WRITES, Effect::Torn),
             FaultKind::Flush => (Operations::FLUSHES, Effect::Fail),
         };
-        let rule = FaultRule {
+        let rule = |when| FaultRule {
             operations,
-            when: When::Nth(self.number),
+            when,
             effect,
         };
+        let (seed, rules) = match self.which {
+            Which::Nth(number) => (number, vec![rule(When::Nth(number))]),
+            Which::Times(number, count) => {
+                let numbers = number..number + count;
+                (number, numbers.map(|one| rule(When::Nth(one))).collect())
+            }
+            Which::From(number) => (number, vec![rule(When::From(number))]),
+            Which::Sectors(first, last) => {
+                let (from, to) = (SectorNr::new(first), SectorNr::new(last + 1));
+                (first, vec![rule(When::Sectors { from, to })])
+            }
+        };
         FaultPlan {
-            seed: self.number,
-            rules: vec![rule],
+            seed,
+            rules,
             ..FaultPlan::default()
         }
     }
+}
+
+/// All faults of commands that devices were given: each fails once, twice, torn, and for good, on its device or its sectors.
+pub fn each(events: &[Event]) -> Vec<Fault> {
+    let mut counts = [[0; 3]; 2];
+    let mut faults = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for event in events {
+        let Event::Submitted {
+            device, requests, ..
+        } = event
+        else {
+            continue;
+        };
+        for request in requests.iter() {
+            let (kinds, place): (&[FaultKind], usize) = match request {
+                Request::Read { .. } => (&[FaultKind::Read], 0),
+                Request::Write { .. } => (&[FaultKind::Write, FaultKind::Torn], 1),
+                Request::Flush => (&[FaultKind::Flush], 2),
+                Request::Discard { .. } => continue,
+            };
+            counts[*device][place] += 1;
+            let number = counts[*device][place];
+            for kind in kinds {
+                let mut add = |which| {
+                    faults.push(Fault {
+                        kind: *kind,
+                        device: *device,
+                        which,
+                    });
+                };
+                add(Which::Nth(number));
+                if *kind == FaultKind::Torn {
+                    continue;
+                }
+                add(Which::Times(number, 2));
+                add(Which::From(number));
+                let (sector, sectors) = request.range();
+                let range = (sector.get(), sector.get() + sectors.max(1) - 1);
+                if *kind != FaultKind::Flush && seen.insert((*device, place, range)) {
+                    add(Which::Sectors(range.0, range.1));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// A command that has failed.
+#[derive(Debug, Clone)]
+pub struct Strike {
+    /// The number of the event with which that was known.
+    pub event: usize,
+    /// The device.
+    pub device: usize,
+    /// The command.
+    pub request: Request,
+}
+
+/// The commands that have failed.
+pub fn strikes(events: &[Event]) -> Vec<Strike> {
+    let mut batches = std::collections::BTreeMap::new();
+    let mut strikes = Vec::new();
+    for (number, event) in events.iter().enumerate() {
+        match event {
+            Event::Submitted {
+                batch, requests, ..
+            } => drop(batches.insert(*batch, requests)),
+            Event::Completed {
+                device,
+                batch,
+                results,
+            } => {
+                let requests = batches.remove(batch).into_iter().flat_map(|all| all.iter());
+                let failed = requests.zip(results).filter(|(_, result)| result.is_err());
+                strikes.extend(failed.map(|(request, _)| Strike {
+                    event: number,
+                    device: *device,
+                    request: request.clone(),
+                }));
+            }
+            Event::Detached { .. } | Event::Mark(_) => {}
+        }
+    }
+    strikes
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nth(number) => write!(out, "{number}"),
+            Self::Times(number, count) => write!(out, "{number}x{count}"),
+            Self::From(number) => write!(out, "{number}+"),
+            Self::Sectors(first, last) => write!(out, "{first}-{last}"),
+        }
+    }
+}
+
+fn parse_which(text: &str) -> Option<Which> {
+    if let Some(number) = text.strip_suffix('+') {
+        return Some(Which::From(number.parse().ok()?));
+    }
+    if let Some((number, count)) = text.split_once('x') {
+        return Some(Which::Times(number.parse().ok()?, count.parse().ok()?));
+    }
+    if let Some((first, last)) = text.split_once('-') {
+        return Some(Which::Sectors(first.parse().ok()?, last.parse().ok()?));
+    }
+    Some(Which::Nth(text.parse().ok()?))
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = KINDS.iter().find(|(kind, _)| *kind == self.kind);
         let name = name.map_or("", |(_, name)| name);
-        write!(out, "{name}.{}.{}", self.device, self.number)
+        write!(out, "{name}.{}.{}", self.device, self.which)
     }
 }
 
 /// A text is not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a fault: they look like write.0.17 or flush.1.2")]
+#[error(
+    "`{0}` is not a fault: they look like write.0.17, flush.1.2x3, write.0.17+ or read.0.120-121"
+)]
 pub struct FaultError(pub String);
 
 impl FromStr for Fault {
@@ -86,16 +243,46 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, FaultError> {
         let parts: Vec<&str> = text.split('.').collect();
         let parse = || {
-            let [name, device, number] = parts[..] else {
+            let [name, device, which] = parts[..] else {
                 return None;
             };
             let (kind, _) = KINDS.iter().find(|(_, one)| *one == name)?;
             Some(Self {
                 kind: *kind,
                 device: device.parse().ok()?,
-                number: number.parse().ok()?,
+                which: parse_which(which)?,
             })
         };
         parse().ok_or_else(|| FaultError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back() {
+        for text in [
+            "write.0.17",
+            "torn.1.3",
+            "flush.1.2x3",
+            "write.0.17+",
+            "read.0.120-121",
+        ] {
+            let fault: Fault = text.parse().expect("a fault");
+            assert_eq!(fault.to_string(), text);
+        }
+        for text in [
+            "",
+            "write",
+            "write.0",
+            "write.0.x",
+            "write.0.1x",
+            "seek.0.1",
+            "read.0.1-",
+        ] {
+            assert!(text.parse::<Fault>().is_err(), "{text}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use block::random::mix_pair;
 
 use crate::run::Workload;
 use crate::setting::{Cell, Setting};
+use crate::sweep::Share;
 
 pub use exhaustive::Orbits;
 
@@ -33,9 +34,28 @@ pub enum Kind {
     Laps,
     /// Random sequences of several clients that sync while others change things.
     Races,
-    /// Random sequences in which a device command fails.
+    /// Short and random sequences; device commands of them fail, some by chance.
     Faults,
+    /// All sequences of so many operations; each device command of them fails.
+    EachFault {
+        /// How many.
+        length: usize,
+    },
 }
+
+impl Kind {
+    /// Which device commands fail.
+    pub fn faults(self) -> Option<Share> {
+        match self {
+            Self::Faults => Some(Share::Some(FAULTS)),
+            Self::EachFault { .. } => Some(Share::All),
+            _ => None,
+        }
+    }
+}
+
+/// How many faults of a random sequence are tried.
+const FAULTS: usize = 12;
 
 /// Numbered workloads.
 pub struct Generator {
@@ -49,7 +69,8 @@ impl Generator {
     /// Workloads in these cells.
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
-            Kind::Exhaustive { length } => Orbits::new(length),
+            Kind::Exhaustive { length } | Kind::EachFault { length } => Orbits::new(length),
+            Kind::Faults => Orbits::new(exhaustive::COMPLETE_MAX),
             _ => Orbits::default(),
         };
         Self {
@@ -63,11 +84,18 @@ impl Generator {
     /// How many workloads there are; none if there is no end.
     pub fn count(&self) -> Option<u64> {
         match self.kind {
-            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => {
+            Kind::Exhaustive { length } | Kind::EachFault { length }
+                if length <= exhaustive::COMPLETE_MAX =>
+            {
                 Some(self.orbits.workload_count() * self.cells.len() as u64)
             }
             _ => None,
         }
+    }
+
+    /// What is made.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The cells.
@@ -87,10 +115,13 @@ impl Generator {
         // No two cells have the same random workload: that would only show less of them.
         let seed = mix_pair(self.seed, number);
         let workload = match self.kind {
-            Kind::Exhaustive { length } if length <= exhaustive::COMPLETE_MAX => self
-                .orbits
-                .workload(number / cells, Setting::new(self.cells[cell])),
-            Kind::Exhaustive { .. } => {
+            Kind::Exhaustive { length } | Kind::EachFault { length }
+                if length <= exhaustive::COMPLETE_MAX =>
+            {
+                self.orbits
+                    .workload(number / cells, Setting::new(self.cells[cell]))
+            }
+            Kind::Exhaustive { .. } | Kind::EachFault { .. } => {
                 let setting = Setting::new(self.cells[cell]);
                 self.orbits
                     .workload(seed % self.orbits.workload_count(), setting)
@@ -100,7 +131,7 @@ impl Generator {
             Kind::Reuse => reuse::workload(self.cells[cell], seed),
             Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
-            Kind::Faults => faults::workload(self.cells[cell], seed),
+            Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
         (cell, workload)
     }

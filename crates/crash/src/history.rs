@@ -31,7 +31,7 @@ pub struct History {
     pub states: Vec<Tree>,
     /// The state at which the recording begins.
     pub base: usize,
-    done: Vec<Done>,
+    pub(crate) done: Vec<Done>,
 }
 
 /// What is promised at a moment, lane by lane.
@@ -112,7 +112,7 @@ impl Change {
 pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> Option<Tree> {
     match outcome {
         Outcome::Done => before.after(op, change),
-        Outcome::NoSpace => Some(before.clone()),
+        Outcome::NoSpace | Outcome::Refused => Some(before.clone()),
         // A sync call changes nothing, and the other that failed may have been done: then this is the state.
         Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
         Outcome::Short(count) => before.after(&shortened(op, count), change),
@@ -135,7 +135,7 @@ impl History {
         let base = recording.workload.prepared[lane];
         let done = recording.done[lane].clone();
         let mut ops = recording.workload.lanes[lane].clone();
-        // A lane ends with what failed.
+        // A lane may end with what failed.
         ops.truncate(base + done.len());
         let states = states(&ops, lane, |number| match number.checked_sub(base) {
             Some(index) => done[index].outcome,
@@ -217,8 +217,8 @@ impl Bounds {
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
         let outcome = history.outcome(number);
-        // What has failed may not have been done: nobody's sync call covers it.
-        if outcome == Outcome::Failed {
+        // What has failed may not have been done: nobody's sync call covers it, or what was refused after it.
+        if matches!(outcome, Outcome::Failed | Outcome::Refused) {
             return false;
         }
         self.lanes[lane].returned = number + 1;

@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`fault`] | the device command of a run that fails |
+//! | [`fault`], [`sweep`](mod@sweep) | commands of a run that fail; one run for each |
 //! | [`setting`] | cells of the matrix: data mode and place of the journal; what else makes a world special |
 //! | [`op`], [`tag`] | operations, and what they write |
 //! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
@@ -43,6 +43,7 @@ pub mod fault;
 pub mod generator;
 pub mod history;
 pub mod image;
+mod judge;
 pub mod leftover;
 pub mod model;
 pub mod mutant;
@@ -59,4 +60,5 @@ pub mod run;
 pub mod session;
 pub mod setting;
 pub mod shrink;
+pub mod sweep;
 pub mod tag;

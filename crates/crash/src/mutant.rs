@@ -148,10 +148,10 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         let number = hunt.workloads / generators.len() as u64;
         let (cell, mut workload) = generator.workload(number);
         workload.setting.mutant = Some(mutant.name);
-        let (tally, found) = volumes.explore(&workload, limits);
+        let (tally, found) = volumes.try_all(*kind, &workload, limits);
         hunt.states += tally.recovered;
         hunt.workloads += 1;
-        hunt.catch = found.map(|found| {
+        hunt.catch = found.map(|(mut workload, found)| {
             workload.setting.mutant = None;
             // What the others keep was made by an engine with a broken rule.
             let (tally, complaint) = Volumes::default().explore(&workload, limits);

@@ -9,6 +9,7 @@ use ext::options::DataMode;
 use layout::{InodeNr, Tid};
 
 use crate::history::{Binding, Bounds, History, LaneBounds, Stage};
+use crate::judge::Suspect;
 use crate::leftover::{Held, Leftovers};
 use crate::model::{Kind, NodeId, ROOT, Tree};
 use crate::observe::{Contents, Observation, Seen};
@@ -36,6 +37,8 @@ pub struct Oracle<'a> {
     /// Where files show what the cut left in their blocks.
     pub(crate) leftovers: &'a Leftovers,
     pub(crate) held: &'a Held,
+    /// Data whose write has failed.
+    pub(crate) suspects: &'a [Suspect],
     pub(crate) counts: &'a mut RuleCounts,
 }
 

@@ -11,6 +11,7 @@
 //! | T5 | a commit record is issued, the tail moves |
 //! | T6 | a block of the log is written |
 //! | T7 | a commit record is complete |
+//! | E2 | a commit record is issued after a command failed that has to do with the log |
 
 pub(crate) mod log;
 mod writers;
@@ -31,7 +32,9 @@ use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::Recording;
 use crate::setting::{Place, Setting};
-use log::{LogMap, LogReader, Transaction};
+use crate::tag::Tag;
+pub(crate) use log::LogMap;
+use log::{LogReader, Transaction};
 use writers::Writers;
 
 /// The block of the file system's superblock.
@@ -51,6 +54,10 @@ pub struct Watcher {
     issued: BTreeMap<u64, Transaction>,
     /// Whether anything was written home, or the tail moved, since the last commit record was complete.
     has_gone_on: bool,
+    /// Blocks of files whose last write has failed.
+    failed_data: BTreeSet<u64>,
+    /// After a failure that ends all commits: how many commit records may still be on their way.
+    records_left: Option<u32>,
 }
 
 type Check = Result<(), Broken>;
@@ -70,6 +77,8 @@ impl Watcher {
             issued: BTreeMap::new(),
             // Nobody knows what was at home before a power cut.
             has_gone_on: setting.is_dirty,
+            failed_data: BTreeSet::new(),
+            records_left: None,
         }
     }
 
@@ -94,11 +103,45 @@ impl Watcher {
                 }
                 Ok(())
             }
-            Event::Completed { batch, .. } => match self.issued.remove(batch) {
-                Some(transaction) => self.committed(transaction, replays, counts),
-                None => Ok(()),
+            Event::Completed { batch, results, .. } => match self.issued.remove(batch) {
+                Some(transaction) if results.iter().all(Result::is_ok) => {
+                    self.committed(transaction, replays, counts)
+                }
+                _ => Ok(()),
             },
             Event::Detached { .. } | Event::Mark(_) => Ok(()),
+        }
+    }
+
+    /// A command has failed.
+    pub fn failed(&mut self, device: usize, request: &Request, counts: &mut RuleCounts) {
+        let mut end = |left: u32| {
+            let most = self.records_left.unwrap_or(left);
+            self.records_left = Some(most.min(left));
+        };
+        let Request::Write {
+            sector, payload, ..
+        } = request
+        else {
+            if matches!(request, Request::Flush) {
+                counts.note(Rule::E4);
+                end(1);
+            }
+            return;
+        };
+        let first = sector.get() / BLOCK_SECTORS as u64;
+        let blocks = block::payload::payload_bytes(payload).div_ceil(BLOCK_BYTES as u64);
+        for block in first..first + blocks {
+            match self.map.log_block(device, block) {
+                // Who writes the superblock may be another one than who commits.
+                Some(0) => end(1),
+                Some(_) => {
+                    counts.note(Rule::E2);
+                    end(0);
+                }
+                None if self.images.contains_key(&block) => counts.note(Rule::E3),
+                None => drop(self.failed_data.insert(block)),
+            }
         }
     }
 
@@ -201,7 +244,7 @@ impl Watcher {
 
     /// A commit record is issued.
     fn record_issued(
-        &self,
+        &mut self,
         transaction: &Transaction,
         write: &Write<'_>,
         replays: &[Replay<Image>],
@@ -209,6 +252,15 @@ impl Watcher {
     ) -> Check {
         counts.note(Rule::T1);
         let tid = transaction.tid;
+        if let Some(left) = self.records_left {
+            if left == 0 {
+                let what = format!(
+                    "the commit record of transaction {tid} is issued after a failure of the log"
+                );
+                return Err(Broken::new(Rule::E2, what));
+            }
+            self.records_left = Some(left - 1);
+        }
         for at in &transaction.log_blocks {
             let (device, block) = self.map.place(*at);
             if is_unsettled(&replays[device], block) {
@@ -232,6 +284,7 @@ impl Watcher {
             let block = sector.get() / BLOCK_SECTORS as u64;
             let is_data = self.map.log_block(0, block).is_none()
                 && block != SUPERBLOCK
+                && !self.failed_data.contains(&block)
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
             // A block that is written once more, since the next transaction has changed another part of it, is there already.
@@ -299,6 +352,7 @@ impl Watcher {
         if write.device != 0 || write.block == SUPERBLOCK {
             return Ok(());
         }
+        self.failed_data.remove(&write.block);
         let Some(images) = self.images.get(&write.block) else {
             if self.revoked.contains(&write.block) {
                 counts.note(Rule::T4);
@@ -312,6 +366,11 @@ impl Watcher {
         if writers::is_data(write.image) && self.is_behind_tail(write.block, replays) {
             // Data that was journaled, in a file that is not any more: nothing in the log speaks of its block.
             self.images.remove(&write.block);
+            return Ok(());
+        }
+        // Data of a file that has left journaling in what will never be committed: recovery brings the older data back.
+        let mut sectors = write.image.chunks(SECTOR_BYTES);
+        if self.records_left.is_some() && sectors.any(|sector| Tag::read(sector).is_some()) {
             return Ok(());
         }
         let is_revoked = self.reader.is_revoked(write.block)
@@ -362,6 +421,9 @@ impl Watcher {
         }
         if new.s_start.get() == 0 {
             self.reader.emptied();
+            // All of them are at home: blocks may become what the log knows nothing of, such as data of a file that leaves
+            // journaling.
+            self.images.clear();
         }
         Ok(())
     }

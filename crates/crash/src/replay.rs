@@ -19,10 +19,13 @@ use layout::journal::Header;
 use crate::cut::{Cut, Moment};
 use crate::disks::{Disks, MADE_AT};
 use crate::explore::{Limits, explore};
+use crate::fault::strikes;
 use crate::history::{Bounds, History};
 use crate::image::Image;
+use crate::judge::{Suspect, suspects};
 use crate::leftover::Held;
 use crate::oracle::Oracle;
+use crate::protocol::LogMap;
 use crate::recover::{Extent, recover};
 use crate::rule::{Broken, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Workload, prepare, record, world};
@@ -84,9 +87,8 @@ fn parse(text: &str) -> Option<ReplayId> {
         .split('+')
         .map(|one| one.parse().ok())
         .collect();
-    let lanes: Option<Vec<Vec<_>>> = parts
-        .next()?
-        .split('+')
+    let lanes: Option<Vec<Vec<_>>> = split_lanes(parts.next()?)
+        .into_iter()
         .map(|ops| {
             ops.split(';')
                 .filter(|op| !op.is_empty())
@@ -112,6 +114,24 @@ fn parse(text: &str) -> Option<ReplayId> {
         workload,
         cuts: cuts?,
     })
+}
+
+/// Lanes are separated by `+`, but not within an operation such as `chattr(+j,d0/f0)`.
+fn split_lanes(text: &str) -> Vec<&str> {
+    let (mut lanes, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '+' if depth == 0 => {
+                lanes.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    lanes.push(&text[begin..]);
+    lanes
 }
 
 /// What a replay showed.
@@ -154,6 +174,7 @@ fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
             nested_one_in: 0,
             use_one_in: 0,
             repeat_one_in: 0,
+            fail_one_in: 0,
             e2fsck_one_in: 0,
             damage_one_in: 0,
             ..Limits::new(0)
@@ -199,6 +220,10 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     }
     let checked = recover(&disks, data, Extent::Use)?;
     let mut counts = RuleCounts::default();
+    let map = LogMap::new(initial);
+    let strikes = strikes(&recording.events);
+    let until = strikes.iter().filter(|strike| strike.event < first.event);
+    let suspects: Vec<Suspect> = until.flat_map(|strike| suspects(strike, &map)).collect();
     let mut oracle = Oracle {
         histories: &histories,
         bounds: &bounds,
@@ -206,6 +231,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         recovered: &checked.recovered,
         leftovers: &checked.leftovers,
         held: &Held::of(recording),
+        suspects: &suspects,
         counts: &mut counts,
     };
     oracle.check().map(drop)
@@ -245,9 +271,14 @@ fn describe(recording: &Recording, event: &Event) -> String {
             let requests: Vec<String> = requests.iter().map(describe_request).collect();
             format!("{} batch {batch}: {}", name(*device), requests.join("; "))
         }
-        Event::Completed { device, batch, .. } => {
-            format!("{} batch {batch} is done", name(*device))
-        }
+        Event::Completed {
+            device,
+            batch,
+            results,
+        } => match results.iter().find_map(|result| result.as_ref().err()) {
+            Some(error) => format!("{} batch {batch} fails: {error}", name(*device)),
+            None => format!("{} batch {batch} is done", name(*device)),
+        },
         Event::Detached { device, batch } => {
             format!("{} batch {batch}: nobody waits for it", name(*device))
         }
@@ -298,6 +329,7 @@ mod tests {
             "crash2:ordered,internal:1:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0",
             "crash2:journal,external,lanes=2:0+1:sync+mkdir(d1);sync:3-lost@8-kept@0-lost",
             "crash2:journal,external:0:sync:",
+            "crash2:ordered,internal,lanes=2,fault=write.0.9+:0+0:chattr(+j,d0/f0);sync+sync:1-kept",
         ];
         for text in texts {
             let id: ReplayId = text.parse().expect("a replay id");

@@ -40,7 +40,6 @@ rules! {
     F4: "what the fsync of a directory, sync or unmount covered is there",
     F5: "a change is committed when the commit interval is over",
     F6: "no sync call returns before what it promises is durable",
-    E6: "damage in the last transaction of a log drops that transaction; any other is refused, and nothing is written",
     J1: "data=journal: contents are those of the state",
     J2: "data=journal: no block is a mixture",
     J3: "a block that was freed never gets its old image back",
@@ -59,6 +58,16 @@ rules! {
     T5: "the file system's device is flushed before an ordered commit record, and before the tail moves",
     T6: "log space is used again only when the new tail is durable",
     T7: "the log can be found, and needs recovery, before the first commit is acknowledged",
+    E0: "a sync call that says yes is true, whatever failed before it",
+    E1: "a failed write of data is told once to every handle that was open, and to no other",
+    E2: "a failed write of the log ends all commits and changes; reads work",
+    E3: "the tail passes no block whose write home has failed",
+    E4: "what a failed flush was to cover is not made durable by a later one",
+    E5: "a failed read fails the operation that needs it, and nothing else",
+    E6: "where the log is damaged or cannot be read, what can be a torn end drops the last transaction; anything else is refused, \
+         and nothing is written",
+    E8: "a write that was accepted does not fail later for want of space",
+    E9: "after an error that passes, and calls that were repeated, all is as if it had not been",
 }
 
 impl fmt::Display for Rule {

@@ -1,24 +1,27 @@
 //! Runs a workload in a world of its own and records what its devices were asked to do.
 
 mod client;
+mod holds;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use block::fault::FaultDevice;
-use block::trace::{Event, Trace, TraceDevice};
+use block::trace::{Event, Trace};
 use block::{BlockDevice, Geometry, Request};
 use ext::Volume;
 use layout::Tid;
 use rt::{Nanos, WallTime};
 
 use crate::disks::{Disks, MADE_AT, mount_options};
+use crate::fault::{Fault, Strike, each, strikes};
 use crate::op::Op;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
-pub use client::{Done, Mark, Outcome, number_of, place_of};
+pub use client::{Done, Ended, Mark, Outcome, number_of, place_of};
 pub(crate) use client::{run as perform, transactions};
+pub use holds::{Hold, Look, Told};
 
 /// The scheduling steps after which a world with a broken engine ends.
 const MUTANT_STEPS_MAX: u64 = 50_000_000;
@@ -49,6 +52,12 @@ pub struct Recording {
     pub geometries: Vec<Geometry>,
     /// What the devices held after.
     pub last: Disks,
+    /// How it has ended, where devices may fail.
+    pub ended: Ended,
+    /// The commands that have failed. Their events are numbered with those that only read.
+    pub strikes: Vec<Strike>,
+    /// The faults of each command that the devices were given.
+    pub faults: Vec<Fault>,
     /// The hash of all that happened in the world.
     pub hash: u64,
 }
@@ -187,37 +196,35 @@ pub fn record_on(
     let run = sim::run(config, move || {
         let trace = Trace::new();
         let devices = prepared.devices();
-        let attach = |device: Arc<dyn BlockDevice>| {
-            Arc::new(
-                trace
-                    .attach(device)
-                    .with_volatile_cache(workload.setting.can_force),
-            )
+        let mut faulty: Vec<Arc<FaultDevice>> = Vec::new();
+        let mut attach = |number: usize, mut device: Arc<dyn BlockDevice>| {
+            if let Some(fault) = setting.fault.filter(|fault| fault.device == number) {
+                let failing = Arc::new(FaultDevice::new(device, fault.plan()));
+                failing.set_armed(false);
+                faulty.push(Arc::clone(&failing));
+                device = failing;
+            }
+            let traced = trace.attach(device);
+            Arc::new(traced.with_volatile_cache(workload.setting.can_force))
         };
-        let home = attach(devices.home_device());
-        let log = devices.log_device().map(attach);
+        let home = attach(0, devices.home_device());
+        let log = devices.log_device().map(|log| attach(1, log));
         let geometries = [Some(&home), log.as_ref()].into_iter().flatten();
         let geometries = geometries.map(|device| device.geometry()).collect();
-        let mut faults: Vec<Arc<FaultDevice>> = Vec::new();
-        let mut as_device = |number: usize, device: &Arc<TraceDevice>| {
-            let device = wrap(Arc::<TraceDevice>::clone(device));
-            let Some(fault) = setting.fault.filter(|fault| fault.device == number) else {
-                return device;
-            };
-            let device = Arc::new(FaultDevice::new(device, fault.plan()));
-            device.set_armed(false);
-            faults.push(Arc::clone(&device));
-            device
-        };
-        let home_device = as_device(0, &home);
-        let log_device = log.as_ref().map(|log| as_device(1, log));
+        let home_device = wrap(home);
+        let log_device = log.map(|log| wrap(log));
         let options = mount_options(&setting);
         let volume = Volume::open(home_device, log_device, options).map_err(volume_error)?;
-        faults.iter().for_each(|device| device.set_armed(true));
-        let done = client::run_lanes(volume, &workload, &trace, epoch)?;
+        let armed_at = trace.len();
+        faulty.iter().for_each(|device| device.set_armed(true));
+        let (done, ended) = client::run_lanes(volume, &workload, &trace, epoch)?;
+        let events = trace.events();
         Ok(Recording {
             last: devices.disks(&prepared),
-            events: interesting(trace.events()),
+            ended,
+            strikes: strikes(&events),
+            faults: each(&events[armed_at..]),
+            events: interesting(events),
             initial: prepared,
             workload,
             done,
@@ -232,33 +239,32 @@ pub fn record_on(
         .map(|recording| Recording { hash, ..recording })
 }
 
-/// Without batches that only read.
-fn interesting(events: Vec<Event>) -> Vec<Event> {
+/// Without batches that only read and did not fail.
+fn interesting(mut events: Vec<Event>) -> Vec<Event> {
     let mut reads = std::collections::BTreeSet::new();
-    let mut kept = Vec::with_capacity(events.len());
-    for event in events {
-        match &event {
+    for event in &events {
+        match event {
             Event::Submitted {
                 batch, requests, ..
             } => {
-                let only_reads = requests
-                    .iter()
-                    .all(|one| matches!(one, Request::Read { .. }));
-                if only_reads {
+                let mut requests = requests.iter();
+                if requests.all(|one| matches!(one, Request::Read { .. })) {
                     reads.insert(*batch);
-                    continue;
                 }
             }
-            Event::Completed { batch, .. } | Event::Detached { batch, .. } => {
-                if reads.remove(batch) {
-                    continue;
-                }
+            Event::Completed { batch, results, .. } if results.iter().any(Result::is_err) => {
+                reads.remove(batch);
             }
-            Event::Mark(_) => {}
+            _ => {}
         }
-        kept.push(event);
     }
-    kept
+    events.retain(|event| match event {
+        Event::Submitted { batch, .. }
+        | Event::Completed { batch, .. }
+        | Event::Detached { batch, .. } => !reads.contains(batch),
+        Event::Mark(_) => true,
+    });
+    events
 }
 
 fn volume_error(error: ext::Error) -> RunError {

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::disks::Disks;
 use crate::explore::{Found, Limits, Tally, explore};
-use crate::generator::Generator;
+use crate::generator::{Generator, Kind};
 use crate::op::Op;
 use crate::replay::ReplayId;
-use crate::rule::{Broken, Rule};
-use crate::run::{RunError, Workload, prepare, record};
+use crate::rule::Broken;
+use crate::run::{Recording, RunError, Workload, prepare, record};
 use crate::setting::Setting;
 use crate::shrink::shrink;
+use crate::sweep::sweep;
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_millis(500);
@@ -128,10 +129,11 @@ impl Session {
                 shared.next - 1
             };
             let (cell, workload) = self.generator.workload(number);
-            let (tally, found) = volumes.explore(&workload, self.limits);
+            let kind = self.generator.kind();
+            let (tally, found) = volumes.try_all(kind, &workload, self.limits);
             let mut shared = lock();
             shared.report.cells[cell] += &tally;
-            if let Some(found) = found {
+            if let Some((workload, found)) = found {
                 shared.is_over = true;
                 let is_first = shared.report.violation.is_none();
                 drop(shared);
@@ -185,27 +187,35 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
+    /// Explores a workload, and with faults those that it becomes by them. A violation comes with the workload that shows
+    /// it.
+    pub(crate) fn try_all(
+        &mut self,
+        kind: Kind,
+        workload: &Workload,
+        limits: Limits,
+    ) -> (Tally, Option<(Workload, Found)>) {
+        if let Some(share) = kind.faults() {
+            return sweep(self, workload, limits, share);
+        }
+        let (tally, found) = self.explore(workload, limits);
+        (tally, found.map(|found| (workload.clone(), found)))
+    }
+
     pub(crate) fn explore(
         &mut self,
         workload: &Workload,
         limits: Limits,
     ) -> (Tally, Option<Found>) {
-        let recorded = self
-            .prepared(workload)
-            .and_then(|disks| record(workload, &disks));
-        match recorded {
+        match self.record(workload) {
             Ok(recording) => explore(Rc::new(recording), limits),
-            Err(error) => {
-                let broken = Broken::new(Rule::U1, error.to_string());
-                (
-                    Tally::default(),
-                    Some(Found {
-                        broken,
-                        cuts: Vec::new(),
-                    }),
-                )
-            }
+            Err(error) => (Tally::default(), Some(Found::run(&error))),
         }
+    }
+
+    pub(crate) fn record(&mut self, workload: &Workload) -> Result<Recording, RunError> {
+        let disks = self.prepared(workload)?;
+        record(workload, &disks)
     }
 
     /// The volume on which a workload begins.
@@ -218,6 +228,7 @@ impl Volumes {
             checksums: setting.checksums,
             is_wide: setting.is_wide,
             is_dirty: setting.is_dirty,
+            lanes: setting.lanes,
             ..Setting::new(setting.cell)
         };
         let name = name.to_string();

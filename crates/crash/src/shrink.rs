@@ -1,4 +1,4 @@
-//! Shrinking: the shortest workload that breaks the same rule.
+//! Shrinking: the shortest workload that breaks the same rule. The command that fails moves with the operations.
 
 use std::rc::Rc;
 
@@ -6,11 +6,23 @@ use crate::disks::Disks;
 use crate::explore::{Found, Limits, explore};
 use crate::replay::ReplayId;
 use crate::rule::Broken;
-use crate::rule::Rule;
 use crate::run::{RunError, Workload, prepare, record};
+use crate::sweep::nearby;
 
 /// How many workloads are tried.
 const TRIES_MAX: usize = 300;
+
+/// Runs and explores a workload, with its fault at its place or, for another workload, a little before it: the first
+/// violation, with the workload that shows it.
+fn find_nearby(workload: &Workload, limits: Limits) -> Option<(Workload, Found)> {
+    nearby(workload.setting.fault)
+        .into_iter()
+        .find_map(|fault| {
+            let mut workload = workload.clone();
+            workload.setting.fault = fault;
+            find(&workload, limits).map(|found| (workload, found))
+        })
+}
 
 /// Runs and explores a workload: the first violation.
 pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
@@ -20,13 +32,7 @@ pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
         let prepared = prepare(workload, &empty)?;
         Ok(explore(Rc::new(record(workload, &prepared)?), limits).1)
     })();
-    explored.unwrap_or_else(|error| {
-        let broken = Broken::new(Rule::U1, error.to_string());
-        Some(Found {
-            broken,
-            cuts: Vec::new(),
-        })
-    })
+    explored.unwrap_or_else(|error| Some(Found::run(&error)))
 }
 
 /// Leaves operations out as long as the same rule is broken. The shortest workload that was found, with what breaks.
@@ -44,11 +50,11 @@ pub fn shrink(workload: &Workload, found: Found, limits: Limits) -> (ReplayId, B
                     continue;
                 };
                 tries += 1;
-                let again = find(&shorter, limits);
+                let again = find_nearby(&shorter, limits);
                 if let Some(again) =
-                    again.filter(|again| again.broken.rule == best_found.broken.rule)
+                    again.filter(|(_, again)| again.broken.rule == best_found.broken.rule)
                 {
-                    (best, best_found) = (shorter, again);
+                    (best, best_found) = again;
                     has_shrunk = true;
                 }
             }

@@ -3,7 +3,8 @@
 //! The state is the durable contents and the versions that are not settled. A write adds versions when it is submitted,
 //! since a cut may leave any part of it from then on. A flush that is known to be done settles the writes that were known
 //! to be done when it was submitted. A forced write that is known to be done settles itself, and any write does so on a
-//! device without a volatile cache. What failed or was detached is never settled by its own end, but by what overwrites it.
+//! device without a volatile cache. What failed or was detached is never settled by its own end, but by what overwrites it;
+//! nor is what a failed flush was to cover by a later flush.
 
 use std::collections::BTreeMap;
 
@@ -138,8 +139,9 @@ impl<M: Medium> Replay<M> {
             } if *device == self.device => {
                 let steps = self.batches.remove(batch).unwrap_or_default();
                 for (step, result) in steps.into_iter().zip(results) {
-                    if result.is_ok() {
-                        self.complete(step);
+                    match result {
+                        Ok(()) => self.complete(step),
+                        Err(_) => self.fail(step),
                     }
                 }
             }
@@ -208,6 +210,16 @@ impl<M: Medium> Replay<M> {
             Step::Flush(covered) => covered
                 .into_iter()
                 .for_each(|sequence| self.settle(sequence)),
+        }
+    }
+
+    /// What a failed flush was to cover may be lost, and no later flush covers it.
+    fn fail(&mut self, step: Step) {
+        let Step::Flush(covered) = step else { return };
+        for sequence in covered {
+            if let Some(write) = self.writes.get_mut(&sequence) {
+                write.is_complete = false;
+            }
         }
     }
 

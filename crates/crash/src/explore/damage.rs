@@ -22,7 +22,6 @@ use zerocopy::FromBytes;
 
 use super::Explorer;
 use crate::disks::{Disks, quiet};
-use crate::oracle::Oracle;
 use crate::protocol::log::LogMap;
 use crate::recover::{Extent, recover};
 use crate::rule::{Broken, Rule};
@@ -36,7 +35,7 @@ struct Part {
 }
 
 /// A log as it lies on disks.
-struct Log<'d> {
+pub(super) struct Log<'d> {
     disks: &'d Disks,
     map: LogMap,
     superblock: JournalSuperblock,
@@ -50,7 +49,7 @@ struct Harm {
 }
 
 impl<'d> Log<'d> {
-    fn of(disks: &'d Disks) -> Self {
+    pub(super) fn of(disks: &'d Disks) -> Self {
         let map = LogMap::new(disks);
         let (device, block) = map.superblock();
         let bytes = image_of(disks, device).block(block);
@@ -111,6 +110,13 @@ impl<'d> Log<'d> {
             left = left.saturating_sub(1 + images as u32);
         }
         transactions
+    }
+
+    /// The commit record of the last transaction: its device, and its block there.
+    pub(super) fn last_record(&self) -> Option<(usize, u64)> {
+        let transactions = self.transactions();
+        let (_, parts) = transactions.last()?;
+        Some(self.map.place(parts.last()?.at))
     }
 
     /// Whether a block of a transaction after this one lies in the log.
@@ -199,16 +205,7 @@ impl Explorer<'_> {
         if checked.recovered.last.next() != tid {
             return Err(broken("it was not dropped"));
         }
-        let oracle = Oracle {
-            histories: &self.histories,
-            bounds: &self.bounds,
-            data: setting.cell.data,
-            recovered: &checked.recovered,
-            leftovers: &checked.leftovers,
-            held: &self.held,
-            counts: &mut self.tally.rules,
-        };
-        oracle
+        self.oracle(&checked)
             .check_names()
             .map_err(|found| broken(&found.to_string()))
     }

@@ -107,7 +107,7 @@ impl Explorer<'_> {
 }
 
 /// That a repeated recovery found what the first one did.
-fn same(wanted: &Recovered, found: &Recovered) -> Result<(), Broken> {
+pub(super) fn same(wanted: &Recovered, found: &Recovered) -> Result<(), Broken> {
     if wanted.observation == found.observation || found.has_truncated || wanted.has_truncated {
         return Ok(());
     }

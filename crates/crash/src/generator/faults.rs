@@ -1,30 +1,28 @@
-//! Workloads of which one device command fails: a read, a flush, or a write, of which a part may have been done.
+//! Workloads whose devices fail: short ones, long ones, and ones in which everything is durable at once while a writer works.
+//! Which commands fail is up to the [`sweep`](mod@crate::sweep).
 
-use block::random::SplitMix;
+use block::random::{SplitMix, mix_pair};
 
-use super::stress;
-use crate::fault::{Fault, KINDS};
+use super::exhaustive::Orbits;
+use super::{stress, tight};
 use crate::run::Workload;
-use crate::setting::{Cell, Place};
+use crate::setting::{Cell, Setting, Synchronous};
 
-/// The last command of a kind that may fail; runs have about so many.
-const NUMBER_MAX: u64 = 48;
+/// The longest pause of the writer where it races with synchronous writes, in milliseconds.
+const WRITER_MS_MAX: u64 = 1200;
 
 /// A workload by its seed.
-pub fn workload(cell: Cell, seed: u64) -> Workload {
-    let mut workload = stress::workload(cell, seed);
-    let mut random = SplitMix::new(seed ^ 1);
-    let devices = match cell.place {
-        Place::Internal => 1,
-        Place::External => 2,
-    };
-    let (kind, _) = KINDS[random.below(KINDS.len() as u64) as usize];
-    // Small numbers are more frequent: short runs have them, too.
-    let most = 1 + random.below(NUMBER_MAX);
-    workload.setting.fault = Some(Fault {
-        kind,
-        device: random.below(devices) as usize,
-        number: 1 + random.below(most),
-    });
-    workload
+pub fn workload(cell: Cell, orbits: &Orbits, seed: u64) -> Workload {
+    let mut random = SplitMix::new(mix_pair(seed, 1));
+    match random.below(4) {
+        0 => orbits.workload(random.below(orbits.workload_count()), Setting::new(cell)),
+        1 => tight::workload(cell, seed),
+        2 => {
+            let mut workload = stress::workload(cell, seed);
+            workload.setting.synchronous = Synchronous::All;
+            workload.setting.writer_ms = 1 + random.below(WRITER_MS_MAX);
+            workload
+        }
+        _ => stress::workload(cell, seed),
+    }
 }

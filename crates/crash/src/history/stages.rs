@@ -31,7 +31,7 @@ impl History {
             // What changed nothing belongs to no transaction.
             let is_in = |(done, op): &(&Done, &Op)| {
                 let changes_nothing = match done.outcome {
-                    Outcome::NoSpace => true,
+                    Outcome::NoSpace | Outcome::Refused => true,
                     // Nobody knows what it came to.
                     Outcome::Failed => false,
                     Outcome::Done | Outcome::Short(_) => done.has_changed_nothing(),
@@ -63,7 +63,7 @@ impl History {
         let before = &self.states[number];
         let op = match self.outcome(number) {
             Outcome::Short(count) => shortened(&self.ops[number], count),
-            Outcome::NoSpace => return Vec::new(),
+            Outcome::NoSpace | Outcome::Refused => return Vec::new(),
             Outcome::Done | Outcome::Failed => self.ops[number].clone(),
         };
         let Some((from, count)) = sectors_of(&op, before) else {

@@ -8,12 +8,15 @@
 //!
 //! "Ordered" is ext3's own rule here (`ordered=all`): every block that a transaction's operations wrote is on the device
 //! before the transaction commits, overwrites in place included.
+//!
+//! Where the write of a block has failed, its sectors may be anything until a sync call covers them.
 
 use ext::options::DataMode;
 use layout::InodeNr;
 
 use super::{Oracle, View};
-use crate::image::SECTOR_BYTES;
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::judge::Suspect;
 use crate::model::{NodeId, Sector};
 use crate::observe::Contents;
 use crate::op::Op;
@@ -97,6 +100,14 @@ impl Oracle<'_> {
         let is = |sector: Sector| is_version(file.number, index, piece, sector);
         if self.data == DataMode::Journal {
             return is(wanted);
+        }
+        // Who failed to write it has said so, unless a later sync call has said yes.
+        let is_suspect = |suspect: &Suspect| {
+            let is_here = suspect.file == file.number && suspect.block == index / BLOCK_SECTORS;
+            is_here && suspect.state > file.bound
+        };
+        if self.suspects.iter().any(is_suspect) {
+            return true;
         }
         let least = match self.data {
             DataMode::Ordered => view.whole.max(file.bound),

@@ -32,7 +32,7 @@ impl LogMap {
     }
 
     /// The place in the log of a block of a device; 0 is the journal's superblock.
-    pub(super) fn log_block(&self, device: usize, block: u64) -> Option<u32> {
+    pub(crate) fn log_block(&self, device: usize, block: u64) -> Option<u32> {
         match &self.internal {
             Some(map) => map.get(&block).copied(),
             None if device == 1 && block == self.superblock => Some(0),

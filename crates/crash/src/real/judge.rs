@@ -162,6 +162,7 @@ fn compare(
         recovered: &checked.recovered,
         leftovers: &checked.leftovers,
         held: &Held::of(&round.recording),
+        suspects: &[],
         counts: &mut counts,
     };
     oracle.check()?;

@@ -21,7 +21,7 @@ use crate::disks::{Disks, mount_options};
 use crate::generator::stress::LOG_BLOCKS_MIN;
 use crate::image::Image;
 use crate::rule::{Broken, Rule};
-use crate::run::{Recording, Workload};
+use crate::run::{Ended, Recording, Workload};
 use crate::setting::{Cell, Setting};
 
 /// The longest that clients work, in microseconds.
@@ -203,6 +203,9 @@ fn recording(
         done,
         geometries,
         last: initial.clone(),
+        ended: Ended::default(),
+        strikes: Vec::new(),
+        faults: Vec::new(),
         hash: 0,
     };
     (recording, failure)

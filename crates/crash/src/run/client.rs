@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use block::trace::Trace;
-use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, Transactions};
+use ext::volume::{FileId, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, Transactions};
 use ext::{Error, Volume};
-use layout::Tid;
 use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
+use layout::{InodeNr, Tid};
 use rt::Nanos;
 
+use super::holds::{Hold, Holds};
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
 use crate::fault::Fault;
 use crate::image::SECTOR_BYTES;
+use crate::observe::{Observation, observe};
 use crate::op::{How, Op};
 use crate::tag::Tag;
 
@@ -24,12 +26,15 @@ const LANE_NODES: u32 = 1 << 16;
 pub enum Outcome {
     /// All of it was done.
     Done,
-    /// So many sectors of a write were written before space ran out.
+    /// So many sectors of a write were written before space ran out or a device failed.
     Short(u32),
-    /// Nothing was done: there was no space, or had been none for what it needs.
+    /// Nothing was done: there was no space.
     NoSpace,
-    /// A device failed. A sync call promises nothing then; anything else was done or not, and is the lane's last.
+    /// A device failed. A sync call promises nothing then; anything else was done or not. Unless the volume has become
+    /// read-only, it is the lane's last.
     Failed,
+    /// Nothing was done: the volume had become read-only before, or what it needs could not be made for want of space.
+    Refused,
 }
 
 /// An operation that has returned.
@@ -41,6 +46,23 @@ pub struct Done {
     pub first: Tid,
     /// The latest.
     pub last: Tid,
+    /// Whether the volume had become read-only before it.
+    pub was_read_only: bool,
+}
+
+/// How a run has ended on devices that may fail.
+#[derive(Debug, Clone, Default)]
+pub struct Ended {
+    /// Whether the volume had become read-only.
+    pub is_read_only: bool,
+    /// The number of events until then.
+    pub at: usize,
+    /// What could be read before the volume was closed.
+    pub observation: Option<Observation>,
+    /// The files that were kept open.
+    pub holds: Vec<Hold>,
+    /// What said yes on a volume that had become read-only.
+    pub accepted: Vec<&'static str>,
 }
 
 impl Done {
@@ -57,6 +79,7 @@ impl Done {
             last: after
                 .running
                 .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
+            was_read_only: false,
         }
     }
 }
@@ -105,21 +128,37 @@ pub(super) fn wait_for(number: usize, epoch: i64) {
     sleep_until(Nanos::from_secs(seconds.cast_unsigned()));
 }
 
+/// What became of a lane's operations, and the files that it kept open.
+type LaneEnd = (Vec<Done>, Vec<Hold>);
+
 /// Runs all lanes and closes the volume.
 pub(super) fn run_lanes(
     volume: Volume,
     workload: &Workload,
     trace: &Arc<Trace>,
     epoch: i64,
-) -> Result<Vec<Vec<Done>>, RunError> {
+) -> Result<(Vec<Vec<Done>>, Ended), RunError> {
     let volume = Arc::new(volume);
     let lanes: Vec<_> = workload.lanes.iter().enumerate().collect();
+    let fault = workload.setting.fault;
     let run = |lane: usize, ops: Vec<Op>| {
         let (volume, trace) = (Arc::clone(&volume), Arc::clone(trace));
-        let (prepared, fault) = (workload.prepared[lane], workload.setting.fault);
-        move || run_lane(&volume, &trace, lane, &ops, prepared, (epoch, fault))
+        let prepared = workload.prepared[lane];
+        move || {
+            let mut client = Client {
+                volume: &volume,
+                lane: lane as u32,
+                fault,
+                holds: fault.map(|_| Holds::new(&trace)),
+                append_from: None,
+                has_run_out: false,
+            };
+            let done = client.run_lane(&trace, &ops, prepared, epoch)?;
+            let holds = client.holds.map(|holds| holds.finish(&volume));
+            Ok((done, holds.unwrap_or_default()))
+        }
     };
-    let done: Result<Vec<_>, RunError> = if let [(lane, ops)] = lanes[..] {
+    let done: Result<Vec<LaneEnd>, RunError> = if let [(lane, ops)] = lanes[..] {
         run(lane, ops.clone())().map(|done| vec![done])
     } else {
         let spawn = |(lane, ops): (usize, &Vec<Op>)| {
@@ -134,53 +173,141 @@ pub(super) fn run_lanes(
         handles.into_iter().map(join).collect()
     };
     let volume = Arc::into_inner(volume).expect("the lanes have ended");
-    let closed = volume.close().map_err(volume_error);
-    let done = done?;
-    if workload.setting.fault.is_some() {
-        return Ok(done);
-    }
-    closed.map(|()| done)
-}
-
-fn run_lane(
-    volume: &Volume,
-    trace: &Trace,
-    lane: usize,
-    ops: &[Op],
-    prepared: usize,
-    (epoch, fault): (i64, Option<Fault>),
-) -> Result<Vec<Done>, RunError> {
-    let can_fail = fault.is_some();
-    // What could not be made for want of space is missing later on.
-    let mut has_run_out = false;
-    let mut all = Vec::new();
-    for (number, op) in ops.iter().enumerate().skip(prepared) {
-        wait_for(number, epoch);
-        let mark = |is_end| {
-            trace.mark(
-                Mark {
-                    lane,
-                    number,
-                    is_end,
-                }
-                .encode(),
-            );
-        };
-        mark(false);
-        let before = transactions(volume);
-        let outcome = match run(volume, op, lane as u32, number) {
-            Err(RunError::Operation { .. }) if can_fail => Outcome::Failed,
-            Err(RunError::Operation { .. }) if has_run_out => Outcome::NoSpace,
-            outcome => outcome?,
-        };
-        has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
-        all.push(Done::between(outcome, before, transactions(volume)));
-        mark(true);
-        if outcome == Outcome::Failed && !op.is_sync() {
-            break;
+    let mut ended = Ended::default();
+    if fault.is_some() {
+        (ended.is_read_only, ended.at) = (volume.is_read_only(), trace.len());
+        let tries = 0..=fault.and_then(Fault::count).unwrap_or(0);
+        ended.observation = tries.into_iter().find_map(|_| observe(&volume, false).ok());
+        if ended.is_read_only {
+            ended.accepted = accepted(&volume);
         }
     }
-    Ok(all)
+    let closed = volume.close().map_err(volume_error);
+    let (done, holds): (Vec<_>, Vec<_>) = done?.into_iter().unzip();
+    ended.holds = holds.into_iter().flatten().collect();
+    if fault.is_some() {
+        return Ok((done, ended));
+    }
+    closed.map(|()| (done, ended))
+}
+
+/// What says yes on a volume that has become read-only, and should not.
+fn accepted(volume: &Volume) -> Vec<&'static str> {
+    let mut accepted = Vec::new();
+    let late = volume.create(InodeNr::ROOT, b"late", &NewInode::default());
+    if late.is_ok() {
+        accepted.push("create");
+    }
+    if volume.sync().is_ok() {
+        accepted.push("sync");
+    }
+    accepted
+}
+
+/// One who does the operations of a lane.
+struct Client<'v> {
+    volume: &'v Volume,
+    lane: u32,
+    fault: Option<Fault>,
+    /// Where devices may fail: the files that are kept open.
+    holds: Option<Holds>,
+    /// Where the append that is on its way began, so that it can be repeated.
+    append_from: Option<u64>,
+    /// Whether there was no space for something.
+    has_run_out: bool,
+}
+
+impl Client<'_> {
+    fn run_lane(
+        &mut self,
+        trace: &Trace,
+        ops: &[Op],
+        prepared: usize,
+        epoch: i64,
+    ) -> Result<Vec<Done>, RunError> {
+        let lane = self.lane as usize;
+        let mut all = Vec::new();
+        for (number, op) in ops.iter().enumerate().skip(prepared) {
+            wait_for(number, epoch);
+            let mark = |is_end| {
+                trace.mark(
+                    Mark {
+                        lane,
+                        number,
+                        is_end,
+                    }
+                    .encode(),
+                );
+            };
+            mark(false);
+            let was_read_only = self.fault.is_some() && self.volume.is_read_only();
+            let before = transactions(self.volume);
+            let outcome = self.try_op(op, number, was_read_only)?;
+            self.has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
+            let done = Done::between(outcome, before, transactions(self.volume));
+            all.push(Done {
+                was_read_only,
+                ..done
+            });
+            mark(true);
+            if outcome == Outcome::Failed && !op.is_sync() && !self.volume.is_read_only() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Does an operation. What a device fails is tried again as often as commands fail that pass.
+    fn try_op(&mut self, op: &Op, number: usize, was_read_only: bool) -> Result<Outcome, RunError> {
+        self.append_from = None;
+        let mut tries = self.fault.and_then(Fault::count).unwrap_or(0);
+        let mut is_again = false;
+        loop {
+            match self.carry_out(op, number) {
+                Ok(outcome) => return Ok(outcome),
+                Err(Error::NoSpace) => return Ok(Outcome::NoSpace),
+                // It was done after all, but not to its end: deleting an inode failed, say.
+                Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Done),
+                Err(_) if was_read_only && op.is_sync() => return Ok(Outcome::Failed),
+                Err(_) if was_read_only => return Ok(Outcome::Refused),
+                Err(_) if tries > 0 && !self.volume.is_read_only() => {
+                    tries -= 1;
+                    is_again = true;
+                }
+                Err(error) if self.fault.is_some() && self.is_failure(&error) => {
+                    return Ok(Outcome::Failed);
+                }
+                // What could not be made for want of space is missing later on.
+                Err(_) if self.has_run_out => return Ok(Outcome::Refused),
+                Err(error) => return Err(failed(op, &error)),
+            }
+        }
+    }
+
+    /// Does an operation that can be done.
+    fn run(&mut self, op: &Op, number: usize) -> Result<Outcome, RunError> {
+        match self.carry_out(op, number) {
+            Ok(outcome) => Ok(outcome),
+            Err(Error::NoSpace) => Ok(Outcome::NoSpace),
+            Err(error) => Err(failed(op, &error)),
+        }
+    }
+
+    /// Whether an error is one that devices bring about.
+    fn is_failure(&self, error: &Error) -> bool {
+        self.volume.is_read_only()
+            || matches!(
+                error,
+                Error::ReadOnly | Error::Journal(_) | Error::Device(_) | Error::DataLost { .. }
+            )
+    }
+}
+
+fn failed(op: &Op, error: &Error) -> RunError {
+    RunError::Operation {
+        op: op.to_string(),
+        error: error.to_string(),
+    }
 }
 
 /// Where the numbers of transactions stand.
@@ -190,134 +317,163 @@ pub(crate) fn transactions(volume: &Volume) -> Transactions {
         .expect("all volumes here have a journal")
 }
 
-/// Does an operation.
+/// Does an operation that can be done, on devices that do not fail.
 pub(crate) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outcome, RunError> {
-    match carry_out(volume, op, lane, number) {
-        Ok(outcome) => Ok(outcome),
-        Err(Error::NoSpace) => Ok(Outcome::NoSpace),
-        Err(error) => Err(RunError::Operation {
-            op: op.to_string(),
-            error: error.to_string(),
-        }),
+    let mut client = Client {
+        volume,
+        lane,
+        fault: None,
+        holds: None,
+        append_from: None,
+        has_run_out: false,
+    };
+    client.run(op, number)
+}
+
+impl Client<'_> {
+    fn carry_out(&mut self, op: &Op, number: usize) -> Result<Outcome, Error> {
+        let volume = self.volume;
+        let new = NewInode::default();
+        match op {
+            Op::Create(path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                volume.create(parent, name, &new)?;
+            }
+            Op::Mkdir(path) => drop(volume.create_directory(path)?),
+            Op::Write(path, from, count) => {
+                return self.write(path, None, Some(*from), (*count, number));
+            }
+            Op::WriteAs(how, path, from, count) => {
+                return self.write(path, Some(*how), Some(*from), (*count, number));
+            }
+            Op::Append(path, count) => return self.write(path, None, None, (*count, number)),
+            Op::Truncate(..) | Op::Chmod(..) | Op::Utimes(..) | Op::Journaled(..) => {
+                set(volume, op)?;
+            }
+            Op::Link(from, to) => {
+                let nr = volume.resolve(from, false)?;
+                let (parent, name) = volume.resolve_parent(to)?;
+                volume.link(nr, parent, name)?;
+            }
+            Op::Symlink(target, path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                volume.symlink(parent, name, target.as_bytes(), &new)?;
+            }
+            Op::Unlink(path) => volume.remove_file(path)?,
+            Op::Rmdir(path) => volume.remove_directory_at(path)?,
+            Op::Rename(from, to) => volume.rename_path(from, to)?,
+            Op::Exchange(one, other) => {
+                let (parent, name) = volume.resolve_parent(one)?;
+                let (new_parent, new_name) = volume.resolve_parent(other)?;
+                volume.rename(parent, name, new_parent, new_name, RenameMode::Exchange)?;
+            }
+            Op::Fsync(path) => self.sync_file(path, false)?,
+            Op::Fdatasync(path) => self.sync_file(path, true)?,
+            Op::SyncDirectory(path) => volume.sync_directory(volume.resolve(path, false)?)?,
+            Op::Sync => volume.sync()?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn sync_file(&mut self, path: &str, data_only: bool) -> Result<(), Error> {
+        let volume = self.volume;
+        let nr = volume.resolve(path, false)?;
+        if let Some(holds) = &mut self.holds {
+            return holds.sync(volume, nr, data_only);
+        }
+        let file = volume.open_inode(nr, OpenFlags::READ_WRITE)?;
+        let synced = volume.sync_file(file, data_only);
+        let released = volume.release(file);
+        synced.and(released)
+    }
+
+    /// Writes tagged sectors, from a sector on or behind the last one.
+    fn write(
+        &mut self,
+        path: &str,
+        how: Option<How>,
+        from: Option<u32>,
+        (count, number): (u32, usize),
+    ) -> Result<Outcome, Error> {
+        let volume = self.volume;
+        let nr = volume.resolve(path, false)?;
+        let size = volume.attributes(nr)?.size;
+        let from = match (from, self.append_from) {
+            (Some(from), _) => u64::from(from),
+            (None, Some(from)) => from,
+            (None, None) => size.div_ceil(SECTOR_BYTES as u64),
+        };
+        self.append_from = Some(from);
+        let mut bytes = vec![0; count as usize * SECTOR_BYTES];
+        for (sector, piece) in (from as u32..).zip(bytes.chunks_mut(SECTOR_BYTES)) {
+            let tag = Tag {
+                file: nr.get(),
+                write: number_of(self.lane as usize, number),
+                sector,
+            };
+            tag.fill(piece);
+        }
+        if let Some(holds) = &mut self.holds {
+            let file = holds.open(volume, nr)?;
+            if how.is_none() {
+                return write_all(volume, file, from, &bytes);
+            }
+        }
+        let file = volume.open_inode(nr, flags_of(how))?;
+        let written = write_all(volume, file, from, &bytes);
+        volume.release(file)?;
+        written
     }
 }
 
-fn carry_out(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outcome, Error> {
-    let new = NewInode::default();
-    match op {
-        Op::Create(path) => {
-            let (parent, name) = volume.resolve_parent(path)?;
-            volume.create(parent, name, &new)?;
-        }
-        Op::Mkdir(path) => drop(volume.create_directory(path)?),
-        Op::Write(path, from, count) => {
-            let flags = OpenFlags::READ_WRITE;
-            return write(volume, (path, flags), Some(*from), *count, (lane, number));
-        }
-        Op::WriteAs(how, path, from, count) => {
-            let flags = OpenFlags {
-                sync: *how == How::Sync,
-                data_sync: *how == How::DataSync,
-                direct: *how == How::Direct,
-                ..OpenFlags::READ_WRITE
-            };
-            return write(volume, (path, flags), Some(*from), *count, (lane, number));
-        }
-        Op::Append(path, count) => {
-            let flags = OpenFlags::READ_WRITE;
-            return write(volume, (path, flags), None, *count, (lane, number));
-        }
-        Op::Chmod(path, mode) => set(
-            volume,
-            path,
-            &SetAttributes {
-                permissions: Some(*mode),
-                ..SetAttributes::default()
-            },
-        )?,
-        Op::Utimes(path, seconds) => set(
-            volume,
-            path,
-            &SetAttributes {
-                mtime: Some(SetTime::At(InodeTime {
-                    seconds: i64::from(*seconds),
-                    nanos: 0,
-                })),
-                ..SetAttributes::default()
-            },
-        )?,
+/// How a file is opened to be written to.
+fn flags_of(how: Option<How>) -> OpenFlags {
+    OpenFlags {
+        sync: how == Some(How::Sync),
+        data_sync: how == Some(How::DataSync),
+        direct: how == Some(How::Direct),
+        ..OpenFlags::READ_WRITE
+    }
+}
+
+/// Changes attributes of a file.
+fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
+    let none = SetAttributes::default();
+    let (path, change) = match op {
         Op::Truncate(path, size) => {
-            let change = SetAttributes {
-                size: Some(*size),
-                ..SetAttributes::default()
+            let size = Some(*size);
+            (path, SetAttributes { size, ..none })
+        }
+        Op::Chmod(path, mode) => {
+            let permissions = Some(*mode);
+            (
+                path,
+                SetAttributes {
+                    permissions,
+                    ..none
+                },
+            )
+        }
+        Op::Utimes(path, seconds) => {
+            let time = InodeTime {
+                seconds: i64::from(*seconds),
+                nanos: 0,
             };
-            set(volume, path, &change)?;
+            let mtime = Some(SetTime::At(time));
+            (path, SetAttributes { mtime, ..none })
         }
-        Op::Link(from, to) => {
-            let nr = volume.resolve(from, false)?;
-            let (parent, name) = volume.resolve_parent(to)?;
-            volume.link(nr, parent, name)?;
-        }
-        Op::Symlink(target, path) => {
-            let (parent, name) = volume.resolve_parent(path)?;
-            volume.symlink(parent, name, target.as_bytes(), &new)?;
-        }
-        Op::Unlink(path) => volume.remove_file(path)?,
-        Op::Rmdir(path) => volume.remove_directory_at(path)?,
-        Op::Rename(from, to) => volume.rename_path(from, to)?,
-        Op::Exchange(one, other) => {
-            let (parent, name) = volume.resolve_parent(one)?;
-            let (new_parent, new_name) = volume.resolve_parent(other)?;
-            volume.rename(parent, name, new_parent, new_name, RenameMode::Exchange)?;
-        }
-        Op::Fsync(path) => sync_file(volume, path, false)?,
-        Op::Fdatasync(path) => sync_file(volume, path, true)?,
-        Op::SyncDirectory(path) => volume.sync_directory(volume.resolve(path, false)?)?,
-        Op::Sync => volume.sync()?,
         Op::Journaled(path, is_on) => {
             let flags = InodeFlags::JOURNAL_DATA;
-            let change = SetAttributes {
-                flags: Some(if *is_on { flags } else { InodeFlags::empty() }),
-                ..SetAttributes::default()
-            };
-            set(volume, path, &change)?;
+            let flags = Some(if *is_on { flags } else { InodeFlags::empty() });
+            (path, SetAttributes { flags, ..none })
         }
-    }
-    Ok(Outcome::Done)
+        _ => return Ok(()),
+    };
+    volume.set_attributes(volume.resolve(path, false)?, &change)
 }
 
-fn set(volume: &Volume, path: &str, change: &SetAttributes) -> Result<(), Error> {
-    volume.set_attributes(volume.resolve(path, false)?, change)
-}
-
-fn sync_file(volume: &Volume, path: &str, data_only: bool) -> Result<(), Error> {
-    let file = volume.open_inode(volume.resolve(path, false)?, OpenFlags::READ_WRITE)?;
-    let synced = volume.sync_file(file, data_only);
-    let released = volume.release(file);
-    synced.and(released)
-}
-
-/// Writes tagged sectors, from a sector on or behind the last one.
-fn write(
-    volume: &Volume,
-    (path, flags): (&str, OpenFlags),
-    from: Option<u32>,
-    count: u32,
-    (lane, number): (u32, usize),
-) -> Result<Outcome, Error> {
-    let nr = volume.resolve(path, false)?;
-    let size = volume.attributes(nr)?.size;
-    let from = from.map_or(size.div_ceil(SECTOR_BYTES as u64), u64::from);
-    let mut bytes = vec![0; count as usize * SECTOR_BYTES];
-    for (sector, piece) in (from as u32..).zip(bytes.chunks_mut(SECTOR_BYTES)) {
-        let tag = Tag {
-            file: nr.get(),
-            write: number_of(lane as usize, number),
-            sector,
-        };
-        tag.fill(piece);
-    }
-    let file = volume.open_inode(nr, flags)?;
+/// Writes bytes from a sector on, as far as that can be done.
+fn write_all(volume: &Volume, file: FileId, from: u64, bytes: &[u8]) -> Result<Outcome, Error> {
     let mut done = 0;
     let result = loop {
         if done == bytes.len() {
@@ -333,10 +489,10 @@ fn write(
             Err(error) => break Err(error),
         }
     };
-    volume.release(file)?;
     match result {
         Ok(()) => Ok(Outcome::Done),
-        Err(Error::NoSpace) if done > 0 => Ok(Outcome::Short((done / SECTOR_BYTES) as u32)),
+        // What has been written stays; only the next call says why it was not all.
+        Err(_) if done > 0 => Ok(Outcome::Short((done / SECTOR_BYTES) as u32)),
         Err(error) => Err(error),
     }
 }

@@ -555,6 +555,55 @@ fn bad_sectors_fail_what_needs_them() {
     rig.assert_fsck_clean("after reads failed");
 }
 
+/// What a write has done when it meets an error stays done and is counted; the call that meets it at once changes nothing.
+#[test]
+fn a_write_that_fails_on_its_way_is_short() {
+    const BLOCK: usize = 4096;
+    const LAST: usize = 99;
+    let rig = Rig::new(Place::Internal, BLOCK as u32, 16 << 20);
+    let volume = rig.open(quiet(DataMode::Ordered));
+    volume
+        .write_file("/f", &[1; (LAST + 1) * BLOCK])
+        .expect("write");
+    let nr = volume.resolve("/f", true).expect("it is there");
+    let blocks = volume.blocks_of(nr).expect("blocks");
+    let bad = blocks.iter().find_map(|(first, block, count)| {
+        let index = (LAST as u64).checked_sub((*first)?)?;
+        (index < u64::from(*count)).then_some(block + index)
+    });
+    let bad = bad.expect("the file has all its blocks");
+    volume.close().expect("close");
+    let plan = FaultPlan {
+        seed: 1,
+        rules: Vec::new(),
+        bad_sectors: vec![layout::SectorNr::new(bad * 8)..layout::SectorNr::new(bad * 8 + 8)],
+    };
+    let faulty = Arc::new(FaultDevice::new(device(&rig.home), plan));
+    let volume = Volume::open(faulty, None, quiet(DataMode::Ordered)).expect("the volume opens");
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+    // The last block is written in part, so that its old contents are needed.
+    let bytes = vec![2; LAST * BLOCK + 100];
+    let done = volume.write(file, 0, &bytes).expect("its beginning");
+    assert!(
+        (1..LAST * BLOCK).contains(&done) && done.is_multiple_of(BLOCK),
+        "{done}"
+    );
+    let before = volume.attributes(nr).expect("attributes");
+    let failed = volume.write(file, done as u64, &bytes[done..]);
+    assert!(matches!(
+        failed,
+        Err(Error::Device(DeviceError::Failed { .. }))
+    ));
+    assert_eq!(volume.attributes(nr).expect("attributes"), before);
+    let mut found = vec![0; LAST * BLOCK];
+    assert_eq!(volume.read(file, 0, &mut found).expect("read"), found.len());
+    assert!(found[..done].iter().all(|byte| *byte == 2));
+    assert!(found[done..].iter().all(|byte| *byte == 1));
+    volume.release(file).expect("release");
+    volume.close().expect("close");
+    rig.assert_fsck_clean("after a write that was short");
+}
+
 /// E6: a log that cannot be read is not replayed in part, and the volume opens again when it can be.
 #[test]
 fn recovery_that_cannot_read_changes_nothing() {

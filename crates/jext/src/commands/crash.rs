@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
     /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
-    /// room or a full one; ones that go around the log several times; ones whose clients race; ones of which a device
-    /// command fails. If none is named: exhaustive, stress, reuse and laps, in turn.
+    /// room or a full one; ones that go around the log several times; ones whose clients race; ones whose device commands
+    /// fail, one after another. If none is named: exhaustive, faults, stress, reuse and laps, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -109,9 +109,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Reuse) => vec![Kind::Reuse],
         Some(GeneratorName::Laps) => vec![Kind::Laps],
         Some(GeneratorName::Races) => vec![Kind::Races],
-        Some(GeneratorName::Faults) => vec![Kind::Faults],
+        Some(GeneratorName::Faults) => vec![Kind::EachFault { length: 1 }, Kind::Faults],
         None => vec![
             Kind::Exhaustive { length },
+            Kind::Faults,
             Kind::Stress,
             Kind::Reuse,
             Kind::Laps,
@@ -235,6 +236,7 @@ fn name(kind: Kind) -> String {
         Kind::Laps => "laps".to_owned(),
         Kind::Races => "races".to_owned(),
         Kind::Faults => "faults".to_owned(),
+        Kind::EachFault { length } => format!("each fault, length {length}"),
     }
 }
 
@@ -251,6 +253,7 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
         "nested",
         "used",
         "twice",
+        "failed",
         "e2fsck",
         "damaged",
     ]);
@@ -311,6 +314,7 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
         tally.nested,
         tally.used,
         tally.repeated,
+        tally.failed,
         tally.e2fsck,
         tally.damaged,
     ];
@@ -358,6 +362,7 @@ fn tally_json(tally: &Tally) -> Value {
         "nested": tally.nested,
         "used": tally.used,
         "twice": tally.repeated,
+        "failed": tally.failed,
         "e2fsck": tally.e2fsck,
         "damaged": tally.damaged,
         "rules": rules,

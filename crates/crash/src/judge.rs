@@ -1,0 +1,329 @@
+//! Errors without a crash: what clients were told on devices that fail, against what had failed.
+//!
+//! | rule | looked at when |
+//! |---|---|
+//! | E1 | a handle looks: it learns of each failed write of its file's data once, and of nothing else |
+//! | E2 | a write of the log has failed: the volume is read-only, changes and sync calls say no, reads work, the log says why |
+//! | E4 | a flush has failed: the same |
+//! | E5 | reads have failed and nothing else: the volume goes on, with all or nothing of each operation |
+//! | E8 | something did not fit: sync calls do not say that |
+//! | E9 | an error has passed: the tree is that of a run without it |
+//!
+//! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every power cut.
+
+use ext::options::DataMode;
+use layout::Tid;
+use layout::journal::JournalSuperblock;
+use zerocopy::FromBytes;
+
+use block::Request;
+
+use crate::fault::Strike;
+use crate::history::{Bounds, History};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::leftover::{Held, Leftovers};
+use crate::op::{How, Op};
+use crate::oracle::{Oracle, Recovered};
+use crate::protocol::LogMap;
+use crate::rule::{Broken, Rule, RuleCounts};
+use crate::run::{Hold, Outcome, Recording, Told, place_of};
+use crate::tag::Tag;
+
+/// Data of a file whose write has failed, and that may be anything now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    /// The file, as it stands in tags.
+    pub(crate) file: u32,
+    /// The block of the file.
+    pub(crate) block: usize,
+    /// The lane that wrote it.
+    pub(crate) lane: usize,
+    /// The state that the write made.
+    pub(crate) state: usize,
+}
+
+/// Data of a file that could not be written.
+struct Failed {
+    file: u32,
+    /// When.
+    event: usize,
+    /// Whether the writer waited for it and was told, so that nobody else needs to be.
+    is_direct: bool,
+}
+
+type Check = Result<(), Broken>;
+
+/// The data of files that a failed command was to write.
+pub(crate) fn suspects(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
+    let Request::Write {
+        sector, payload, ..
+    } = &strike.request
+    else {
+        return Vec::new();
+    };
+    let mut suspects: Vec<Suspect> = Vec::new();
+    let first = sector.get();
+    let sectors = payload.iter().flat_map(|block| block.chunks(SECTOR_BYTES));
+    for (sector, bytes) in (first..).zip(sectors) {
+        let block = sector / BLOCK_SECTORS as u64;
+        if strike.device != 0 || map.log_block(0, block).is_some() {
+            continue;
+        }
+        if let Some(tag) = Tag::read(bytes)
+            && let Some((lane, number)) = place_of(tag.write)
+        {
+            suspects.push(Suspect {
+                file: tag.file,
+                block: tag.sector as usize / BLOCK_SECTORS,
+                lane,
+                state: number + 1,
+            });
+        }
+    }
+    suspects
+}
+
+/// A recording that has ended.
+struct Judge<'r> {
+    recording: &'r Recording,
+    histories: &'r [History],
+    map: LogMap,
+    counts: &'r mut RuleCounts,
+}
+
+/// Judges a recording on devices that may fail.
+///
+/// # Errors
+/// E1, E2, E4, E5, E8, E9.
+pub(crate) fn check(
+    recording: &Recording,
+    histories: &[History],
+    counts: &mut RuleCounts,
+) -> Check {
+    let Some(fault) = recording.workload.setting.fault else {
+        return Ok(());
+    };
+    let mut judge = Judge {
+        recording,
+        histories,
+        map: LogMap::new(&recording.initial),
+        counts,
+    };
+    judge.check_space()?;
+    if recording.strikes.is_empty() {
+        return Ok(());
+    }
+    if recording.ended.is_read_only {
+        return judge.check_aborted(fault.count().is_some());
+    }
+    judge.check_alive()?;
+    judge.check_told()?;
+    judge.check_tree(fault.count().is_some())
+}
+
+impl Judge<'_> {
+    /// Failed commands, before the volume was closed.
+    fn strikes(&self) -> impl Iterator<Item = &Strike> {
+        let until = self.recording.ended.at;
+        let strikes = self.recording.strikes.iter();
+        strikes.filter(move |strike| strike.event < until)
+    }
+
+    fn is_of_log(&self, strike: &Strike) -> bool {
+        let (sector, _) = strike.request.range();
+        let block = sector.get() / BLOCK_SECTORS as u64;
+        strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
+    }
+
+    fn check_space(&mut self) -> Check {
+        for history in self.histories {
+            for (done, op) in history.done.iter().zip(&history.ops[history.base..]) {
+                match done.outcome {
+                    Outcome::NoSpace if op.is_sync() => {
+                        return Err(Broken::new(Rule::E8, format!("{op} found no space")));
+                    }
+                    Outcome::NoSpace | Outcome::Short(_) => self.counts.note(Rule::E8),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A volume that has become read-only: nothing but reads.
+    fn check_aborted(&mut self, passes: bool) -> Check {
+        let is_flush = |strike: &Strike| matches!(strike.request, Request::Flush);
+        let has_flush = self.strikes().any(is_flush);
+        let rule = if has_flush { Rule::E4 } else { Rule::E2 };
+        self.counts.note(rule);
+        let ended = &self.recording.ended;
+        let is_read = |strike: &Strike| matches!(strike.request, Request::Read { .. });
+        if self.recording.strikes.iter().all(is_read) {
+            let what = "reads have failed, and the volume has become read-only";
+            return Err(Broken::new(Rule::E5, what));
+        }
+        if let Some(accepted) = ended.accepted.first() {
+            let what = format!("{accepted} says yes on a volume that has failed");
+            return Err(Broken::new(rule, what));
+        }
+        if ended.observation.is_none() {
+            return Err(Broken::new(rule, "a volume that has failed cannot be read"));
+        }
+        for history in self.histories {
+            let done = history.done.iter().zip(&history.ops[history.base..]);
+            for (index, (done, op)) in done.enumerate() {
+                let number = history.base + index;
+                let is_nothing = history.states[number] == history.states[number + 1];
+                let says_yes = matches!(done.outcome, Outcome::Done | Outcome::Short(_));
+                if done.was_read_only && says_yes && (op.is_sync() || !is_nothing) {
+                    let what = format!("{op} says yes on a volume that has failed");
+                    return Err(Broken::new(rule, what));
+                }
+            }
+        }
+        if passes {
+            self.check_noted(rule)?;
+        }
+        Ok(())
+    }
+
+    /// The journal's superblock says that there was an error, if it could be written.
+    fn check_noted(&self, rule: Rule) -> Check {
+        let (device, block) = self.map.superblock();
+        let touches = |strike: &&Strike| {
+            let (sector, _) = strike.request.range();
+            let is_flush = matches!(strike.request, Request::Flush);
+            is_flush || strike.device == device && sector.get() / BLOCK_SECTORS as u64 == block
+        };
+        // Where a flush is what makes it durable, that may be what has failed.
+        if self.recording.strikes.iter().any(|strike| touches(&strike)) {
+            return Ok(());
+        }
+        let last = &self.recording.last;
+        let image = last.log.as_ref().unwrap_or(&last.home);
+        let (superblock, _) = JournalSuperblock::ref_from_prefix(image.block(block))
+            .expect("a block holds the journal's superblock");
+        if superblock.s_errno.get() == 0 {
+            let what = "the journal's superblock does not say that there was an error";
+            return Err(Broken::new(rule, what));
+        }
+        Ok(())
+    }
+
+    /// A volume that goes on must be allowed to.
+    fn check_alive(&self) -> Check {
+        for strike in self.strikes() {
+            let (rule, what) = match &strike.request {
+                Request::Flush => (Rule::E4, "a flush"),
+                _ if self.is_of_log(strike) => (Rule::E2, "a write of the log"),
+                _ => continue,
+            };
+            let what = format!("{what} has failed, and the volume goes on");
+            return Err(Broken::new(rule, what));
+        }
+        Ok(())
+    }
+
+    /// Every handle that was open learns of a failed write of its file once.
+    fn check_told(&mut self) -> Check {
+        if self.recording.workload.setting.cell.data == DataMode::Journal {
+            return Ok(());
+        }
+        let lanes = &self.recording.workload.lanes;
+        let mut failed: Vec<Failed> = Vec::new();
+        for strike in self.strikes() {
+            let suspects = suspects(strike, &self.map);
+            failed.extend(suspects.iter().map(|suspect| {
+                let op = &lanes[suspect.lane][suspect.state - 1];
+                Failed {
+                    file: suspect.file,
+                    event: strike.event,
+                    is_direct: matches!(op, Op::WriteAs(How::Direct, ..)),
+                }
+            }));
+        }
+        for hold in &self.recording.ended.holds {
+            if check_hold(hold, &failed)? {
+                self.counts.note(Rule::E1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tree as it could be read: that of the operations that were done.
+    fn check_tree(&mut self, passes: bool) -> Check {
+        let is_read = |strike: &Strike| matches!(strike.request, Request::Read { .. });
+        let rule = match (passes, self.strikes().any(is_read)) {
+            (true, _) => Rule::E9,
+            (false, true) => Rule::E5,
+            (false, false) => Rule::E1,
+        };
+        if self.strikes().any(is_read) {
+            self.counts.note(Rule::E5);
+        }
+        self.counts.note(rule);
+        let all = self.histories.iter().flat_map(|history| &history.done);
+        if passes && all.clone().any(|done| done.outcome == Outcome::Failed) {
+            let what =
+                "an operation fails though it was tried again after an error that has passed";
+            return Err(Broken::new(rule, what));
+        }
+        let Some(observation) = &self.recording.ended.observation else {
+            if passes {
+                return Err(Broken::new(rule, "the volume cannot be read"));
+            }
+            return Ok(());
+        };
+        let newer = |one: Tid, other: Tid| if other.is_after(one) { other } else { one };
+        let Some(last) = all.map(|done| done.last).reduce(newer) else {
+            return Ok(());
+        };
+        let bounds = Bounds::new(self.histories, self.recording);
+        let recovered = Recovered {
+            last,
+            has_truncated: false,
+            observation: observation.clone(),
+        };
+        let mut ignored = RuleCounts::default();
+        let mut oracle = Oracle {
+            histories: self.histories,
+            bounds: &bounds,
+            // What clients read is never older than what they wrote, in any mode.
+            data: DataMode::Journal,
+            recovered: &recovered,
+            leftovers: &Leftovers::new(),
+            held: &Held::of(self.recording),
+            suspects: &[],
+            counts: &mut ignored,
+        };
+        let read = oracle.check();
+        read.map(drop)
+            .map_err(|broken| Broken::new(rule, format!("before any crash: {}", broken.what)))
+    }
+}
+
+/// Whether a handle had something to learn.
+fn check_hold(hold: &Hold, failed: &[Failed]) -> Result<bool, Broken> {
+    let own = |from: usize, to: usize| {
+        let own = failed.iter().filter(|one| one.file == hold.inode.get());
+        own.filter(move |one| (from..to).contains(&one.event))
+    };
+    let (mut from, mut has_learned) = (hold.opened, false);
+    for look in &hold.looks {
+        let is_due = own(from, look.began).any(|one| !one.is_direct);
+        let can_be = own(from, look.ended).next().is_some();
+        has_learned |= can_be;
+        let what = match look.told {
+            Told::Other => return Ok(has_learned),
+            Told::Nothing if is_due => "is not told of a write that has failed",
+            Told::DataLost if !can_be => "is told of an error again, or of another file's",
+            Told::Nothing | Told::DataLost => "",
+        };
+        if !what.is_empty() {
+            let what = format!("a handle of inode {} {what}", hold.inode);
+            return Err(Broken::new(Rule::E1, what));
+        }
+        from = look.ended;
+    }
+    Ok(has_learned)
+}

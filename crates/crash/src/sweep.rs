@@ -1,0 +1,90 @@
+//! The systematic search for what errors do: a workload runs once without any, and then once for each command that its
+//! devices were given and each way in which that can fail.
+
+use block::random::{SplitMix, mix_pair};
+
+use crate::explore::{Found, Limits, Tally};
+use crate::fault::{Fault, Which};
+use crate::run::Workload;
+use crate::session::Volumes;
+
+/// How far numbers of commands move when an operation is left out: the fault is looked for so far before its place.
+const MOVED_MAX: u64 = 12;
+
+/// How many faults of a workload are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Each command, in each way.
+    All,
+    /// So many, by chance.
+    Some(usize),
+}
+
+/// What is tried of a run with a fault: many runs, and few images of each, show more than the other way round.
+fn limits_of(limits: Limits) -> Limits {
+    Limits {
+        singles: limits.singles.min(2),
+        pairs: limits.pairs.min(1),
+        randoms: limits.randoms.min(1),
+        nested_one_in: limits.nested_one_in * 8,
+        ..limits
+    }
+}
+
+/// Lets commands of a workload fail, one run for each. What was done, and the first violation, with the workload that
+/// shows it.
+pub(crate) fn sweep(
+    volumes: &mut Volumes,
+    workload: &Workload,
+    limits: Limits,
+    share: Share,
+) -> (Tally, Option<(Workload, Found)>) {
+    let with = |fault| {
+        let mut workload = workload.clone();
+        workload.setting.fault = Some(fault);
+        workload
+    };
+    let mut tally = Tally::default();
+    let mut faults = match volumes.record(&with(Fault::NONE)) {
+        Ok(recording) => recording.faults,
+        Err(error) => return (tally, Some((with(Fault::NONE), Found::run(&error)))),
+    };
+    if let Share::Some(count) = share {
+        let mut random = SplitMix::new(mix_pair(limits.seed, faults.len() as u64));
+        let chosen = (0..count.min(faults.len()))
+            .map(|_| faults[random.below(faults.len() as u64) as usize]);
+        faults = chosen.collect();
+    }
+    let limits = limits_of(limits);
+    for fault in faults {
+        let workload = with(fault);
+        let (more, found) = volumes.explore(&workload, limits);
+        tally += &more;
+        if let Some(found) = found {
+            return (tally, Some((workload, found)));
+        }
+    }
+    tally.workloads = 1;
+    (tally, None)
+}
+
+/// The same fault, and those of the commands before it: where the fault of a workload is when it has fewer operations.
+pub(crate) fn nearby(fault: Option<Fault>) -> Vec<Option<Fault>> {
+    let Some(fault) = fault else {
+        return vec![None];
+    };
+    let number = match fault.which {
+        Which::Nth(number) | Which::Times(number, _) | Which::From(number) => number,
+        Which::Sectors(..) => return vec![Some(fault)],
+    };
+    let numbers = (number.saturating_sub(MOVED_MAX).max(1)..=number).rev();
+    let at = |number| {
+        let which = match fault.which {
+            Which::Times(_, count) => Which::Times(number, count),
+            Which::From(_) => Which::From(number),
+            _ => Which::Nth(number),
+        };
+        Some(Fault { which, ..fault })
+    };
+    numbers.map(at).collect()
+}
