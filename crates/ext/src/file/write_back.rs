@@ -171,8 +171,10 @@ impl Submitted {
             if first_error.is_none() {
                 first_error.clone_from(&error);
             }
-            if let Some(list) = landed.get_mut(item.flight) {
-                list.push((item.block, error));
+            match landed.get_mut(item.flight) {
+                Some(list) => list.push((item.block, error)),
+                // It belongs to no file any more, but a commit may wait for it all the same.
+                None => core.pages.flushes.note_written(rt::monotonic()),
             }
         }
         for (flight, list) in flights.into_iter().zip(landed) {
