@@ -101,3 +101,13 @@ fn a_write_is_cut_at_blocks() {
     );
     assert_eq!(sizes(9), BTreeSet::from([Some(15 * 1024)]));
 }
+
+/// A read that fails while a directory is made leaves nothing of it behind: its block was taken before the inode's own block of the
+/// table was read, and not given back.
+#[test]
+fn a_failed_read_leaves_no_block_of_a_new_directory() {
+    check(
+        "crash2:journal,external,log=224,free=26,fault=read.0.9+:2:mkdir(d00);mkdir(d10);mkdir(d00/f2);mkdir(d10/f1);\
+         mkdir(d10/f2):19-kept",
+    );
+}

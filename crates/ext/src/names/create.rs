@@ -151,6 +151,14 @@ fn make_inode(
 ) -> Result<Arc<Inode>> {
     let is_directory = kind == FileKind::Directory;
     let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
+    // What it is stored in is read before it gets any block, so that nothing but the inode has to be given back.
+    let _table = match core.hold_table(nr) {
+        Ok(table) => table,
+        Err(error) => {
+            core.free_inode(transaction, nr, is_directory)?;
+            return Err(error);
+        }
+    };
     let mut state = fresh_state(parent_state, kind, new);
     let inode = Inode::new(nr, state.clone());
     let filled = fill(core, transaction, &inode, &mut state)
