@@ -151,19 +151,16 @@ fn make_inode(
 ) -> Result<Arc<Inode>> {
     let is_directory = kind == FileKind::Directory;
     let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
-    // What it is stored in is read before it gets any block, so that nothing but the inode has to be given back.
-    let _table = match core.hold_table(nr) {
-        Ok(table) => table,
-        Err(error) => {
-            core.free_inode(transaction, nr, is_directory)?;
-            return Err(error);
-        }
-    };
     let mut state = fresh_state(parent_state, kind, new);
     let inode = Inode::new(nr, state.clone());
     let filled = fill(core, transaction, &inode, &mut state)
         .and_then(|()| state.store(core, transaction, nr, true));
     if let Err(error) = filled {
+        // The inode's block of the table may be what cannot be read: then the first contents have a block already.
+        if state.sectors > 0 {
+            let start = layout::FileBlock::new(0);
+            mapping::free_from(core, transaction, &inode, &mut state, start)?;
+        }
         core.free_inode(transaction, nr, is_directory)?;
         return Err(error);
     }

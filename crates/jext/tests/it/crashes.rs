@@ -87,7 +87,7 @@ fn a_build_that_breaks_no_rules_hunts_no_mutants() {
 
 #[test]
 fn a_replay_shows_what_led_to_it() {
-    let id = "crash1:ordered,internal:1:mkdir(d0);create(d0/f0);fsync(d0/f0):5-lost";
+    let id = "crash2:ordered,internal:1:mkdir(d0);create(d0/f0);fsync(d0/f0):5-lost";
     let (code, text, _) = status(&format!("replay {id}"));
     assert_eq!(code, 0, "{text}");
     for said in [
