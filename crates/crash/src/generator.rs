@@ -8,6 +8,9 @@ pub mod reuse;
 pub mod stress;
 pub mod tight;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use block::random::mix_pair;
 
 use crate::run::Workload;
@@ -62,16 +65,26 @@ pub struct Generator {
     kind: Kind,
     cells: Vec<Cell>,
     seed: u64,
-    orbits: Orbits,
+    orbits: Arc<Orbits>,
+}
+
+/// The orbits of a length: found once in a process, since those of length 3 take seconds.
+fn shared_orbits(length: usize) -> Arc<Orbits> {
+    static FOUND: Mutex<BTreeMap<usize, Arc<Orbits>>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let orbits = found
+        .entry(length)
+        .or_insert_with(|| Arc::new(Orbits::new(length)));
+    Arc::clone(orbits)
 }
 
 impl Generator {
     /// Workloads in these cells.
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
-            Kind::Exhaustive { length } | Kind::EachFault { length } => Orbits::new(length),
-            Kind::Faults => Orbits::new(exhaustive::COMPLETE_MAX),
-            _ => Orbits::default(),
+            Kind::Exhaustive { length } | Kind::EachFault { length } => shared_orbits(length),
+            Kind::Faults => shared_orbits(exhaustive::COMPLETE_MAX),
+            _ => Arc::default(),
         };
         Self {
             kind,
