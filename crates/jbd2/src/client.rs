@@ -29,6 +29,7 @@ pub trait Client: Send + Sync {
     /// `submitted`.
     fn home_flushed(&self, submitted: Nanos);
 
-    /// The journal has aborted, stickily.
+    /// The journal has aborted, stickily. Called before anybody else learns of it, and under a lock: it must not wait, nor
+    /// call the journal.
     fn aborted(&self, error: &Error);
 }

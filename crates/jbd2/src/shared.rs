@@ -272,6 +272,8 @@ impl Shared {
             return;
         }
         state.error = Some(Arc::clone(&cause));
+        // Before the lock is given back: nobody whose call fails finds a client that does not know of it yet.
+        self.client.aborted(&cause);
         drop(state);
         tracing::error!(error = %cause, "the journal aborts");
         for condition in [
@@ -290,7 +292,6 @@ impl Shared {
         }
         self.checkpoint.lock().is_aborted = true;
         self.writes_done.notify_all();
-        self.client.aborted(&cause);
         self.note_error_on_device();
     }
 }

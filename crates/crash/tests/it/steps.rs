@@ -111,3 +111,14 @@ fn a_failed_read_leaves_no_block_of_a_new_directory() {
          mkdir(d10/f2):19-kept",
     );
 }
+
+/// When the journal aborts, the volume is read-only before any call fails because of it: a client whose call had failed for that
+/// reason found a volume that could still be written to, repeated the call, and was told that the name exists.
+#[test]
+fn a_volume_is_read_only_before_a_call_fails_for_that() {
+    check(
+        "crash2:writeback,internal,log=224,tid=4294967280,writer=59,lanes=3,sync=2,fault=flush.0.1,\
+         random=12883064528855477222:2+2+2:mkdir(d00);mkdir(d10);create(d10/f1)+mkdir(d01);mkdir(d11)+mkdir(d02);mkdir(d12);\
+         create(d12/f1):13-lost",
+    );
+}
