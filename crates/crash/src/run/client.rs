@@ -270,7 +270,9 @@ impl Client<'_> {
                 Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Done),
                 Err(_) if was_read_only && op.is_sync() => return Ok(Outcome::Failed),
                 Err(_) if was_read_only => return Ok(Outcome::Refused),
-                Err(_) if tries > 0 && !self.volume.is_read_only() => {
+                Err(error)
+                    if tries > 0 && !self.volume.is_read_only() && self.is_failure(&error) =>
+                {
                     tries -= 1;
                     is_again = true;
                 }

@@ -122,3 +122,14 @@ fn a_volume_is_read_only_before_a_call_fails_for_that() {
          create(d12/f1):13-lost",
     );
 }
+
+/// What is refused because an earlier operation had no space is not tried again, as if a device had failed.
+#[test]
+fn only_what_a_device_fails_is_tried_again() {
+    check(
+        "crash2:writeback,internal,log=224,free=25,fault=write.0.29:2:mkdir(d00);mkdir(d10);mkdir(d10/f3);create(d10/f2);\
+         mkdir(d10/f0);mkdir(d00/f3);unlink(d10/f2);create(d00/f2);mkdir(d10/f2);create(d00/f1);write(d00/f1,0,5);\
+         append(d00/f2,1);write(d00/f1,7,5);unlink(d00/f2);write(d00/f1,12,11);append(d00/f1,11);mkdir(d00/f2);\
+         rmdir(d00/f2):0-lost",
+    );
+}
