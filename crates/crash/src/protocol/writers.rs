@@ -2,18 +2,20 @@
 //!
 //! Every sector of data says which operation wrote it, and the recording says which transactions that can be in. Data of an
 //! operation that was on its way while a transaction was closed may belong to it or to the next one; what a crash leaves
-//! is judged all the same. Sectors that say nothing (zeroes behind the end of a file) are somebody's who is the only one
+//! is judged all the same. A sector that was cut off belongs to the truncation that did it. Sectors that say nothing (zeroes behind the end of a file) are somebody's who is the only one
 //! on the volume, or nobody's.
 
 use layout::{Block, Tid};
 
 use crate::image::SECTOR_BYTES;
+use crate::op::Op;
 use crate::run::{Done, Recording, place_of};
 use crate::tag::{NOBODY, Tag};
 
 /// Who writes data.
 pub(super) struct Writers {
     prepared: Vec<usize>,
+    lanes: Vec<Vec<Op>>,
     done: Vec<Vec<Done>>,
     /// Whether nothing happens but one operation after the other.
     is_quiet: bool,
@@ -24,6 +26,7 @@ impl Writers {
         let setting = recording.workload.setting;
         Self {
             prepared: recording.workload.prepared.clone(),
+            lanes: recording.workload.lanes.clone(),
             done: recording.done.clone(),
             is_quiet: setting.lanes == 1 && setting.writer_ms == 0 && setting.commit_ms == 0,
         }
@@ -31,13 +34,46 @@ impl Writers {
 
     /// Whether a sector has to be durable before a transaction's commit record is issued.
     pub(super) fn is_due(&self, bytes: &[u8], tid: Tid) -> bool {
-        let tag = Tag::read(bytes).filter(|tag| tag.file != NOBODY);
-        let done = tag.and_then(|tag| {
-            let (lane, number) = place_of(tag.write)?;
-            let index = number.checked_sub(*self.prepared.get(lane)?)?;
-            self.done.get(lane)?.get(index)
-        });
-        done.map_or(self.is_quiet, |done| !done.last.is_after(tid))
+        let is_due = |done: &Done| !done.last.is_after(tid);
+        let Some(tag) = Tag::read(bytes).filter(|tag| tag.file != NOBODY) else {
+            return self.is_quiet;
+        };
+        let Some((lane, number)) = place_of(tag.write) else {
+            return self.is_quiet;
+        };
+        if tag.matches(bytes, bytes.len()) {
+            return self.done(lane, number).map_or(self.is_quiet, is_due);
+        }
+        // Which of several truncations to the same size it was does not show: only what belongs to the last one is late.
+        let cut = self.cuts(lane, number, &tag, bytes).last();
+        let done = cut.and_then(|cut| self.done(lane, cut));
+        done.map_or(self.is_quiet, is_due)
+    }
+
+    /// What became of an operation that was recorded.
+    fn done(&self, lane: usize, number: usize) -> Option<&Done> {
+        let index = number.checked_sub(*self.prepared.get(lane)?)?;
+        self.done.get(lane)?.get(index)
+    }
+
+    /// The truncations of a lane after a write that may have left so much of a sector.
+    fn cuts(
+        &self,
+        lane: usize,
+        write: usize,
+        tag: &Tag,
+        bytes: &[u8],
+    ) -> impl Iterator<Item = usize> {
+        let ops = self.lanes.get(lane).into_iter().flatten();
+        let later = ops.enumerate().skip(write + 1);
+        later.filter_map(|(number, op)| {
+            let Op::Truncate(_, size) = op else {
+                return None;
+            };
+            let (sector, kept) = (size / SECTOR_BYTES as u64, size % SECTOR_BYTES as u64);
+            let is_it = sector == u64::from(tag.sector) && tag.matches(bytes, kept as usize);
+            is_it.then_some(number)
+        })
     }
 }
 

@@ -133,3 +133,18 @@ fn only_what_a_device_fails_is_tried_again() {
          rmdir(d00/f2):0-lost",
     );
 }
+
+/// What a truncation leaves of a sector belongs to the truncation, not to the write before it.
+#[test]
+fn a_cut_off_sector_is_the_truncations() {
+    check(
+        "crash2:ordered,external,log=224,commit=1000,lanes=3,random=13659247299840809785:2+2+2:mkdir(d00);mkdir(d10);\
+         create(d00/f0);truncate(d00/f0,0);append(d00/f0,9);syncdir(d10);truncate(d00/f0,0);syncdir(d10);sync;syncdir(d00);\
+         syncdir(d10);truncate(d00/f0,0);write(d00/f0,0,4);truncate(d00/f0,0);append(d00/f0,4);truncate(d00/f0,300)+mkdir(d01);\
+         mkdir(d11);sync;create(d01/f0);syncdir(d11);append(d01/f0,16);truncate(d01/f0,4200);append(d01/f0,15);syncdir(d11);\
+         truncate(d01/f0,14956);sync;write(d01/f0,5,4);write(d01/f0,17,4);truncate(d01/f0,7200);truncate(d01/f0,3900);\
+         syncdir(d11)+mkdir(d02);mkdir(d12);sync;syncdir(d12);sync;create(d02/f0);append(d02/f0,1);truncate(d02/f0,0);\
+         append(d02/f0,13);truncate(d02/f0,2400);truncate(d02/f0,600);syncdir(d12);syncdir(d12);syncdir(d02);create(d12/f2);\
+         sync:235-kept",
+    );
+}
