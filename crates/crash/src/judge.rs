@@ -27,7 +27,7 @@ use crate::oracle::{Oracle, Recovered};
 use crate::protocol::LogMap;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Hold, Outcome, Recording, Told, place_of};
-use crate::tag::Tag;
+use crate::tag::{Tag, is_stump};
 
 /// Data of a file whose write has failed, and that may be anything now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub(crate) struct Suspect {
 
 /// Data of a file that could not be written.
 struct Failed {
-    file: u32,
+    /// The file; none if so little of it was kept that it could be anybody's.
+    file: Option<u32>,
     /// When.
     event: usize,
     /// Whether the writer waited for it and was told, so that nobody else needs to be.
@@ -133,6 +134,22 @@ impl Judge<'_> {
         let (sector, _) = strike.request.range();
         let block = sector.get() / BLOCK_SECTORS as u64;
         strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
+    }
+
+    /// Whether a command was to write data of which a truncation has left too little to tell whose it was.
+    fn writes_stump(&self, strike: &Strike) -> bool {
+        let Request::Write {
+            sector, payload, ..
+        } = &strike.request
+        else {
+            return false;
+        };
+        let first = sector.get() / BLOCK_SECTORS as u64;
+        let mut blocks = (first..).zip(payload);
+        strike.device == 0
+            && blocks.any(|(nr, block)| {
+                self.map.log_block(0, nr).is_none() && block.chunks(SECTOR_BYTES).any(is_stump)
+            })
     }
 
     fn check_space(&mut self) -> Check {
@@ -236,11 +253,18 @@ impl Judge<'_> {
             failed.extend(suspects.iter().map(|suspect| {
                 let op = &lanes[suspect.lane][suspect.state - 1];
                 Failed {
-                    file: suspect.file,
+                    file: Some(suspect.file),
                     event: strike.event,
                     is_direct: matches!(op, Op::WriteAs(How::Direct, ..)),
                 }
             }));
+            if self.writes_stump(strike) {
+                failed.push(Failed {
+                    file: None,
+                    event: strike.event,
+                    is_direct: false,
+                });
+            }
         }
         for hold in &self.recording.ended.holds {
             if check_hold(hold, &failed)? {
@@ -305,12 +329,14 @@ impl Judge<'_> {
 /// Whether a handle had something to learn.
 fn check_hold(hold: &Hold, failed: &[Failed]) -> Result<bool, Broken> {
     let own = |from: usize, to: usize| {
-        let own = failed.iter().filter(|one| one.file == hold.inode.get());
+        let inode = hold.inode.get();
+        let own = failed.iter();
+        let own = own.filter(move |one| one.file.is_none_or(|file| file == inode));
         own.filter(move |one| (from..to).contains(&one.event))
     };
     let (mut from, mut has_learned) = (hold.opened, false);
     for look in &hold.looks {
-        let is_due = own(from, look.began).any(|one| !one.is_direct);
+        let is_due = own(from, look.began).any(|one| one.file.is_some() && !one.is_direct);
         let can_be = own(from, look.ended).next().is_some();
         has_learned |= can_be;
         let what = match look.told {

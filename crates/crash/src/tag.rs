@@ -112,6 +112,12 @@ impl Tag {
     }
 }
 
+/// Whether bytes may be a sector of which too little was kept to tell whose it was.
+pub fn is_stump(bytes: &[u8]) -> bool {
+    let (head, rest) = bytes.split_at(bytes.len().min(HEAD_WORDS * 8));
+    head.iter().any(|byte| *byte != 0) && rest.iter().all(|byte| *byte == 0)
+}
+
 /// A block that nobody has used.
 pub fn poison(number: u64) -> layout::Block {
     let mut block = layout::Block::zeroed(BLOCK_BYTES);
@@ -149,6 +155,10 @@ mod tests {
             assert!(tag.matches(&bytes, 101));
             assert!(!tag.matches(&bytes, 102) && !tag.matches(&bytes, 100));
             assert_eq!(Tag::read(&bytes), Some(tag));
+            assert!(!is_stump(&bytes));
+            let mut stump = bytes;
+            stump[20..].fill(0);
+            assert!(is_stump(&stump) && Tag::read(&stump).is_none());
             bytes[500] = 1;
             assert_eq!(Tag::read(&bytes), None);
         }

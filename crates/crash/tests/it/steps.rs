@@ -148,3 +148,12 @@ fn a_cut_off_sector_is_the_truncations() {
          sync:235-kept",
     );
 }
+
+/// A page of which a truncation left twelve bytes could not be written: its file is told, though the bytes do not say whose they are.
+#[test]
+fn a_stump_is_somebodys() {
+    check(
+        "crash2:writeback,internal,log=224,writer=405,lanes=2,sync=2,fault=torn.0.14:0+1:+mkdir(d01);create(d01/f2);\
+         write(d01/f2,0,7);truncate(d01/f2,1036):0-lost",
+    );
+}
