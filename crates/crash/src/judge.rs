@@ -27,7 +27,7 @@ use crate::oracle::{Oracle, Recovered};
 use crate::protocol::LogMap;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Hold, Outcome, Recording, Told, place_of};
-use crate::tag::{Tag, is_stump};
+use crate::tag::Tag;
 
 /// Data of a file whose write has failed, and that may be anything now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) struct Suspect {
 
 /// Data of a file that could not be written.
 struct Failed {
-    /// The file; none if so little of it was kept that it could be anybody's.
+    /// The file; none if the block does not say.
     file: Option<u32>,
     /// When.
     event: usize,
@@ -136,8 +136,8 @@ impl Judge<'_> {
         strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
     }
 
-    /// Whether a command was to write data of which a truncation has left too little to tell whose it was.
-    fn writes_stump(&self, strike: &Strike) -> bool {
+    /// Whether a command was to write a block that does not say whose it is: a truncation has left too little of it, say.
+    fn writes_unsigned(&self, strike: &Strike) -> bool {
         let Request::Write {
             sector, payload, ..
         } = &strike.request
@@ -148,7 +148,10 @@ impl Judge<'_> {
         let mut blocks = (first..).zip(payload);
         strike.device == 0
             && blocks.any(|(nr, block)| {
-                self.map.log_block(0, nr).is_none() && block.chunks(SECTOR_BYTES).any(is_stump)
+                self.map.log_block(0, nr).is_none()
+                    && block
+                        .chunks(SECTOR_BYTES)
+                        .all(|sector| Tag::read(sector).is_none())
             })
     }
 
@@ -258,7 +261,7 @@ impl Judge<'_> {
                     is_direct: matches!(op, Op::WriteAs(How::Direct, ..)),
                 }
             }));
-            if self.writes_stump(strike) {
+            if self.writes_unsigned(strike) {
                 failed.push(Failed {
                     file: None,
                     event: strike.event,

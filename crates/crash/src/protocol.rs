@@ -50,6 +50,8 @@ pub struct Watcher {
     images: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
     /// Blocks that committed transactions revoked and none brought again.
     revoked: BTreeSet<u64>,
+    /// The images that those had.
+    retired: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
     /// Whether anything was written home, or the tail moved, since the last commit record was complete.
@@ -74,6 +76,7 @@ impl Watcher {
             map,
             images: BTreeMap::new(),
             revoked: BTreeSet::new(),
+            retired: BTreeMap::new(),
             issued: BTreeMap::new(),
             // Nobody knows what was at home before a power cut.
             has_gone_on: setting.is_dirty,
@@ -290,8 +293,14 @@ impl Watcher {
             // A block that is written once more, since the next transaction has changed another part of it, is there already.
             let within = (sector.get() % BLOCK_SECTORS as u64) as usize * SECTOR_BYTES;
             let durable = &replays[0].durable().block(block)[within..within + SECTOR_BYTES];
+            // What was journaled and then revoked may have gone home before that: nobody needs it there.
+            let retired = self.retired.get(&block).into_iter().flatten();
+            let retired = retired.map(|(_, image)| &image[within..within + SECTOR_BYTES]);
             let is_due = |version: &Version| {
-                version.bytes() != durable && self.writers.is_due(version.bytes(), tid)
+                let bytes = version.bytes();
+                bytes != durable
+                    && !retired.clone().any(|retired| retired == bytes)
+                    && self.writers.is_due(bytes, tid)
             };
             if is_data && versions.iter().any(is_due) {
                 let what = format!(
@@ -332,11 +341,14 @@ impl Watcher {
         }
         self.has_gone_on = false;
         for block in transaction.revokes {
-            self.images.remove(&block);
+            if let Some(images) = self.images.remove(&block) {
+                self.retired.insert(block, images);
+            }
             self.revoked.insert(block);
         }
         for (block, image) in transaction.images {
             self.revoked.remove(&block);
+            self.retired.remove(&block);
             self.images.entry(block).or_default().push((tid, image));
         }
         Ok(())

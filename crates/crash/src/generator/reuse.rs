@@ -17,6 +17,8 @@ use crate::setting::{CHECKSUMS, Cell, Schedule, Setting, Synchronous};
 /// Free blocks: enough for the directories of all lanes, and some more.
 const FREE_BLOCKS_MIN: u64 = 6;
 const FREE_BLOCKS_MORE: u64 = 16;
+/// Free blocks of a duel beside those of its directories, at most: what one client takes, the other has just given back.
+const DUEL_BLOCKS: u64 = 10;
 /// Blocks for each lane.
 const LANE_BLOCKS: u64 = 6;
 const LANES_MAX: u64 = 3;
@@ -51,8 +53,11 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
             usual.tid
         },
         writer_ms: if writes { 500 + random.below(2000) } else { 0 },
-        free_blocks: (FREE_BLOCKS_MIN + lanes * LANE_BLOCKS + random.below(FREE_BLOCKS_MORE))
-            as u32,
+        free_blocks: if is_duel {
+            lanes * DIRECTORIES + 1 + random.below(DUEL_BLOCKS)
+        } else {
+            FREE_BLOCKS_MIN + lanes * LANE_BLOCKS + random.below(FREE_BLOCKS_MORE)
+        } as u32,
         lanes: lanes as u32,
         synchronous: match random.below(6) {
             _ if is_duel => Synchronous::All,

@@ -149,11 +149,26 @@ fn a_cut_off_sector_is_the_truncations() {
     );
 }
 
-/// A page of which a truncation left twelve bytes could not be written: its file is told, though the bytes do not say whose they are.
+/// Pages of which a truncation left twelve bytes, and nothing but zeroes, could not be written: their file is told, though the
+/// bytes do not say whose they are.
 #[test]
-fn a_stump_is_somebodys() {
+fn what_does_not_say_whose_it_is_is_somebodys() {
     check(
         "crash2:writeback,internal,log=224,writer=405,lanes=2,sync=2,fault=torn.0.14:0+1:+mkdir(d01);create(d01/f2);\
          write(d01/f2,0,7);truncate(d01/f2,1036):0-lost",
+    );
+    check(
+        "crash2:writeback,external,log=224,tid=4294967280,commit=2000,fault=write.0.1+:1:mkdir(d00);create(d00/f3);\
+         write(d00/f3,3,8);truncate(d00/f3,1135):30-kept",
+    );
+}
+
+/// Journaled data that went home and was then deleted: nothing needs it there, and no commit has to wait for it.
+#[test]
+fn deleted_journaled_data_need_not_be_durable() {
+    check(
+        "crash2:ordered,external,tid=4294967280,writer=2173,free=21,sync=2,csum=3,wide=1:2:mkdir(d00);mkdir(d10);\
+         create(d00/f0);chattr(+j,d00/f0);truncate(d00/f0,1500);write(d00/f0,0,8);fdatasync(d00/f0);sync;unlink(d00/f0);\
+         mkdir(d10/f0):330-kept",
     );
 }

@@ -24,26 +24,15 @@ use crate::space::Space;
 /// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes it again.
 pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
     core.pages.flushes.check()?;
-    let errors_before = inode.pages.error_count();
     let written = if rt::mutant!("fsync/data-not-written") {
         Ok(())
     } else {
         write_file(core, inode, Which::All)
     };
-    let (errors, last) = inode.pages.last_error();
     written.map_err(|cause| Error::DataLost {
         inode: inode.nr,
         cause,
     })?;
-    if errors != errors_before
-        && !rt::mutant!("fsync/error-not-reported")
-        && let Some(cause) = last
-    {
-        return Err(Error::DataLost {
-            inode: inode.nr,
-            cause,
-        });
-    }
     let tid = {
         let state = inode.state.read();
         if data_only && rt::mutant!("fdatasync/size-not-committed") {

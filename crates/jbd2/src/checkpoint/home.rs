@@ -105,7 +105,7 @@ impl Checkpoint {
 
     /// The write of a block has ended.
     fn end(&mut self, nr: BlockNr, is_ok: bool) {
-        let event = if is_ok || rt::mutant!("checkpoint/error-ignored") {
+        let event = if is_ok {
             DebtEvent::Done
         } else {
             DebtEvent::Failed
@@ -266,12 +266,12 @@ impl Shared {
             let results = ticket.wait();
             let mut checkpoint = self.checkpoint.lock();
             for (run, result) in runs.iter().zip(results) {
-                let is_ok = result.is_ok();
+                let is_ok = result.is_ok() || rt::mutant!("checkpoint/error-ignored");
                 for index in 0..run.payload.len() as u64 {
                     checkpoint.end(run.first + index, is_ok);
                 }
                 checkpoint.written += run.payload.len() as u64;
-                if failure.is_ok() {
+                if !is_ok && failure.is_ok() {
                     failure = result.map(drop).map_err(Into::into);
                 }
             }
