@@ -242,7 +242,7 @@ impl Drop for Handle {
         let Some(transaction) = self.transaction.take() else {
             return;
         };
-        let has_changed = self.has_changed && !rt::mutant!("abort/dropped-handle-committed");
+        let has_changed = self.has_changed;
         let state = if std::thread::panicking() {
             self.shared.note_abandoned(has_changed);
             self.shared.state.try_lock()

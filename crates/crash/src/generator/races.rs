@@ -4,6 +4,7 @@
 use block::random::SplitMix;
 
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, choose, directory_path, ops};
+use crate::image::SECTOR_BYTES;
 use crate::model::Tree;
 use crate::op::{Op, Path};
 use crate::run::Workload;
@@ -12,38 +13,59 @@ use crate::setting::{Cell, Schedule, Setting, Synchronous};
 /// Chooses a lane's next operation.
 type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;
 
-const LANES: u32 = 3;
 const OPS: usize = 14;
+/// Bytes that a file loses at once, at most.
+const CUT_MAX: u64 = 3000;
 /// The file that changes most is not made larger than this and half as much: beyond its direct blocks.
 const SECTORS_MAX: u64 = 48;
 
-/// A workload by its seed. One in three is a duel: one client does nothing but change a file, and another nothing but sync, or
-/// but change a directory that is durable at once, which leaves the first one's data to the commit.
+/// Who races with whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Race {
+    /// Everybody changes things and syncs.
+    All,
+    /// One client changes a file, and another one does nothing but sync.
+    Sync,
+    /// One client changes a file, and another one names in directories that are durable at once, which leaves the data to the
+    /// commit.
+    Names,
+    /// Two clients let files grow and cut them off, and a third one syncs and empties the log: the commit after that has to wait
+    /// for the journal's superblock before it writes data.
+    Cuts,
+}
+
+/// A workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
-    let is_duel = random.below(3) == 0;
-    let has_durable_names = is_duel && random.below(2) == 0;
+    let race = match random.below(6) {
+        0 => Race::Sync,
+        1 => Race::Names,
+        2 => Race::Cuts,
+        _ => Race::All,
+    };
     let schedule = match random.below(2) {
-        0 if !is_duel => Schedule::Pct(seed),
+        0 if race == Race::All => Schedule::Pct(seed),
         _ => Schedule::Random(seed),
+    };
+    let sync: Choose = |_, _, _| Op::Sync;
+    let choose: &[Choose] = match race {
+        Race::All => &[choose_racing, choose_racing, choose_racing],
+        Race::Sync => &[change_one_file, sync],
+        Race::Names => &[change_one_file, change_one_name],
+        Race::Cuts => &[cut_one_file, cut_one_file, sync_or_empty_log],
     };
     let setting = Setting {
         log_blocks: LOG_BLOCKS_MIN,
         // Every other time the journal's daemon races, too: operations begin once a second.
         commit_ms: 1000 * random.below(2),
-        lanes: if is_duel { 2 } else { LANES },
-        synchronous: if has_durable_names {
+        lanes: choose.len() as u32,
+        synchronous: if race == Race::Names {
             Synchronous::Directories
         } else {
             Synchronous::No
         },
         schedule,
         ..Setting::new(cell)
-    };
-    let choose: [Choose; LANES as usize] = match (is_duel, has_durable_names) {
-        (true, true) => [change_one_file, change_one_name, choose_racing],
-        (true, false) => [change_one_file, |_, _, _| Op::Sync, choose_racing],
-        (false, _) => [choose_racing; LANES as usize],
     };
     let lanes = (0..setting.lanes as usize).map(|lane| ops(lane, OPS, &mut random, choose[lane]));
     let lanes: Vec<Vec<Op>> = lanes.collect();
@@ -76,6 +98,29 @@ fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         4 => Op::Write(path, random.below(count + 1) as u32, 4),
         7 => Op::Unlink(path),
         _ => Op::Truncate(path, random.below(count + 1) * 300),
+    }
+}
+
+/// One file of each lane grows a little, or loses a part of a sector and what is behind it.
+fn cut_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {
+        return Op::Create(path);
+    };
+    let bytes = (sectors.len() * SECTOR_BYTES) as u64;
+    match random.below(2) {
+        0 if bytes > 0 => Op::Truncate(path, bytes - 1 - random.below(bytes.min(CUT_MAX))),
+        _ => Op::Append(path, 1 + random.below(6) as u32),
+    }
+}
+
+/// A sync, or a change of a file's journaling, for which the log is emptied.
+fn sync_or_empty_log(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    match (tree.find(&path), random.below(2)) {
+        (None, _) => Op::Create(path),
+        (Some(_), 0) => Op::Journaled(path, random.below(2) == 0),
+        (Some(_), _) => Op::Sync,
     }
 }
 

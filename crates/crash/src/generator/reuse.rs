@@ -3,14 +3,15 @@
 //! the blocks before are still in the log.
 //!
 //! This is where revokes matter, and what is freed by whom and since when: a block that was a directory, a map or
-//! journaled data becomes a file's within the next transactions. One workload in four is a duel on a synchronous volume: a
-//! client gives blocks back, and another one takes them while the transaction that freed them is on its way to the log.
+//! journaled data becomes a file's within the next transactions. One workload in three is a duel: a client gives blocks back,
+//! another one takes them past the cache, and a third one syncs, so that the transaction that freed them is on its way to the log.
 
 use block::random::SplitMix;
 
 use super::stress::{NEARLY_WRAPPED, directory_path, ops};
+use crate::image::BLOCK_SECTORS;
 use crate::model::Tree;
-use crate::op::{Op, Path};
+use crate::op::{How, Op, Path};
 use crate::run::Workload;
 use crate::setting::{CHECKSUMS, Cell, Schedule, Setting, Synchronous};
 
@@ -34,16 +35,17 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let mut chance = |one_in| random.below(one_in) == 0;
     let (wraps, writes, is_dirty, is_wide) = (chance(2), chance(3), chance(4), chance(4));
-    let (is_duel, is_alone) = (chance(4), chance(2));
+    let (is_duel, is_alone) = (chance(3), chance(2));
     let lanes = match (is_duel, is_alone) {
-        (true, _) => 2,
+        (true, _) => DUEL.len() as u64,
         (false, true) => 1,
         (false, false) => 2 + random.below(LANES_MAX - 1),
     };
+    // A duel needs an order that changes all the time: with priorities, the one who syncs is always first, or always last.
     let schedule = match (lanes, random.below(2)) {
         (1, _) => Schedule::Fair,
-        (_, 0) if !is_duel => Schedule::Random(seed),
-        _ => Schedule::Pct(seed),
+        (_, 1) if !is_duel => Schedule::Pct(seed),
+        _ => Schedule::Random(seed),
     };
     let usual = Setting::new(cell);
     let setting = Setting {
@@ -60,7 +62,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         } as u32,
         lanes: lanes as u32,
         synchronous: match random.below(6) {
-            _ if is_duel => Synchronous::All,
+            _ if is_duel => Synchronous::No,
             0 => Synchronous::Directories,
             1 | 2 => Synchronous::All,
             _ => Synchronous::No,
@@ -71,14 +73,22 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         schedule,
         ..usual
     };
-    let count = OPS / lanes as usize;
-    let weights = if is_duel {
-        [Weights::GIVES, Weights::TAKES].to_vec()
+    let count = if is_duel {
+        DUEL_OPS
     } else {
-        vec![Weights::draw(&mut random); lanes as usize]
+        OPS / lanes as usize
     };
-    let choose =
-        |lane: usize, _: &Tree, random: &mut SplitMix| choose(lane, &weights[lane], random);
+    let weights = match random.below(3) {
+        0 => Weights::SWITCHES,
+        _ => Weights::draw(&mut random),
+    };
+    let choose = |lane: usize, tree: &Tree, random: &mut SplitMix| {
+        if is_duel {
+            DUEL[lane](lane, tree, random)
+        } else {
+            choose(lane, &weights, random)
+        }
+    };
     let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
     let lanes: Vec<Vec<Op>> = lanes.collect();
     Workload {
@@ -88,9 +98,50 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
+/// What the clients of a duel do.
+const DUEL: [fn(usize, &Tree, &mut SplitMix) -> Op; 3] = [give, take, |_, _, _| Op::Sync];
+/// Operations of each client of a duel.
+const DUEL_OPS: usize = 12;
+/// The one who takes does not let its file grow beyond this many sectors.
+const TAKEN_MAX: usize = 20;
+
+/// A file is made, written to and deleted or cut off, again and again.
+fn give(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    match sectors(tree, &path) {
+        None => Op::Create(path),
+        Some(0) => Op::Write(path, 0, WRITE_SECTORS_MAX as u32),
+        Some(_) if random.below(2) == 0 => Op::Truncate(path, 0),
+        Some(_) => Op::Unlink(path),
+    }
+}
+
+/// A file grows past the cache, by whole blocks, until it is deleted.
+fn take(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+    match sectors(tree, &path) {
+        None => Op::Create(path),
+        Some(count) if count < TAKEN_MAX => {
+            let blocks = 1 + random.below(3) as u32;
+            Op::WriteAs(
+                How::Direct,
+                path,
+                count as u32,
+                blocks * BLOCK_SECTORS as u32,
+            )
+        }
+        Some(_) => Op::Unlink(path),
+    }
+}
+
+/// How long a file is, in sectors.
+fn sectors(tree: &Tree, path: &Path) -> Option<usize> {
+    let id = tree.find(path)?;
+    Some(tree.sectors(id)?.len())
+}
+
 /// How often a workload does what: drawn for each, so that some do a few things all the time and others everything (Groce
 /// et al., "Swarm Testing", ISSTA 2012).
-#[derive(Clone)]
 struct Weights([u64; WORDS]);
 
 /// Words of the generator.
@@ -101,10 +152,8 @@ const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
 const NEEDED: [usize; 3] = [0, 4, 10];
 
 impl Weights {
-    /// The client of a duel that makes files and deletes them.
-    const GIVES: Self = Self([2, 0, 0, 3, 3, 0, 2, 0, 0, 0, 0, 0]);
-    /// The one that writes to files.
-    const TAKES: Self = Self([2, 0, 0, 1, 3, 4, 1, 0, 0, 0, 0, 0]);
+    /// Files leave data journaling and enter it all the time, and are written to and synced in between.
+    const SWITCHES: Self = Self([2, 0, 0, 1, 5, 1, 1, 0, 5, 3, 2, 0]);
 
     fn draw(random: &mut SplitMix) -> Self {
         let mut weights = [0; WORDS];

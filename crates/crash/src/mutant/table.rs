@@ -14,7 +14,6 @@ macro_rules! mutants {
 }
 
 mutants! {
-    Faults "abort/dropped-handle-committed": "a handle that was dropped after a change stops all commits",
     Faults "abort/log-error-ignored": "a failed log write stops the commit before its record",
     Faults "checkpoint/error-ignored": "a block whose write home failed is still owed",
     Reuse "checkpoint/freed-block-written": "a freed block's old image does not go home any more once the freeing transaction commits",
