@@ -364,6 +364,11 @@ impl Client {
         self.call(Call::Stat, |target| target.stat(path))
     }
 
+    /// The attributes of an open file.
+    pub fn stat_open(&mut self, opened: &Opened) -> Result<Stat, RunError> {
+        self.call(Call::Stat, |target| target.stat_open(&opened.file))
+    }
+
     /// The entries of a directory in the file system's order.
     pub fn list(&mut self, path: &str) -> Result<Vec<DirectoryEntry>, RunError> {
         self.call(Call::List, |target| target.readdir(path))

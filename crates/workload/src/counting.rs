@@ -10,10 +10,10 @@ mod namespace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rt::Mutex;
+use rt::{Mutex, WallTime};
 
 use crate::error::{ErrorKind, Operation, TargetError};
-use crate::target::{DirectoryEntry, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+use crate::target::{DirectoryEntry, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target};
 
 use namespace::{Entry, Namespace, Node, clean};
 
@@ -318,6 +318,31 @@ impl Target for CountingTarget {
     fn stat(&self, path: &str) -> Result<Stat, TargetError> {
         self.in_namespace(Operation::Stat, path, |names, name| {
             Ok(names.get(name)?.stat())
+        })
+    }
+
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError> {
+        self.count(Operation::StatOpen);
+        Ok(own(file, Operation::StatOpen)?.node.stat())
+    }
+
+    fn set_times(
+        &self,
+        path: &str,
+        _accessed: WallTime,
+        _modified: WallTime,
+    ) -> Result<(), TargetError> {
+        self.in_namespace(Operation::SetTimes, path, |names, name| {
+            names.get(name).map(drop)
+        })
+    }
+
+    fn space(&self) -> Result<Space, TargetError> {
+        self.count(Operation::Space);
+        let used = self.used.load(Ordering::Relaxed);
+        Ok(Space {
+            total: self.capacity,
+            free: self.capacity.saturating_sub(used),
         })
     }
 

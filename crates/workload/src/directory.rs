@@ -9,15 +9,18 @@
 
 mod terminal;
 
-use std::fs::{self, File, FileType, OpenOptions};
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{IFlags, OFlags};
+use rt::WallTime;
+use rustix::fs::{AtFlags, CWD, IFlags, OFlags, Timespec, Timestamps};
 
 use crate::error::{ErrorKind, Operation, TargetError};
-use crate::target::{DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+use crate::target::{
+    DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target,
+};
 
 pub use terminal::Terminal;
 
@@ -222,14 +225,37 @@ impl Target for DirectoryTarget {
 
     fn stat(&self, path: &str) -> Result<Stat, TargetError> {
         self.at(Operation::Stat, path, |path| {
-            let metadata = fs::symlink_metadata(path)?;
-            Ok(Stat {
-                inode: metadata.ino(),
-                kind: kind_of(metadata.file_type()),
-                size: metadata.size(),
-                allocated: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
-                links: metadata.nlink(),
-            })
+            Ok(stat_of(&fs::symlink_metadata(path)?))
+        })
+    }
+
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError> {
+        HostFile::shared(file, Operation::StatOpen, |file| {
+            Ok(stat_of(&file.metadata()?))
+        })
+    }
+
+    fn set_times(
+        &self,
+        path: &str,
+        accessed: WallTime,
+        modified: WallTime,
+    ) -> Result<(), TargetError> {
+        let times = Timestamps {
+            last_access: timespec(accessed),
+            last_modification: timespec(modified),
+        };
+        self.at(Operation::SetTimes, path, |path| {
+            Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::empty())?)
+        })
+    }
+
+    fn space(&self) -> Result<Space, TargetError> {
+        let found = rustix::fs::statvfs(&self.root)
+            .map_err(|error| failure(Operation::Space, &self.root, &error.into()))?;
+        Ok(Space {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
         })
     }
 
@@ -284,6 +310,23 @@ fn options(flags: OpenFlags) -> OpenOptions {
 
 fn bits(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
+}
+
+fn timespec(time: WallTime) -> Timespec {
+    Timespec {
+        tv_sec: time.seconds,
+        tv_nsec: time.nanos.into(),
+    }
+}
+
+fn stat_of(metadata: &Metadata) -> Stat {
+    Stat {
+        inode: metadata.ino(),
+        kind: kind_of(metadata.file_type()),
+        size: metadata.size(),
+        allocated: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
+        links: metadata.nlink(),
+    }
 }
 
 fn kind_of(kind: FileType) -> FileKind {

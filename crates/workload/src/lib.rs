@@ -73,4 +73,6 @@ pub use metric::{Metric, Unit};
 pub use outcome::{Document, Outcome, Phase};
 pub use parameter::{Parameter, ParameterError, ParameterKind, Setting, Values};
 pub use run_error::RunError;
-pub use target::{DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+pub use target::{
+    DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target,
+};
