@@ -27,6 +27,7 @@
 //!   returns the error.
 //! - The cost of a system call is charged by the target; the cost of copying in user space is charged here.
 
+mod aligned;
 pub mod bonnie;
 pub mod catalogue;
 pub mod client;

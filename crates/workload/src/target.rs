@@ -248,6 +248,15 @@ impl OpenFlags {
         }
     }
 
+    /// These, and past the cache or not.
+    #[must_use]
+    pub const fn direct(self, is_direct: bool) -> Self {
+        Self {
+            direct: is_direct,
+            ..self
+        }
+    }
+
     /// These, and every write is durable when it returns.
     #[must_use]
     pub const fn sync(self) -> Self {

@@ -256,6 +256,9 @@ impl Client {
         let (path, _) = self.find(name)?;
         match self.hands.open(path.as_str(), OpenFlags::READ_WRITE, 0) {
             Err(RunError::Target(error)) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(RunError::Target(error)) if error.kind == ErrorKind::IsDirectory => {
+                Err(unexpected(path))
+            }
             Err(error) => Err(error),
             Ok(opened) => {
                 self.hands.close(opened)?;

@@ -5,8 +5,9 @@
 //! comes first. What is judged is the ratio of the two figures of a round, so that what else the machine does meets both:
 //! its median, with a bootstrap interval, against a tolerance of 5 %.
 //!
-//! Both programs are processes of their own, and what they take of the processors is shown beside the figures: a program
-//! that prepares its work while the clock runs is slower on a file system in memory, and only there.
+//! Both programs are processes of their own, and what they take of the processors is compared as well: on a machine that
+//! does other things it is the steadier figure. A program that prepares its work while the clock runs is slower on a file
+//! system in memory, and only there.
 
 mod child;
 mod peer;
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "kernel:TYPE", default_value = "kernel:ext4")]
     target: String,
     /// The device of that file system: a file, a block device, or memory. Whatever is in it is lost.
-    #[arg(long, value_name = "DEV", default_value = "mem:5GiB")]
+    #[arg(long, value_name = "DEV", default_value = "mem:6GiB")]
     device: String,
     /// How often each program is run.
     #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -67,7 +68,7 @@ pub(super) struct Amounts {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=6))]
     sync_method: u8,
     /// The size of Bonnie++'s file, in MiB.
-    #[arg(long, value_name = "MEBIBYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "MEBIBYTES", default_value_t = 3072)]
     megabytes: u32,
     /// Bytes of Bonnie++'s chunks.
     #[arg(long, value_name = "BYTES", default_value_t = 8192)]

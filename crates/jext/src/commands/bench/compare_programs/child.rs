@@ -33,9 +33,15 @@ pub(super) fn run(program: &Path, arguments: &[String], folder: &Path) -> Result
     let processor_seconds = children_seconds()? - before;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = [said.trim(), printed.trim()].join(" ");
-        bail!("{name} {}: {}: {said}", arguments.join(" "), output.status);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        // Some say what is wrong on the one, some on the other, and in the end.
+        let ends = [&*errors, &*printed].map(|text| text.trim().lines().last().unwrap_or_default());
+        bail!(
+            "{name} {}: {}: {}",
+            arguments.join(" "),
+            output.status,
+            ends.join(" ")
+        );
     }
     Ok(Finished {
         printed,

@@ -13,6 +13,9 @@ use super::child::{self, Finished};
 use crate::commands::bench::spans::Work;
 
 const MIB: u64 = 1 << 20;
+/// Seconds of processors that a run took; and, where the time is given, bytes a second of them.
+const PROCESSOR_TIME: &str = "processor_time";
+const PROCESSOR_RATE: &str = "processor_rate";
 /// What Bonnie++ prints for a phase that was too short for it.
 const TOO_SHORT: &str = "+++++";
 /// Where its row has the rates of writing, rewriting and reading blocks, in KiB a second.
@@ -39,9 +42,8 @@ pub(super) enum Side {
 
 /// What one run has measured.
 pub(super) struct Measured {
-    /// Name and value, in bytes, files or seconds.
-    pub(super) figures: Vec<(&'static str, f64)>,
-    pub(super) processor_seconds: f64,
+    // Name and value, in bytes, files or seconds.
+    figures: Vec<(&'static str, f64)>,
     /// What PostMark has done, which does not depend on time.
     work: Option<Work>,
 }
@@ -88,14 +90,15 @@ impl Peer {
     /// What is compared, and its unit.
     pub(super) fn figures(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Postmark => &[("elapsed", "s")],
-            Self::FsMark => &[("files_rate", "files/s")],
+            Self::Postmark => &[("elapsed", "s"), (PROCESSOR_TIME, "s")],
+            Self::FsMark => &[("files_rate", "files/s"), (PROCESSOR_TIME, "s")],
             Self::Bonnie => &[
                 ("write_rate", "B/s"),
                 ("rewrite_rate", "B/s"),
                 ("read_rate", "B/s"),
+                (PROCESSOR_TIME, "s"),
             ],
-            Self::Dbench => &[("throughput", "B/s")],
+            Self::Dbench => &[("throughput", "B/s"), (PROCESSOR_RATE, "B/s")],
         }
     }
 
@@ -117,22 +120,34 @@ impl Peer {
                 child::run(&program, &self.ours(amounts, folder, scratch)?, scratch)?
             }
         };
-        let figures = match (self, side) {
+        let mut figures = match (self, side) {
             (Self::Postmark, _) => vec![("elapsed", finished.seconds)],
             (Self::FsMark, Side::Theirs) => vec![("files_rate", fs_mark_rate(&finished.printed)?)],
             (Self::Bonnie, Side::Theirs) => bonnie_rates(&finished.printed)?,
             (Self::Dbench, Side::Theirs) => vec![("throughput", dbench_rate(&finished.printed)?)],
             (_, Side::Ours) => self.own_figures(&finished)?,
         };
+        figures.push(self.of_processors(&finished, &figures));
         let work = match self {
             Self::Postmark => Some(Work::parse(&finished.printed)?),
             _ => None,
         };
-        Ok(Measured {
-            figures,
-            processor_seconds: finished.processor_seconds,
-            work,
-        })
+        Ok(Measured { figures, work })
+    }
+
+    /// What the work took of processors, or the work that a second of one was good for where the time is given.
+    fn of_processors(
+        self,
+        finished: &Finished,
+        figures: &[(&'static str, f64)],
+    ) -> (&'static str, f64) {
+        let spent = finished.processor_seconds;
+        match (self, figures) {
+            (Self::Dbench, [(_, throughput)]) => {
+                (PROCESSOR_RATE, throughput * finished.seconds / spent)
+            }
+            _ => (PROCESSOR_TIME, spent),
+        }
     }
 
     /// That both have done the same.
@@ -238,10 +253,12 @@ impl Peer {
 
     fn own_figures(self, finished: &Finished) -> Result<Vec<(&'static str, f64)>> {
         let json: Value = serde_json::from_str(&finished.printed).context("our own figures")?;
-        let figures = self.figures().iter().map(|(name, _)| {
+        let names = self.figures().iter().map(|(name, _)| *name);
+        let printed = names.filter(|name| ![PROCESSOR_TIME, PROCESSOR_RATE].contains(name));
+        let figures = printed.map(|name| {
             let value = json["metrics"][name]["value"].as_f64();
             value
-                .map(|value| (*name, value))
+                .map(|value| (name, value))
                 .with_context(|| format!("no figure {name}"))
         });
         figures.collect()

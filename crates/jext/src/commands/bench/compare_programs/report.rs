@@ -6,7 +6,6 @@ use lab::statistics::{Interval, Sample, bootstrap, median};
 use serde_json::{Value, json};
 
 use super::Comparison;
-use super::peer::Measured;
 use super::place::Place;
 use crate::commands::bench::machine::Machine;
 
@@ -14,13 +13,12 @@ use crate::commands::bench::machine::Machine;
 const TOLERANCE: f64 = 0.05;
 /// The seed of the intervals.
 const SEED: u64 = 1;
-const HEADS: [&str; 7] = [
+const HEADS: [&str; 6] = [
     "program",
     "figure",
     "Debian's",
     "jext's",
     "ratio, 95 % interval",
-    "processor, s",
     "",
 ];
 
@@ -95,17 +93,15 @@ pub(super) fn text(machine: &Machine, place: &Place, comparisons: &[Comparison])
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(HEADS);
     for comparison in comparisons {
-        let took = [&comparison.theirs, &comparison.ours].map(|side| processor_median(side));
         for figure in comparison.peer.figures() {
             let cells = match Line::of(comparison, *figure) {
                 Some(line) => [
                     amount(median(&line.theirs), line.unit),
                     amount(median(&line.ours), line.unit),
                     ratio_text(line.ratio, line.interval),
-                    format!("{:.2} and {:.2}", took[0], took[1]),
                     line.verdict().name().to_owned(),
                 ],
-                None => ["not printed", "", "", "", ""].map(str::to_owned),
+                None => ["not printed", "", "", ""].map(str::to_owned),
             };
             let mut row = vec![Cell::new(comparison.peer.name()), Cell::new(figure.0)];
             row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
@@ -131,10 +127,6 @@ pub(super) fn json(machine: &Machine, place: &Place, comparisons: &[Comparison])
             json!({
                 "program": comparison.peer.name(),
                 "figures": lines.map(|line| line_json(&line)).collect::<Vec<_>>(),
-                "processor_seconds": {
-                    "debian": processor(&comparison.theirs),
-                    "jext": processor(&comparison.ours),
-                },
             })
         })
         .collect();
@@ -156,14 +148,6 @@ fn line_json(line: &Line) -> Value {
         "interval": line.interval.map(|interval| [interval.low, interval.high]),
         "verdict": line.verdict().name(),
     })
-}
-
-fn processor(side: &[Measured]) -> Vec<f64> {
-    side.iter().map(|run| run.processor_seconds).collect()
-}
-
-fn processor_median(side: &[Measured]) -> f64 {
-    median(&processor(side))
 }
 
 fn ratio_text(ratio: f64, interval: Option<Interval>) -> String {
