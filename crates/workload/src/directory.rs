@@ -11,11 +11,11 @@ mod terminal;
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rt::WallTime;
-use rustix::fs::{AtFlags, CWD, IFlags, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, IFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 
 use crate::error::{ErrorKind, Operation, TargetError};
 use crate::target::{
@@ -26,6 +26,9 @@ pub use terminal::Terminal;
 
 /// `st_blocks` counts in these, whatever the block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Memory for the entries that the kernel gives at once, as much as the C library takes.
+const LIST_BYTES: usize = 32 << 10;
 
 /// The target; see the module.
 #[derive(Debug)]
@@ -261,16 +264,30 @@ impl Target for DirectoryTarget {
 
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError> {
         self.at(Operation::Readdir, path, |path| {
-            fs::read_dir(path)?
-                .map(|entry| {
-                    let entry = entry?;
-                    Ok(DirectoryEntry {
-                        name: entry.file_name().to_string_lossy().into_owned(),
+            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = rustix::fs::open(path, flags, Mode::empty())?;
+            let mut memory = Vec::with_capacity(LIST_BYTES);
+            let mut reader = RawDir::new(directory, memory.spare_capacity_mut());
+            let mut found = Vec::new();
+            while let Some(entry) = reader.next() {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy();
+                if name != "." && name != ".." {
+                    let kind = match entry.file_type() {
+                        // Not every file system says it here.
+                        rustix::fs::FileType::Unknown => {
+                            kind_of(fs::symlink_metadata(path.join(&*name))?.file_type())
+                        }
+                        known => kind_of_entry(known),
+                    };
+                    found.push(DirectoryEntry {
+                        name: name.into_owned(),
                         inode: entry.ino(),
-                        kind: kind_of(entry.file_type()?),
-                    })
-                })
-                .collect()
+                        kind,
+                    });
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -338,6 +355,15 @@ fn kind_of(kind: FileType) -> FileKind {
         FileKind::Symlink
     } else {
         FileKind::Other
+    }
+}
+
+fn kind_of_entry(kind: rustix::fs::FileType) -> FileKind {
+    match kind {
+        rustix::fs::FileType::RegularFile => FileKind::File,
+        rustix::fs::FileType::Directory => FileKind::Directory,
+        rustix::fs::FileType::Symlink => FileKind::Symlink,
+        _ => FileKind::Other,
     }
 }
 

@@ -16,7 +16,6 @@ use rt::{Condvar, Mutex, Nanos};
 use super::{FOLDER, Parameters, Served};
 use crate::client::{Client, Opened};
 use crate::contents;
-use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::stage::Run;
 use crate::target::OpenFlags;
