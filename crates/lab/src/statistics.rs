@@ -144,7 +144,8 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// The median of values, of which there is one at least.
-fn median(values: &[f64]) -> f64 {
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

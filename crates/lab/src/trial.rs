@@ -27,6 +27,7 @@ use workload::{Control, Outcome, Target, postmark};
 use crate::plan::Trial;
 use crate::record::Measured;
 use crate::setup::{Place, Setup, Workload};
+use crate::targets::mounted;
 
 /// Opens the devices of a trial as it would, in a world of its own, and closes them again.
 ///
@@ -71,7 +72,7 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
 /// The first thing that is missing.
 pub fn check_system(setup: &Setup) -> Result<()> {
     match &setup.place {
-        Place::Mounted { file_system } => on_mount::check_system(file_system),
+        Place::Mounted { file_system } => mounted::check_system(file_system),
         Place::Simulated { .. } | Place::Process { .. } | Place::Directory { .. } => Ok(()),
     }
 }

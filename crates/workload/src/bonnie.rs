@@ -27,7 +27,7 @@
 //!   The columns of CPU are `+++`: a task cannot tell its share of a machine that others use.
 //! - Bytes are those of this laboratory, so that every read is compared with what was written; a rewrite writes other
 //!   bytes, and a seek that writes puts back what is there.
-//! - Direct requests are direct in every phase; the original opens so only once.
+//! - Direct requests are direct in every phase but those of single bytes; the original opens so only once.
 //! - Names are spread evenly over directories; the original puts one too many into each.
 //! - A file smaller than twice the memory is not refused: sweep the size against the host's memory instead of believing one
 //!   size. Nothing sleeps for three seconds before the seeks. `-c` and `-p` (several at once) are not there.

@@ -2,7 +2,7 @@
 //! itself.
 //!
 //! Reads give zeros. Names behave as in a file system (a missing file is not found, a directory with entries is not
-//! removed), except that symbolic links are kept and never followed. A capacity can be set, to see what a workload does
+//! removed), except that symbolic links are kept and never followed. Transfers past the cache must be aligned. A capacity can be set, to see what a workload does
 //! when the space runs out; every byte of a file's size counts against it.
 
 mod namespace;
@@ -10,12 +10,15 @@ mod namespace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rt::Mutex;
+use rt::{Mutex, WallTime};
 
 use crate::error::{ErrorKind, Operation, TargetError};
-use crate::target::{DirectoryEntry, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+use crate::target::{DirectoryEntry, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target};
 
 use namespace::{Entry, Namespace, Node, clean};
+
+/// What transfers past the cache are aligned to.
+const SECTOR_BYTES: usize = 512;
 
 /// The target; see the module.
 #[derive(Debug)]
@@ -34,6 +37,25 @@ struct CountedFile {
     flags: OpenFlags,
     position: u64,
     path: Box<str>,
+}
+
+impl CountedFile {
+    /// That a transfer past the cache is aligned, in memory and in the file.
+    fn check(&self, operation: Operation, memory: &[u8], offset: u64) -> Result<(), TargetError> {
+        let is_aligned = memory.as_ptr().align_offset(SECTOR_BYTES) == 0
+            && memory.len().is_multiple_of(SECTOR_BYTES)
+            && offset.is_multiple_of(SECTOR_BYTES as u64);
+        if is_aligned || !self.flags.direct {
+            return Ok(());
+        }
+        let cause = "a transfer past the cache is not aligned";
+        Err(TargetError::new(
+            operation,
+            &self.path,
+            ErrorKind::Invalid,
+            cause,
+        ))
+    }
 }
 
 impl Default for CountingTarget {
@@ -142,6 +164,7 @@ impl CountingTarget {
                 "the file is not open for writing",
             )));
         }
+        file.check(operation, data, offset)?;
         let end = offset
             .checked_add(data.len() as u64)
             .ok_or_else(|| failed((ErrorKind::TooLarge, "beyond the largest offset")))?;
@@ -209,6 +232,7 @@ impl Target for CountingTarget {
     fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> Result<usize, TargetError> {
         self.count(Operation::Read);
         let file = own_mut(file, Operation::Read)?;
+        file.check(Operation::Read, buffer, file.position)?;
         let count = self.read_counted(file, buffer, file.position);
         file.position += count as u64;
         Ok(count)
@@ -235,7 +259,9 @@ impl Target for CountingTarget {
 
     fn pread(&self, file: &OpenFile, buffer: &mut [u8], offset: u64) -> Result<usize, TargetError> {
         self.count(Operation::Pread);
-        Ok(self.read_counted(own(file, Operation::Pread)?, buffer, offset))
+        let file = own(file, Operation::Pread)?;
+        file.check(Operation::Pread, buffer, offset)?;
+        Ok(self.read_counted(file, buffer, offset))
     }
 
     fn pwrite(&self, file: &OpenFile, data: &[u8], offset: u64) -> Result<usize, TargetError> {
@@ -318,6 +344,31 @@ impl Target for CountingTarget {
     fn stat(&self, path: &str) -> Result<Stat, TargetError> {
         self.in_namespace(Operation::Stat, path, |names, name| {
             Ok(names.get(name)?.stat())
+        })
+    }
+
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError> {
+        self.count(Operation::StatOpen);
+        Ok(own(file, Operation::StatOpen)?.node.stat())
+    }
+
+    fn set_times(
+        &self,
+        path: &str,
+        _accessed: WallTime,
+        _modified: WallTime,
+    ) -> Result<(), TargetError> {
+        self.in_namespace(Operation::SetTimes, path, |names, name| {
+            names.get(name).map(drop)
+        })
+    }
+
+    fn space(&self) -> Result<Space, TargetError> {
+        self.count(Operation::Space);
+        let used = self.used.load(Ordering::Relaxed);
+        Ok(Space {
+            total: self.capacity,
+            free: self.capacity.saturating_sub(used),
         })
     }
 

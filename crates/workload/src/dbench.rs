@@ -4,20 +4,37 @@
 //!
 //! A. Tridgell's dbench 4: every client replays a *load*, a text with one request a line ([`load`]), again and again until
 //! the time is over, `client1` in its names replaced by the client's own. The figure is payload of reads and writes a
-//! second after a warm-up of a fifth of the time; next to it here are all requests a second and the latencies of the calls.
+//! second, over the time, which begins after a warm-up of a fifth of it; next to it here are all requests a second and the
+//! latencies of the calls.
 //!
 //! The original's load, 458,344 lines recorded from NetBench, is not shipped here: `dbench.load` names a file of that
-//! format. Without one a load is generated: small documents made, written, looked at, read, renamed and
-//! removed with the recorded load's mix of requests and about its 25 MB a client.
+//! format, on Debian `/usr/share/dbench/client.txt`. Without one a load is generated: small documents made, written, looked
+//! at, read, renamed and removed with the recorded load's mix of requests and about its 25 MB a client.
+//!
+//! # What a request does
+//!
+//! As the original, to the system call: every name is looked at first, and if it is not there its directory is read, as a
+//! server must for clients that do not care about capitals (`dbench.resolve`, its `--no-resolve`). Then
+//!
+//! | request | calls |
+//! |---|---|
+//! | `NTCreateX` | open and stat of the open file; only open where the name was not there |
+//! | `QUERY_PATH_INFORMATION` | none |
+//! | `QUERY_FILE_INFORMATION`, `QUERY_FS_INFORMATION` | stat of the open file; statfs |
+//! | `SET_FILE_INFORMATION` | stat of the open file, and its times set |
+//! | `FIND_FIRST` | the directory read, for the pattern is a name of it that was looked at like any other |
+//! | `Flush` | fsync |
 //!
 //! # Where ours differs
 //!
 //! - Clients are tasks of one process and begin together; the warm-up has a fixed length, where the original also waits for
-//!   the slowest client.
+//!   the slowest client. The original looks at the clock once a second, and ends with the last whole one.
+//! - The load is read once, before the clock runs. The original reads and takes apart every line when its turn has come, and
+//!   asks with each whether its parent lives: on a file system in memory that is a fifth of its time.
 //! - Bytes are not zeros but this laboratory's, and reads of what was written are compared.
-//! - A request that should have failed on the recorded server is not done; one that should have succeeded fails the run.
-//! - Locks are counted and do nothing, as on any file that only one client uses. Time stamps before a line, by which the
-//!   original keeps the recorded pace, are passed over: requests follow one another at once.
+//! - A request that failed on the recorded server for another reason than that a name was missing is not done; one that
+//!   should have succeeded, or should have failed, and does not, fails the run.
+//! - Locks are counted and do nothing, as on any file that only one client uses. There are no extended attributes (`-x`).
 
 mod client;
 mod generate;
@@ -47,12 +64,17 @@ pub const DEFINITION: Definition = Definition {
         Parameter::time(
             "dbench.time",
             Nanos::from_secs(600),
-            "how long it runs (-t)",
+            "how long it is measured, after a fifth of it (-t)",
         ),
         Parameter::text(
             "dbench.load",
             GENERATED,
             "a file of the original's format (-c), or \"generated\"",
+        ),
+        Parameter::switch(
+            "dbench.resolve",
+            true,
+            "whether names are looked for before they are used",
         ),
         Parameter::switch(
             "dbench.sync",
@@ -63,7 +85,7 @@ pub const DEFINITION: Definition = Definition {
         Parameter::switch(
             "dbench.sync_directories",
             false,
-            "whether directories are synced after changes (-S)",
+            "whether directories are synced after removals and renames (-S)",
         ),
     ],
     headline: Headline {
@@ -75,7 +97,7 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "dbench";
 const GENERATED: &str = "generated";
-/// The share of the time that is not counted.
+/// The warm-up is a part of the time: one in so many.
 const WARM_UP: u64 = 5;
 
 /// What a run is given.
@@ -83,13 +105,15 @@ const WARM_UP: u64 = 5;
 pub struct Parameters {
     /// How many clients.
     pub clients: u32,
-    /// How long it runs.
+    /// How long it is measured.
     pub time: Nanos,
+    /// Whether names are looked for before they are used.
+    pub resolve: bool,
     /// Whether files are opened with `O_SYNC`.
     pub sync: bool,
     /// Whether every write is synced.
     pub fsync: bool,
-    /// Whether directories are synced after changes.
+    /// Whether directories are synced after removals and renames.
     pub sync_directories: bool,
     load: Arc<Load>,
 }
@@ -107,6 +131,7 @@ impl Parameters {
         let read = Self {
             clients: values.number("dbench.clients"),
             time: values.time("dbench.time"),
+            resolve: values.switch("dbench.resolve"),
             sync: values.switch("dbench.sync"),
             fsync: values.switch("dbench.fsync"),
             sync_directories: values.switch("dbench.sync_directories"),
@@ -123,7 +148,7 @@ impl Workload for Parameters {
     fn run(&self, stage: &Stage) -> Result<Outcome, RunError> {
         let mut run = stage.run(self.load.transfer_max(), u64::from(self.clients));
         let counted_from = rt::monotonic() + self.time / WARM_UP;
-        let end = rt::monotonic() + self.time;
+        let end = counted_from + self.time;
         let clients = (0..self.clients)
             .map(|index| {
                 let hands = run.client(u64::from(index));

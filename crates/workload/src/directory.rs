@@ -9,20 +9,26 @@
 
 mod terminal;
 
-use std::fs::{self, File, FileType, OpenOptions};
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{IFlags, OFlags};
+use rt::WallTime;
+use rustix::fs::{AtFlags, CWD, IFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 
 use crate::error::{ErrorKind, Operation, TargetError};
-use crate::target::{DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+use crate::target::{
+    DirectoryEntry, FileKind, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target,
+};
 
 pub use terminal::Terminal;
 
 /// `st_blocks` counts in these, whatever the block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Memory for the entries that the kernel gives at once, as much as the C library takes.
+const LIST_BYTES: usize = 32 << 10;
 
 /// The target; see the module.
 #[derive(Debug)]
@@ -222,29 +228,66 @@ impl Target for DirectoryTarget {
 
     fn stat(&self, path: &str) -> Result<Stat, TargetError> {
         self.at(Operation::Stat, path, |path| {
-            let metadata = fs::symlink_metadata(path)?;
-            Ok(Stat {
-                inode: metadata.ino(),
-                kind: kind_of(metadata.file_type()),
-                size: metadata.size(),
-                allocated: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
-                links: metadata.nlink(),
-            })
+            Ok(stat_of(&fs::symlink_metadata(path)?))
+        })
+    }
+
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError> {
+        HostFile::shared(file, Operation::StatOpen, |file| {
+            Ok(stat_of(&file.metadata()?))
+        })
+    }
+
+    fn set_times(
+        &self,
+        path: &str,
+        accessed: WallTime,
+        modified: WallTime,
+    ) -> Result<(), TargetError> {
+        let times = Timestamps {
+            last_access: timespec(accessed),
+            last_modification: timespec(modified),
+        };
+        self.at(Operation::SetTimes, path, |path| {
+            Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::empty())?)
+        })
+    }
+
+    fn space(&self) -> Result<Space, TargetError> {
+        let found = rustix::fs::statvfs(&self.root)
+            .map_err(|error| failure(Operation::Space, &self.root, &error.into()))?;
+        Ok(Space {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
         })
     }
 
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError> {
         self.at(Operation::Readdir, path, |path| {
-            fs::read_dir(path)?
-                .map(|entry| {
-                    let entry = entry?;
-                    Ok(DirectoryEntry {
-                        name: entry.file_name().to_string_lossy().into_owned(),
+            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = rustix::fs::open(path, flags, Mode::empty())?;
+            let mut memory = Vec::with_capacity(LIST_BYTES);
+            let mut reader = RawDir::new(directory, memory.spare_capacity_mut());
+            let mut found = Vec::new();
+            while let Some(entry) = reader.next() {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy();
+                if name != "." && name != ".." {
+                    let kind = match entry.file_type() {
+                        // Not every file system says it here.
+                        rustix::fs::FileType::Unknown => {
+                            kind_of(fs::symlink_metadata(path.join(&*name))?.file_type())
+                        }
+                        known => kind_of_entry(known),
+                    };
+                    found.push(DirectoryEntry {
+                        name: name.into_owned(),
                         inode: entry.ino(),
-                        kind: kind_of(entry.file_type()?),
-                    })
-                })
-                .collect()
+                        kind,
+                    });
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -286,6 +329,23 @@ fn bits(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
+fn timespec(time: WallTime) -> Timespec {
+    Timespec {
+        tv_sec: time.seconds,
+        tv_nsec: time.nanos.into(),
+    }
+}
+
+fn stat_of(metadata: &Metadata) -> Stat {
+    Stat {
+        inode: metadata.ino(),
+        kind: kind_of(metadata.file_type()),
+        size: metadata.size(),
+        allocated: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
+        links: metadata.nlink(),
+    }
+}
+
 fn kind_of(kind: FileType) -> FileKind {
     if kind.is_file() {
         FileKind::File
@@ -295,6 +355,15 @@ fn kind_of(kind: FileType) -> FileKind {
         FileKind::Symlink
     } else {
         FileKind::Other
+    }
+}
+
+fn kind_of_entry(kind: rustix::fs::FileType) -> FileKind {
+    match kind {
+        rustix::fs::FileType::RegularFile => FileKind::File,
+        rustix::fs::FileType::Directory => FileKind::Directory,
+        rustix::fs::FileType::Symlink => FileKind::Symlink,
+        _ => FileKind::Other,
     }
 }
 

@@ -43,6 +43,12 @@ pub enum Operation {
     ReadLink,
     /// `stat`.
     Stat,
+    /// `stat_open`.
+    StatOpen,
+    /// `set_times`.
+    SetTimes,
+    /// `space`.
+    Space,
     /// `readdir`.
     Readdir,
     /// `set_flags`.
@@ -55,7 +61,7 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, in the order of their declaration.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Open,
         Self::Close,
         Self::Read,
@@ -75,6 +81,9 @@ impl Operation {
         Self::Symlink,
         Self::ReadLink,
         Self::Stat,
+        Self::StatOpen,
+        Self::SetTimes,
+        Self::Space,
         Self::Readdir,
         Self::SetFlags,
         Self::Extents,
@@ -104,6 +113,9 @@ impl Operation {
             Self::Symlink => "symlink",
             Self::ReadLink => "readlink",
             Self::Stat => "stat",
+            Self::StatOpen => "stat of open file",
+            Self::SetTimes => "change of the times",
+            Self::Space => "question for space",
             Self::Readdir => "readdir",
             Self::Extents => "block map",
             Self::SetFlags => "change of the flags",

@@ -4,7 +4,7 @@
 //!
 //! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop makes `-n` files of `-s` bytes in each of the threads' directories,
 //! by writes of `-w` bytes, then removes them. The sync method `-S`: 0 none; 1 fsync before each close (the default); 2 a
-//! sync of everything and an fsync of each directory's first file, after the loop; 3 every file opened again and synced,
+//! sync of everything and an fsync of each thread's first file, after the loop; 3 every file opened again and synced,
 //! the last first; 4 as 3 behind a sync of everything; 5 as 3 in the order of creation; 6 as 5 behind a sync.
 //!
 //! # Figures
@@ -15,7 +15,8 @@
 //!
 //! # Where ours differs
 //!
-//! - Threads are threads, not processes, and share one clock.
+//! - Threads are threads, not processes, and share one clock. Directories are made before the first loop; the original
+//!   tries to make a file's directory again with every file.
 //! - Names have the original's length, 40, and 24 random characters, but a sequence number where it has process time stamps.
 //! - With subdirectories files go round robin by [`Parameters::files_per_subdirectory`] to the next one; the original's
 //!   other mode, a change every 180 s, depends on the clock and is not there.
@@ -40,11 +41,12 @@ pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "fs_mark: making files and syncing them in one of seven ways",
     parameters: &[
+        Parameter::number("fs_mark.threads", (1, 1024), 1, "threads (-t)"),
         Parameter::number(
-            "fs_mark.threads",
-            (1, 1024),
-            1,
-            "threads, each with its directory (-t)",
+            "fs_mark.directories",
+            (0, 1024),
+            0,
+            "directories that they share evenly (-d); 0 is one a thread",
         ),
         Parameter::number(
             "fs_mark.subdirectories",
@@ -98,8 +100,10 @@ const FOLDER: &str = "fs_mark";
 /// What a run is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Threads, each with its own directory.
+    /// Threads.
     pub threads: u32,
+    /// Directories that they share, at most one a thread.
+    pub directories: u32,
     /// Subdirectories of each directory.
     pub subdirectories: u32,
     /// Files that are made in one subdirectory before the next.
@@ -136,8 +140,8 @@ pub struct SyncMethod {
 pub enum SyncAfter {
     /// None.
     None,
-    /// The first of each directory (2).
-    FirstOfDirectory,
+    /// The first of each thread (2).
+    First,
     /// All, the last one first (3, 4).
     Backwards,
     /// All, in the order in which they were made (5, 6).
@@ -152,7 +156,7 @@ impl SyncMethod {
             in_place: number == 1,
             everything: matches!(number, 2 | 4 | 6),
             after: match number {
-                2 => SyncAfter::FirstOfDirectory,
+                2 => SyncAfter::First,
                 3 | 4 => SyncAfter::Backwards,
                 5 | 6 => SyncAfter::Forwards,
                 _ => SyncAfter::None,
@@ -163,8 +167,18 @@ impl SyncMethod {
 
 impl Parameters {
     fn read(values: &Values) -> Result<Self, ParameterError> {
+        let threads = values.number("fs_mark.threads");
+        let directories = match values.number("fs_mark.directories") {
+            0 => threads,
+            said if said <= threads => said,
+            said => {
+                let message = format!("{said} are more than the threads, {threads}");
+                return Err(ParameterError::new("fs_mark.directories", message));
+            }
+        };
         Ok(Self {
-            threads: values.number("fs_mark.threads"),
+            threads,
+            directories,
             subdirectories: values.number("fs_mark.subdirectories"),
             files_per_subdirectory: values.number("fs_mark.files_per_subdirectory"),
             files: values.number("fs_mark.files"),

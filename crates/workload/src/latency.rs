@@ -62,6 +62,15 @@ impl Latencies {
         }
     }
 
+    /// Adds what somebody has measured, if he has, to what others have, if they have.
+    pub fn merge_into(all: &mut Option<Self>, more: Option<Self>) {
+        match (all, more) {
+            (Some(all), Some(more)) => all.merge(&more),
+            (empty @ None, more) => *empty = more,
+            (Some(_), None) => {}
+        }
+    }
+
     /// Every label with its summary, labels without a value left out.
     pub fn summaries(&self) -> impl Iterator<Item = (&'static str, LatencySummary)> + '_ {
         let pairs = self.labels.iter().zip(&self.histograms);

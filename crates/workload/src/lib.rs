@@ -27,6 +27,7 @@
 //!   returns the error.
 //! - The cost of a system call is charged by the target; the cost of copying in user space is charged here.
 
+mod aligned;
 pub mod bonnie;
 pub mod catalogue;
 pub mod client;
@@ -73,4 +74,6 @@ pub use metric::{Metric, Unit};
 pub use outcome::{Document, Outcome, Phase};
 pub use parameter::{Parameter, ParameterError, ParameterKind, Setting, Values};
 pub use run_error::RunError;
-pub use target::{DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Stat, Target};
+pub use target::{
+    DirectoryEntry, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Space, Stat, Target,
+};

@@ -21,12 +21,10 @@ use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
 use crate::figure::Headline;
-use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
 use crate::stage::Stage;
-use crate::target::OpenFlags;
 
 /// The workload by its name.
 pub const DEFINITION: Definition = Definition {
@@ -35,8 +33,8 @@ pub const DEFINITION: Definition = Definition {
     parameters: &[
         Parameter::word(
             "make-many-files.preset",
-            &["akpm-100k", "linuxinsight-405k", "custom"],
-            "a published tree, or that of the keys below",
+            &["custom", "akpm-100k", "linuxinsight-405k"],
+            "the tree of the keys below, or a published one instead",
         ),
         Parameter::number(
             "make-many-files.fan_out",
@@ -229,10 +227,7 @@ impl Gardener {
                 break;
             }
             let (path, key) = (format!("{directory}/{file}"), self.key(key, file));
-            self.client
-                .with_file(path, OpenFlags::WRITE.create_new(), key, |client, file| {
-                    client.write(Call::Write, file, size)
-                })?;
+            self.client.make_file(path, key, size as u64, size)?;
             self.client.advance(1);
         }
         Ok(())

@@ -52,6 +52,8 @@ pub enum Call {
     ReadLink,
     /// Changing a size.
     Truncate,
+    /// Changing times.
+    SetTimes,
     /// A request of an open-loop load, from when it was due.
     Response,
 }
@@ -80,6 +82,7 @@ impl Call {
         "symlink",
         "readlink",
         "truncate",
+        "set times",
         "response",
     ];
 

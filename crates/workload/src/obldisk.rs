@@ -193,14 +193,11 @@ struct Part {
 
 impl Part {
     fn work(&mut self) -> Result<(), RunError> {
-        let plain = match self.direction {
+        let flags = match self.direction {
             Direction::Read => OpenFlags::READ,
             Direction::Write => OpenFlags::WRITE,
         };
-        let flags = OpenFlags {
-            direct: self.is_direct,
-            ..plain
-        };
+        let flags = flags.direct(self.is_direct);
         let mut file = self.client.open(FILE, flags, FILE_KEY)?;
         let worked = self.transfer(&mut file);
         let closed = self.client.close(file);

@@ -209,11 +209,7 @@ impl Run {
 
     /// Takes over what was measured otherwise.
     pub fn absorb_latencies(&mut self, more: Option<Latencies>) {
-        match (&mut self.latencies, more) {
-            (Some(all), Some(more)) => all.merge(&more),
-            (empty @ None, more) => *empty = more,
-            (Some(_), None) => {}
-        }
+        Latencies::merge_into(&mut self.latencies, more);
     }
 
     /// What was measured so far.

@@ -17,6 +17,8 @@
 use std::any::Any;
 use std::fmt;
 
+use rt::WallTime;
+
 use crate::error::{ErrorKind, Operation, TargetError};
 
 /// A file system, or a part of one, that a workload can be run on.
@@ -85,6 +87,20 @@ pub trait Target: Send + Sync {
 
     /// The attributes of a path.
     fn stat(&self, path: &str) -> Result<Stat, TargetError>;
+
+    /// The attributes of an open file.
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError>;
+
+    /// Sets when a path was last read and written.
+    fn set_times(
+        &self,
+        path: &str,
+        accessed: WallTime,
+        modified: WallTime,
+    ) -> Result<(), TargetError>;
+
+    /// How much space there is.
+    fn space(&self) -> Result<Space, TargetError>;
 
     /// The entries of a directory without `.` and `..`, in the order in which the file system gives them.
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError>;
@@ -232,6 +248,15 @@ impl OpenFlags {
         }
     }
 
+    /// These, and past the cache or not.
+    #[must_use]
+    pub const fn direct(self, is_direct: bool) -> Self {
+        Self {
+            direct: is_direct,
+            ..self
+        }
+    }
+
     /// These, and every write is durable when it returns.
     #[must_use]
     pub const fn sync(self) -> Self {
@@ -276,6 +301,15 @@ pub struct Stat {
     pub allocated: u64,
     /// How many names it has.
     pub links: u64,
+}
+
+/// The space of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that files can have.
+    pub total: u64,
+    /// Bytes of them that are free.
+    pub free: u64,
 }
 
 /// A run of a file's bytes that lie together on the device.

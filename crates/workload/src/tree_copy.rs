@@ -25,13 +25,11 @@ use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
 use crate::copier::Copier;
 use crate::figure::Headline;
-use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
 use crate::random::Random;
 use crate::run_error::RunError;
 use crate::stage::Stage;
-use crate::target::OpenFlags;
 
 /// The workload by its name.
 pub const DEFINITION: Definition = Definition {
@@ -145,9 +143,7 @@ impl Parameters {
             let path = format!("{}/f{number}", directories[place]);
             let whole = format!("{SOURCE}{path}");
             let key = contents::key(number as u64);
-            client.with_file(whole, OpenFlags::WRITE.create_new(), key, |client, file| {
-                client.write_blocks(Call::Write, file, size, MAKING_BYTES)
-            })?;
+            client.make_file(whole, key, size, MAKING_BYTES)?;
             client.advance(1);
             files.push((path, size));
         }

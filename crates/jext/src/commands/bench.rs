@@ -1,12 +1,14 @@
 //! `jext bench`: benchmarks on a directory, an image or memory, and those whose figures are in `docs/performance.md`.
 
 mod compare_kernel;
+mod compare_programs;
 mod figures;
 mod load;
 mod machine;
 mod memory;
 mod place;
 mod postmark;
+mod spans;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ enum Workload {
     Fsstress(load::Arguments),
     /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
     CompareKernel(compare_kernel::Arguments),
+    /// The benchmarks here against Debian's programs of the same name.
+    ComparePrograms(compare_programs::Arguments),
     /// The memory of copying a large file into an image and out of it.
     Memory(memory::Arguments),
 }
@@ -74,6 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Workload::Fsx(arguments) => load::run("fsx", &arguments),
         Workload::Fsstress(arguments) => load::run("fsstress", &arguments),
         Workload::CompareKernel(arguments) => compare_kernel::run(&arguments),
+        Workload::ComparePrograms(arguments) => compare_programs::run(&arguments),
         Workload::Memory(arguments) => memory::run(&arguments),
     }
 }

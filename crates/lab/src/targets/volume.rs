@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 
 use ext::volume::{
-    FileId, FileKind as ExtKind, InodeFlags as ExtFlags, NewInode, OpenFlags as ExtOpenFlags,
-    RenameMode, SetAttributes,
+    Attributes, FileId, FileKind as ExtKind, InodeFlags as ExtFlags, NewInode,
+    OpenFlags as ExtOpenFlags, RenameMode, SetAttributes, SetTime,
 };
 use ext::{Error, Volume};
 use layout::InodeNr;
-use rt::Mutex;
+use layout::time::InodeTime;
+use rt::{Mutex, WallTime};
 use workload::{
-    DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Stat,
-    Target, TargetError,
+    DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Space,
+    Stat, Target, TargetError,
 };
 
 /// Attributes count space in these, whatever the block size is.
@@ -319,12 +320,41 @@ impl Target for VolumeTarget {
         let nr = self.resolve(Operation::Stat, path)?;
         let attributes = self.volume.attributes(nr);
         let attributes = attributes.map_err(|error| failure(Operation::Stat, path, &error))?;
-        Ok(Stat {
-            inode: u64::from(nr.get()),
-            kind: kind_of(attributes.kind),
-            size: attributes.size,
-            allocated: attributes.sectors * SECTOR_BYTES,
-            links: u64::from(attributes.links),
+        Ok(stat_of(&attributes))
+    }
+
+    fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError> {
+        let own = VolumeFile::of(file, Operation::StatOpen)?;
+        let nr = self.volume.inode_of(own.id);
+        let attributes = nr.and_then(|nr| self.volume.attributes(nr));
+        let attributes =
+            attributes.map_err(|error| failure(Operation::StatOpen, &own.path, &error))?;
+        Ok(stat_of(&attributes))
+    }
+
+    fn set_times(
+        &self,
+        path: &str,
+        accessed: WallTime,
+        modified: WallTime,
+    ) -> Result<(), TargetError> {
+        let nr = self.resolve(Operation::SetTimes, path)?;
+        let time = |time: WallTime| SetTime::At(InodeTime::new(time.seconds, time.nanos));
+        let change = SetAttributes {
+            atime: Some(time(accessed)),
+            mtime: Some(time(modified)),
+            ..SetAttributes::default()
+        };
+        let changed = self.volume.set_attributes(nr, &change);
+        changed.map_err(|error| failure(Operation::SetTimes, path, &error))
+    }
+
+    fn space(&self) -> Result<Space, TargetError> {
+        let usage = self.volume.usage();
+        let block_bytes = u64::from(usage.block_bytes);
+        Ok(Space {
+            total: usage.blocks * block_bytes,
+            free: usage.blocks_available * block_bytes,
         })
     }
 
@@ -411,6 +441,16 @@ fn check(operation: Operation, path: &str) -> Result<&str, TargetError> {
         return Err(TargetError::new(operation, path, ErrorKind::BadName, cause));
     }
     Ok(path.trim_matches('/'))
+}
+
+fn stat_of(attributes: &Attributes) -> Stat {
+    Stat {
+        inode: u64::from(attributes.inode.get()),
+        kind: kind_of(attributes.kind),
+        size: attributes.size,
+        allocated: attributes.sectors * SECTOR_BYTES,
+        links: u64::from(attributes.links),
+    }
 }
 
 fn kind_of(kind: ExtKind) -> FileKind {

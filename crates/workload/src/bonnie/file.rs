@@ -34,6 +34,7 @@ pub(super) fn phases(
         path: format!("{FOLDER}/Bonnie"),
     };
     let fresh = OpenFlags::READ_WRITE.create().truncate();
+    let is_direct = parameters.direct;
     if parameters.bytes {
         results.phase(run, Kind::WriteBytes, singles, |client| {
             file.with(client, fresh, BYTES_KEY, |client, opened| {
@@ -42,16 +43,21 @@ pub(super) fn phases(
         })?;
     }
     results.phase(run, Kind::WriteBlocks, size, |client| {
-        file.with(client, fresh, BLOCKS_KEY, |client, opened| {
-            file.each_chunk(client, |client, chunk| {
-                client.write(Call::Write, opened, chunk)
-            })
-        })
+        file.with(
+            client,
+            fresh.direct(is_direct),
+            BLOCKS_KEY,
+            |client, opened| {
+                file.each_chunk(client, |client, chunk| {
+                    client.write(Call::Write, opened, chunk)
+                })
+            },
+        )
     })?;
     results.phase(run, Kind::Rewrite, size, |client| {
         file.with(
             client,
-            OpenFlags::READ_WRITE,
+            OpenFlags::READ_WRITE.direct(is_direct),
             BLOCKS_KEY,
             |client, opened| {
                 let mut offset = 0;
@@ -75,7 +81,8 @@ pub(super) fn phases(
         })?;
     }
     results.phase(run, Kind::ReadBlocks, size, |client| {
-        file.with(client, OpenFlags::READ, REWRITTEN_KEY, |client, opened| {
+        let flags = OpenFlags::READ.direct(is_direct);
+        file.with(client, flags, REWRITTEN_KEY, |client, opened| {
             file.each_chunk(client, |client, chunk| client.read(opened, chunk))
         })
     })?;
@@ -99,10 +106,6 @@ impl BigFile {
         key: u64,
         work: impl FnOnce(&mut Client, &mut Opened) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let flags = OpenFlags {
-            direct: self.parameters.direct,
-            ..flags
-        };
         client.with_file(self.path.as_str(), flags, key, |client, opened| {
             work(client, opened)?;
             match self.parameters.version {
@@ -188,11 +191,7 @@ fn seeks(file: &BigFile, run: &mut Run, results: &mut Results) -> Result<(), Run
     let seekers = run.crew(name_of(Kind::Seeks), seekers, Seeker::work)?;
     let mut all: Option<Latencies> = None;
     for mut seeker in seekers {
-        match (&mut all, seeker.client.meter.take_latencies()) {
-            (Some(all), Some(more)) => all.merge(&more),
-            (empty @ None, more) => *empty = more,
-            (Some(_), None) => {}
-        }
+        Latencies::merge_into(&mut all, seeker.client.meter.take_latencies());
     }
     results.ended(run, Kind::Seeks, u64::from(seeks), all);
     Ok(())
@@ -201,10 +200,7 @@ fn seeks(file: &BigFile, run: &mut Run, results: &mut Results) -> Result<(), Run
 impl Seeker {
     fn work(&mut self) -> Result<(), RunError> {
         let file = self.file.clone();
-        let flags = OpenFlags {
-            direct: file.parameters.direct,
-            ..OpenFlags::READ_WRITE
-        };
+        let flags = OpenFlags::READ_WRITE.direct(file.parameters.direct);
         let mut opened = self.client.open(file.path.as_str(), flags, REWRITTEN_KEY)?;
         let worked = self.seeks(&mut opened);
         let closed = self.client.close(opened);

@@ -31,6 +31,16 @@ impl Node {
         self.size.store(size, Ordering::SeqCst);
     }
 
+    pub(super) fn stat(&self) -> Stat {
+        Stat {
+            inode: self.inode,
+            kind: FileKind::File,
+            size: self.size(),
+            allocated: 0,
+            links: self.links.load(Ordering::SeqCst),
+        }
+    }
+
     /// Takes one link away and says how many are left.
     pub(super) fn drop_link(&self) -> u64 {
         self.links.fetch_sub(1, Ordering::SeqCst) - 1
@@ -47,23 +57,22 @@ pub(super) enum Entry {
 
 impl Entry {
     pub(super) fn stat(&self) -> Stat {
-        let (inode, kind, size, links) = match self {
-            Self::File(node) => (
-                node.inode,
-                FileKind::File,
-                node.size(),
-                node.links.load(Ordering::SeqCst),
-            ),
-            Self::Directory => (0, FileKind::Directory, 0, 1),
-            Self::Symlink(contents) => (0, FileKind::Symlink, contents.len() as u64, 1),
-        };
-        Stat {
-            inode,
-            kind,
-            size,
-            allocated: 0,
-            links,
+        match self {
+            Self::File(node) => node.stat(),
+            Self::Directory => without_inode(FileKind::Directory, 0),
+            Self::Symlink(contents) => without_inode(FileKind::Symlink, contents.len() as u64),
         }
+    }
+}
+
+/// The attributes of what has one name and no number here.
+const fn without_inode(kind: FileKind, size: u64) -> Stat {
+    Stat {
+        inode: 0,
+        kind,
+        size,
+        allocated: 0,
+        links: 1,
     }
 }
 

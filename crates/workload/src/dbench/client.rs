@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rt::Nanos;
+use rt::{Nanos, WallTime};
 
 use super::load::{Disposition, Load, Request, Transfer};
 use super::{FOLDER, Parameters};
@@ -12,11 +12,14 @@ use crate::contents;
 use crate::error::ErrorKind;
 use crate::meter::Call;
 use crate::run_error::RunError;
-use crate::target::OpenFlags;
+use crate::target::{OpenFlags, Stat};
 use crate::tree;
 
 /// The name that a load has for every client.
 const RECORDED_NAME: &str = "client1";
+/// How many seconds ago a file whose times are set was read and written.
+const ACCESSED_AGO: i64 = 10;
+const MODIFIED_AGO: i64 = 12;
 
 /// A client.
 pub(super) struct Client {
@@ -30,6 +33,8 @@ pub(super) struct Client {
     parameters: Parameters,
     load: Arc<Load>,
     index: u32,
+    // What RECORDED_NAME is for it.
+    name: String,
     counted_from: Nanos,
     end: Nanos,
     // By handle.
@@ -43,6 +48,17 @@ pub(super) struct Client {
 struct File {
     opened: Opened,
     path: String,
+}
+
+/// What was found of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nobody has looked.
+    Unknown,
+    /// It is there.
+    Here,
+    /// It is not.
+    Nowhere,
 }
 
 /// What is known of a file that was made by this client.
@@ -69,6 +85,7 @@ impl Client {
             parameters: parameters.clone(),
             load: Arc::clone(load),
             index,
+            name: format!("client{}", index + 1),
             counted_from,
             end,
             open: BTreeMap::new(),
@@ -94,11 +111,15 @@ impl Client {
     /// Replays the load once; whether there is time for another pass.
     fn pass(&mut self) -> Result<bool, RunError> {
         let load = Arc::clone(&self.load);
-        for request in load.requests() {
+        let began = rt::monotonic();
+        for step in load.steps() {
+            if step.not_before > Nanos::ZERO {
+                self.wait_until(began + step.not_before);
+            }
             if rt::monotonic() >= self.end || !self.hands.goes_on()? {
                 return Ok(false);
             }
-            let bytes = self.request(request)?;
+            let bytes = self.request(&step.request)?;
             let now = rt::monotonic();
             if now >= self.counted_from {
                 self.bytes += bytes;
@@ -117,13 +138,19 @@ impl Client {
                 is_directory: true,
                 ..
             }
-            | Request::MakeDirectory(path) => self.make_directory(&self.own(path))?,
+            | Request::MakeDirectory(path) => {
+                let (path, _) = self.find(path)?;
+                self.make_directory(&path)?;
+            }
             Request::Create {
                 path,
                 disposition,
                 handle,
                 ..
-            } => self.create(self.own(path), *disposition, *handle)?,
+            } => {
+                let (path, _) = self.find(path)?;
+                self.create(path, *disposition, *handle)?;
+            }
             Request::Close(handle) => {
                 // A directory has a handle in a load and none here.
                 if let Some(file) = self.open.remove(handle) {
@@ -137,54 +164,150 @@ impl Client {
             }
             Request::Read(transfer) => return self.read(*transfer),
             Request::Write(transfer) => return self.write(*transfer),
-            Request::Rename(old, new) => self.rename(&self.own(old), &self.own(new))?,
+            Request::Rename(old, new) => {
+                let ((old, _), (new, _)) = (self.find(old)?, self.find(new)?);
+                self.rename(&old, &new)?;
+            }
             Request::Unlink(path) => {
-                let path = self.own(path);
+                let (path, _) = self.find(path)?;
                 self.hands.delete(&path)?;
                 self.names.remove(&path);
                 self.sync_parent(&path)?;
             }
             Request::RemoveTree(path) => self.remove_tree(&self.own(path))?,
             Request::RemoveDirectory(path) => {
-                let path = self.own(path);
+                let (path, _) = self.find(path)?;
                 self.hands.remove_directory(&path)?;
                 self.sync_parent(&path)?;
             }
-            Request::Stat(path) => drop(self.hands.stat(&self.own(path))?),
+            Request::Stat(path) => self.look(path)?,
+            Request::StatMissing(path) => self.look_for_missing(path)?,
+            Request::OpenMissing(path) => self.open_missing(path)?,
             Request::StatOpen(handle) => {
                 if let Some(file) = self.open.get(handle) {
-                    self.hands.stat(&file.path)?;
+                    self.hands.stat_open(&file.opened)?;
                 }
             }
-            Request::List(pattern) => {
-                let pattern = self.own(pattern);
-                let directory = pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
-                self.hands.list(directory)?;
-            }
+            Request::SetTimes(handle) => self.set_times(*handle)?,
+            Request::List(pattern) => self.list(pattern)?,
+            Request::Space => drop(self.hands.call(Call::Stat, |target| target.space())?),
+            Request::Sleep(span) => self.wait_until(rt::monotonic() + *span),
             Request::Nothing => {}
         }
         Ok(0)
     }
 
+    /// Waits, but not beyond the end.
+    fn wait_until(&self, moment: Nanos) {
+        rt::sleep_until(moment.min(self.end));
+    }
+
+    /// The path of a name, and whether there is something. As the clients of the recorded server did not care about
+    /// capitals, a name that is not there is looked for among the names of its directory.
+    fn find(&mut self, name: &str) -> Result<(String, Found), RunError> {
+        let path = self.own(name);
+        if !self.parameters.resolve {
+            return Ok((path, Found::Unknown));
+        }
+        if is_there(self.hands.stat(&path))? {
+            return Ok((path, Found::Here));
+        }
+        let Some((parent, last)) = path.rsplit_once('/') else {
+            return Ok((path, Found::Nowhere));
+        };
+        let entries = match self.hands.list(parent) {
+            Err(RunError::Target(error)) if error.kind == ErrorKind::NotFound => Vec::new(),
+            other => other?,
+        };
+        let like = |name: &str| name.eq_ignore_ascii_case(last);
+        let other = entries.into_iter().find(|entry| like(&entry.name));
+        Ok(match other {
+            Some(entry) => (format!("{parent}/{}", entry.name), Found::Here),
+            None => (path, Found::Nowhere),
+        })
+    }
+
+    /// Looks at a name that is there.
+    fn look(&mut self, name: &str) -> Result<(), RunError> {
+        match self.find(name)? {
+            (_, Found::Here) => Ok(()),
+            // That it is not there is for the file system to say.
+            (path, Found::Unknown | Found::Nowhere) => self.hands.stat(&path).map(drop),
+        }
+    }
+
+    /// Looks at a name that is not there.
+    fn look_for_missing(&mut self, name: &str) -> Result<(), RunError> {
+        let (path, found) = self.find(name)?;
+        let is_there = match found {
+            Found::Unknown => is_there(self.hands.stat(&path))?,
+            Found::Here => true,
+            Found::Nowhere => false,
+        };
+        if is_there {
+            Err(unexpected(path))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Opens a file that is not there.
+    fn open_missing(&mut self, name: &str) -> Result<(), RunError> {
+        let (path, _) = self.find(name)?;
+        match self.hands.open(path.as_str(), OpenFlags::READ_WRITE, 0) {
+            Err(RunError::Target(error)) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(RunError::Target(error)) if error.kind == ErrorKind::IsDirectory => {
+                Err(unexpected(path))
+            }
+            Err(error) => Err(error),
+            Ok(opened) => {
+                self.hands.close(opened)?;
+                Err(unexpected(path))
+            }
+        }
+    }
+
+    /// Lists the directory of a pattern; the pattern itself is looked for first, as any name.
+    fn list(&mut self, pattern: &str) -> Result<(), RunError> {
+        let (pattern, _) = self.find(pattern)?;
+        let directory = pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
+        self.hands.list(directory).map(drop)
+    }
+
+    /// Sets the times of an open file to shortly before the present.
+    fn set_times(&mut self, handle: u64) -> Result<(), RunError> {
+        let Some(file) = self.open.get(&handle) else {
+            return Ok(());
+        };
+        self.hands.stat_open(&file.opened)?;
+        let now = rt::wall();
+        let before = |seconds| WallTime {
+            seconds: now.seconds - seconds,
+            nanos: 0,
+        };
+        self.hands.call(Call::SetTimes, |target| {
+            target.set_times(&file.path, before(ACCESSED_AGO), before(MODIFIED_AGO))
+        })
+    }
+
     /// A name of the load as this client has it.
     fn own(&self, path: &str) -> String {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        let own = parts.map(|part| match part {
-            RECORDED_NAME => format!("client{}", self.index + 1),
-            other => other.to_owned(),
-        });
-        std::iter::once(FOLDER.to_owned())
-            .chain(own)
-            .collect::<Vec<_>>()
-            .join("/")
+        let mut own = FOLDER.to_owned();
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            own.push('/');
+            match part {
+                RECORDED_NAME => own.push_str(&self.name),
+                other => own.push_str(other),
+            }
+        }
+        own
     }
 
     /// Makes a directory, if nobody has made it before.
     fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
         match self.hands.make_directory(path) {
             Err(RunError::Target(error)) if error.kind == ErrorKind::Exists => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => self.sync_parent(path),
+            other => other,
         }
     }
 
@@ -218,14 +341,11 @@ impl Client {
             Err(RunError::Target(error)) if error.kind == ErrorKind::IsDirectory => Ok(()),
             Err(error) => Err(error),
             Ok(opened) => {
-                let synced = match flags.create {
-                    true => self.sync_parent(&path),
-                    false => Ok(()),
-                };
+                let looked = self.hands.stat_open(&opened);
                 if let Some(old) = self.open.insert(handle, File { opened, path }) {
                     self.hands.close(old.opened)?;
                 }
-                synced
+                looked.map(drop)
             }
         }
     }
@@ -276,7 +396,6 @@ impl Client {
         if let Some(known) = self.names.remove(old) {
             self.names.insert(new.to_owned(), known);
         }
-        self.sync_parent(old)?;
         self.sync_parent(new)
     }
 
@@ -298,6 +417,23 @@ impl Client {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether a name that was looked at is there.
+fn is_there(looked: Result<Stat, RunError>) -> Result<bool, RunError> {
+    match looked {
+        Ok(_) => Ok(true),
+        Err(RunError::Target(error)) if error.kind == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A name that the recorded server did not have.
+fn unexpected(path: String) -> RunError {
+    RunError::WrongTree {
+        path,
+        fact: "it is there, and was not when the load was recorded".to_owned(),
     }
 }
 

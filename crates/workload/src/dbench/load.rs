@@ -6,8 +6,9 @@
 //! Close 10001 SUCCESS
 //! ```
 //!
-//! A line may begin with a time stamp. The last word is the status that the recorded server gave: `SUCCESS`,
-//! `NT_STATUS_OK` or 0, else a failure. Backslashes in names are slashes. Lines that begin with `#` are comments.
+//! A line may begin with a time stamp: the second of the pass before which it is not done. The last word is the status
+//! that the recorded server gave: `SUCCESS`, `NT_STATUS_OK` or 0, else a failure. Backslashes in names are slashes. Lines
+//! that begin with `#` are comments.
 //!
 //! | request | words |
 //! |---|---|
@@ -18,15 +19,30 @@
 //! | `Unlink`, `Deltree`, `Rmdir`, `Mkdir`, `QUERY_PATH_INFORMATION` | name |
 //! | `FIND_FIRST` | name with a pattern as its last part |
 //! | `QUERY_FILE_INFORMATION`, `SET_FILE_INFORMATION` | handle |
-//! | `QUERY_FS_INFORMATION`, `LockX`, `UnlockX`, `Sleep` | not used |
+//! | `Sleep` | microseconds |
+//! | `QUERY_FS_INFORMATION`, `LockX`, `UnlockX` | not used |
+//!
+//! Most failures of a load are names that the server did not have, and looking for them is work like any other: they are
+//! done, and must fail. Other requests that failed are left out.
+
+use rt::Nanos;
 
 /// A load.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
-    requests: Vec<Request>,
+    steps: Vec<Step>,
 }
 
-/// A request that the recorded server did.
+/// A request and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// From the beginning of the pass: it is not done before; 0 for at once.
+    pub not_before: Nanos,
+    /// What is done.
+    pub request: Request,
+}
+
+/// A request that the recorded server did, or a name that it did not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Opens or makes a file, or makes a directory.
@@ -62,8 +78,18 @@ pub enum Request {
     Stat(String),
     /// Looks at an open file.
     StatOpen(u64),
+    /// Sets the times of an open file.
+    SetTimes(u64),
     /// Lists the directory of a pattern.
     List(String),
+    /// Looks at a name that is not there.
+    StatMissing(String),
+    /// Opens a file that is not there.
+    OpenMissing(String),
+    /// Asks how much space there is.
+    Space,
+    /// Waits.
+    Sleep(Nanos),
     /// Something that a file system does not see.
     Nothing,
 }
@@ -109,41 +135,52 @@ const FILE_OPEN_IF: u64 = 3;
 const DIRECTORY_OPTION: u64 = 1;
 /// What a recorded server said where it did what was asked.
 const SUCCESSES: [&str; 5] = ["SUCCESS", "NT_STATUS_OK", "0", "0x0", "0x00000000"];
+/// What it said where a name was not there.
+const MISSING: [&str; 3] = [
+    "NT_STATUS_OBJECT_NAME_NOT_FOUND",
+    "NT_STATUS_OBJECT_PATH_NOT_FOUND",
+    "NT_STATUS_NO_SUCH_FILE",
+];
 
 impl Load {
+    /// A load of requests that follow one another at once.
     pub(super) fn new(requests: Vec<Request>) -> Self {
-        Self { requests }
+        let step = |request| Step {
+            not_before: Nanos::ZERO,
+            request,
+        };
+        Self {
+            steps: requests.into_iter().map(step).collect(),
+        }
     }
 
-    /// Reads a load. Requests that failed when it was recorded are left out.
+    /// Reads a load.
     ///
     /// # Errors
     /// The first line that is no request, or a load without one.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
-        let mut requests = Vec::new();
+        let mut steps = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
             let failed = |message| LoadError { line, message };
-            if let Some(request) = parse_line(content).map_err(failed)? {
-                requests.push(request);
-            }
+            steps.extend(parse_line(content).map_err(failed)?);
         }
-        if requests.is_empty() {
+        if steps.is_empty() {
             let message = "there is no request that succeeded".to_owned();
             return Err(LoadError { line: 1, message });
         }
-        Ok(Self { requests })
+        Ok(Self { steps })
     }
 
     /// All requests in their order.
     #[must_use]
-    pub fn requests(&self) -> &[Request] {
-        &self.requests
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// The largest transfer, at least a byte.
     #[must_use]
     pub fn transfer_max(&self) -> usize {
-        let lengths = self.requests.iter().map(|request| match request {
+        let lengths = self.steps.iter().map(|step| match &step.request {
             Request::Read(transfer) | Request::Write(transfer) => transfer.length,
             _ => 1,
         });
@@ -151,13 +188,11 @@ impl Load {
     }
 }
 
-/// A line's request, if it has one that succeeded.
-fn parse_line(line: &str) -> Result<Option<Request>, String> {
+/// A line's request, if it has one that is done.
+fn parse_line(line: &str) -> Result<Option<Step>, String> {
     let mut words = split(line)?;
-    if words
-        .first()
-        .is_some_and(|word| word.parse::<f64>().is_ok())
-    {
+    let stamp = words.first().and_then(|word| word.parse::<f64>().ok());
+    if stamp.is_some() {
         words.remove(0);
     }
     let Some((name, rest)) = words.split_first() else {
@@ -168,7 +203,29 @@ fn parse_line(line: &str) -> Result<Option<Request>, String> {
     }
     let request = request(&Words { name, rest })?;
     let status = rest.last().map_or("", String::as_str);
-    Ok(SUCCESSES.contains(&status).then_some(request))
+    let done = match status {
+        _ if SUCCESSES.contains(&status) => Some(request),
+        _ if MISSING.contains(&status) => request.where_missing(),
+        _ => None,
+    };
+    let micros = (stamp.unwrap_or(0.0) * 1e6).max(0.0) as u64;
+    Ok(done.map(|request| Step {
+        not_before: Nanos::from_micros(micros),
+        request,
+    }))
+}
+
+impl Request {
+    /// What is done of a request whose name was not there.
+    fn where_missing(self) -> Option<Self> {
+        match self {
+            Self::Create { path, .. } => Some(Self::OpenMissing(path)),
+            Self::Stat(path) | Self::Unlink(path) => Some(Self::StatMissing(path)),
+            // A pattern that nothing matches, in a directory that is there.
+            Self::List(pattern) => Some(Self::List(pattern)),
+            _ => None,
+        }
+    }
 }
 
 fn request(words: &Words<'_>) -> Result<Request, String> {
@@ -193,9 +250,12 @@ fn request(words: &Words<'_>) -> Result<Request, String> {
         "Rmdir" => Request::RemoveDirectory(words.text(0)?),
         "Mkdir" => Request::MakeDirectory(words.text(0)?),
         "QUERY_PATH_INFORMATION" => Request::Stat(words.text(0)?),
-        "QUERY_FILE_INFORMATION" | "SET_FILE_INFORMATION" => Request::StatOpen(words.number(0)?),
+        "QUERY_FILE_INFORMATION" => Request::StatOpen(words.number(0)?),
+        "SET_FILE_INFORMATION" => Request::SetTimes(words.number(0)?),
         "FIND_FIRST" => Request::List(words.text(0)?),
-        "QUERY_FS_INFORMATION" | "LockX" | "UnlockX" | "Sleep" => Request::Nothing,
+        "Sleep" => Request::Sleep(Nanos::from_micros(words.number(0)?)),
+        "QUERY_FS_INFORMATION" => Request::Space,
+        "LockX" | "UnlockX" => Request::Nothing,
         other => return Err(format!("{other:?} is not a request")),
     })
 }
@@ -265,28 +325,41 @@ mod tests {
         let text = "# a comment\n\n\
             0.125 NTCreateX \"\\clients\\client1\\A B.DOC\" 0x0 0x2 10001 SUCCESS\n\
             NTCreateX \"/clients/client1/C\" 0x0 0x1 10002 NT_STATUS_OBJECT_NAME_NOT_FOUND\n\
+            NTCreateX \"/clients/client1/D\" 0x0 0x1 10003 NT_STATUS_ACCESS_DENIED\n\
+            QUERY_PATH_INFORMATION \"/E\" 1004 NT_STATUS_OBJECT_PATH_NOT_FOUND\n\
+            FIND_FIRST \"/F*\" 260 1366 0 NT_STATUS_NO_SUCH_FILE\n\
+            SET_FILE_INFORMATION 10001 1004 NT_STATUS_OK\nSleep 250 NT_STATUS_OK\n\
             WriteX 10001 512 4096 100 NT_STATUS_OK\n\
-            Rename \"/a\" \"/b\" SUCCESS\nQUERY_FS_INFORMATION 259 SUCCESS\n";
+            Rename \"/a\" \"/b\" SUCCESS\nQUERY_FS_INFORMATION 259 SUCCESS\nLockX 10001 0 1 SUCCESS\n";
         let load = Load::parse(text).expect("it is a load");
+        let found: Vec<&Request> = load.steps().iter().map(|step| &step.request).collect();
         assert_eq!(
-            load.requests(),
+            found,
             [
-                Request::Create {
+                &Request::Create {
                     path: "/clients/client1/A B.DOC".to_owned(),
                     is_directory: false,
                     disposition: Disposition::OpenOrCreate,
                     handle: 10001,
                 },
-                Request::Write(Transfer {
+                &Request::OpenMissing("/clients/client1/C".to_owned()),
+                &Request::StatMissing("/E".to_owned()),
+                &Request::List("/F*".to_owned()),
+                &Request::SetTimes(10001),
+                &Request::Sleep(Nanos::from_micros(250)),
+                &Request::Write(Transfer {
                     handle: 10001,
                     offset: 512,
                     length: 100,
                 }),
-                Request::Rename("/a".to_owned(), "/b".to_owned()),
-                Request::Nothing,
+                &Request::Rename("/a".to_owned(), "/b".to_owned()),
+                &Request::Space,
+                &Request::Nothing,
             ]
         );
         assert_eq!(load.transfer_max(), 100);
+        assert_eq!(load.steps()[0].not_before, Nanos::from_millis(125));
+        assert_eq!(load.steps()[1].not_before, Nanos::ZERO);
     }
 
     #[test]

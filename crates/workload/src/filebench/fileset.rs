@@ -6,10 +6,8 @@ use super::personality::{Personality, Pick};
 use super::{FOLDER, Parameters, SIZE_TIMES_MAX};
 use crate::client::Client;
 use crate::contents;
-use crate::meter::Call;
 use crate::random::Random;
 use crate::run_error::RunError;
-use crate::target::OpenFlags;
 
 /// The shape of the sizes' gamma distribution.
 const SHAPE: f64 = 1.5;
@@ -64,8 +62,7 @@ impl FileSet {
         for directory in 0..files.div_ceil(self.directory_width) {
             client.make_directory(&format!("{FOLDER}/{directory}"))?;
         }
-        let (flags, log) = (OpenFlags::WRITE.create_new(), self.path(LOG));
-        client.with_file(log, flags, 0, |_, _| Ok(()))?;
+        client.make_file(self.path(LOG), 0, 0, parameters.io)?;
         for number in 0..files {
             if !client.random.percent(self.there) {
                 continue;
@@ -80,9 +77,7 @@ impl FileSet {
                 ..Entry::default()
             };
             let key = key_of(number, &entry);
-            client.with_file(self.path(number), flags, key, |client, file| {
-                client.write_blocks(Call::Write, file, size, parameters.io)
-            })?;
+            client.make_file(self.path(number), key, size, parameters.io)?;
             self.entries.lock()[number] = entry;
         }
         Ok(())

@@ -16,7 +16,6 @@ use rt::{Condvar, Mutex, Nanos};
 use super::{FOLDER, Parameters, Served};
 use crate::client::{Client, Opened};
 use crate::contents;
-use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::stage::Run;
 use crate::target::OpenFlags;
@@ -157,10 +156,7 @@ fn log_path() -> String {
 
 /// All files have the same contents, and a write puts back what is there.
 fn make(client: &mut Client, path: &str, size: u64) -> Result<(), RunError> {
-    let flags = OpenFlags::WRITE.create_new();
-    client.with_file(path, flags, contents::key(1), |client, file| {
-        client.write_blocks(Call::Write, file, size, LOG_WRITE)
-    })
+    client.make_file(path, contents::key(1), size, LOG_WRITE)
 }
 
 impl Task {

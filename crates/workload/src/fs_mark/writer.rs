@@ -50,10 +50,14 @@ impl Writer {
     }
 
     pub(super) fn make_directories(&mut self) -> Result<(), RunError> {
-        let target = self.client.meter.target();
-        target.mkdir(&format!("{FOLDER}/{}", self.thread))?;
+        // The first thread of a directory makes it.
+        if self.thread >= self.parameters.directories {
+            return Ok(());
+        }
+        let (target, directory) = (self.client.meter.target(), self.directory());
+        target.mkdir(&directory)?;
         for subdirectory in 0..self.parameters.subdirectories {
-            target.mkdir(&format!("{FOLDER}/{}/{subdirectory:02x}", self.thread))?;
+            target.mkdir(&format!("{directory}/{subdirectory:02x}"))?;
         }
         Ok(())
     }
@@ -98,6 +102,10 @@ impl Writer {
         Ok(())
     }
 
+    fn directory(&self) -> String {
+        format!("{FOLDER}/{}", self.thread % self.parameters.directories)
+    }
+
     fn write_file(&mut self, made: &Made) -> Result<(), RunError> {
         let (size, block) = (self.parameters.size, self.parameters.write);
         let is_synced = self.parameters.sync.in_place;
@@ -117,7 +125,7 @@ impl Writer {
         let last = &files[self.kept..];
         let result = match self.parameters.sync.after {
             SyncAfter::None => Ok(()),
-            SyncAfter::FirstOfDirectory => self.sync_each(last.iter().filter(|file| file.is_first)),
+            SyncAfter::First => self.sync_each(last.iter().filter(|file| file.is_first)),
             SyncAfter::Backwards => self.sync_each(last.iter().rev()),
             SyncAfter::Forwards => self.sync_each(last.iter()),
         };
@@ -150,20 +158,15 @@ impl Writer {
             self.parameters.subdirectories,
             self.parameters.files_per_subdirectory,
         );
-        let (path, is_first) = if subdirectories == 0 {
-            (format!("{FOLDER}/{thread}/{name}"), index == 0)
-        } else {
-            let subdirectory = index / run % subdirectories;
-            let is_first = index / run < subdirectories && index.is_multiple_of(run);
-            (
-                format!("{FOLDER}/{thread}/{subdirectory:02x}/{name}"),
-                is_first,
-            )
+        let directory = self.directory();
+        let path = match (index / run).checked_rem(subdirectories) {
+            None => format!("{directory}/{name}"),
+            Some(subdirectory) => format!("{directory}/{subdirectory:02x}/{name}"),
         };
         Made {
             path,
             key: contents::key(u64::from(thread) << 32 | number),
-            is_first,
+            is_first: index == 0,
         }
     }
 }

@@ -127,10 +127,7 @@ impl Process {
             let number = tree.files.len() - 1;
             let (path, key) = (tree.path(FIRST, number), tree.key_of(number));
             let block = self.parameters.buffer;
-            let flags = OpenFlags::WRITE.create_new();
-            self.client().with_file(path, flags, key, |client, file| {
-                client.write_blocks(Call::Write, file, size, block)
-            })?;
+            self.client().make_file(path, key, size, block)?;
             bytes += size;
         }
         Ok(())

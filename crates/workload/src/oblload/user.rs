@@ -44,9 +44,8 @@ impl User {
     /// Requests until the level ends.
     pub(super) fn work(&mut self) -> Result<(), RunError> {
         let flags = OpenFlags {
-            direct: self.parameters.direct,
             data_sync: self.parameters.data_sync,
-            ..OpenFlags::READ_WRITE
+            ..OpenFlags::READ_WRITE.direct(self.parameters.direct)
         };
         let mut file = self.client.open(FILE, flags, FILE_KEY)?;
         let worked = self.requests(&mut file);

@@ -156,6 +156,9 @@ impl fmt::Display for ReportFormat {
 /// Why a parameter was refused. The messages are the original's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
+    /// No parameter of that name.
+    #[error("no such parameter; the original's `help set` lists them, as in \"number 500\"")]
+    Unknown,
     /// The sizes are missing, not positive, or the wrong way round.
     #[error("no file size low or high bounds specified")]
     Size,

@@ -9,7 +9,7 @@ use super::command::{Flow, Verb, assign, help, parse};
 use super::console::{Announcer, Console, NoObserver};
 use super::options::{Mode, Options};
 use super::outcome::Outcome;
-use super::parameters::Parameters;
+use super::parameters::{ParameterError, Parameters};
 use super::report;
 use super::run::run;
 use crate::control::Control;
@@ -78,6 +78,17 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Sets a parameter as the command `set` does.
+    ///
+    /// # Errors
+    /// If there is none of that name, or its value makes no sense.
+    pub fn set(&mut self, parameter: &str) -> Result<(), ParameterError> {
+        match parse(&format!("set {parameter}")) {
+            Some((Verb::Set(setting), argument)) => assign(&mut self.parameters, setting, argument),
+            _ => Err(ParameterError::Unknown),
+        }
     }
 
     /// Begins as the program does: with the banner, then the commands of `script`, or without one of `.pmrc` if it is

@@ -252,7 +252,13 @@ fn fs_mark_counts_by_sync_method() {
             ("fs_mark.keep", Setting::Switch(true)),
             ("fs_mark.sync", Setting::Number(2)),
         ],
-        &[(Operation::Mkdir, 1 + 2 * 4), (Fsync, 2 * 2 * 3)],
+        &[(Operation::Mkdir, 1 + 2 * 4), (Fsync, 2 * 2)],
+    );
+    // Both threads in one directory.
+    check(
+        "fs_mark",
+        &[("fs_mark.directories", Setting::Number(1))],
+        &[(Operation::Mkdir, 1 + 1), (Unlink, 40)],
     );
 }
 
@@ -476,9 +482,12 @@ fn dbench_replays_a_recorded_load() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let load = directory.path().join("client.txt");
     let text = "Mkdir \"/clients\" SUCCESS\nMkdir \"\\clients\\client1\" SUCCESS\n\
-        0.5 NTCreateX \"/clients/client1/A\" 0x0 0x5 7 SUCCESS\nWriteX 7 0 100 100 SUCCESS\n\
+        0.001 NTCreateX \"/clients/client1/A\" 0x0 0x5 7 SUCCESS\nWriteX 7 0 100 100 SUCCESS\n\
         WriteX 7 100 50 50 SUCCESS\nReadX 7 10 120 120 SUCCESS\nReadX 7 100 100 50 SUCCESS\n\
-        Flush 7 SUCCESS\nUnlink \"/clients/client1/none\" 0x6 NT_STATUS_NO_SUCH_FILE\nClose 7 SUCCESS\n\
+        Flush 7 SUCCESS\nUnlink \"/clients/client1/none\" 0x6 NT_STATUS_NO_SUCH_FILE\n\
+        NTCreateX \"/clients/client1/none\" 0x0 0x1 8 NT_STATUS_OBJECT_NAME_NOT_FOUND\n\
+        SET_FILE_INFORMATION 7 1004 SUCCESS\nClose 7 SUCCESS\nQUERY_PATH_INFORMATION \"/clients/client1/a\" 1 SUCCESS\n\
+        QUERY_FS_INFORMATION 1 SUCCESS\n\
         Rename \"/clients/client1/A\" \"/clients/client1/B\" SUCCESS\n\
         FIND_FIRST \"/clients/client1/*\" 260 10 2 SUCCESS\nUnlink \"/clients/client1/B\" 0x6 SUCCESS\n";
     std::fs::write(&load, text).expect("there is space");
@@ -490,7 +499,11 @@ fn dbench_replays_a_recorded_load() {
     // The time may end within a pass of each of the two clients.
     let near = |calls: u64, each: u64| calls.abs_diff(passes * each) <= 2 * each;
     for (operation, each) in [
-        (Operation::Open, 1),
+        // Of one file, and of one that is not there.
+        (Operation::Open, 2),
+        (Operation::StatOpen, 2),
+        (Operation::SetTimes, 1),
+        (Operation::Space, 1),
         (Operation::Pwrite, 2),
         (Operation::Pread, 2),
         (Operation::Rename, 1),
@@ -504,4 +517,56 @@ fn dbench_replays_a_recorded_load() {
     let values = definition.defaults().with(given.0, given.1);
     let error = Load::new(definition, values).expect_err("it is no load");
     assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn dbench_says_where_a_load_and_the_tree_differ() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let load_file = directory.path().join("client.txt");
+    let path = load_file
+        .to_str()
+        .expect("temporary names are ASCII")
+        .to_owned();
+    let definition = Definition::named("dbench").expect("it is in the catalogue");
+    let make = "Mkdir \"/a\" SUCCESS\n";
+    for (line, expected) in [
+        (
+            "NTCreateX \"/A\" 0x0 0x1 7 NT_STATUS_OBJECT_NAME_NOT_FOUND",
+            "it is there",
+        ),
+        (
+            "QUERY_PATH_INFORMATION \"/a\" 1 NT_STATUS_OBJECT_NAME_NOT_FOUND",
+            "it is there",
+        ),
+        ("QUERY_PATH_INFORMATION \"/b\" 1 SUCCESS", "not found"),
+        ("ReadX 7 0 1 1 SUCCESS", "handle 7"),
+    ] {
+        std::fs::write(&load_file, format!("{make}{line}\n")).expect("there is space");
+        let given = ("dbench.load", Setting::Text(path.clone().into()));
+        let target: Arc<dyn Target> = Arc::new(CountingTarget::new());
+        let result = load(definition, &[given]).run(&target, &Arc::new(Control::new()));
+        let error = result.map(drop).expect_err(line).to_string();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
+/// Every line of it is a request, and every one is done.
+#[test]
+fn the_load_of_debians_dbench_is_read() {
+    let path = "/usr/share/dbench/client.txt";
+    let text = std::fs::read_to_string(path).expect("run scripts/install-test-tools");
+    let load = workload::dbench::load::Load::parse(&text).expect("it is a load");
+    assert_eq!(load.steps().len(), text.lines().count());
+    assert_eq!(load.transfer_max(), 65_536);
+}
+
+/// The counting target is as strict as a disk.
+#[test]
+fn transfers_past_the_cache_are_aligned() {
+    for name in ["obldisk", "oblload", "iozone", "bonnie"] {
+        let definition = Definition::named(name).expect("it is in the catalogue");
+        let mut direct = definition.parameters.iter().map(|parameter| parameter.name);
+        let direct = direct.find(|key| key.ends_with(".direct")).expect("it can");
+        counted(name, &[(direct, Setting::Switch(true))]);
+    }
 }

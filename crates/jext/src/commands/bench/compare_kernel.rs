@@ -12,7 +12,6 @@
 mod engine;
 mod kernel;
 mod report;
-mod spans;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,8 +24,8 @@ use workload::Control;
 use workload::postmark::Parameters;
 
 use super::machine::Machine;
+use super::spans::Spans;
 use crate::{output, progress};
-use spans::Spans;
 
 /// The options of both mounts but for what is particular to one of them.
 const MOUNT_OPTIONS: &str = "data=ordered,commit=5";

@@ -169,12 +169,40 @@ fn outcome_json(load: &Load, outcome: &Outcome) -> Value {
     })
 }
 
+/// A time as `--set` takes it, in the largest unit of which it is a whole number.
+fn time_text(nanos: u64) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
+    let whole = units
+        .into_iter()
+        .find(|(_, unit)| nanos.is_multiple_of(*unit));
+    let (unit, length) = whole.unwrap_or(("ns", 1));
+    format!("{}{unit}", nanos / length)
+}
+
 fn text(setting: &Setting) -> String {
     match setting {
         Setting::Switch(on) => on.to_string(),
         Setting::Number(number) => number.to_string(),
         Setting::Bytes(bytes) => bytes.to_string(),
-        Setting::Time(span) => format!("{} ns", span.get()),
+        Setting::Time(span) => time_text(span.get()),
         Setting::Text(text) => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_printed_as_they_are_set() {
+        for (nanos, expected) in [
+            (0, "0s"),
+            (30_000_000_000, "30s"),
+            (100_000_000, "100ms"),
+            (1_500_000, "1500us"),
+            (1_500_000_001, "1500000001ns"),
+        ] {
+            assert_eq!(time_text(nanos), expected);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use workload::directory::Terminal;
@@ -122,7 +122,9 @@ fn converse(arguments: &Arguments, session: &mut Session<'_>) -> Result<Flow> {
         return Ok(flow);
     }
     for parameter in &arguments.set {
-        session.execute(&format!("set {parameter}"));
+        session
+            .set(parameter)
+            .map_err(|error| anyhow!("--set {parameter}: {error}"))?;
     }
     if arguments.compat && arguments.script.is_none() {
         session.converse(io::stdin().lines().map_while(Result::ok));

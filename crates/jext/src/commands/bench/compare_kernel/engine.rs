@@ -11,7 +11,7 @@ use lab::targets::VolumeTarget;
 use workload::postmark::{self, FinalSync, NoObserver};
 use workload::{Control, Target};
 
-use super::spans::Run;
+use super::super::spans::Run;
 use super::{Form, MOUNT_OPTIONS, Test};
 
 /// A budget of so many times the device caches whatever there is.

@@ -9,7 +9,7 @@ use lab::system::Mounted;
 use lab::system::tool::{self, Needed};
 use workload::Control;
 
-use super::spans::{Run, Work};
+use super::super::spans::{Run, Work};
 use super::{Form, MOUNT_OPTIONS, Test};
 
 /// A directory that every system has and that nothing needs to be in; only this process sees what is mounted there.

@@ -6,7 +6,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::spans::Spans;
+use super::super::spans::Spans;
 use super::{Comparison, Form, MOUNT_OPTIONS};
 use crate::commands::bench::machine::Machine;
 

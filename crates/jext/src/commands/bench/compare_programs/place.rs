@@ -1,0 +1,113 @@
+//! Where both programs run: one directory, or a file system that is made anew for every run.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use lab::plan::key::Key;
+use lab::plan::settings::Settings;
+use lab::setup::{self, MountedSetup, Setup};
+use lab::targets::MountedFileSystem;
+
+use super::Arguments;
+
+/// What the folders of runs are called.
+const FOLDER_PREFIX: &str = "jext-compare";
+
+/// Where the programs run.
+pub(super) enum Place {
+    Directory(String),
+    Mounted {
+        setup: Box<MountedSetup>,
+        target: String,
+        device: String,
+    },
+}
+
+impl Place {
+    /// The place that was asked for.
+    pub(super) fn new(arguments: &Arguments) -> Result<Self> {
+        let Arguments {
+            dir,
+            target,
+            device,
+            ..
+        } = arguments;
+        if let Some(path) = dir {
+            let is_directory = fs::metadata(path).with_context(|| path.clone())?.is_dir();
+            return match is_directory {
+                true => Ok(Self::Directory(path.clone())),
+                false => bail!("{path}: is no directory"),
+            };
+        }
+        let mut settings = Settings::defaults();
+        for (key, text) in [("target", target), ("device", device)] {
+            let key = Key::named(key).context("a key of plans")?;
+            let value = key.kind.parse(text);
+            let value = value.map_err(|error| anyhow!("--{} {text}: {error}", key.name))?;
+            settings.set(key.name, value, None);
+        }
+        match Setup::of(&settings)?.place {
+            setup::Place::Mounted { file_system } => Ok(Self::Mounted {
+                setup: file_system,
+                target: target.clone(),
+                device: device.clone(),
+            }),
+            _ => bail!("--target {target}: only file systems of the kernel; a directory is --dir"),
+        }
+    }
+
+    /// Whether it is mounted for each run.
+    pub(super) fn mounts(&self) -> bool {
+        matches!(self, Self::Mounted { .. })
+    }
+
+    /// What it is, for people.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Directory(path) => path.clone(),
+            Self::Mounted { target, device, .. } => {
+                format!("{target} on {device}, made anew for every run")
+            }
+        }
+    }
+
+    /// Does the work in a new folder there, and gives it another folder for what a program needs beside. What was dirty
+    /// before is written first.
+    pub(super) fn with_folder<T>(&self, work: impl FnOnce(&Path, &Path) -> Result<T>) -> Result<T> {
+        let scratch = Folder::make(&std::env::temp_dir())?;
+        match self {
+            Self::Directory(path) => {
+                let folder = Folder::make(Path::new(path))?;
+                let root = File::open(path).with_context(|| path.clone())?;
+                rustix::fs::syncfs(&root).context("sync")?;
+                work(&folder.0, &scratch.0)
+            }
+            Self::Mounted { setup, .. } => {
+                let mounted = MountedFileSystem::make(setup)?;
+                let result = work(&mounted.path(), &scratch.0)?;
+                mounted.close()?;
+                Ok(result)
+            }
+        }
+    }
+}
+
+/// A folder that is removed with its value, and all that is in it.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn make(parent: &Path) -> Result<Self> {
+        let parent = fs::canonicalize(parent).with_context(|| parent.display().to_string())?;
+        let path = parent.join(format!("{FOLDER_PREFIX}-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Whoever left files there has an error to tell already.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
