@@ -39,7 +39,7 @@ impl MirrorDevice {
     /// - [`DeviceError::Open`] if these members cannot be one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid1, &members);
-        check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT)?;
+        check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT, None)?;
         let smallest = members
             .iter()
             .map(|member| member.geometry().size_bytes)

@@ -14,7 +14,7 @@ use crate::raid::{self, CHUNK_BYTES_DEFAULT};
 use crate::slice::SliceDevice;
 
 /// A simulated device that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Simulated<'a> {
     /// A model of the catalogue.
     Model {
@@ -30,6 +30,24 @@ pub enum Simulated<'a> {
         /// Its options.
         settings: &'a [Setting],
     },
+    /// A controller with a battery-backed cache.
+    Controller {
+        /// The device below.
+        device: &'a Arc<dyn BlockDevice>,
+        /// Its options.
+        settings: &'a [Setting],
+    },
+}
+
+impl Simulated<'_> {
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Model { model, .. } => format!("sim:{model}"),
+            Self::Nvram { size_bytes, .. } => format!("nvram:{size_bytes}"),
+            Self::Controller { device, .. } => format!("bbu({})", device.name()),
+        }
+    }
 }
 
 /// Makes simulated devices, which this crate does not know.
@@ -39,13 +57,12 @@ pub type Factory<'a> = dyn Fn(Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Dev
 ///
 /// - [`DeviceError::Open`] always.
 pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let device = match wanted {
-        Simulated::Model { model, .. } => format!("sim:{model}"),
-        Simulated::Nvram { size_bytes, .. } => format!("nvram:{size_bytes}"),
-    };
     let cause =
         "simulated devices exist only in simulated time; lab and crash take them".to_owned();
-    Err(DeviceError::Open { device, cause })
+    Err(DeviceError::Open {
+        device: wanted.name(),
+        cause,
+    })
 }
 
 /// Opens what a text says. `options` are for files and block devices; `factory` makes simulated devices.
@@ -81,12 +98,17 @@ pub fn open(
             level,
             members,
             chunk,
+            groups,
         } => {
             let opened = open_members(members, options, factory)?;
             let chunk_bytes = chunk
                 .as_ref()
                 .map_or(CHUNK_BYTES_DEFAULT, |chunk| chunk.bytes());
-            raid::assemble(*level, opened, chunk_bytes)?
+            raid::assemble_groups(*level, opened, chunk_bytes, *groups)?
+        }
+        DeviceText::Controller { device, settings } => {
+            let device = &open(device, options, factory)?;
+            factory(Simulated::Controller { device, settings })?
         }
         DeviceText::Fault { device, settings } => {
             let plan = fault_plan(&text.to_string(), settings)?;
