@@ -15,6 +15,7 @@
 //! An array promises per sector what a device promises. It does not close the write hole: after a power cut the parity
 //! of a stripe in flight may be wrong, which matters if a member is then lost.
 
+mod balance;
 mod fanout;
 mod group;
 mod members;

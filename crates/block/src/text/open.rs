@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::settings::{Setting, add_fault};
+use super::size::Size;
 use super::{DeviceText, MemberText};
 use crate::cache::CacheDevice;
 use crate::device::BlockDevice;
@@ -10,7 +11,7 @@ use crate::error::DeviceError;
 use crate::fault::{FaultDevice, FaultPlan};
 use crate::file::{FileDevice, OpenOptions};
 use crate::memory::MemoryDevice;
-use crate::raid::{self, CHUNK_BYTES_DEFAULT};
+use crate::raid::{self, CHUNK_BYTES_DEFAULT, GROUPS_DEFAULT, RaidLevel};
 use crate::slice::SliceDevice;
 
 /// A simulated device that is asked for.
@@ -34,6 +35,8 @@ pub enum Simulated<'a> {
     Controller {
         /// The device below.
         device: &'a Arc<dyn BlockDevice>,
+        /// How many bytes of data a stripe of it has, if it is an array with parity.
+        stripe_bytes: Option<u64>,
         /// Its options.
         settings: &'a [Setting],
     },
@@ -101,14 +104,17 @@ pub fn open(
             groups,
         } => {
             let opened = open_members(members, options, factory)?;
-            let chunk_bytes = chunk
-                .as_ref()
-                .map_or(CHUNK_BYTES_DEFAULT, |chunk| chunk.bytes());
+            let chunk_bytes = chunk_bytes(chunk.as_ref());
             raid::assemble_groups(*level, opened, chunk_bytes, *groups)?
         }
         DeviceText::Controller { device, settings } => {
+            let stripe_bytes = stripe_bytes(device);
             let device = &open(device, options, factory)?;
-            factory(Simulated::Controller { device, settings })?
+            factory(Simulated::Controller {
+                device,
+                stripe_bytes,
+                settings,
+            })?
         }
         DeviceText::Fault { device, settings } => {
             let plan = fault_plan(&text.to_string(), settings)?;
@@ -119,6 +125,30 @@ pub fn open(
             size.bytes(),
         )),
     })
+}
+
+fn chunk_bytes(chunk: Option<&Size>) -> u64 {
+    chunk.map_or(CHUNK_BYTES_DEFAULT, Size::bytes)
+}
+
+/// How many bytes of data a stripe has, if the device is an array with parity.
+fn stripe_bytes(device: &DeviceText) -> Option<u64> {
+    let DeviceText::Raid {
+        level,
+        members,
+        chunk,
+        groups,
+    } = device
+    else {
+        return None;
+    };
+    let count: u32 = members.iter().map(|member| member.count).sum();
+    let members = match level {
+        RaidLevel::Raid5 => count,
+        RaidLevel::Raid50 => count / groups.unwrap_or(GROUPS_DEFAULT),
+        RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => return None,
+    };
+    Some(chunk_bytes(chunk.as_ref()) * u64::from(members - 1))
 }
 
 fn open_members(

@@ -9,8 +9,11 @@
 //! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
 //! | `plp=on` or `off` | ssd | whether the cache survives a power cut; it does not if absent |
 //! | `capacity=9GB` | all | the size: of a disk, its outer part; of memory, how much |
-//! | `latency=10us` | nvram | of each request, in ns, us or ms |
-//! | `bandwidth=256MiB` | nvram | bytes per second |
+//! | `latency=10us` | nvram, bbu | of each request, in ns, us or ms |
+//! | `bandwidth=256MiB` | nvram, bbu | bytes per second |
+//! | `cache=64MiB` | bbu | what the controller's cache holds |
+//! | `high=80` | bbu | from how many percent of dirty sectors on it destages at once, 1 to 100 |
+//! | `idle=20ms` | bbu | after how long without a request it destages what there is |
 
 use std::sync::Arc;
 
@@ -20,6 +23,7 @@ use rt::Nanos;
 
 use super::SimulatedDevice;
 use super::catalogue::{self, catalogue};
+use super::controller::open_controller;
 use super::elevator::Elevator;
 use super::hard_disk::HardDisk;
 use super::model::{DiskModel, SeekSource};
@@ -362,33 +366,46 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
     builder.name(&name).open()
 }
 
-/// Makes what a device text asks for: the factory for `block::text::open`.
+/// Makes what a device text asks for.
 ///
 /// - [`DeviceError::Open`] with the reason.
-pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let capacity;
-    let (name, mut options, settings): (_, Vec<(&str, &str)>, &[Setting]) = match wanted {
-        Simulated::Model { model, settings } => (model, Vec::new(), settings),
+pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
+    fn pairs(settings: &[Setting]) -> impl Iterator<Item = (&str, &str)> {
+        settings
+            .iter()
+            .map(|set| (set.key.as_str(), set.value.as_str()))
+    }
+    let made = match wanted {
+        Simulated::Model { model, settings } => open(model, &pairs(settings).collect::<Vec<_>>()),
         Simulated::Nvram {
             size_bytes,
             settings,
         } => {
-            capacity = size_bytes.to_string();
-            ("nvram", vec![("capacity", capacity.as_str())], settings)
+            let capacity = size_bytes.to_string();
+            let capacity = [("capacity", capacity.as_str())];
+            let options: Vec<_> = capacity.into_iter().chain(pairs(settings)).collect();
+            open("nvram", &options)
+        }
+        Simulated::Controller {
+            device,
+            stripe_bytes,
+            settings,
+        } => {
+            let options: Vec<_> = pairs(settings).collect();
+            open_controller(Arc::clone(device), stripe_bytes, &options)
         }
     };
-    options.extend(
-        settings
-            .iter()
-            .map(|set| (set.key.as_str(), set.value.as_str())),
-    );
-    match open(name, &options) {
-        Ok(device) => Ok(device),
-        Err(error) => Err(DeviceError::Open {
-            device: format!("sim:{name}"),
-            cause: error.to_string(),
-        }),
-    }
+    made.map_err(|error| DeviceError::Open {
+        device: wanted.name(),
+        cause: error.to_string(),
+    })
+}
+
+/// The same, as the factory for `block::text::open`.
+///
+/// - [`DeviceError::Open`] with the reason.
+pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    make(wanted).map(|device| device as _)
 }
 
 fn unknown_device(name: &str) -> OpenError {
@@ -414,7 +431,8 @@ fn parse_depth(value: &str) -> Option<u32> {
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
 }
 
-fn parse_time(value: &str) -> Option<Nanos> {
+/// A whole number of ns, us or ms, up to 10^9 of them.
+pub(super) fn parse_time(value: &str) -> Option<Nanos> {
     let digits = value
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(value.len());
