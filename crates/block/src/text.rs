@@ -177,9 +177,7 @@ impl DeviceText {
                 members.iter().map(|member| &member.device).collect(),
                 chunk.iter().collect(),
             ),
-            Self::Fault { device, .. } | Self::Controller { device, .. } => {
-                (vec![device], vec![])
-            }
+            Self::Fault { device, .. } | Self::Controller { device, .. } => (vec![device], vec![]),
             Self::Cached { device, size } => (vec![device], vec![size]),
         };
         let below = below.into_iter().flat_map(Self::notes);

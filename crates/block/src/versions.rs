@@ -127,12 +127,7 @@ impl Versions {
     }
 
     /// The newest version, up to a sequence, of up to `limit` sectors from `from` on.
-    pub fn newest_from(
-        &self,
-        from: u64,
-        sequence: u64,
-        limit: usize,
-    ) -> Vec<(u64, Version)> {
+    pub fn newest_from(&self, from: u64, sequence: u64, limit: usize) -> Vec<(u64, Version)> {
         self.sectors
             .range(from..)
             .filter_map(|(sector, versions)| {

@@ -91,7 +91,11 @@ mod tests {
             .map(|sector| balance.choose(&[0, 1, 2], sector, sector + 8))
             .into();
         let members: Vec<usize> = chosen.iter().map(|reading| reading.member).collect();
-        assert_eq!(members, [0, 1, 2, 1], "all have one, and 110 is nearest to 108");
+        assert_eq!(
+            members,
+            [0, 1, 2, 1],
+            "all have one, and 110 is nearest to 108"
+        );
         drop(chosen);
         assert_eq!(balance.choose(&[0, 1, 2], 800, 808).member, 2);
         assert_eq!(balance.choose(&[0, 1], 800, 808).member, 0, "2 has left");

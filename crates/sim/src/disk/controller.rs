@@ -34,6 +34,7 @@ use layout::SectorNr;
 use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 
 use super::SimulatedDevice;
+use super::model::Provenance;
 use super::stats::DiskStats;
 use super::timed::timed_ticket;
 use cache::{Cache, Destage, Part, join};
@@ -65,11 +66,15 @@ pub struct ControllerModel {
 
 impl ControllerModel {
     /// What it is, for lists.
-    pub const DESCRIPTION: &str =
-        "RAID controller with a battery-backed write-back cache, bbu(DEV,...) in front of any device";
+    pub const DESCRIPTION: &str = "RAID controller with a battery-backed write-back cache, bbu(DEV,...) in front of any device";
     /// Where its numbers come from.
     pub const SOURCE: &str = "of the class of 64-bit, 66 MHz PCI controllers with an i960 or 80303 of about 2003; cache, \
                               latency, bandwidth, high-water mark and idle time can be set";
+}
+
+impl ControllerModel {
+    /// What they are worth.
+    pub const PROVENANCE: Provenance = Provenance::Calibrated;
 }
 
 impl Default for ControllerModel {
@@ -148,7 +153,10 @@ impl Controller {
         stripe_bytes: Option<u64>,
         name: String,
     ) -> Self {
-        assert!(model.cache_bytes >= SectorNr::SIZE, "a cache holds a sector");
+        assert!(
+            model.cache_bytes >= SectorNr::SIZE,
+            "a cache holds a sector"
+        );
         assert!(model.bus_bytes_per_second > 0, "a bus moves bytes");
         let geometry = Geometry {
             has_volatile_cache: false,
@@ -232,7 +240,11 @@ impl BlockDevice for Controller {
             let mut at_once = parts.pop().unwrap_or_default().into_iter();
             let mut later = parts.into_iter().flatten();
             let mut next = |is_at_once| {
-                let answer = if is_at_once { at_once.next() } else { later.next() };
+                let answer = if is_at_once {
+                    at_once.next()
+                } else {
+                    later.next()
+                };
                 answer.unwrap_or(Err(DeviceError::Gone))
             };
             order.into_iter().map(&mut next).collect()

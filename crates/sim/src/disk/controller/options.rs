@@ -9,7 +9,10 @@ use super::super::SimulatedDevice;
 use super::super::open::{OpenError, parse_time};
 use super::{Controller, ControllerModel};
 
-const OPTIONS: &str = "cache, latency, bandwidth, high, idle";
+impl ControllerModel {
+    /// The options that a controller takes, with commas between them.
+    pub const OPTIONS: &str = "cache, latency, bandwidth, high, idle";
+}
 
 /// Makes a controller in front of a device, of which a stripe has so many bytes of data if it has stripes with parity.
 ///
@@ -31,12 +34,7 @@ pub fn open_controller(
     Ok(Arc::new(controller))
 }
 
-fn set(
-    model: &mut ControllerModel,
-    device: &str,
-    key: &str,
-    value: &str,
-) -> Result<(), OpenError> {
+fn set(model: &mut ControllerModel, device: &str, key: &str, value: &str) -> Result<(), OpenError> {
     let bad = |expected: &str| OpenError::BadValue {
         key: key.to_owned(),
         value: value.to_owned(),
@@ -60,7 +58,7 @@ fn set(
             return Err(OpenError::UnknownOption {
                 device: device.to_owned(),
                 key: key.to_owned(),
-                known: OPTIONS,
+                known: ControllerModel::OPTIONS,
             });
         }
     }
