@@ -61,6 +61,14 @@ fn a_disk_does_what_its_geometry_says() {
     assert!((180..=220).contains(&gain), "{gain} %");
 }
 
+/// The product manual: 83 to 175 MB/s sustained.
+#[test]
+fn a_disk_of_the_2010s_streams_as_its_manual_says() {
+    let one = measured("sim:constellation-es3");
+    near("outside", one.read_outer.expect("a rate"), 175_000_000, 2);
+    near("inside", one.read_inner.expect("a rate"), 83_000_000, 2);
+}
+
 #[test]
 fn stripes_add_up() {
     let one = measured("sim:atlas-v-18");
