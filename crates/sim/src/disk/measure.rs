@@ -8,7 +8,7 @@
 //! | random reads a second | 32 readers, 100 blocks each |
 //! | durable write | 300 blocks of 4 KiB anywhere, forced, one at a time |
 //!
-//! Small devices are measured over what they have. What was never written is read at random too: flash answers such reads
+//! A span includes the way to its first sector. A controller's cache may take all that is written. Small devices are measured over what they have. What was never written is read at random too: flash answers such reads
 //! without its dies, so an SSD should be no larger than what is written here first.
 
 use std::collections::VecDeque;
