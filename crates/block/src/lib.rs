@@ -9,7 +9,7 @@
 //! | [`memory`] | sparse memory, without copies |
 //! | [`file`](mod@file) | image files and block devices, buffered or direct |
 //! | [`slice`](mod@slice) | part of a device |
-//! | [`raid`] | arrays: RAID 0, 1, 5 and 10 |
+//! | [`raid`] | arrays: RAID 0, 1, 5, 10 and 50 |
 //! | [`fault`] | a device that fails on purpose |
 //! | [`cache`] | a volatile cache, and what a power cut leaves of it |
 //! | [`trace`] | a record of requests, and what a power cut after any of them could leave |

@@ -80,7 +80,7 @@ impl Cutter {
 }
 
 /// Puts pieces of any sizes, end to end, into blocks of `block_bytes`; pieces that fit are shared.
-pub(crate) fn regroup(pieces: Payload, block_bytes: usize) -> Payload {
+pub fn regroup(pieces: Payload, block_bytes: usize) -> Payload {
     if pieces.iter().all(|piece| piece.len() == block_bytes) {
         return pieces;
     }

@@ -1,11 +1,12 @@
-//! Arrays of devices: RAID 0, 1, 5 and 10, composed in software.
+//! Arrays of devices: RAID 0, 1, 5, 10 and 50, composed in software.
 //!
 //! | level | members | survives | read | write |
 //! |---|---|---|---|---|
 //! | 0 | 2 or more | nothing | the members that hold it | the same |
-//! | 1 | 2 or more | all but one | one member, by place; another if it fails | all members |
+//! | 1 | 2 or more | all but one | one member, see `balance`; another if it fails | all members |
 //! | 5 | 3 or more | one | the member that holds it; the others if it fails | data and parity |
 //! | 10 | an even number, 4 or more | one of each pair | RAID 0 of pairs | RAID 0 of pairs |
+//! | 50 | groups of 3 or more | one of each group | RAID 0 of RAID 5 | RAID 0 of RAID 5, stripe by stripe |
 //!
 //! A member that answers `Gone`, or fails a write, leaves the array for good: what it holds is stale from then on. A
 //! failed read is answered from the others and the member stays. The last member that the level needs never leaves: its
@@ -14,6 +15,7 @@
 //! An array promises per sector what a device promises. It does not close the write hole: after a power cut the parity
 //! of a stripe in flight may be wrong, which matters if a member is then lost.
 
+mod balance;
 mod fanout;
 mod group;
 mod members;
@@ -36,6 +38,9 @@ pub use striped::StripedDevice;
 /// The chunk size unless told, in bytes.
 pub const CHUNK_BYTES_DEFAULT: u64 = 64 * 1024;
 
+/// Into how many groups RAID 50 divides its members unless told.
+pub const GROUPS_DEFAULT: u32 = 2;
+
 /// Chunks are multiples of this many bytes.
 pub const CHUNK_BYTES_UNIT: u64 = 4096;
 
@@ -53,11 +58,19 @@ pub enum RaidLevel {
     Raid5,
     /// Striping over mirrored pairs of neighbours.
     Raid10,
+    /// Striping over groups with parity, a stripe of a group at a time.
+    Raid50,
 }
 
 impl RaidLevel {
     /// All levels.
-    pub const ALL: [Self; 4] = [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid10];
+    pub const ALL: [Self; 5] = [
+        Self::Raid0,
+        Self::Raid1,
+        Self::Raid5,
+        Self::Raid10,
+        Self::Raid50,
+    ];
 
     /// The smallest number of members.
     pub const fn members_min(self) -> usize {
@@ -65,6 +78,27 @@ impl RaidLevel {
             Self::Raid0 | Self::Raid1 => 2,
             Self::Raid5 => 3,
             Self::Raid10 => 4,
+            Self::Raid50 => 6,
+        }
+    }
+
+    /// Whether so many members can be so many groups; what would have been right otherwise.
+    pub(crate) fn check_groups(self, members: usize, groups: Option<u32>) -> Result<(), String> {
+        match self {
+            Self::Raid10 if !members.is_multiple_of(2) => {
+                Err(format!("an even number of members of {self}"))
+            }
+            Self::Raid50 => {
+                let groups = groups.unwrap_or(GROUPS_DEFAULT) as usize;
+                let least = Self::Raid5.members_min();
+                match members.is_multiple_of(groups) && members / groups >= least {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "{groups} groups of {least} members of {self} or more, all of one size"
+                    )),
+                }
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -76,6 +110,7 @@ impl fmt::Display for RaidLevel {
             Self::Raid1 => "raid1",
             Self::Raid5 => "raid5",
             Self::Raid10 => "raid10",
+            Self::Raid50 => "raid50",
         })
     }
 }
@@ -89,11 +124,27 @@ pub fn assemble(
     members: Vec<Arc<dyn BlockDevice>>,
     chunk_bytes: u64,
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    assemble_groups(level, members, chunk_bytes, None)
+}
+
+/// The same, with so many groups in RAID 50: [`GROUPS_DEFAULT`] if absent.
+///
+/// - [`DeviceError::Open`] as above, and if the groups are not of one size or have too few members.
+pub fn assemble_groups(
+    level: RaidLevel,
+    members: Vec<Arc<dyn BlockDevice>>,
+    chunk_bytes: u64,
+    groups: Option<u32>,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     Ok(match level {
         RaidLevel::Raid0 => Arc::new(StripedDevice::new(members, chunk_bytes)?),
         RaidLevel::Raid1 => Arc::new(MirrorDevice::new(members)?),
         RaidLevel::Raid5 => Arc::new(ParityDevice::new(members, chunk_bytes)?),
         RaidLevel::Raid10 => Arc::new(StripedDevice::over_pairs(members, chunk_bytes)?),
+        RaidLevel::Raid50 => {
+            let groups = groups.unwrap_or(GROUPS_DEFAULT);
+            Arc::new(StripedDevice::over_groups(members, chunk_bytes, groups)?)
+        }
     })
 }
 
@@ -103,6 +154,7 @@ fn check_array(
     name: &str,
     members: &[Arc<dyn BlockDevice>],
     chunk_bytes: u64,
+    groups: Option<u32>,
 ) -> Result<(), DeviceError> {
     let refuse = |cause: String| {
         Err(DeviceError::Open {
@@ -116,8 +168,8 @@ fn check_array(
             level.members_min()
         ));
     }
-    if level == RaidLevel::Raid10 && !members.len().is_multiple_of(2) {
-        return refuse("raid10 needs an even number of members".to_owned());
+    if let Err(expected) = level.check_groups(members.len(), groups) {
+        return refuse(format!("expected {expected}"));
     }
     if chunk_bytes == 0
         || !chunk_bytes.is_multiple_of(CHUNK_BYTES_UNIT)

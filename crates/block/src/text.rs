@@ -14,6 +14,8 @@
 //! | `file("disk image",direct=on)` | a file or block device, with options |
 //! | `slice(DEV,2.65GiB..3.95GiB)` | part of a device; without an end, up to the device's end |
 //! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid10` | an array |
+//! | `raid50(DEV x6,groups=2)` | an array over arrays with parity |
+//! | `bbu(DEV,cache=64MiB)` | a simulated controller whose battery-backed cache writes back to a device |
 //! | `fault(DEV,seed=7,eio=1e-6)` | a device that fails on purpose |
 //!
 //! Something that begins with `.` or `/` is a path. Commas and parentheses within quotes, and commas within parentheses,
@@ -81,6 +83,15 @@ pub enum DeviceText {
         members: Vec<MemberText>,
         /// The chunk size, if it is not the default.
         chunk: Option<Size>,
+        /// How many groups RAID 50 has, if it is not the default.
+        groups: Option<u32>,
+    },
+    /// A device behind a simulated controller with a battery-backed cache.
+    Controller {
+        /// The device below.
+        device: Box<Self>,
+        /// The controller's options.
+        settings: Vec<Setting>,
     },
     /// A device that fails on purpose.
     Fault {
@@ -134,6 +145,7 @@ impl DeviceText {
         match self {
             Self::File { .. } => false,
             Self::Memory { .. } | Self::Simulated { .. } | Self::Nvram { .. } => true,
+            Self::Controller { .. } => true,
             Self::Slice { device, .. }
             | Self::Fault { device, .. }
             | Self::Cached { device, .. } => device.is_ephemeral(),
@@ -145,7 +157,7 @@ impl DeviceText {
     pub fn is_simulated(&self) -> bool {
         match self {
             Self::File { .. } | Self::Memory { .. } => false,
-            Self::Simulated { .. } | Self::Nvram { .. } => true,
+            Self::Simulated { .. } | Self::Nvram { .. } | Self::Controller { .. } => true,
             Self::Slice { device, .. }
             | Self::Fault { device, .. }
             | Self::Cached { device, .. } => device.is_simulated(),
@@ -165,7 +177,7 @@ impl DeviceText {
                 members.iter().map(|member| &member.device).collect(),
                 chunk.iter().collect(),
             ),
-            Self::Fault { device, .. } => (vec![device], vec![]),
+            Self::Fault { device, .. } | Self::Controller { device, .. } => (vec![device], vec![]),
             Self::Cached { device, size } => (vec![device], vec![size]),
         };
         let below = below.into_iter().flat_map(Self::notes);
@@ -209,6 +221,7 @@ impl fmt::Display for DeviceText {
                 level,
                 members,
                 chunk,
+                groups,
             } => {
                 write!(f, "{level}(")?;
                 for (number, member) in members.iter().enumerate() {
@@ -221,15 +234,13 @@ impl fmt::Display for DeviceText {
                 if let Some(chunk) = chunk {
                     write!(f, ",chunk={chunk}")?;
                 }
+                if let Some(groups) = groups {
+                    write!(f, ",groups={groups}")?;
+                }
                 f.write_str(")")
             }
-            Self::Fault { device, settings } => {
-                write!(f, "fault({device}")?;
-                settings
-                    .iter()
-                    .try_for_each(|setting| write!(f, ",{setting}"))?;
-                f.write_str(")")
-            }
+            Self::Controller { device, settings } => write_around(f, "bbu", device, settings),
+            Self::Fault { device, settings } => write_around(f, "fault", device, settings),
             Self::Cached { device, size } => write!(f, "{device}+cache({size})"),
         }
     }
@@ -246,6 +257,20 @@ fn write_kind(
         return write!(f, "{kind}:{argument}");
     }
     write!(f, "{kind}({argument}")?;
+    settings
+        .iter()
+        .try_for_each(|setting| write!(f, ",{setting}"))?;
+    f.write_str(")")
+}
+
+/// `kind(device,settings)`.
+fn write_around(
+    f: &mut fmt::Formatter<'_>,
+    kind: &str,
+    device: &DeviceText,
+    settings: &[Setting],
+) -> fmt::Result {
+    write!(f, "{kind}({device}")?;
     settings
         .iter()
         .try_for_each(|setting| write!(f, ",{setting}"))?;

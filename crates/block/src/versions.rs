@@ -119,7 +119,7 @@ impl Versions {
     }
 
     /// The newest version of each of some sectors, those that have one.
-    pub(crate) fn newest(&self, from: SectorNr, sectors: u64) -> Vec<(u64, Version)> {
+    pub fn newest(&self, from: SectorNr, sectors: u64) -> Vec<(u64, Version)> {
         self.sectors
             .range(from.get()..from.get() + sectors)
             .filter_map(|(sector, versions)| Some((*sector, versions.last()?.clone())))
@@ -127,12 +127,7 @@ impl Versions {
     }
 
     /// The newest version, up to a sequence, of up to `limit` sectors from `from` on.
-    pub(crate) fn newest_from(
-        &self,
-        from: u64,
-        sequence: u64,
-        limit: usize,
-    ) -> Vec<(u64, Version)> {
+    pub fn newest_from(&self, from: u64, sequence: u64, limit: usize) -> Vec<(u64, Version)> {
         self.sectors
             .range(from..)
             .filter_map(|(sector, versions)| {
@@ -184,7 +179,7 @@ impl Versions {
 }
 
 /// Writes that store these versions: whole blocks by reference where all of one is there, copies otherwise.
-pub(crate) fn write_requests(chosen: &[(u64, Version)]) -> Vec<Request> {
+pub fn write_requests(chosen: &[(u64, Version)]) -> Vec<Request> {
     let mut requests = Vec::new();
     let mut rest = chosen;
     while let Some((first, _)) = rest.first() {

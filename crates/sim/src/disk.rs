@@ -40,16 +40,19 @@
 mod batch;
 mod buffer;
 pub mod catalogue;
+mod controller;
 mod drive;
 mod elevator;
 mod hard_disk;
 mod host_queue;
+mod measure;
 mod mechanics;
 pub mod model;
 mod nvram;
 mod open;
 mod platter;
 mod seek;
+mod sheet;
 mod ssd;
 mod stats;
 mod timed;
@@ -58,13 +61,15 @@ mod write_cache;
 use block::BlockDevice;
 
 pub use catalogue::catalogue;
+pub use controller::{Controller, ControllerModel, open_controller};
 pub use elevator::Elevator;
 pub use hard_disk::HardDisk;
+pub use measure::{Measured, measure};
 pub use nvram::{Nvram, RamDisk};
-pub use open::{Builder, OpenError, factory, open};
+pub use open::{Builder, OpenError, factory, make, open};
 pub use seek::SeekCurve;
 pub use ssd::{Ssd, SsdModel};
-pub use stats::{DiskStats, DriveStats, FlashStats, Histogram};
+pub use stats::{ControllerStats, DiskStats, DriveStats, FlashStats, Histogram};
 
 /// A device that takes virtual time and counts what it does.
 pub trait SimulatedDevice: BlockDevice {

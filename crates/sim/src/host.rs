@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use rt::Cost;
 
+use crate::Parameter;
+
 /// The unit in which copying and checksums are given, in bytes.
 const PAGE_BYTES: u64 = 4096;
 /// The scale that changes nothing.
@@ -70,8 +72,36 @@ pub const ZERO: HostProfile = HostProfile {
     scale_permille: SCALE_ONE,
 };
 
-/// The profiles that have names.
-const NAMED: [&HostProfile; 3] = [&P4_2_66_2003, &CLOUD_VM, &ZERO];
+/// A profile that has a name, for lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostEntry {
+    /// The profile.
+    pub profile: &'static HostProfile,
+    /// What it is.
+    pub description: &'static str,
+    /// Where its numbers come from.
+    pub source: &'static str,
+}
+
+const NAMED: [HostEntry; 3] = [
+    HostEntry {
+        profile: &P4_2_66_2003,
+        description: "Pentium 4 of 2.66 GHz, PC2100 memory, Linux 2.4",
+        source: "round numbers from cycles, cache misses and memory bandwidth of the machine of the published ext3 \
+                 benchmarks of 2003; calibrated as a whole by its scale",
+    },
+    HostEntry {
+        profile: &CLOUD_VM,
+        description: "virtual machine of the 2020s with four processors",
+        source: "round numbers from cycles, cache misses and memory bandwidth of such machines; calibrated as a whole by \
+                 its scale",
+    },
+    HostEntry {
+        profile: &ZERO,
+        description: "a host whose work takes no time",
+        source: "by definition",
+    },
+];
 
 /// What each kind of host work costs. All fields may be changed.
 ///
@@ -116,13 +146,33 @@ impl HostProfile {
     pub fn named(name: &str) -> Option<Self> {
         NAMED
             .iter()
-            .find(|profile| profile.name == name)
-            .map(|profile| (*profile).clone())
+            .find(|entry| entry.profile.name == name)
+            .map(|entry| entry.profile.clone())
     }
 
     /// The names that [`named`](Self::named) knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMED.iter().map(|profile| &*profile.name)
+        NAMED.iter().map(|entry| &*entry.profile.name)
+    }
+
+    /// The profiles that have names.
+    pub fn catalogue() -> &'static [HostEntry] {
+        &NAMED
+    }
+
+    /// All of its numbers.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        vec![
+            Parameter::main("cpus", self.cpu_count),
+            Parameter::main("syscall_ns", self.syscall_ns),
+            Parameter::main("copy_page_ns", self.copy_page_ns),
+            Parameter::new("checksum_page_ns", self.checksum_page_ns),
+            Parameter::new("lookup_ns", self.lookup_ns),
+            Parameter::new("handle_ns", self.handle_ns),
+            Parameter::new("block_access_ns", self.block_access_ns),
+            Parameter::main("request_ns", self.request_ns),
+            Parameter::new("scale_permille", self.scale_permille),
+        ]
     }
 
     /// The same host, all of its work slower or faster.
@@ -243,7 +293,8 @@ impl HostProfile {
 
 impl fmt::Display for HostProfile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMED.iter().find(|profile| profile.costs() == self.costs()) {
+        let mut named = NAMED.iter().map(|entry| entry.profile);
+        match named.find(|profile| profile.costs() == self.costs()) {
             Some(profile) => {
                 write!(out, "{}", profile.name)?;
                 if profile.cpu_count != self.cpu_count {

@@ -1,10 +1,10 @@
 //! RAID 1: every member holds everything.
 //!
-//! Neighbouring reads go to one member, so that its read-ahead works; reads elsewhere go to another. A read that fails is
-//! repeated on the other members by whoever waits for it.
+//! A read goes to one member, see `balance`. A read that fails is repeated on the other members by whoever waits for it.
 
 use std::sync::Arc;
 
+use super::balance::{Balance, Reading};
 use super::fanout::{Fanout, Place, Returned};
 use super::members::Members;
 use super::{CHUNK_BYTES_UNIT, RaidLevel, array_name, check_array, combined_geometry};
@@ -13,12 +13,10 @@ use crate::error::DeviceError;
 use crate::forward::Answer;
 use crate::ticket::{DetachedErrors, Outcome, Ticket};
 
-/// Reads within this many bytes go to one member.
-const NEIGHBOURHOOD_BYTES: u64 = 1 << 20;
-
 /// A mirror.
 pub struct MirrorDevice {
     members: Arc<Members>,
+    balance: Arc<Balance>,
     detached: DetachedErrors,
     geometry: Geometry,
     name: String,
@@ -30,7 +28,7 @@ enum Pending {
     /// The same request to several members.
     Everywhere(Vec<Place>),
     /// A read, kept so that it can be repeated.
-    Read(Place, Request),
+    Read(Place, Request, Reading),
 }
 
 impl MirrorDevice {
@@ -39,7 +37,7 @@ impl MirrorDevice {
     /// - [`DeviceError::Open`] if these members cannot be one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid1, &members);
-        check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT)?;
+        check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT, None)?;
         let smallest = members
             .iter()
             .map(|member| member.geometry().size_bytes)
@@ -47,9 +45,11 @@ impl MirrorDevice {
             .unwrap_or(0);
         let geometry = combined_geometry(&members, smallest);
         let tolerance = members.len() - 1;
+        let balance = Balance::new(members.len());
         let members = Arc::new(Members::new(members, tolerance));
         Ok(Self {
             members,
+            balance,
             detached: DetachedErrors::default(),
             geometry,
             name,
@@ -65,10 +65,16 @@ impl MirrorDevice {
         if let Err(error) = self.geometry.check(&request) {
             return Pending::Refused(error);
         }
-        if let Request::Read { sector, .. } = &request {
-            let neighbourhood = sector.byte_offset() / NEIGHBOURHOOD_BYTES;
-            let member = healthy[(neighbourhood % healthy.len() as u64) as usize];
-            return Pending::Read(fanout.push(member, request.clone()), request);
+        let (sector, sectors) = request.range();
+        let (first, end) = (sector.get(), sector.get() + sectors);
+        match &request {
+            Request::Read { .. } => {
+                let reading = self.balance.choose(healthy, first, end);
+                let place = fanout.push(reading.member, request.clone());
+                return Pending::Read(place, request, reading);
+            }
+            Request::Write { .. } => self.balance.write(end),
+            Request::Flush | Request::Discard { .. } => {}
         }
         let places = healthy
             .iter()
@@ -83,15 +89,18 @@ impl Pending {
         match self {
             Self::Refused(error) => Err(error),
             Self::Everywhere(places) => settle_everywhere(&places, returned, members),
-            Self::Read(place, request) => match returned.take(place) {
-                Ok(outcome) => Ok(outcome),
-                Err(error) => {
-                    if error == DeviceError::Gone {
-                        members.fail(place.member);
+            Self::Read(place, request, reading) => {
+                drop(reading);
+                match returned.take(place) {
+                    Ok(outcome) => Ok(outcome),
+                    Err(error) => {
+                        if error == DeviceError::Gone {
+                            members.fail(place.member);
+                        }
+                        read_elsewhere(members, place.member, &request).ok_or(error)
                     }
-                    read_elsewhere(members, place.member, &request).ok_or(error)
                 }
-            },
+            }
         }
     }
 }

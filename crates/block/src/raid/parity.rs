@@ -60,7 +60,7 @@ impl ParityDevice {
     /// - [`DeviceError::Open`] if these members cannot be one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid5, &members);
-        check_array(RaidLevel::Raid5, &name, &members, chunk_bytes)?;
+        check_array(RaidLevel::Raid5, &name, &members, chunk_bytes, None)?;
         let smallest = members
             .iter()
             .map(|member| member.geometry().size_bytes)

@@ -1,11 +1,11 @@
-//! RAID 0, and RAID 10 as RAID 0 over mirrored pairs: chunk `c` is on member `c % n`, at chunk `c / n` of it.
+//! RAID 0, RAID 10 as RAID 0 over mirrored pairs, and RAID 50 as RAID 0 over groups with parity: chunk `c` is on member `c % n`, at chunk `c / n` of it.
 
 use std::sync::Arc;
 
 use layout::SectorNr;
 
 use super::fanout::{Fanout, Place, Returned};
-use super::{MirrorDevice, RaidLevel, array_name, check_array, combined_geometry};
+use super::{MirrorDevice, ParityDevice, RaidLevel, array_name, check_array, combined_geometry};
 use crate::device::{BlockDevice, Geometry, Payload, Request};
 use crate::error::DeviceError;
 use crate::forward::Answer;
@@ -42,7 +42,7 @@ impl StripedDevice {
     /// - [`DeviceError::Open`] if these members cannot be one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid0, &members);
-        check_array(RaidLevel::Raid0, &name, &members, chunk_bytes)?;
+        check_array(RaidLevel::Raid0, &name, &members, chunk_bytes, None)?;
         Ok(Self::from_parts(members, chunk_bytes, name))
     }
 
@@ -54,12 +54,36 @@ impl StripedDevice {
         chunk_bytes: u64,
     ) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid10, &members);
-        check_array(RaidLevel::Raid10, &name, &members, chunk_bytes)?;
+        check_array(RaidLevel::Raid10, &name, &members, chunk_bytes, None)?;
         let pairs = members
             .chunks(2)
             .map(|pair| Ok(Arc::new(MirrorDevice::new(pair.to_vec())?) as Arc<dyn BlockDevice>))
             .collect::<Result<_, DeviceError>>()?;
         Ok(Self::from_parts(pairs, chunk_bytes, name))
+    }
+
+    /// RAID 50: so many groups of neighbours, each of them RAID 5. What goes to one group at a time is one of its stripes,
+    /// so that a write of whole stripes needs no reads in any group.
+    ///
+    /// - [`DeviceError::Open`] if these members cannot be one.
+    pub fn over_groups(
+        members: Vec<Arc<dyn BlockDevice>>,
+        chunk_bytes: u64,
+        groups: u32,
+    ) -> Result<Self, DeviceError> {
+        let level = RaidLevel::Raid50;
+        let name = array_name(level, &members);
+        check_array(level, &name, &members, chunk_bytes, Some(groups))?;
+        let group_members = members.len() / groups as usize;
+        let stripe_bytes = chunk_bytes * (group_members as u64 - 1);
+        let groups = members
+            .chunks(group_members)
+            .map(|group| {
+                let group = ParityDevice::new(group.to_vec(), chunk_bytes)?;
+                Ok(Arc::new(group) as Arc<dyn BlockDevice>)
+            })
+            .collect::<Result<_, DeviceError>>()?;
+        Ok(Self::from_parts(groups, stripe_bytes, name))
     }
 
     fn from_parts(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64, name: String) -> Self {

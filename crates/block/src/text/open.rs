@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::settings::{Setting, add_fault};
+use super::size::Size;
 use super::{DeviceText, MemberText};
 use crate::cache::CacheDevice;
 use crate::device::BlockDevice;
@@ -10,11 +11,11 @@ use crate::error::DeviceError;
 use crate::fault::{FaultDevice, FaultPlan};
 use crate::file::{FileDevice, OpenOptions};
 use crate::memory::MemoryDevice;
-use crate::raid::{self, CHUNK_BYTES_DEFAULT};
+use crate::raid::{self, CHUNK_BYTES_DEFAULT, GROUPS_DEFAULT, RaidLevel};
 use crate::slice::SliceDevice;
 
 /// A simulated device that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Simulated<'a> {
     /// A model of the catalogue.
     Model {
@@ -30,6 +31,26 @@ pub enum Simulated<'a> {
         /// Its options.
         settings: &'a [Setting],
     },
+    /// A controller with a battery-backed cache.
+    Controller {
+        /// The device below.
+        device: &'a Arc<dyn BlockDevice>,
+        /// How many bytes of data a stripe of it has, if it is an array with parity.
+        stripe_bytes: Option<u64>,
+        /// Its options.
+        settings: &'a [Setting],
+    },
+}
+
+impl Simulated<'_> {
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Model { model, .. } => format!("sim:{model}"),
+            Self::Nvram { size_bytes, .. } => format!("nvram:{size_bytes}"),
+            Self::Controller { device, .. } => format!("bbu({})", device.name()),
+        }
+    }
 }
 
 /// Makes simulated devices, which this crate does not know.
@@ -39,13 +60,12 @@ pub type Factory<'a> = dyn Fn(Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Dev
 ///
 /// - [`DeviceError::Open`] always.
 pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let device = match wanted {
-        Simulated::Model { model, .. } => format!("sim:{model}"),
-        Simulated::Nvram { size_bytes, .. } => format!("nvram:{size_bytes}"),
-    };
     let cause =
         "simulated devices exist only in simulated time; lab and crash take them".to_owned();
-    Err(DeviceError::Open { device, cause })
+    Err(DeviceError::Open {
+        device: wanted.name(),
+        cause,
+    })
 }
 
 /// Opens what a text says. `options` are for files and block devices; `factory` makes simulated devices.
@@ -81,12 +101,20 @@ pub fn open(
             level,
             members,
             chunk,
+            groups,
         } => {
             let opened = open_members(members, options, factory)?;
-            let chunk_bytes = chunk
-                .as_ref()
-                .map_or(CHUNK_BYTES_DEFAULT, |chunk| chunk.bytes());
-            raid::assemble(*level, opened, chunk_bytes)?
+            let chunk_bytes = chunk_bytes(chunk.as_ref());
+            raid::assemble_groups(*level, opened, chunk_bytes, *groups)?
+        }
+        DeviceText::Controller { device, settings } => {
+            let stripe_bytes = stripe_bytes(device);
+            let device = &open(device, options, factory)?;
+            factory(Simulated::Controller {
+                device,
+                stripe_bytes,
+                settings,
+            })?
         }
         DeviceText::Fault { device, settings } => {
             let plan = fault_plan(&text.to_string(), settings)?;
@@ -97,6 +125,30 @@ pub fn open(
             size.bytes(),
         )),
     })
+}
+
+fn chunk_bytes(chunk: Option<&Size>) -> u64 {
+    chunk.map_or(CHUNK_BYTES_DEFAULT, Size::bytes)
+}
+
+/// How many bytes of data a stripe has, if the device is an array with parity.
+fn stripe_bytes(device: &DeviceText) -> Option<u64> {
+    let DeviceText::Raid {
+        level,
+        members,
+        chunk,
+        groups,
+    } = device
+    else {
+        return None;
+    };
+    let count: u32 = members.iter().map(|member| member.count).sum();
+    let members = match level {
+        RaidLevel::Raid5 => count,
+        RaidLevel::Raid50 => count / groups.unwrap_or(GROUPS_DEFAULT),
+        RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => return None,
+    };
+    Some(chunk_bytes(chunk.as_ref()) * u64::from(members - 1))
 }
 
 fn open_members(

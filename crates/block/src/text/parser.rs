@@ -6,8 +6,9 @@ use super::{DeviceText, MemberText, TextError};
 use crate::fault::FaultPlan;
 use crate::raid::RaidLevel;
 
-const KINDS: [&str; 10] = [
-    "mem", "sim", "nvram", "file", "slice", "raid0", "raid1", "raid5", "raid10", "fault",
+const KINDS: [&str; 12] = [
+    "mem", "sim", "nvram", "file", "slice", "raid0", "raid1", "raid5", "raid10", "raid50", "bbu",
+    "fault",
 ];
 
 /// How deep devices may be nested.
@@ -118,6 +119,10 @@ impl Parser {
             },
             ("file", _) => self.file()?,
             ("slice", _) => self.slice()?,
+            ("bbu", _) => DeviceText::Controller {
+                device: Box::new(self.device()?),
+                settings: self.settings(|_| Ok(()))?,
+            },
             _ => {
                 let device = Box::new(self.device()?);
                 let mut plan = FaultPlan::default();
@@ -161,7 +166,7 @@ impl Parser {
 
     fn raid(&mut self, level: RaidLevel) -> Result<DeviceText, TextError> {
         let mut members = Vec::new();
-        let mut chunk = None;
+        let (mut chunk, mut groups) = (None, None);
         loop {
             self.skip_spaces();
             if self.starts_with("chunk=") {
@@ -172,6 +177,9 @@ impl Parser {
                     return Err(self.error_at(start, "a chunk of 4KiB or more"));
                 }
                 chunk = Some(size);
+            } else if level == RaidLevel::Raid50 && self.starts_with("groups=") {
+                self.at += "groups=".len();
+                groups = Some(self.groups()?);
             } else {
                 members.push(self.member()?);
             }
@@ -182,15 +190,29 @@ impl Parser {
             self.at += 1;
         }
         let count: u32 = members.iter().map(|member: &MemberText| member.count).sum();
-        if (count as usize) < level.members_min() {
+        let count = count as usize;
+        if count < level.members_min() {
             let least = level.members_min();
             return Err(self.error(&format!("{least} members of {level} or more, not {count}")));
+        }
+        if let Err(expected) = level.check_groups(count, groups) {
+            return Err(self.error(&format!("{expected}, not {count}")));
         }
         Ok(DeviceText::Raid {
             level,
             members,
             chunk,
+            groups,
         })
+    }
+
+    fn groups(&mut self) -> Result<u32, TextError> {
+        let start = self.at;
+        let digits = self.word(|letter| letter.is_ascii_digit());
+        match digits.parse() {
+            Ok(groups) if (2..=COUNT_MAX).contains(&groups) => Ok(groups),
+            _ => Err(self.error_at(start, &format!("2 to {COUNT_MAX} groups"))),
+        }
     }
 
     fn member(&mut self) -> Result<MemberText, TextError> {
@@ -407,6 +429,7 @@ fn names_one_file(device: &DeviceText) -> bool {
             false
         }
         DeviceText::Slice { device, .. }
+        | DeviceText::Controller { device, .. }
         | DeviceText::Fault { device, .. }
         | DeviceText::Cached { device, .. } => names_one_file(device),
         DeviceText::Raid { members, .. } => {

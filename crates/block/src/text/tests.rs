@@ -43,6 +43,19 @@ fn texts_are_read_and_written_back() {
             "raid10(mem:1MiB x2,mem:2MiB x2)",
         ),
         (
+            "raid50( /a,/b,/c,/d,/e,/f, groups=2,chunk=16KiB)",
+            "raid50(/a,/b,/c,/d,/e,/f,chunk=16KiB,groups=2)",
+        ),
+        (
+            "raid50(sim:x x9,groups=3)+cache(8k)",
+            "raid50(sim:x x9,groups=3)+cache(8k)",
+        ),
+        (
+            "bbu( raid5(sim:x x4), cache=64MiB ,high=50)",
+            "bbu(raid5(sim:x x4),cache=64MiB,high=50)",
+        ),
+        ("bbu(sim:x)", "bbu(sim:x)"),
+        (
             "fault(mem:1MiB,seed=7,eio=1e-6)",
             "fault(mem:1MiB,seed=7,eio=1e-6)",
         ),
@@ -86,6 +99,21 @@ fn errors_say_where_and_what() {
             "3 members of raid5 or more, not 2",
             "`)`",
         ),
+        (
+            "raid10(mem:1M x5)",
+            17,
+            "an even number of members of raid10, not 5",
+            "`)`",
+        ),
+        (
+            "raid50(mem:1M x8,groups=3)",
+            26,
+            "3 groups of 3 members of raid50 or more, all of one size, not 8",
+            "`)`",
+        ),
+        ("raid50(mem:1M x6,groups=1)", 25, "2 to 64 groups", "`1`"),
+        ("bbu:/x", 4, "`(` after `bbu`", "`:/x`"),
+        ("bbu(/x,cache)", 13, "`key=value`", "`)`"),
         ("raid0(/a x2)", 10, "each file on its own", "`x2`"),
         ("raid0(mem:1M x99)", 14, "a count from x1 to x64", "`x99`"),
         ("raid0(mem:1M,)", 14, "a device", "`)`"),
@@ -131,6 +159,7 @@ fn memory_and_simulation_are_ephemeral_wherever_they_are() {
         ("raid1(/x,slice(mem:1M,0..4k))", true, false),
         ("nvram:1M", true, true),
         ("fault(sim:x)", true, true),
+        ("bbu(/x)", true, true),
     ];
     for (text, is_ephemeral, is_simulated) in cases {
         let device = parsed(text);
@@ -173,6 +202,8 @@ fn texts_become_devices_of_the_right_size() {
         ("raid1(mem:1MiB,mem:2MiB)", 1 << 20),
         ("raid5(mem:1MiB x4,chunk=4KiB)", 3 << 20),
         ("raid10(mem:1MiB x4)", 2 << 20),
+        ("raid50(mem:1MiB x6)", 4 << 20),
+        ("raid50(mem:1MiB x9,groups=3,chunk=4KiB)", 6 << 20),
         ("fault(mem:1MiB,seed=1)", 1 << 20),
         ("mem:1MiB+cache(64KiB)", 1 << 20),
     ];
@@ -183,6 +214,7 @@ fn texts_become_devices_of_the_right_size() {
     for text in [
         "sim:x",
         "nvram:1MiB",
+        "bbu(mem:1MiB)",
         "/nonexistent/x",
         "slice(mem:1MiB,0..2MiB)",
     ] {
@@ -194,16 +226,26 @@ fn texts_become_devices_of_the_right_size() {
 fn the_factory_makes_each_simulated_device() {
     let asked = core::cell::RefCell::new(Vec::new());
     let factory = |wanted: Simulated<'_>| -> Result<Arc<dyn BlockDevice>, _> {
-        asked.borrow_mut().push(format!("{wanted:?}"));
+        asked.borrow_mut().push(match wanted {
+            Simulated::Model { settings, .. }
+            | Simulated::Nvram { settings, .. }
+            | Simulated::Controller { settings, .. } => {
+                format!("{} {settings:?}", wanted.name())
+            }
+        });
         Ok(Arc::new(MemoryDevice::new(1 << 20)))
     };
-    let text = parsed("raid0(sim(a,wcache=on) x2,nvram:1MiB)");
+    let text = parsed("raid0(sim(a,wcache=on) x2,bbu(nvram:1MiB,cache=4k))");
     open(&text, &OpenOptions::default(), &factory).expect("the factory makes everything");
     let asked = asked.into_inner();
-    assert_eq!(asked.len(), 3);
+    assert_eq!(asked.len(), 4);
     assert!(
-        asked[1].contains("\"a\"") && asked[1].contains("wcache"),
+        asked[1].contains("sim:a") && asked[1].contains("wcache"),
         "{asked:?}"
     );
     assert!(asked[2].contains("1048576"), "{asked:?}");
+    assert!(
+        asked[3].starts_with("bbu(mem") && asked[3].contains("cache"),
+        "{asked:?}"
+    );
 }

@@ -55,6 +55,7 @@ fn arrays_survive_the_loss_of_a_member_at_any_time() {
         (RaidLevel::Raid5, 3),
         (RaidLevel::Raid5, 5),
         (RaidLevel::Raid10, 4),
+        (RaidLevel::Raid50, 6),
     ];
     for (level, count) in levels {
         for lost in 0..count {
@@ -128,6 +129,8 @@ fn too_few_or_odd_members_are_refused() {
         (RaidLevel::Raid5, 2),
         (RaidLevel::Raid10, 2),
         (RaidLevel::Raid10, 5),
+        (RaidLevel::Raid50, 5),
+        (RaidLevel::Raid50, 7),
     ] {
         let members = members(count, |_| FaultPlan::default());
         assert!(

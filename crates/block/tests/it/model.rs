@@ -11,7 +11,7 @@ use crate::support::Modelled;
 const STEPS: usize = 300;
 
 /// Compositions, by text. `DIR` is a temporary folder.
-const DEVICES: [&str; 20] = [
+const DEVICES: [&str; 22] = [
     "mem:1MiB",
     "slice(mem:4MiB,1MiB..2MiB)",
     "slice(mem:1MiB,4KiB..68KiB)",
@@ -25,6 +25,8 @@ const DEVICES: [&str; 20] = [
     "raid5(mem:512KiB x4,chunk=128KiB)",
     "raid10(mem:512KiB x4,chunk=4KiB)",
     "raid10(mem:512KiB x6)",
+    "raid50(mem:512KiB x6,chunk=4KiB)",
+    "raid50(mem:512KiB x12,groups=3)",
     "mem:1MiB+cache(64KiB)",
     "mem:1MiB+cache(16MiB)",
     "raid5(mem:512KiB+cache(32KiB) x3,chunk=4KiB)+cache(128KiB)",

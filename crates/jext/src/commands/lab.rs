@@ -2,6 +2,7 @@
 
 mod bar;
 mod compare;
+mod devices;
 mod measure;
 
 use std::fs;
@@ -47,6 +48,8 @@ enum Command {
     Report(ReportArguments),
     /// Set the trials that two record files have in common beside each other.
     Compare(compare::Arguments),
+    /// List the device models and hosts that simulated trials can have, or show what one does.
+    Devices(devices::Arguments),
     /// Measure how long a large number of records takes to load and to report.
     Measure(measure::Arguments),
 }
@@ -101,6 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::List { json } => list(*json),
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Devices(arguments) => devices::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }
 }

@@ -159,6 +159,115 @@ fn what_the_machine_lacks_is_said_before_anything_is_touched() {
 }
 
 #[test]
+fn devices_that_cannot_be_are_refused_with_their_line() {
+    let folder = Folder::new();
+    for (device, reason) in [
+        (
+            "raid5(sim:atlas-v-18 x2)",
+            "3 members of raid5 or more, not 2",
+        ),
+        (
+            "raid10(sim:atlas-v-18 x5)",
+            "an even number of members of raid10, not 5",
+        ),
+        (
+            "raid50(sim:atlas-v-18 x8,groups=3)",
+            "3 groups of 3 members of raid50 or more",
+        ),
+        (
+            "raid5(sim:atlas-v-18 x3,chunk=2GiB)",
+            "not a multiple of 4096",
+        ),
+        (
+            "raid1(sim(atlas-v-18,capacity=36GB) x2)",
+            "capacity=36GB: expected 4096 to",
+        ),
+        ("slice(sim:atlas-v-18,1GiB..20GiB)", "20GiB"),
+        ("bbu(sim:atlas-v-18,cache=64)", "at least 4096 bytes"),
+        (
+            "bbu(sim:atlas-v-18,wcache=on)",
+            "has no option wcache; it takes cache",
+        ),
+    ] {
+        let text = PLAN.replace("slice(sim:atlas-v-18,1GiB..1056MiB)", device);
+        folder.write("bad.toml", text.as_bytes());
+        let error = folder.bad("lab run bad.toml");
+        assert!(error.starts_with("bad.toml:5: "), "{device}: {error}");
+        assert!(error.contains(reason), "{device}: {error}");
+        assert_eq!(error.lines().count(), 1, "{device}: {error}");
+        assert!(!folder.path().join("lab-results").exists(), "{device}");
+    }
+}
+
+#[test]
+fn a_plan_on_an_array_behind_a_controller_runs() {
+    let folder = Folder::new();
+    let device = "bbu(raid5(sim(barracuda,capacity=64MiB) x4),cache=8MiB)";
+    let text = PLAN.replace("slice(sim:atlas-v-18,1GiB..1056MiB)", device);
+    folder.write("array.toml", text.as_bytes());
+    let first = folder.good("lab run array.toml");
+    assert!(first.contains("2 trials run"), "{first}");
+}
+
+#[test]
+fn devices_are_listed_with_their_sources_and_measured() {
+    let folder = Folder::new();
+    let list = folder.json("lab devices --json");
+    let names = |kind: &str| -> Vec<String> {
+        let all = list[kind].as_array().expect("a list");
+        for entry in all {
+            for key in ["description", "source"] {
+                assert!(
+                    entry[key].as_str().is_some_and(|text| text.len() > 10),
+                    "{entry}"
+                );
+            }
+        }
+        let name = |entry: &serde_json::Value| entry["name"].as_str().unwrap().to_owned();
+        all.iter().map(name).collect()
+    };
+    let (devices, hosts) = (names("devices"), names("hosts"));
+    for name in [
+        "atlas-v-18",
+        "constellation-es3",
+        "nvme",
+        "pmem",
+        "ramdisk",
+        "bbu",
+    ] {
+        assert!(
+            devices.iter().any(|device| device == name),
+            "{name}: {devices:?}"
+        );
+    }
+    assert_eq!(hosts, ["p4-2.66-2003", "cloud-vm", "zero"]);
+    let text = folder.good("lab devices");
+    assert!(
+        devices.iter().chain(&hosts).all(|name| text.contains(name)),
+        "{text}"
+    );
+
+    let disk = folder.json("lab devices atlas-v-18 --json");
+    assert_eq!(disk["parameters"]["rpm"], 7200);
+    assert!(disk["measured"]["random_read_ns"].as_u64().unwrap() > 8_000_000);
+    let text = folder.good("lab devices nvram");
+    assert!(
+        text.contains("latency_ns") && text.contains("sequential read, outer"),
+        "{text}"
+    );
+    assert!(folder.good("lab devices cloud-vm").contains("syscall_ns"));
+    let array =
+        folder.json("lab devices --json bbu(raid5(sim:barracuda,sim:barracuda,sim:barracuda))");
+    assert_eq!(array["measured"]["durable_write_ns"], 120_480);
+    assert!(
+        folder
+            .bad("lab devices floppy")
+            .contains("`jext lab devices` lists")
+    );
+    assert!(folder.bad("lab devices ./disk:img").contains("overwrites"));
+}
+
+#[test]
 fn many_records_are_measured_and_removed() {
     let folder = Folder::new();
     let json = folder.json("lab measure . --records 1000 --json");

@@ -17,13 +17,14 @@ pub(super) struct DeviceMaker {
 /// A device that is counted.
 pub(super) struct Counted {
     pub(super) device: Arc<MeterDevice>,
-    // The disk that the device is on, if it is on just one.
-    disk: Option<Arc<dyn SimulatedDevice>>,
+    // The simulated devices that the device is made of.
+    disks: Vec<Arc<dyn SimulatedDevice>>,
 }
 
 /// What was counted up to an instant.
 pub(super) struct Reading {
     pub(super) requests: MeterCounts,
+    // The sum over all disks, if there are any.
     pub(super) disk: Option<DiskStats>,
 }
 
@@ -34,14 +35,10 @@ impl DeviceMaker {
         let factory = |wanted: Simulated<'_>| self.simulate(wanted);
         let device = text::open(text, &OpenOptions::default(), &factory)
             .with_context(|| format!("device {text}"))?;
-        let simulated = self.simulated.borrow();
-        let disk = match &simulated[before..] {
-            [only] => Some(Arc::clone(only)),
-            _ => None,
-        };
+        let disks = self.simulated.borrow()[before..].to_vec();
         Ok(Counted {
             device: Arc::new(MeterDevice::new(device)),
-            disk,
+            disks,
         })
     }
 
@@ -49,26 +46,7 @@ impl DeviceMaker {
         if !rt::is_simulated() {
             return text::no_simulation(wanted);
         }
-        let capacity;
-        let (name, mut options, settings) = match wanted {
-            Simulated::Model { model, settings } => (model, Vec::new(), settings),
-            Simulated::Nvram {
-                size_bytes,
-                settings,
-            } => {
-                capacity = size_bytes.to_string();
-                ("nvram", vec![("capacity", capacity.as_str())], settings)
-            }
-        };
-        options.extend(
-            settings
-                .iter()
-                .map(|set| (set.key.as_str(), set.value.as_str())),
-        );
-        let device = sim::disk::open(name, &options).map_err(|error| DeviceError::Open {
-            device: format!("sim:{name}"),
-            cause: error.to_string(),
-        })?;
+        let device = sim::disk::make(wanted)?;
         self.simulated.borrow_mut().push(Arc::clone(&device));
         Ok(device)
     }
@@ -77,9 +55,13 @@ impl DeviceMaker {
 impl Counted {
     /// What was counted so far.
     pub(super) fn read(&self) -> Reading {
+        let each = self.disks.iter().map(|disk| disk.stats());
         Reading {
             requests: self.device.counts(),
-            disk: self.disk.as_ref().map(|disk| disk.stats()),
+            disk: each.reduce(|mut sum, disk| {
+                sum += &disk;
+                sum
+            }),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Named models: which disks there are, what their numbers are worth, and where they come from.
 
 mod ibm;
+mod memory;
 mod quantum;
 mod quantum_seeks;
 mod seagate;
 
 use super::model::{DiskModel, Provenance, Zone};
+use memory::memories;
+pub use memory::{Memory, NvramModel};
 
 /// An entry of the catalogue, for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +31,9 @@ pub fn catalogue() -> Vec<Entry> {
         source: model.source,
         provenance: model.provenance,
     });
-    disks.chain(memories()).collect()
+    disks
+        .chain(memories().into_iter().map(|(entry, _)| entry))
+        .collect()
 }
 
 /// The hard disk of that name.
@@ -43,28 +48,43 @@ fn hard_disks() -> Vec<DiskModel> {
     disks
 }
 
-fn memories() -> [Entry; 3] {
-    [
-        Entry {
-            name: "ssd",
-            description: "flash behind a page-mapping translation layer, 64 dies, with a volatile cache",
-            source: "defaults of the simulator MQSim (Tavakkol et al., FAST 2018): 8 channels, 4 chips, 2 dies, pages of \
-                     8 KiB, read 75 us, program 750 us, erase 3.8 ms",
-            provenance: Provenance::Calibrated,
-        },
-        Entry {
-            name: "nvram",
-            description: "battery-backed memory on an I/O bus: durable at completion, no moving parts",
-            source: "of the class of 64-bit PCI cards of about 2002; latency and bandwidth can be set",
-            provenance: Provenance::Calibrated,
-        },
-        Entry {
-            name: "ramdisk",
-            description: "part of the host's memory: the host's processor copies, nothing waits",
-            source: "the host profile's cost of copying",
-            provenance: Provenance::Calibrated,
-        },
-    ]
+/// The entry of that name that is no hard disk.
+pub fn memory(name: &str) -> Option<Memory> {
+    let mut all = memories().into_iter();
+    all.find_map(|(entry, memory)| (entry.name == name).then_some(memory))
+}
+
+/// Zones of equal width whose tracks have evenly fewer sectors from the outer to the inner edge, for disks that turn 7200
+/// times a minute.
+struct EvenZones {
+    cylinders: u32,
+    zones: u32,
+    outer_sectors: u32,
+    inner_sectors: u32,
+    head_switch_us: u32,
+    single_seek_us: u32,
+}
+
+/// A turn at 7200 revolutions per minute.
+const TURN_US: u32 = 8_333;
+
+impl EvenZones {
+    fn zones(&self) -> Vec<Zone> {
+        let skew = |time: u32, sectors: u32| (time * sectors).div_ceil(TURN_US);
+        (0..self.zones)
+            .map(|zone| {
+                let fall = (self.outer_sectors - self.inner_sectors) * zone;
+                let steps = self.zones - 1;
+                let track_sectors = self.outer_sectors - (fall + steps / 2) / steps;
+                Zone {
+                    first_cylinder: self.cylinders * zone / self.zones,
+                    track_sectors,
+                    track_skew: skew(self.head_switch_us, track_sectors),
+                    cylinder_skew: skew(self.single_seek_us, track_sectors),
+                }
+            })
+            .collect()
+    }
 }
 
 /// Zones from rows of first cylinder, sectors per track, track skew, cylinder skew.
@@ -89,7 +109,7 @@ mod tests {
     use super::*;
 
     /// Name, sectors, media rate outside and inside in MB/s, mean and full seek in ms.
-    const FIGURES: [(&str, u64, f64, f64, f64, f64); 9] = [
+    const FIGURES: [(&str, u64, f64, f64, f64, f64); 10] = [
         ("atlas-v-9", 17_930_694, 29.5, 18.4, 6.3, 11.92),
         ("atlas-v-18", 35_861_388, 29.5, 18.4, 6.3, 11.92),
         ("atlas-v-36", 71_720_960, 29.5, 18.4, 6.3, 11.92),
@@ -99,6 +119,7 @@ mod tests {
         ("cheetah9lp", 17_783_240, 21.8, 14.3, 5.47, 10.63),
         ("cheetah4lp", 8_887_200, 16.7, 11.2, 7.96, 16.1),
         ("barracuda", 4_110_000, 11.4, 7.3, 9.33, 16.7),
+        ("constellation-es3", 7_814_037_168, 190.2, 90.2, 8.5, 16.0),
     ];
 
     #[test]

@@ -9,8 +9,11 @@
 //! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
 //! | `plp=on` or `off` | ssd | whether the cache survives a power cut; it does not if absent |
 //! | `capacity=9GB` | all | the size: of a disk, its outer part; of memory, how much |
-//! | `latency=10us` | nvram | of each request, in ns, us or ms |
-//! | `bandwidth=256MiB` | nvram | bytes per second |
+//! | `latency=10us` | nvram, bbu | of each request, in ns, us or ms |
+//! | `bandwidth=256MiB` | nvram, bbu | bytes per second |
+//! | `cache=64MiB` | bbu | what the controller's cache holds |
+//! | `high=80` | bbu | from how many percent of dirty sectors on it destages at once, 1 to 100 |
+//! | `idle=20ms` | bbu | after how long without a request it destages what there is |
 
 use std::sync::Arc;
 
@@ -19,19 +22,17 @@ use block::{BlockDevice, DeviceError, MemoryDevice};
 use rt::Nanos;
 
 use super::SimulatedDevice;
-use super::catalogue::{self, catalogue};
+use super::catalogue::{self, Memory, catalogue};
+use super::controller::open_controller;
 use super::elevator::Elevator;
 use super::hard_disk::HardDisk;
 use super::model::{DiskModel, SeekSource};
 use super::nvram::{Nvram, RamDisk};
-use super::ssd::{Ssd, SsdModel};
+use super::ssd::Ssd;
+use crate::Parameter;
 
 /// The deepest command queue: SCSI tags are a byte.
 const QUEUE_DEPTH_MAX: u32 = 256;
-
-/// NVRAM unless told otherwise.
-const NVRAM_LATENCY: Nanos = Nanos::from_micros(10);
-const NVRAM_BYTES_PER_SECOND: u64 = 256 << 20;
 
 /// Why a device could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,14 +96,7 @@ enum Kind {
         model: Box<DiskModel>,
         elevator: Elevator,
     },
-    Nvram {
-        latency: Nanos,
-        bytes_per_second: u64,
-    },
-    RamDisk,
-    Ssd {
-        model: SsdModel,
-    },
+    Memory(Memory),
 }
 
 /// A device that is being put together.
@@ -124,22 +118,13 @@ impl Builder {
     ///
     /// - [`OpenError::UnknownDevice`] if there is none.
     pub fn new(name: &str) -> Result<Self, OpenError> {
-        let kind = match name {
-            "nvram" => Kind::Nvram {
-                latency: NVRAM_LATENCY,
-                bytes_per_second: NVRAM_BYTES_PER_SECOND,
+        let kind = match (catalogue::hard_disk(name), catalogue::memory(name)) {
+            (Some(model), _) => Kind::HardDisk {
+                model: Box::new(model),
+                elevator: Elevator::default(),
             },
-            "ramdisk" => Kind::RamDisk,
-            "ssd" => Kind::Ssd {
-                model: SsdModel::default(),
-            },
-            _ => match catalogue::hard_disk(name) {
-                Some(model) => Kind::HardDisk {
-                    model: Box::new(model),
-                    elevator: Elevator::default(),
-                },
-                None => return Err(unknown_device(name)),
-            },
+            (None, Some(memory)) => Kind::Memory(memory),
+            (None, None) => return Err(unknown_device(name)),
         };
         Ok(Self {
             kind,
@@ -168,7 +153,7 @@ impl Builder {
     pub fn model(&self) -> Option<&DiskModel> {
         match &self.kind {
             Kind::HardDisk { model, .. } => Some(model),
-            Kind::Nvram { .. } | Kind::RamDisk | Kind::Ssd { .. } => None,
+            Kind::Memory(_) => None,
         }
     }
 
@@ -195,7 +180,7 @@ impl Builder {
                 model.has_force_unit_access =
                     parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
             }
-            (Kind::Ssd { model }, "plp") => {
+            (Kind::Memory(Memory::Ssd(model)), "plp") => {
                 model.has_power_loss_protection =
                     parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
             }
@@ -209,20 +194,15 @@ impl Builder {
             (Kind::HardDisk { model, .. }, "seek") => {
                 set_mean_seek(model, value).map_err(bad)?;
             }
-            (Kind::Nvram { latency, .. }, "latency") => {
-                *latency = parse_time(value).ok_or_else(|| bad_str("a time such as 10us"))?;
+            (Kind::Memory(Memory::Nvram(model)), "latency") => {
+                model.latency = parse_time(value).ok_or_else(|| bad_str("a time such as 10us"))?;
             }
-            (
-                Kind::Nvram {
-                    bytes_per_second, ..
-                },
-                "bandwidth",
-            ) => {
+            (Kind::Memory(Memory::Nvram(model)), "bandwidth") => {
                 let size = Size::parse(value).map_err(bad_str)?.bytes();
                 if size == 0 {
                     return Err(bad_str("at least 4096 bytes per second"));
                 }
-                *bytes_per_second = size;
+                model.bytes_per_second = size;
             }
             _ => return Err(self.unknown_option(key)),
         }
@@ -317,26 +297,40 @@ impl Builder {
             Kind::HardDisk { model, elevator } => {
                 Arc::new(HardDisk::new(&model, elevator, store, self.name))
             }
-            Kind::Nvram {
-                latency,
-                bytes_per_second,
-            } => Arc::new(Nvram::new(store, latency, bytes_per_second, self.name)),
-            Kind::RamDisk => Arc::new(RamDisk::new(store, self.name)),
-            Kind::Ssd { model } => Arc::new(Ssd::new(&model, store, self.name)),
+            Kind::Memory(Memory::Nvram(model)) => Arc::new(Nvram::new(
+                store,
+                model.latency,
+                model.bytes_per_second,
+                self.name,
+            )),
+            Kind::Memory(Memory::RamDisk) => Arc::new(RamDisk::new(store, self.name)),
+            Kind::Memory(Memory::Ssd(model)) => Arc::new(Ssd::new(&model, store, self.name)),
         })
     }
 
-    fn unknown_option(&self, key: &str) -> OpenError {
-        let known = match &self.kind {
+    /// The options that it takes, with commas between them.
+    pub fn options(&self) -> &'static str {
+        match &self.kind {
             Kind::HardDisk { .. } => DISK_OPTIONS,
-            Kind::Nvram { .. } => NVRAM_OPTIONS,
-            Kind::RamDisk => RAMDISK_OPTIONS,
-            Kind::Ssd { .. } => SSD_OPTIONS,
-        };
+            Kind::Memory(Memory::Nvram(_)) => NVRAM_OPTIONS,
+            Kind::Memory(Memory::RamDisk) => RAMDISK_OPTIONS,
+            Kind::Memory(Memory::Ssd(_)) => SSD_OPTIONS,
+        }
+    }
+
+    /// The model's parameters.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        match &self.kind {
+            Kind::HardDisk { model, .. } => model.parameters(),
+            Kind::Memory(memory) => memory.parameters(),
+        }
+    }
+
+    fn unknown_option(&self, key: &str) -> OpenError {
         OpenError::UnknownOption {
             device: self.name.clone(),
             key: key.to_owned(),
-            known,
+            known: self.options(),
         }
     }
 }
@@ -362,33 +356,46 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
     builder.name(&name).open()
 }
 
-/// Makes what a device text asks for: the factory for `block::text::open`.
+/// Makes what a device text asks for.
 ///
 /// - [`DeviceError::Open`] with the reason.
-pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let capacity;
-    let (name, mut options, settings): (_, Vec<(&str, &str)>, &[Setting]) = match wanted {
-        Simulated::Model { model, settings } => (model, Vec::new(), settings),
+pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
+    fn pairs(settings: &[Setting]) -> impl Iterator<Item = (&str, &str)> {
+        settings
+            .iter()
+            .map(|set| (set.key.as_str(), set.value.as_str()))
+    }
+    let made = match wanted {
+        Simulated::Model { model, settings } => open(model, &pairs(settings).collect::<Vec<_>>()),
         Simulated::Nvram {
             size_bytes,
             settings,
         } => {
-            capacity = size_bytes.to_string();
-            ("nvram", vec![("capacity", capacity.as_str())], settings)
+            let capacity = size_bytes.to_string();
+            let capacity = [("capacity", capacity.as_str())];
+            let options: Vec<_> = capacity.into_iter().chain(pairs(settings)).collect();
+            open("nvram", &options)
+        }
+        Simulated::Controller {
+            device,
+            stripe_bytes,
+            settings,
+        } => {
+            let options: Vec<_> = pairs(settings).collect();
+            open_controller(Arc::clone(device), stripe_bytes, &options)
         }
     };
-    options.extend(
-        settings
-            .iter()
-            .map(|set| (set.key.as_str(), set.value.as_str())),
-    );
-    match open(name, &options) {
-        Ok(device) => Ok(device),
-        Err(error) => Err(DeviceError::Open {
-            device: format!("sim:{name}"),
-            cause: error.to_string(),
-        }),
-    }
+    made.map_err(|error| DeviceError::Open {
+        device: wanted.name(),
+        cause: error.to_string(),
+    })
+}
+
+/// The same, as the factory for `block::text::open`.
+///
+/// - [`DeviceError::Open`] with the reason.
+pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    make(wanted).map(|device| device as _)
 }
 
 fn unknown_device(name: &str) -> OpenError {
@@ -414,7 +421,8 @@ fn parse_depth(value: &str) -> Option<u32> {
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
 }
 
-fn parse_time(value: &str) -> Option<Nanos> {
+/// A whole number of ns, us or ms, up to 10^9 of them.
+pub(super) fn parse_time(value: &str) -> Option<Nanos> {
     let digits = value
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(value.len());

@@ -1,5 +1,7 @@
 //! What a simulated device has counted.
 
+use core::ops::AddAssign;
+
 use block::Request;
 use rt::Nanos;
 
@@ -26,6 +28,15 @@ impl Histogram {
         self.buckets[64 - value.leading_zeros() as usize] += 1;
         self.sum = self.sum.saturating_add(value);
         self.max = self.max.max(value);
+    }
+
+    /// Adds the values of another one.
+    fn merge(&mut self, other: &Self) {
+        for (bucket, more) in self.buckets.iter_mut().zip(other.buckets) {
+            *bucket += more;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
     }
 
     /// How many values were recorded.
@@ -106,6 +117,23 @@ pub struct DiskStats {
     pub drive: DriveStats,
     /// What the flash did.
     pub flash: FlashStats,
+    /// What the controller's cache did.
+    pub controller: ControllerStats,
+}
+
+/// Counters of a controller with a cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ControllerStats {
+    /// Reads of which the cache had everything.
+    pub read_hits: u64,
+    /// Dirty sectors that were written again before they left the cache.
+    pub replaced_sectors: u64,
+    /// Writes that had to wait for room in the cache.
+    pub throttled_writes: u64,
+    /// Sectors written to the array.
+    pub destaged_sectors: u64,
+    /// Runs of neighbouring sectors in which they were written.
+    pub destaged_runs: u64,
 }
 
 /// Counters of flash memory.
@@ -131,6 +159,63 @@ impl FlashStats {
         ((self.host_slots + self.moved_slots) * 100)
             .checked_div(self.host_slots)
             .unwrap_or(100)
+    }
+}
+
+/// The sum of the members of an array.
+impl AddAssign<&Self> for DiskStats {
+    fn add_assign(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.flushes += other.flushes;
+        self.force_unit_access_writes += other.force_unit_access_writes;
+        self.discards += other.discards;
+        self.sectors_read += other.sectors_read;
+        self.sectors_written += other.sectors_written;
+        self.merged += other.merged;
+        self.commands += other.commands;
+        self.submit_waits += other.submit_waits;
+        self.request_nanos.merge(&other.request_nanos);
+        self.queue_length.merge(&other.queue_length);
+        self.drive += other.drive;
+        self.flash += other.flash;
+        self.controller += other.controller;
+    }
+}
+
+impl AddAssign for ControllerStats {
+    fn add_assign(&mut self, other: Self) {
+        self.read_hits += other.read_hits;
+        self.replaced_sectors += other.replaced_sectors;
+        self.throttled_writes += other.throttled_writes;
+        self.destaged_sectors += other.destaged_sectors;
+        self.destaged_runs += other.destaged_runs;
+    }
+}
+
+impl AddAssign for FlashStats {
+    fn add_assign(&mut self, other: Self) {
+        self.host_slots += other.host_slots;
+        self.moved_slots += other.moved_slots;
+        self.programs += other.programs;
+        self.page_reads += other.page_reads;
+        self.erases += other.erases;
+        self.throttled_writes += other.throttled_writes;
+    }
+}
+
+impl AddAssign for DriveStats {
+    fn add_assign(&mut self, other: Self) {
+        self.read_hits += other.read_hits;
+        self.cached_writes += other.cached_writes;
+        self.throttled_writes += other.throttled_writes;
+        self.destages += other.destages;
+        self.accesses += other.accesses;
+        self.seeks += other.seeks;
+        self.seek_cylinders += other.seek_cylinders;
+        self.seek_time = self.seek_time + other.seek_time;
+        self.rotation_time = self.rotation_time + other.rotation_time;
+        self.transfer_time = self.transfer_time + other.transfer_time;
     }
 }
 

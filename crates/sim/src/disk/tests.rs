@@ -9,6 +9,8 @@ use rt::Nanos;
 use super::*;
 use crate::Config;
 
+mod arrays;
+
 const MS: u64 = 1_000_000;
 
 fn in_world<T: Send + 'static>(config: Config, body: impl FnOnce() -> T + Send + 'static) -> T {

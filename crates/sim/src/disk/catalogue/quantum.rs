@@ -1,8 +1,8 @@
 //! Quantum's Atlas drives.
 
-use super::super::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource, Zone};
+use super::super::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 use super::quantum_seeks::{ATLAS_III_CYLINDERS, ATLAS_III_SEEKS};
-use super::zones;
+use super::{EvenZones, zones};
 
 /// Cylinders of the Atlas V model.
 const ATLAS_V_CYLINDERS: u32 = 18_400;
@@ -12,8 +12,6 @@ const ATLAS_V_OUTER_SECTORS: u32 = 480;
 const ATLAS_V_INNER_SECTORS: u32 = 300;
 const ATLAS_V_HEAD_SWITCH_US: u32 = 800;
 const ATLAS_V_SINGLE_SEEK_US: u32 = 1_000;
-/// A turn at 7200 revolutions per minute.
-const TURN_US: u32 = 8_333;
 
 pub(super) fn disks() -> Vec<DiskModel> {
     vec![
@@ -56,7 +54,15 @@ fn atlas_v(
         rpm: 7_200,
         heads,
         cylinders: ATLAS_V_CYLINDERS,
-        zones: atlas_v_zones(),
+        zones: EvenZones {
+            cylinders: ATLAS_V_CYLINDERS,
+            zones: ATLAS_V_ZONES,
+            outer_sectors: ATLAS_V_OUTER_SECTORS,
+            inner_sectors: ATLAS_V_INNER_SECTORS,
+            head_switch_us: ATLAS_V_HEAD_SWITCH_US,
+            single_seek_us: ATLAS_V_SINGLE_SEEK_US,
+        }
+        .zones(),
         capacity_sectors,
         seek: SeekSource::Rescaled {
             points: ATLAS_III_SEEKS,
@@ -84,23 +90,6 @@ fn atlas_v(
         has_force_unit_access: true,
         queue_depth: 32,
     }
-}
-
-fn atlas_v_zones() -> Vec<Zone> {
-    let skew = |time: u32, sectors: u32| (time * sectors).div_ceil(TURN_US);
-    (0..ATLAS_V_ZONES)
-        .map(|zone| {
-            let fall = (ATLAS_V_OUTER_SECTORS - ATLAS_V_INNER_SECTORS) * zone;
-            let steps = ATLAS_V_ZONES - 1;
-            let track_sectors = ATLAS_V_OUTER_SECTORS - (fall + steps / 2) / steps;
-            Zone {
-                first_cylinder: ATLAS_V_CYLINDERS * zone / ATLAS_V_ZONES,
-                track_sectors,
-                track_skew: skew(ATLAS_V_HEAD_SWITCH_US, track_sectors),
-                cylinder_skew: skew(ATLAS_V_SINGLE_SEEK_US, track_sectors),
-            }
-        })
-        .collect()
 }
 
 fn atlas_iii() -> DiskModel {

@@ -113,15 +113,31 @@ fn device_texts_lead_here() {
             "sim:atlas-v-18",
             "sim(barracuda,wcache=off,elevator=deadline)",
             "nvram:128MiB",
+            "sim(pmem,capacity=1GiB)",
+            "sim(nvme,capacity=1GiB,plp=off)",
+            "bbu(sim:atlas-v-18)",
+            "bbu(raid5(sim:barracuda x4),cache=8MiB,latency=20us,bandwidth=1GiB,high=50,idle=5ms)",
         ];
         for text in texts {
             let text: block::DeviceText = text.parse().expect("it is a device text");
             let options = block::OpenOptions::default();
             block::text::open(&text, &options, &factory).expect("the device exists");
         }
-        let wrong: block::DeviceText = "sim:floppy".parse().expect("it is a device text");
-        let refused = block::text::open(&wrong, &block::OpenOptions::default(), &factory);
-        assert!(matches!(refused, Err(DeviceError::Open { .. })));
+        for (text, reason) in [
+            ("sim:floppy", "no simulated device is called floppy"),
+            (
+                "bbu(sim:barracuda,cash=1MiB)",
+                "has no option cash; it takes cache, latency",
+            ),
+            ("bbu(sim:barracuda,cache=100)", "at least 4096 bytes"),
+            ("bbu(sim:barracuda,high=101)", "expected 1 to 100"),
+            ("bbu(sim:barracuda,idle=5)", "a time such as 10us"),
+        ] {
+            let wrong: block::DeviceText = text.parse().expect("it is a device text");
+            let refused = block::text::open(&wrong, &block::OpenOptions::default(), &factory);
+            let error = refused.err().expect(text).to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
     });
     report.expect("nothing goes wrong");
 }
