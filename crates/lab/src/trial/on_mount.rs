@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use block::DeviceText;
+use workload::Target;
 use workload::directory::DirectoryTarget;
-use workload::{Control, Target};
 
-use super::{measured, work};
+use super::Work;
 use crate::record::Measured;
-use crate::setup::{Driver, JournalPlace, MountedSetup, Workload};
+use crate::setup::{Driver, JournalPlace, MountedSetup};
 use crate::system::attached::Requests;
 use crate::system::tool::{self, Needed};
 use crate::system::{Attached, Mounted, namespace};
+use crate::timeline::Counts;
 
 const SECTOR_BYTES: u64 = 512;
 /// Beside what is in it, a tmpfs holds so much.
@@ -86,11 +87,7 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn run(
-    setup: &MountedSetup,
-    workload: &Workload,
-    control: &Arc<Control>,
-) -> Result<Measured> {
+pub(super) fn run(setup: &MountedSetup, work: &Work) -> Result<Measured> {
     check_system(setup)?;
     let folder = Folder::make()?;
     let home = Device::make(&setup.device, &folder.0.join("home"))?;
@@ -113,12 +110,10 @@ pub(super) fn run(
         ))
     };
     let before = read()?;
-    let outcome = work(workload, &target, control)?;
+    let mut measured = work.run(target, Counts::default)?;
     let after = read()?;
-    drop(target);
     let closing = Instant::now();
     mount.close()?;
-    let mut measured = measured(&outcome);
     let (home, log) = (after.0 - before.0, after.1 - before.1);
     let figures = [
         ("close_time", closing.elapsed().as_secs_f64()),
