@@ -342,10 +342,8 @@ fn row(
 ) -> Row {
     let combination = &gathered.combination;
     let levels = &combination.levels;
-    let figures = METRICS
-        .iter()
-        .enumerate()
-        .filter_map(|(index, kind)| Some((kind.name, gathered.sample(index)?.describe())));
+    let figures = METRICS.iter().zip(gathered.samples());
+    let figures = figures.filter_map(|(kind, sample)| Some((kind.name, sample?.describe())));
     let trial = combination.trial(0, false);
     let published = plan
         .published

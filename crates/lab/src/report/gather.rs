@@ -60,6 +60,22 @@ impl Gathered<'_> {
         runs.count() + warmups.count()
     }
 
+    /// The figures in the order of [`METRICS`], where all trials have them. Trial by trial: what one trial has lies together.
+    pub(super) fn samples(&self) -> Vec<Option<Sample>> {
+        let empty = || Some(Vec::with_capacity(self.trials.len()));
+        let mut columns: Vec<Option<Vec<f64>>> = METRICS.iter().map(|_| empty()).collect();
+        for record in self.trials.values() {
+            for (index, column) in columns.iter_mut().enumerate() {
+                match (column.as_mut(), record.measured.metrics.get(index)) {
+                    (Some(values), Some(value)) => values.push(value),
+                    _ => *column = None,
+                }
+            }
+        }
+        let columns = columns.into_iter();
+        columns.map(|values| Sample::new(values?)).collect()
+    }
+
     /// The figures that all trials have, by their index in [`METRICS`].
     pub(super) fn sample(&self, index: usize) -> Option<Sample> {
         let values: Option<Vec<f64>> = self
