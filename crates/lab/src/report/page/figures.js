@@ -10,7 +10,7 @@ function figures(figure, group) {
   figure.append(choice("Figure", known.map((name) => [name, head(name)]), name, (chosen) => { name = chosen; redraw(); }));
   const legend = () => {
     const rows = group.rows.filter((row) => row.figures[name]);
-    const parts = [rows.some((row) => row.figures[name][1]) ? "Discs are means with their 95 % intervals" : "Discs are measured"];
+    const parts = [rows.some((row) => row.figures[name][1] !== null) ? "Discs are means with their 95 % intervals" : "Discs are measured"];
     if (name === group.primary && rows.some((row) => row.trials.length > 1)) parts.push("small discs single trials");
     if (rows.some((row) => row.published[name] !== undefined)) parts.push("diamonds published");
     return parts.join(", ") + ".";
