@@ -156,7 +156,17 @@ impl Report {
             .map(|record| (Arc::as_ptr(&record.context), &*record.context))
             .collect();
         let programs: BTreeSet<&Program> = contexts.values().map(|own| &own.program).collect();
-        let machines: BTreeSet<&Machine> = contexts.values().map(|own| &own.machine).collect();
+        // A machine on which a fact was changed is the same machine.
+        let machines: BTreeMap<_, &Machine> = contexts
+            .values()
+            .map(|own| &own.machine)
+            .map(|own| {
+                (
+                    (&own.system, &own.processor, own.processors, own.memory),
+                    own,
+                )
+            })
+            .collect();
         let mut warnings = Warning::of(plan);
         if programs.len() > 1 {
             warnings.push(Warning::SeveralPrograms {
@@ -173,7 +183,7 @@ impl Report {
             missing: all.iter().map(|gathered| gathered.missing(plan)).sum(),
             count: used().count(),
             programs: programs.into_iter().cloned().collect(),
-            machines: machines.into_iter().cloned().collect(),
+            machines: machines.into_values().cloned().collect(),
         }
     }
 
