@@ -40,6 +40,7 @@ pub mod statistics;
 pub mod store;
 pub mod system;
 pub mod targets;
+pub mod timeline;
 pub mod trial;
 pub mod warning;
 

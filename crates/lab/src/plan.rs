@@ -69,7 +69,7 @@ use settings::Settings;
 use value::Value;
 
 pub use error::PlanError;
-pub use product::{Combination, Trial, split_id};
+pub use product::{Combination, Trial, split_id, trial_id};
 
 /// Changes when the meaning of a record's figures does, so that old records are not taken for new ones.
 const HASH_VERSION: u64 = 1;
@@ -169,7 +169,9 @@ impl Plan {
         hash.number(self.blocks.len() as u64);
         for block in &self.blocks {
             hash.text(&block.name);
-            let settings: Vec<_> = block.fixed.concerned().collect();
+            let settings = block.fixed.concerned();
+            // Watching changes nothing, so that records made without are this plan's, too.
+            let settings: Vec<_> = settings.filter(|(key, _)| *key != key::TIMELINE).collect();
             hash.number(settings.len() as u64);
             for (key, value) in settings {
                 hash.text(key);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash::StableHash;
 
 /// A build of the program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Program {
     /// Its version.
     pub version: String,
@@ -20,7 +20,7 @@ pub struct Program {
 }
 
 /// A machine, as far as figures in real time depend on it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
     /// The operating system and its version.
     pub system: String,
@@ -35,9 +35,6 @@ pub struct Machine {
     /// What else figures in real time depend on, where the system says it: see [`FACTS`].
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
-    /// The load when the trial had ended: processes that ran or waited, averaged over a minute.
-    #[serde(default)]
-    pub load: Option<f64>,
 }
 
 /// Facts about a machine, and the files of Linux that have them.
@@ -73,15 +70,18 @@ impl Program {
 }
 
 impl Machine {
-    /// The machine that the program is running on, and its load now.
+    /// The machine that the program is running on.
     #[must_use]
     pub fn current() -> Self {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
-        let load = fs::read_to_string("/proc/loadavg").ok();
-        Self {
-            load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
-            ..MACHINE.get_or_init(Self::look).clone()
-        }
+        MACHINE.get_or_init(Self::look).clone()
+    }
+
+    /// Its load now, where the system says it: processes that run or wait, averaged over a minute.
+    #[must_use]
+    pub fn load() -> Option<f64> {
+        let load = fs::read_to_string("/proc/loadavg").ok()?;
+        load.split(' ').next()?.parse().ok()
     }
 
     /// What does not change while the program runs.
@@ -113,7 +113,6 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory.unwrap_or(0),
             facts: facts.collect(),
-            load: None,
         }
     }
 }

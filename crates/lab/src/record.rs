@@ -1,46 +1,57 @@
-//! [`Record`]: everything about one trial that was run, in one line of JSON.
+//! [`Record`]: everything about one trial that was run. [`Context`]: what it shares with the others of its combination.
 
 pub mod csv;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use workload::Latencies;
 
-use crate::plan::{Plan, Trial};
+use crate::plan::{Plan, Trial, trial_id};
 use crate::program::{Machine, Program};
+use crate::timeline::Timeline;
 
 /// One trial that was run. Values are in SI base units, times in nanoseconds where the name says so.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The plan's name.
-    pub plan: String,
-    /// The plan's hash, in hexadecimal.
-    pub plan_hash: String,
-    /// What tells this trial from the others of its plan.
-    pub trial: String,
-    /// The block's name.
-    pub block: String,
-    /// The level of each factor.
-    pub levels: BTreeMap<String, String>,
+    /// What it shares with the other trials of its combination.
+    pub context: Arc<Context>,
     /// Which repetition.
     pub repetition: u32,
     /// Whether it is not counted.
     pub is_warmup: bool,
-    /// The trial's seed, in hexadecimal.
-    pub seed: String,
-    /// Every parameter that means something to the workload.
-    pub settings: BTreeMap<String, String>,
-    /// What ran it.
-    pub program: Program,
-    /// Where.
-    pub machine: Machine,
+    /// The trial's seed.
+    pub seed: u64,
+    /// The load when it had ended: processes that ran or waited, averaged over a minute.
+    pub load: Option<f64>,
     /// When it began, in seconds since 1970.
     pub started: u64,
     /// How long it took in real time, in seconds.
     pub real_seconds: f64,
     /// What was found out.
     pub measured: Measured,
+}
+
+/// What the trials of one combination of levels share, if one program runs them on one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// The plan's name.
+    pub plan: String,
+    /// The plan's hash, in hexadecimal.
+    pub plan_hash: String,
+    /// What tells the combination from the others of its plan.
+    pub combination: String,
+    /// The block's name.
+    pub block: String,
+    /// The level of each factor.
+    pub levels: BTreeMap<String, String>,
+    /// Every parameter that means something to the workload.
+    pub settings: BTreeMap<String, String>,
+    /// What ran it.
+    pub program: Program,
+    /// Where.
+    pub machine: Machine,
 }
 
 /// What a trial found out.
@@ -56,6 +67,9 @@ pub struct Measured {
     pub trace_hash: Option<String>,
     /// The text from which a simulated world is repeated.
     pub replay: Option<String>,
+    /// What happened when, where it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 /// The latencies of one kind of call.
@@ -83,35 +97,51 @@ impl Record {
         real_seconds: f64,
         measured: Measured,
     ) -> Self {
-        let levels = trial.levels.iter();
         Self {
-            plan: plan.name.clone(),
-            plan_hash: format!("{:016x}", plan.hash()),
-            trial: trial.id(),
-            block: trial.block_name.clone(),
-            levels: levels
-                .map(|l| (l.key.name.to_owned(), l.value.to_string()))
-                .collect(),
+            context: Arc::new(Context::of(plan, trial)),
             repetition: trial.repetition,
             is_warmup: trial.is_warmup,
-            seed: format!("{:016x}", trial.seed),
-            settings: trial
-                .settings
-                .concerned()
-                .map(|(key, value)| (key.to_owned(), value.to_string()))
-                .collect(),
-            program: Program::current(),
-            machine: Machine::current(),
+            seed: trial.seed,
+            load: Machine::load(),
             started,
             real_seconds,
             measured,
         }
     }
 
+    /// What tells its trial from the others of its plan: the trial's id.
+    #[must_use]
+    pub fn trial(&self) -> String {
+        trial_id(&self.context.combination, self.repetition, self.is_warmup)
+    }
+
     /// A figure.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.measured.metrics.get(name).copied()
+    }
+}
+
+impl Context {
+    /// The context of a trial that this program runs here.
+    #[must_use]
+    pub fn of(plan: &Plan, trial: &Trial) -> Self {
+        let levels = trial.levels.iter();
+        let settings = trial.settings.concerned();
+        Self {
+            plan: plan.name.clone(),
+            plan_hash: format!("{:016x}", plan.hash()),
+            combination: trial.combination_id(),
+            block: trial.block_name.clone(),
+            levels: levels
+                .map(|l| (l.key.name.to_owned(), l.value.to_string()))
+                .collect(),
+            settings: settings
+                .map(|(key, value)| (key.to_owned(), value.to_string()))
+                .collect(),
+            program: Program::current(),
+            machine: Machine::current(),
+        }
     }
 }
 

@@ -27,16 +27,19 @@ mod suspicion;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::metric::{METRICS, MetricKind};
 use crate::plan::value::Value;
 use crate::plan::{Block, Combination, Plan, Published};
-use crate::record::Record;
+use crate::program::{Machine, Program};
+use crate::record::{Context, Record};
 use crate::setup;
 use crate::statistics::effect::{Effect, Ratio};
 use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
-use crate::store::{Brief, MachineBrief, ProgramBrief};
+use crate::store::Brief;
+use crate::timeline::Timeline;
 use crate::warning::Warning;
 use gather::{Gathered, gather};
 
@@ -65,9 +68,9 @@ pub struct Report {
     /// How many records the figures are from.
     pub count: usize,
     /// The programs that made them.
-    pub programs: Vec<ProgramBrief>,
+    pub programs: Vec<Program>,
     /// The machines that they were made on.
-    pub machines: Vec<MachineBrief>,
+    pub machines: Vec<Machine>,
 }
 
 /// The figures of a block.
@@ -123,6 +126,8 @@ pub struct Row {
     pub sample: Option<Sample>,
     /// Latencies by kind of call: the highest value of each bucket in nanoseconds, and its count.
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
+    /// What happened when in the first trial, where it was recorded.
+    pub timeline: Option<Timeline>,
     /// Where the row stands on an axis of its only factor, if that is a quantity.
     pub position: Option<f64>,
 }
@@ -147,8 +152,21 @@ impl Report {
             block_report(plan, block, &own)
         });
         let used = || all.iter().flat_map(|gathered| gathered.trials.values());
-        let programs: BTreeSet<&ProgramBrief> = used().map(|record| &record.program).collect();
-        let machines: BTreeSet<&MachineBrief> = used().map(|record| &record.machine).collect();
+        let contexts: BTreeMap<*const Context, &Context> = used()
+            .map(|record| (Arc::as_ptr(&record.context), &*record.context))
+            .collect();
+        let programs: BTreeSet<&Program> = contexts.values().map(|own| &own.program).collect();
+        // A machine on which a fact was changed is the same machine.
+        let machines: BTreeMap<_, &Machine> = contexts
+            .values()
+            .map(|own| &own.machine)
+            .map(|own| {
+                (
+                    (&own.system, &own.processor, own.processors, own.memory),
+                    own,
+                )
+            })
+            .collect();
         let mut warnings = Warning::of(plan);
         if programs.len() > 1 {
             warnings.push(Warning::SeveralPrograms {
@@ -165,7 +183,7 @@ impl Report {
             missing: all.iter().map(|gathered| gathered.missing(plan)).sum(),
             count: used().count(),
             programs: programs.into_iter().cloned().collect(),
-            machines: machines.into_iter().cloned().collect(),
+            machines: machines.into_values().cloned().collect(),
         }
     }
 
@@ -253,7 +271,13 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
     let groups = groups
         .into_iter()
         .map(|(common, own)| group(plan, block, common, &own, &compared));
-    let settings = block.fixed.iter().filter(|(key, _)| !varies.contains(key));
+    // Where the workload is a factor, the parameters of all are meant.
+    let settings: Vec<_> = match varies.contains(&"workload") {
+        true => block.fixed.iter().collect(),
+        false => block.fixed.concerned().collect(),
+    };
+    let settings = settings.into_iter();
+    let settings = settings.filter(|(key, _)| !varies.contains(key));
     BlockReport {
         name: block.name.clone(),
         title: block.title.clone(),
@@ -328,10 +352,8 @@ fn row(
 ) -> Row {
     let combination = &gathered.combination;
     let levels = &combination.levels;
-    let figures = METRICS
-        .iter()
-        .enumerate()
-        .filter_map(|(index, kind)| Some((kind.name, gathered.sample(index)?.describe())));
+    let figures = METRICS.iter().zip(gathered.samples());
+    let figures = figures.filter_map(|(kind, sample)| Some((kind.name, sample?.describe())));
     let trial = combination.trial(0, false);
     let published = plan
         .published
@@ -358,6 +380,7 @@ fn row(
         effect: None,
         sample: gathered.sample_of(primary.name),
         latencies: gathered.latencies(),
+        timeline: gathered.timeline().cloned(),
         position: position(combination, compared),
     }
 }

@@ -13,7 +13,7 @@ use rt::Nanos;
 use sim::HostProfile;
 use workload::postmark;
 
-use crate::plan::key::{INTERNAL, NONE};
+use crate::plan::key::{INTERNAL, NONE, TIMELINE};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
 
@@ -29,6 +29,8 @@ pub struct Setup {
     pub place: Place,
     /// The benchmark.
     pub workload: Workload,
+    /// Whether the first repetition has a timeline.
+    pub has_timeline: bool,
 }
 
 /// Where a trial runs.
@@ -139,7 +141,7 @@ impl Setup {
             let place = Place::Mounted {
                 file_system: Box::new(mounted),
             };
-            return Ok(Self { place, workload });
+            return Ok(reader.setup(place, workload));
         }
         let place = match reader.text("target") {
             "simulated" => {
@@ -165,7 +167,7 @@ impl Setup {
                 }
             }
         };
-        Ok(Self { place, workload })
+        Ok(reader.setup(place, workload))
     }
 
     /// Whether the trial runs in a simulated world.
@@ -254,6 +256,19 @@ impl Reader<'_> {
 
     fn is_said(&self, key: &str) -> bool {
         self.settings.line(key).is_some()
+    }
+
+    fn setup(&self, place: Place, workload: Workload) -> Setup {
+        let has_timeline = match self.text(TIMELINE) {
+            "always" => true,
+            "simulated" => matches!(place, Place::Simulated { .. }),
+            _ => false,
+        };
+        Setup {
+            place,
+            workload,
+            has_timeline,
+        }
     }
 
     fn host(&self) -> Result<HostProfile, SetupError> {

@@ -100,12 +100,15 @@ impl Sample {
     /// The standard deviation; nothing for a single value.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
+        self.deviation_from(self.mean())
+    }
+
+    fn deviation_from(&self, mean: f64) -> Option<f64> {
         let freedom = self
             .values
             .len()
             .checked_sub(1)
             .filter(|freedom| *freedom > 0)?;
-        let mean = self.mean();
         let squares: f64 = self.values.iter().map(|value| (value - mean).powi(2)).sum();
         Some((squares / freedom as f64).sqrt())
     }
@@ -113,13 +116,14 @@ impl Sample {
     /// The mean with its interval.
     #[must_use]
     pub fn describe(&self) -> Mean {
-        let deviation = self.deviation();
+        let mean = self.mean();
+        let deviation = self.deviation_from(mean);
         let half_interval = deviation.map(|deviation| {
             let quantile = student_quantile((self.values.len() - 1) as u32);
             quantile * deviation / (self.values.len() as f64).sqrt()
         });
         Mean {
-            value: self.mean(),
+            value: mean,
             deviation,
             half_interval,
             count: self.count(),

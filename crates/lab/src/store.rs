@@ -2,29 +2,35 @@
 //!
 //! A line is written in one call when its trial has ended, so that a run that is cut off loses the trials that it was in,
 //! and no more. A last line without its end is what such a run leaves behind: it is passed over, and the next record begins
-//! a line of its own.
+//! a line of its own. What the trials of a combination share stands in a line of its own before the first of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::plan::Plan;
 use crate::program::Program;
-use crate::record::Record;
+use crate::record::{Context, Measured, Record};
 
 mod brief;
+mod line;
 mod lines;
 
-pub use brief::{Brief, Figures, MachineBrief, MeasuredBrief, ProgramBrief};
+pub use brief::{Brief, Figures, MeasuredBrief};
+use line::Entry;
+pub use line::Lines;
 
 /// Where records are kept unless told otherwise.
 pub const FOLDER: &str = "lab-results";
 
 /// The records of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Store {
     path: PathBuf,
+    // Its contexts that this process has written.
+    lines: Mutex<Lines>,
 }
 
 /// Why records could not be read or written.
@@ -49,6 +55,14 @@ pub enum StoreError {
         /// What is wrong with it.
         cause: serde_json::Error,
     },
+    /// The line with what trials share is not there.
+    #[error("{}: no line has the context {name:?}, which records name", path.display())]
+    NoContext {
+        /// The file.
+        path: PathBuf,
+        /// The context's name.
+        name: String,
+    },
 }
 
 impl Store {
@@ -58,7 +72,7 @@ impl Store {
         let path = folder
             .join(&plan.name)
             .join(format!("{:016x}.jsonl", plan.hash()));
-        Self { path }
+        Self::at(&path)
     }
 
     /// The store in a file, whichever plan it is of.
@@ -66,6 +80,7 @@ impl Store {
     pub fn at(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            lines: Mutex::default(),
         }
     }
 
@@ -91,26 +106,16 @@ impl Store {
         lines::read(&self.path)
     }
 
-    /// The names of the workloads of all records; none if there is no file.
-    ///
-    /// # Errors
-    /// Those of [`Store::read`].
-    pub fn read_workloads(&self) -> Result<BTreeSet<String>, StoreError> {
-        let lines: Vec<brief::WorkloadBrief> = lines::read(&self.path)?;
-        Ok(lines
-            .into_iter()
-            .map(|line| line.settings.workload)
-            .collect())
-    }
-
     /// Adds a record.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn add(&self, record: &Record) -> Result<(), StoreError> {
-        let mut line = serde_json::to_string(record).map_err(|error| self.failed(error.into()))?;
-        line.push('\n');
-        self.append(&line).map_err(|cause| self.failed(cause))
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = lines
+            .of(record)
+            .map_err(|error| self.failed(error.into()))?;
+        self.append(&text).map_err(|cause| self.failed(cause))
     }
 
     fn append(&self, line: &str) -> io::Result<()> {
@@ -133,6 +138,25 @@ impl Store {
         StoreError::Io {
             path: self.path.clone(),
             cause,
+        }
+    }
+}
+
+impl lines::Row for Record {
+    type Measured = Measured;
+}
+
+impl From<(Arc<Context>, Entry<Measured>)> for Record {
+    fn from((context, entry): (Arc<Context>, Entry<Measured>)) -> Self {
+        Self {
+            context,
+            repetition: entry.repetition,
+            is_warmup: entry.is_warmup,
+            seed: entry.seed,
+            load: entry.load,
+            started: entry.started,
+            real_seconds: entry.real_seconds,
+            measured: entry.measured,
         }
     }
 }
@@ -164,7 +188,7 @@ fn drop_torn_line(file: &mut File) -> io::Result<()> {
 pub fn latest(records: Vec<Record>) -> BTreeMap<String, Record> {
     records
         .into_iter()
-        .map(|record| (record.trial.clone(), record))
+        .map(|record| (record.trial(), record))
         .collect()
 }
 
@@ -174,7 +198,7 @@ pub fn of_this_program(records: Vec<Record>) -> Vec<Record> {
     let program = Program::current();
     records
         .into_iter()
-        .filter(|record| record.program == program)
+        .filter(|record| record.context.program == program)
         .collect()
 }
 
@@ -212,7 +236,7 @@ mod tests {
         assert_eq!(latest(store.read().expect("they are read")).len(), 2);
         assert_eq!(of_this_program(records.to_vec()).len(), 3);
         let mut foreign = record(&plan, 0);
-        foreign.program.fingerprint = "another".to_owned();
+        Arc::make_mut(&mut foreign.context).program.fingerprint = "another".to_owned();
         assert!(of_this_program(vec![foreign]).is_empty());
     }
 
@@ -231,5 +255,56 @@ mod tests {
         fs::write(store.path(), "{}\n{}\n").expect("it is written");
         let error = store.read().expect_err("these are no records").to_string();
         assert!(error.contains(".jsonl:1: not a record"), "{error}");
+    }
+
+    #[test]
+    fn what_trials_share_is_written_once_and_must_be_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = plan();
+        let store = Store::new(folder.path(), &plan);
+        let records = [record(&plan, 0), record(&plan, 1), record(&plan, 0)];
+        records
+            .iter()
+            .for_each(|record| store.add(record).expect("it is written"));
+        let text = fs::read_to_string(store.path()).expect("it is there");
+        assert_eq!(text.matches("\"settings\"").count(), 2, "{text}");
+        let briefs = store.read_briefs().expect("they are read");
+        assert_eq!(briefs, records.each_ref().map(Brief::from));
+        let rest: Vec<&str> = text.lines().skip(1).collect();
+        fs::write(store.path(), rest.join("\n") + "\n").expect("it is written");
+        let error = store.read().expect_err("a context is missing").to_string();
+        assert!(error.contains("no line has the context \""), "{error}");
+    }
+
+    #[test]
+    fn lines_of_old_have_everything_and_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("old.jsonl");
+        let line = |repetition: u32| {
+            format!(
+                "{{\"plan\":\"p\",\"plan_hash\":\"74b5\",\"trial\":\"block=\\\"\\\" fs.commit=\\\"1s\\\" repetition={repetition}\",\
+                 \"block\":\"\",\"levels\":{{\"fs.commit\":\"1s\"}},\"repetition\":{repetition},\"is_warmup\":false,\
+                 \"seed\":\"88e837ddeb8edfaf\",\"settings\":{{\"workload\":\"postmark\"}},\
+                 \"program\":{{\"version\":\"0.1.0\",\"commit\":\"c\",\"fingerprint\":\"f\"}},\
+                 \"machine\":{{\"system\":\"linux\",\"architecture\":\"x86_64\",\"processor\":\"x\",\"processors\":2,\
+                 \"memory\":1024,\"facts\":{{}},\"load\":4.07}},\"started\":7,\"real_seconds\":0.5,\
+                 \"measured\":{{\"metrics\":{{\"elapsed\":1.5}},\"counters\":{{}},\"latencies\":{{}},\
+                 \"trace_hash\":null,\"replay\":null}}}}\n"
+            )
+        };
+        fs::write(&path, line(0) + &line(1)).expect("it is written");
+        let records = Store::at(&path).read().expect("they are read");
+        assert_eq!(records.len(), 2);
+        assert_eq!(
+            records[1].trial(),
+            "block=\"\" fs.commit=\"1s\" repetition=1"
+        );
+        assert_eq!(
+            (records[0].load, records[0].seed),
+            (Some(4.07), 0x88e8_37dd_eb8e_dfaf)
+        );
+        assert!(Arc::ptr_eq(&records[0].context, &records[1].context));
+        let briefs = Store::at(&path).read_briefs().expect("they are read");
+        assert_eq!(briefs, records.iter().map(Brief::from).collect::<Vec<_>>());
     }
 }

@@ -27,7 +27,8 @@ use workload::{Control, Outcome, Target, postmark};
 use crate::plan::Trial;
 use crate::record::Measured;
 use crate::setup::{Place, Setup, Workload};
-use crate::targets::mounted;
+use crate::targets::{Watched, mounted};
+use crate::timeline::{Counts, Recorder};
 
 /// Opens the devices of a trial as it would, in a world of its own, and closes them again.
 ///
@@ -47,6 +48,11 @@ pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
 /// # Errors
 /// Whatever went wrong; the trial has no figures then.
 pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measured> {
+    let work = Work {
+        workload: setup.workload.clone(),
+        has_timeline: setup.has_timeline && trial.repetition == 0 && !trial.is_warmup,
+        control,
+    };
     match &setup.place {
         Place::Simulated {
             host,
@@ -58,11 +64,11 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
                 time_max: *time_max,
                 ..sim::Config::fair(trial.seed)
             };
-            simulated::run(config, volume, &setup.workload, control)
+            simulated::run(config, volume, work)
         }
-        Place::Process { volume } => on_volume::run(volume, &setup.workload, &control),
-        Place::Directory { path } => on_directory::run(path, &setup.workload, &control),
-        Place::Mounted { file_system } => on_mount::run(file_system, &setup.workload, &control),
+        Place::Process { volume } => on_volume::run(volume, &work),
+        Place::Directory { path } => on_directory::run(path, &work),
+        Place::Mounted { file_system } => on_mount::run(file_system, &work),
     }
 }
 
@@ -77,17 +83,43 @@ pub fn check_system(setup: &Setup) -> Result<()> {
     }
 }
 
-/// Runs the workload on a target.
-fn work(workload: &Workload, target: &Arc<dyn Target>, control: &Arc<Control>) -> Result<Outcome> {
-    match workload {
-        Workload::PostMark {
-            parameters,
-            options,
-        } => {
-            let outcome = postmark::run(parameters, options, target, control, &mut NoObserver)?;
-            Ok(Outcome::from(outcome))
+/// What a trial does once its target is there.
+struct Work {
+    workload: Workload,
+    has_timeline: bool,
+    control: Arc<Control>,
+}
+
+impl Work {
+    /// Runs the workload on a target; `counts` gives the engine's counters, where there is one.
+    fn run(
+        &self,
+        target: Arc<dyn Target>,
+        counts: impl Fn() -> Counts + Send + Sync + 'static,
+    ) -> Result<Measured> {
+        if !self.has_timeline {
+            return Ok(measured(&self.run_on(&target)?));
         }
-        Workload::Load(load) => Ok(load.run(target, control)?),
+        let recorder = Arc::new(Recorder::new(counts));
+        let target: Arc<dyn Target> = Arc::new(Watched::new(target, Arc::clone(&recorder)));
+        let outcome = self.run_on(&target)?;
+        let mut measured = measured(&outcome);
+        measured.timeline = Some(recorder.finish(&outcome.phases));
+        Ok(measured)
+    }
+
+    fn run_on(&self, target: &Arc<dyn Target>) -> Result<Outcome> {
+        match &self.workload {
+            Workload::PostMark {
+                parameters,
+                options,
+            } => {
+                let control = &self.control;
+                let outcome = postmark::run(parameters, options, target, control, &mut NoObserver)?;
+                Ok(Outcome::from(outcome))
+            }
+            Workload::Load(load) => Ok(load.run(target, &self.control)?),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ mod thread;
 pub mod world;
 
 pub use charge::{Cost, charge};
-pub use clock::{WallTime, monotonic, sleep, sleep_until, wall};
+pub use clock::{WallTime, glance, monotonic, sleep, sleep_until, wall};
 pub use nanos::Nanos;
 pub use random::random_u64;
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -29,6 +29,9 @@ pub trait World {
     /// The virtual time since the world began.
     fn monotonic(&self) -> Nanos;
 
+    /// The virtual time as somebody sees it who watches from outside: the calling task's debt stays as it is.
+    fn glance(&self) -> Nanos;
+
     /// The virtual time of day.
     fn wall(&self) -> WallTime;
 

@@ -129,8 +129,8 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
         let (name, folder) = (&arguments.plan.plan, options.folder.display());
         bail!("{name}: nothing to resume: no records of this plan in {folder}");
     }
-    stop_at_interrupt(&options.stop)?;
     let bar = Arc::new(Bar::default());
+    stop_at_interrupt(&options.stop, &bar)?;
     let watcher: Arc<dyn Progress> = Arc::<Bar>::clone(&bar);
     let outcome = runner::run(&plan, &options, &watcher);
     bar.end();
@@ -151,13 +151,13 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
 }
 
 /// The first Ctrl-C ends the run and keeps what is done; the second ends the program.
-fn stop_at_interrupt(stop: &runner::Stop) -> Result<()> {
-    let stop = stop.clone();
+fn stop_at_interrupt(stop: &runner::Stop, bar: &Arc<Bar>) -> Result<()> {
+    let (stop, bar) = (stop.clone(), Arc::clone(bar));
     let handler = move || {
         if stop.is_requested() {
             std::process::exit(i32::from(EXIT_INTERRUPTED));
         }
-        output::warn("ending the trials that are running; once more to leave at once");
+        bar.warn("ending the trials that are running; once more to leave at once");
         stop.request();
     };
     ctrlc::set_handler(handler).context("Ctrl-C")
@@ -199,7 +199,11 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
         arguments.plan.print(&report)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let page = report.html(&format!("jext lab run {name}"), &source);
+    let again = format!(
+        "jext lab run {name}\njext lab report {name} --html {}",
+        path.display()
+    );
+    let page = report.html(&again, &source);
     fs::write(path, page).with_context(|| path.display().to_string())?;
     output::print(&format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)

@@ -51,6 +51,8 @@ pub enum Initial {
 pub(crate) const AS_POLICY: &str = "policy";
 /// What the names of the log policy's parts stand behind.
 pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
+/// The key that says of which trials there is a timeline.
+pub(crate) const TIMELINE: &str = "timeline";
 /// What stands for "as mkfs decides".
 pub(crate) const AUTO: &str = "auto";
 /// A journal within the file system.
@@ -73,7 +75,7 @@ pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::{POSTMARK, concerns};
 
 /// The keys that are not of a table of the workloads.
-const OWN: [Key; 55] = [
+const OWN: [Key; 56] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -377,6 +379,12 @@ const OWN: [Key; 55] = [
         K::Switch,
         D::Switch(false),
         "whether a latency is measured for every call",
+    ),
+    key(
+        TIMELINE,
+        K::Word(&["simulated", "always", "never"]),
+        D::Text("simulated"),
+        "of which first repetitions it is recorded what happened when",
     ),
     key(
         "limit.virtual_time",

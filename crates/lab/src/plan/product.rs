@@ -78,9 +78,13 @@ impl Trial {
     /// What tells this trial from all others of its plan, for records.
     #[must_use]
     pub fn id(&self) -> String {
-        let kind = if self.is_warmup { WARMUP } else { REPETITION };
-        let combination = id(&self.block_name, &self.levels);
-        format!("{combination} {kind}={}", self.repetition)
+        trial_id(&self.combination_id(), self.repetition, self.is_warmup)
+    }
+
+    /// What its id begins with: that of its combination.
+    #[must_use]
+    pub fn combination_id(&self) -> String {
+        id(&self.block_name, &self.levels)
     }
 
     /// What this trial is, in a few words for people.
@@ -110,6 +114,13 @@ fn id(block: &str, levels: &[TrialLevel]) -> String {
         ));
     }
     id
+}
+
+/// A trial's id from its parts.
+#[must_use]
+pub fn trial_id(combination: &str, repetition: u32, is_warmup: bool) -> String {
+    let kind = if is_warmup { WARMUP } else { REPETITION };
+    format!("{combination} {kind}={repetition}")
 }
 
 /// The parts of a trial's id: that of its combination, whether it is a warm-up, and which repetition.

@@ -30,7 +30,7 @@ const HEAD: [&str; 11] = [
 pub fn write(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let settings: BTreeSet<&str> = records
         .iter()
-        .flat_map(|record| record.settings.keys())
+        .flat_map(|record| record.context.settings.keys())
         .map(String::as_str)
         .collect();
     let is_known = |kind: &&MetricKind| {
@@ -46,14 +46,15 @@ pub fn write(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let head = HEAD.iter().chain(&settings).map(|name| (*name).to_owned());
     row(out, head.chain(figures))?;
     for record in records {
-        let program = &record.program;
+        let context = &record.context;
+        let program = &context.program;
         let own = [
-            record.plan.clone(),
-            record.plan_hash.clone(),
-            record.block.clone(),
+            context.plan.clone(),
+            context.plan_hash.clone(),
+            context.block.clone(),
             record.repetition.to_string(),
             record.is_warmup.to_string(),
-            record.seed.clone(),
+            format!("{:016x}", record.seed),
             record.started.to_string(),
             record.real_seconds.to_string(),
             program.version.clone(),
@@ -62,7 +63,7 @@ pub fn write(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
         ];
         let settings = settings
             .iter()
-            .map(|key| record.settings.get(*key).cloned());
+            .map(|key| context.settings.get(*key).cloned());
         let figures = kinds
             .iter()
             .map(|kind| record.metric(kind.name).map(|value| value.to_string()));

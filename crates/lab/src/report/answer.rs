@@ -53,6 +53,9 @@ pub(super) fn is_ordered<'r>(rows: impl Iterator<Item = &'r Row>) -> bool {
 }
 
 fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<String> {
+    if others.iter().all(|(_, effect)| !effect.is_certain()) {
+        return vec![format!("No {factor} can be told from {base}.")];
+    }
     let mut said = Vec::new();
     let is_better = |effect: &Effect| effect.share > 0.0 && effect.is_certain();
     match others.iter().find(|(_, effect)| is_better(effect)) {

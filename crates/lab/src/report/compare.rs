@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::{answer, json, table};
 use crate::metric::{METRICS, MetricKind};
-use crate::plan::split_id;
 use crate::statistics::effect::{Effect, Ratio};
 use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
@@ -150,8 +149,9 @@ fn samples(metric: &MetricKind, records: &[Brief]) -> BTreeMap<String, Sample> {
     let mut values: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();
     for record in records {
         let value = index.and_then(|index| record.measured.metrics.get(index));
-        if let (Some((id, false, repetition)), Some(value)) = (split_id(&record.trial), value) {
-            values.entry(id).or_default().insert(repetition, value);
+        if let (false, Some(value)) = (record.is_warmup, value) {
+            let own = values.entry(&record.context.combination).or_default();
+            own.insert(record.repetition, value);
         }
     }
     values

@@ -1,12 +1,14 @@
 //! Records sorted by what they are repetitions of.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::metric::METRICS;
-use crate::plan::{Combination, Plan, split_id};
-use crate::record::LatencyRecord;
+use crate::plan::{Combination, Plan};
+use crate::record::{Context, LatencyRecord};
 use crate::statistics::Sample;
 use crate::store::Brief;
+use crate::timeline::Timeline;
 
 /// A combination of levels with the records of its trials.
 pub(super) struct Gathered<'r> {
@@ -32,17 +34,19 @@ pub(super) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>>
         .enumerate()
         .map(|(index, gathered)| (gathered.combination.id(), index))
         .collect();
+    // Records share their contexts, which are looked at once each.
+    let mut places: BTreeMap<*const Context, Option<usize>> = BTreeMap::new();
     for record in records {
-        let Some((combination, is_warmup, repetition)) = split_id(&record.trial) else {
+        let place = places
+            .entry(Arc::as_ptr(&record.context))
+            .or_insert_with(|| index.get(&record.context.combination).copied());
+        let Some(gathered) = place.map(|place| &mut all[place]) else {
             continue;
         };
-        let Some(gathered) = index.get(combination).map(|index| &mut all[*index]) else {
-            continue;
-        };
-        if is_warmup {
-            gathered.warmups.insert(repetition, record);
-        } else if repetition < plan.repetitions_max {
-            gathered.trials.insert(repetition, record);
+        if record.is_warmup {
+            gathered.warmups.insert(record.repetition, record);
+        } else if record.repetition < plan.repetitions_max {
+            gathered.trials.insert(record.repetition, record);
         }
     }
     all
@@ -54,6 +58,22 @@ impl Gathered<'_> {
         let runs = (0..plan.repetitions).filter(|number| !self.trials.contains_key(number));
         let warmups = (0..plan.warmup).filter(|number| !self.warmups.contains_key(number));
         runs.count() + warmups.count()
+    }
+
+    /// The figures in the order of [`METRICS`], where all trials have them. Trial by trial: what one trial has lies together.
+    pub(super) fn samples(&self) -> Vec<Option<Sample>> {
+        let empty = || Some(Vec::with_capacity(self.trials.len()));
+        let mut columns: Vec<Option<Vec<f64>>> = METRICS.iter().map(|_| empty()).collect();
+        for record in self.trials.values() {
+            for (index, column) in columns.iter_mut().enumerate() {
+                match (column.as_mut(), record.measured.metrics.get(index)) {
+                    (Some(values), Some(value)) => values.push(value),
+                    _ => *column = None,
+                }
+            }
+        }
+        let columns = columns.into_iter();
+        columns.map(|values| Sample::new(values?)).collect()
     }
 
     /// The figures that all trials have, by their index in [`METRICS`].
@@ -69,6 +89,12 @@ impl Gathered<'_> {
     /// The figure of this name.
     pub(super) fn sample_of(&self, name: &str) -> Option<Sample> {
         self.sample(METRICS.iter().position(|kind| kind.name == name)?)
+    }
+
+    /// The timeline of the first trial that has one.
+    pub(super) fn timeline(&self) -> Option<&Timeline> {
+        let mut all = self.trials.values();
+        all.find_map(|record| record.measured.timeline.as_ref())
     }
 
     /// The latencies of all trials together, by kind of call.

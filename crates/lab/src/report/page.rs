@@ -13,7 +13,13 @@ use super::answer;
 use super::{BlockReport, Group, Report};
 
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
+const SCRIPT: &str = concat!(
+    include_str!("page/draw.js"),
+    include_str!("page/figures.js"),
+    include_str!("page/latencies.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/page.js"),
+);
 const INFALLIBLE: &str = "writing to a string does not fail";
 
 pub(super) fn render(report: &Report, again: &str, source: &str) -> String {
@@ -128,7 +134,7 @@ fn render_block(page: &mut String, block: &BlockReport, number: &mut usize) {
         if !group.common.is_empty() {
             writeln!(page, "<h3>{}</h3>", escape(&common(group))).expect(INFALLIBLE);
         }
-        for chart in ["figures", "latencies"] {
+        for chart in ["figures", "latencies", "timeline"] {
             let attributes = format!("data-chart=\"{chart}\" data-group=\"{number}\"");
             writeln!(page, "<figure {attributes}></figure>").expect(INFALLIBLE);
         }
@@ -180,6 +186,17 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
         rows.push(("Machine", text));
     }
     tables::words(page, "What made the figures", &rows);
+    for machine in &report.machines {
+        let facts = machine.facts.iter();
+        let facts: Vec<(&str, String)> = facts
+            .map(|(name, fact)| (name.as_str(), fact.clone()))
+            .collect();
+        if !facts.is_empty() {
+            page.push_str("<details>\n<summary>What else is known of the machine</summary>\n");
+            tables::words(page, "Facts about the machine", &facts);
+            page.push_str("</details>\n");
+        }
+    }
     write!(
         page,
         "<details>\n<summary>The plan</summary>\n<pre>{}</pre>\n</details>\n</section>\n",

@@ -242,6 +242,13 @@ fn the_answer_is_said_in_words_with_intervals() {
 }
 
 #[test]
+fn where_all_are_alike_that_is_all_there_is_to_say() {
+    let report = report(&[100.0, 100.0, 100.0, 100.0]);
+    let said = answer::sentences(&report.blocks[0].groups[0]);
+    assert_eq!(said, ["No journal can be told from internal."]);
+}
+
+#[test]
 fn effects_are_corrected_for_being_several() {
     let (plan, records) = repeated();
     let report = Report::new(&plan, &records);

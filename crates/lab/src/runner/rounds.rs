@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hash::StableHash;
-use crate::plan::{Combination, Plan, Trial, split_id};
+use crate::plan::{Combination, Plan, Trial};
 use crate::record::Record;
 use crate::report::headline;
 use crate::statistics::Sample;
@@ -37,13 +37,10 @@ impl<'p> Rounds<'p> {
             .map(|(index, (combination, _))| (combination.id(), index))
             .collect();
         for record in records {
-            let Some((id, is_warmup, repetition)) = split_id(&record.trial) else {
-                continue;
-            };
-            if let Some(index) = index.get(id) {
+            if let Some(index) = index.get(&record.context.combination) {
                 let (combination, known) = &mut combinations[*index];
                 let primary = headline::of_workload(combination.settings.workload()).primary;
-                known.add(repetition, is_warmup, record.metric(primary));
+                known.add(record.repetition, record.is_warmup, record.metric(primary));
             }
         }
         Self { plan, combinations }

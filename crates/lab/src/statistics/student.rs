@@ -4,6 +4,8 @@
 //! is a regularised incomplete beta function: W. J. Lentz's continued fraction in the form of Abramowitz and Stegun, 26.5.8
 //! and 26.7.1.
 
+use std::sync::OnceLock;
+
 use super::{CONFIDENCE, normal};
 
 /// From so many degrees of freedom on the expansion 26.7.5 of Abramowitz and Stegun is exact to nine digits.
@@ -34,7 +36,8 @@ pub fn student_quantile(freedom: u32) -> f64 {
 
 /// The quantile for many degrees of freedom, from that of the normal distribution.
 fn expansion(freedom: u32) -> f64 {
-    let z = normal::quantile(f64::midpoint(1.0, CONFIDENCE));
+    static Z: OnceLock<f64> = OnceLock::new();
+    let z = *Z.get_or_init(|| normal::quantile(f64::midpoint(1.0, CONFIDENCE)));
     let n = f64::from(freedom);
     let powers = |terms: &[(f64, i32)]| -> f64 {
         terms

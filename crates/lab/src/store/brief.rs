@@ -2,63 +2,46 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use super::line::Entry;
+use super::lines::Row;
 use crate::metric::METRICS;
-use crate::record::{LatencyRecord, Record};
+use crate::record::{Context, LatencyRecord, Record};
+use crate::timeline::Timeline;
 
 /// What a report needs of a record.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Brief {
-    /// What tells its trial from the others of its plan.
-    pub trial: String,
+    /// What it shares with the other trials of its combination.
+    pub context: Arc<Context>,
+    /// Which repetition.
+    pub repetition: u32,
+    /// Whether it is not counted.
+    pub is_warmup: bool,
     /// When it began, in seconds since 1970.
     pub started: u64,
-    /// What ran it.
-    pub program: ProgramBrief,
-    /// Where.
-    pub machine: MachineBrief,
     /// What was found out.
     pub measured: MeasuredBrief,
 }
 
-/// Which workload a record is of.
-#[derive(Deserialize)]
-pub(super) struct WorkloadBrief {
-    pub(super) settings: WorkloadSetting,
+impl Row for Brief {
+    type Measured = MeasuredBrief;
 }
 
-/// The only setting that is looked at.
-#[derive(Deserialize)]
-pub(super) struct WorkloadSetting {
-    pub(super) workload: String,
-}
-
-/// A build of the program.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct ProgramBrief {
-    /// Its version.
-    pub version: String,
-    /// The commit that it was built from.
-    pub commit: String,
-    /// The hash of the executable file.
-    pub fingerprint: String,
-}
-
-/// A machine.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct MachineBrief {
-    /// The operating system and its version.
-    pub system: String,
-    /// The processor's name.
-    pub processor: String,
-    /// How many processors the program may use.
-    pub processors: usize,
-    /// Bytes of memory.
-    pub memory: u64,
+impl From<(Arc<Context>, Entry<MeasuredBrief>)> for Brief {
+    fn from((context, entry): (Arc<Context>, Entry<MeasuredBrief>)) -> Self {
+        Self {
+            context,
+            repetition: entry.repetition,
+            is_warmup: entry.is_warmup,
+            started: entry.started,
+            measured: entry.measured,
+        }
+    }
 }
 
 /// What a trial found out.
@@ -68,11 +51,21 @@ pub struct MeasuredBrief {
     pub metrics: Figures,
     /// Latencies by kind of call.
     pub latencies: BTreeMap<String, LatencyRecord>,
+    /// What happened when, where it was recorded.
+    #[serde(default)]
+    pub timeline: Option<Timeline>,
 }
 
 /// The figures of a trial, in the order of [`METRICS`]. Figures of other names are passed over.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Figures(Box<[f64]>);
+
+impl PartialEq for Figures {
+    fn eq(&self, other: &Self) -> bool {
+        // What is not known is NaN, which is not equal to itself.
+        (0..METRICS.len()).all(|index| self.get(index) == other.get(index))
+    }
+}
 
 impl Figures {
     /// The figure of this index in [`METRICS`].
@@ -149,24 +142,15 @@ impl From<&Record> for Brief {
         let metrics = METRICS
             .iter()
             .map(|kind| record.metric(kind.name).unwrap_or(f64::NAN));
-        let (program, machine) = (&record.program, &record.machine);
         Self {
-            trial: record.trial.clone(),
+            context: Arc::clone(&record.context),
+            repetition: record.repetition,
+            is_warmup: record.is_warmup,
             started: record.started,
-            program: ProgramBrief {
-                version: program.version.clone(),
-                commit: program.commit.clone(),
-                fingerprint: program.fingerprint.clone(),
-            },
-            machine: MachineBrief {
-                system: machine.system.clone(),
-                processor: machine.processor.clone(),
-                processors: machine.processors,
-                memory: machine.memory,
-            },
             measured: MeasuredBrief {
                 metrics: Figures(metrics.collect()),
                 latencies: record.measured.latencies.clone(),
+                timeline: record.measured.timeline.clone(),
             },
         }
     }

@@ -3,21 +3,40 @@
 //! Each thread takes the lines that begin in its share of the file, so that no thread waits for another and the file is
 //! never in memory as a whole.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use super::line::{self, Entry, Said};
+use crate::record::Context;
 
 /// What a thread reads at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Smaller files are not worth a second thread.
 const SHARE_BYTES_MIN: u64 = 4 << 20;
 
-/// Every line of a file as a `T`, in order; none if there is no file. A last line without its end may be anything.
-pub(super) fn read<T: DeserializeOwned + Send>(path: &Path) -> Result<Vec<T>, StoreError> {
+/// What is made of a trial's line and its context.
+pub(super) trait Row: From<(Arc<Context>, Entry<Self::Measured>)> {
+    /// What is read of its figures.
+    type Measured: DeserializeOwned + Send;
+}
+
+/// What a share of the file says.
+struct Share<M> {
+    // The contexts that its trials name, by their names; nothing where an earlier share has it.
+    names: BTreeMap<String, u32>,
+    contexts: Vec<Option<Arc<Context>>>,
+    // Each with the index of its context.
+    entries: Vec<(u32, Entry<M>)>,
+}
+
+/// Every trial of a file as a `T`, in order; none if there is no file. A last line without its end may be anything.
+pub(super) fn read<T: Row>(path: &Path) -> Result<Vec<T>, StoreError> {
     let length = match std::fs::metadata(path) {
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -34,7 +53,7 @@ pub(super) fn read<T: DeserializeOwned + Send>(path: &Path) -> Result<Vec<T>, St
         };
         (bounds[part], end)
     };
-    let parts: Vec<Result<Vec<T>, Wrong>> = std::thread::scope(|scope| {
+    let shares: Vec<Result<Share<T::Measured>, Wrong>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..count as usize)
             .map(|part| {
                 let (start, end) = ends(part);
@@ -47,11 +66,83 @@ pub(super) fn read<T: DeserializeOwned + Send>(path: &Path) -> Result<Vec<T>, St
         };
         threads.into_iter().map(join).collect()
     });
+    let mut known: BTreeMap<String, Arc<Context>> = BTreeMap::new();
     let mut all = Vec::new();
-    for part in parts {
-        all.append(&mut part.map_err(|wrong| wrong.locate(path))?);
+    for share in shares {
+        let mut share = share.map_err(|wrong| wrong.locate(path))?;
+        share.resolve(&mut known).map_err(|name| {
+            let path = path.to_owned();
+            StoreError::NoContext { path, name }
+        })?;
+        let contexts: Vec<Arc<Context>> = share.contexts.into_iter().flatten().collect();
+        let context = |index: u32| Arc::clone(&contexts[index as usize]);
+        let entries = share.entries.into_iter();
+        all.extend(entries.map(|(index, entry)| T::from((context(index), entry))));
     }
     Ok(all)
+}
+
+impl<M> Share<M> {
+    fn new() -> Self {
+        Self {
+            names: BTreeMap::new(),
+            contexts: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The index of a name.
+    fn index(&mut self, name: &str) -> u32 {
+        if let Some(index) = self.names.get(name) {
+            return *index;
+        }
+        let index = self.contexts.len() as u32;
+        self.contexts.push(None);
+        self.names.insert(name.to_owned(), index);
+        index
+    }
+
+    fn add(&mut self, said: Said<'_, M>) {
+        match said {
+            Said::Context(name, context) => {
+                let index = self.index(name) as usize;
+                self.contexts[index] = Some(Arc::new(context));
+            }
+            Said::Trial(name, entry) => {
+                let index = self.index(name);
+                self.entries.push((index, entry));
+            }
+            Said::Whole(context, entry) => {
+                // Those of old have no names. As a rule the one before is of another combination, run in parallel.
+                let same = |own: &Option<Arc<Context>>| own.as_deref() == Some(&context);
+                let index = match self.contexts.iter().rposition(same) {
+                    Some(index) => index,
+                    None => {
+                        self.contexts.push(Some(Arc::new(context)));
+                        self.contexts.len() - 1
+                    }
+                };
+                self.entries.push((index as u32, entry));
+            }
+        }
+    }
+
+    /// Fills in the contexts that stand in earlier shares, and adds its own to those.
+    ///
+    /// # Errors
+    /// The name of one that is nowhere.
+    fn resolve(&mut self, known: &mut BTreeMap<String, Arc<Context>>) -> Result<(), String> {
+        for (name, index) in &self.names {
+            let own = &mut self.contexts[*index as usize];
+            match own {
+                Some(context) => {
+                    known.insert(name.clone(), Arc::clone(context));
+                }
+                None => *own = Some(known.get(name).ok_or(name)?.clone()),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Why a share could not be read.
@@ -64,7 +155,7 @@ enum Wrong {
 }
 
 /// The lines that begin from `start` on and before `end`.
-fn read_share<T: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<Vec<T>, Wrong> {
+fn read_share<M: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<Share<M>, Wrong> {
     let mut file = File::open(path).map_err(Wrong::Io)?;
     let before = start.saturating_sub(1);
     file.seek(SeekFrom::Start(before)).map_err(Wrong::Io)?;
@@ -80,7 +171,7 @@ fn read_share<T: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<
         // Whatever holds the byte before the share begins in an earlier one.
         offset += next(&mut line)?;
     }
-    let mut all = Vec::new();
+    let mut share = Share::new();
     while offset < end {
         let count = next(&mut line)?;
         if count == 0 {
@@ -88,15 +179,15 @@ fn read_share<T: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<
         }
         let is_whole = line.ends_with(b"\n");
         if !line.trim_ascii().is_empty() {
-            match serde_json::from_slice(&line) {
-                Ok(value) => all.push(value),
+            match line::parse(&line) {
+                Ok(said) => share.add(said),
                 Err(cause) if is_whole => return Err(Wrong::Line { offset, cause }),
                 Err(_) => {}
             }
         }
         offset += count;
     }
-    Ok(all)
+    Ok(share)
 }
 
 impl Wrong {
@@ -134,22 +225,35 @@ fn failed(path: &Path, cause: io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Plan;
+    use crate::record::{Measured, Record};
+    use crate::store::Lines;
 
     #[test]
     fn shares_meet_without_losing_or_doubling_a_line() {
+        let text = "[plan]\nname = \"p\"\nquestion = \"?\"\nrepetitions = 3\n[fixed]\n\
+                    device = \"sim:atlas-v-18\"\n[factors]\nfs.commit = [1, 5]\n";
+        let plan = Plan::parse("p.toml", text).expect("the plan is right");
+        let mut lines = Lines::default();
+        let mut text = String::new();
+        for (started, trial) in (0..).zip(plan.trials()) {
+            let record = Record::new(&plan, &trial, started, 0.0, Measured::default());
+            text.push_str(&lines.of(&record).expect("it is JSON"));
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lines");
-        let texts: Vec<String> = (0..40).map(|number| "x".repeat(number % 7)).collect();
-        let lines: Vec<String> = texts.iter().map(|text| format!("{text:?}\n")).collect();
-        let text = lines.concat();
         std::fs::write(&path, &text).expect("it is written");
         for cut in 0..=text.len() as u64 {
-            let part = |start, end| match read_share::<String>(&path, start, end) {
-                Ok(lines) => lines,
+            let part = |start, end| match read_share::<Measured>(&path, start, end) {
+                Ok(share) => share,
                 Err(_) => panic!("the lines are right"),
             };
-            let both = [part(0, cut), part(cut, u64::MAX)].concat();
-            assert_eq!(both, texts, "cut at {cut}");
+            let (mut known, mut started) = (BTreeMap::new(), Vec::new());
+            for mut share in [part(0, cut), part(cut, u64::MAX)] {
+                assert_eq!(share.resolve(&mut known), Ok(()), "cut at {cut}");
+                started.extend(share.entries.iter().map(|(_, entry)| entry.started));
+            }
+            assert_eq!(started, [0, 1, 2, 3, 4, 5], "cut at {cut}");
         }
     }
 }

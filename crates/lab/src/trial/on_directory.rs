@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use workload::Target;
 use workload::directory::DirectoryTarget;
-use workload::{Control, Target};
 
-use super::{measured, work};
+use super::Work;
 use crate::record::Measured;
-use crate::setup::Workload;
+use crate::timeline::Counts;
 
 /// What the folder's name begins with.
 const FOLDER_PREFIX: &str = "jext-lab";
 
-pub(super) fn run(path: &Path, workload: &Workload, control: &Arc<Control>) -> Result<Measured> {
+pub(super) fn run(path: &Path, work: &Work) -> Result<Measured> {
     let folder = path.join(format!("{FOLDER_PREFIX}-{}", std::process::id()));
     fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
     let result = DirectoryTarget::new(&folder)
@@ -24,11 +24,11 @@ pub(super) fn run(path: &Path, workload: &Workload, control: &Arc<Control>) -> R
             let target: Arc<dyn Target> = Arc::new(target);
             // What earlier trials have left dirty is not this one's to pay for.
             target.sync()?;
-            work(workload, &target, control)
+            work.run(target, Counts::default)
         });
     // The workload removes its own files; a folder that is not empty belongs to a run that failed.
     let removed = fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
-    let outcome = result?;
+    let measured = result?;
     removed?;
-    Ok(measured(&outcome))
+    Ok(measured)
 }

@@ -4,30 +4,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
+use workload::Target;
 use workload::directory::DirectoryTarget;
-use workload::{Control, Target};
 
-use super::{measured, work};
+use super::Work;
 use crate::record::Measured;
-use crate::setup::{MountedSetup, Workload};
+use crate::setup::MountedSetup;
 use crate::targets::MountedFileSystem;
+use crate::timeline::Counts;
 
 const SECTOR_BYTES: u64 = 512;
 
-pub(super) fn run(
-    setup: &MountedSetup,
-    workload: &Workload,
-    control: &Arc<Control>,
-) -> Result<Measured> {
+pub(super) fn run(setup: &MountedSetup, work: &Work) -> Result<Measured> {
     let mounted = MountedFileSystem::make(setup)?;
     let target: Arc<dyn Target> = Arc::new(DirectoryTarget::new(mounted.path())?);
     let before = mounted.requests()?;
-    let outcome = work(workload, &target, control)?;
+    let mut measured = work.run(target, Counts::default)?;
     let after = mounted.requests()?;
-    drop(target);
     let closing = Instant::now();
     mounted.close()?;
-    let mut measured = measured(&outcome);
     let (home, log) = (after.home - before.home, after.log - before.log);
     let figures = [
         ("close_time", closing.elapsed().as_secs_f64()),

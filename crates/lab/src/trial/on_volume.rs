@@ -8,13 +8,14 @@ use block::{BlockDevice, MeterCounts, MeterDevice};
 use ext::{CacheStalls, Volume};
 use jbd2::Stats;
 use sim::disk::DiskStats;
-use workload::{Control, Target};
+use workload::Target;
 
 use super::devices::{self, Counted, DeviceMaker};
-use super::{format, measured, work};
+use super::{Work, format};
 use crate::record::Measured;
-use crate::setup::{JournalPlace, VolumeSetup, Workload};
+use crate::setup::{JournalPlace, VolumeSetup};
 use crate::targets::VolumeTarget;
+use crate::timeline::Counts;
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -32,11 +33,7 @@ struct Reading {
     cache: CacheStalls,
 }
 
-pub(super) fn run(
-    setup: &VolumeSetup,
-    workload: &Workload,
-    control: &Arc<Control>,
-) -> Result<Measured> {
+pub(super) fn run(setup: &VolumeSetup, work: &Work) -> Result<Measured> {
     let devices = Devices::open(setup)?;
     let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&devices.home.device);
     let log = devices
@@ -48,14 +45,13 @@ pub(super) fn run(
     let target = Arc::new(VolumeTarget::new(volume, setup.device.to_string()));
     let before = devices.read(target.volume());
     let shared: Arc<dyn Target> = Arc::<VolumeTarget>::clone(&target);
-    let outcome = work(workload, &shared, control)?;
-    drop(shared);
+    let watched = Arc::clone(&target);
+    let mut measured = work.run(shared, move || counts(watched.volume()))?;
     let after = devices.read(target.volume());
     let target = Arc::into_inner(target).ok_or_else(|| anyhow!("the workload keeps its target"))?;
     let closing = rt::monotonic();
     target.into_volume().close().context("close")?;
     let closed = rt::monotonic().saturating_sub(closing);
-    let mut measured = measured(&outcome);
     add_counters(&mut measured, &before, &after);
     let metrics = [
         ("close_time", closed.as_secs_f64()),
@@ -88,6 +84,23 @@ impl Devices {
             cache: volume.cache_stalls(),
         }
     }
+}
+
+/// What a timeline shows of the engine, in the order of [`COUNTED`](crate::timeline::COUNTED).
+fn counts(volume: &Volume) -> Counts {
+    let journal = volume.journal_stats().unwrap_or_default();
+    let cache = volume.cache_stalls();
+    [
+        journal.commits,
+        journal.checkpoint_blocks,
+        journal.stalled_closing.get(),
+        journal.stalled_log_space.get(),
+        journal.stalled_log_io.get(),
+        journal.stalled_commit.get(),
+        cache.dirty_limit.get(),
+        cache.memory.get(),
+        cache.rewrite.get(),
+    ]
 }
 
 /// What happened between two readings, as figures and as raw counters.

@@ -1,23 +1,15 @@
 //! A trial in a simulated world of its own.
 
-use std::sync::Arc;
-
 use anyhow::{Result, anyhow};
-use workload::Control;
 
-use super::on_volume;
+use super::{Work, on_volume};
 use crate::record::Measured;
-use crate::setup::{VolumeSetup, Workload};
+use crate::setup::VolumeSetup;
 
-pub(super) fn run(
-    config: sim::Config,
-    volume: &VolumeSetup,
-    workload: &Workload,
-    control: Arc<Control>,
-) -> Result<Measured> {
-    let (volume, workload) = (volume.clone(), workload.clone());
-    let report = sim::run(config, move || on_volume::run(&volume, &workload, &control))
-        .map_err(|error| anyhow!(error))?;
+pub(super) fn run(config: sim::Config, volume: &VolumeSetup, work: Work) -> Result<Measured> {
+    let volume = volume.clone();
+    let report =
+        sim::run(config, move || on_volume::run(&volume, &work)).map_err(|error| anyhow!(error))?;
     let mut measured = report.value?;
     let seconds = [
         ("virtual_time", report.elapsed),

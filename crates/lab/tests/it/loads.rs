@@ -67,7 +67,7 @@ fn every_workload_runs_in_a_simulated_world_and_repeats() {
         let (first, second) = (run(&plan), run(&plan));
         for (a, b) in first.records.iter().zip(&second.records) {
             let name = definition.name;
-            assert_eq!(a.measured, b.measured, "{name} {}", a.trial);
+            assert_eq!(a.measured, b.measured, "{name} {}", a.trial());
             assert!(
                 a.metric("elapsed").is_some_and(|elapsed| elapsed > 0.0),
                 "{name}"
@@ -78,7 +78,7 @@ fn every_workload_runs_in_a_simulated_world_and_repeats() {
             assert_eq!(is_mapped, name == "mongo", "only Mongo counts extents");
             assert!(!a.measured.latencies.is_empty(), "{name}");
             assert!(
-                !a.settings.contains_key("postmark.size"),
+                !a.context.settings.contains_key("postmark.size"),
                 "{name}: only what concerns it is recorded"
             );
         }

@@ -88,7 +88,7 @@ fn file_systems_are_made_mounted_and_measured() {
             // A sync does not reach a FUSE program: it writes when it is unmounted.
             let is_kernel = target.starts_with("kernel:");
             assert_eq!(metrics["home_writes"] > 0.0, is_kernel, "{target}");
-            let has_log = record.settings["journal"].starts_with("mem:");
+            let has_log = record.context.settings["journal"].starts_with("mem:");
             assert_eq!(metrics["log_writes"] > 0.0, has_log, "{target}");
         }
         assert_nothing_is_left();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lab::record::{LatencyRecord, Measured};
+use lab::timeline::{PhaseMark, Timeline};
 use lab::{Plan, Record, Report};
 use testkit::tool;
 
@@ -31,7 +32,9 @@ fn page(plan: &Plan) -> String {
                 max_ns: 9_000_000,
                 buckets_ns: vec![(100_000, 90), (1_000_000, 9), (9_000_000, 1)],
             };
+            let timeline = (trial.repetition == 0).then(timeline);
             let measured = Measured {
+                timeline,
                 metrics: [
                     ("elapsed".to_owned(), elapsed),
                     ("commits".to_owned(), level),
@@ -46,8 +49,33 @@ fn page(plan: &Plan) -> String {
     Report::new(plan, &records).html("jext lab run page.toml", "the plan")
 }
 
+/// As many intervals as a trial has, a commit in every tenth, and a stall.
+fn timeline() -> Timeline {
+    let mut stalled = vec![0; 300];
+    stalled[150..160].fill(500_000_000);
+    let commits = (0..300).map(|at| u64::from(at % 10 == 9));
+    Timeline {
+        interval_ns: 500_000_000,
+        calls: (0..300).map(|at| 100 + at % 17).collect(),
+        counters: [
+            ("commits".to_owned(), commits.collect()),
+            ("stalled_log_space_ns".to_owned(), stalled),
+        ]
+        .into(),
+        phases: vec![PhaseMark {
+            name: "transactions".to_owned(),
+            began_ns: 0,
+            took_ns: 150_000_000_000,
+        }],
+    }
+}
+
 /// What a browser makes of a page, as text, once its script has ended. Its own profile goes into `folder`.
 fn opened(folder: &Path, page: &str) -> String {
+    opened_with(folder, page, &["--virtual-time-budget=10000"])
+}
+
+fn opened_with(folder: &Path, page: &str, more: &[&str]) -> String {
     let path = folder.join("page.html");
     std::fs::write(&path, page).unwrap();
     let profile = format!("--user-data-dir={}", folder.join("profile").display());
@@ -57,11 +85,10 @@ fn opened(folder: &Path, page: &str) -> String {
         "--no-sandbox",
         "--disable-gpu",
         &profile,
-        "--virtual-time-budget=10000",
         "--dump-dom",
         &address,
     ];
-    tool::run_well("chromium", &arguments)
+    tool::run_well("chromium", &[more, &arguments].concat())
 }
 
 #[test]
@@ -74,11 +101,14 @@ fn a_browser_draws_every_chart() {
     );
     assert_eq!(
         seen.matches("<svg").count(),
-        4,
-        "figures and latencies of two groups"
+        6,
+        "figures, latencies and timelines of two groups"
     );
-    // 24 points and the line of the baseline, and 25 curves, in each group.
-    assert_eq!(seen.matches("class=\"mark\"").count(), 2 * (25 + 25));
+    // 24 points and the line of the baseline, and 6 curves, in each group.
+    assert_eq!(seen.matches("class=\"mark\"").count(), 2 * (25 + 6));
+    assert_eq!(seen.matches("class=\"mark cursor\"").count(), 2);
+    assert!(seen.contains("waited for 5 s: log space"), "{seen}");
+    assert!(seen.contains(">commits: 30<"));
     assert!(
         seen.contains("aria-label=\"2s: 100"),
         "a mark says what it is"
@@ -90,15 +120,44 @@ fn a_browser_draws_every_chart() {
 #[test]
 fn a_click_sorts_a_table() {
     let folder = tempfile::tempdir().unwrap();
-    let click = "<script>document.querySelectorAll('table.sortable')[0].tHead.rows[0].cells[3]\
-                 .querySelector('button').click();</script></body>";
+    let click = "<script>{ const heads = [...document.querySelector('table.sortable').tHead.rows[0].cells]; \
+                 heads.find((head) => head.textContent === 'elapsed s').querySelector('button').click(); }</script></body>";
     let seen = opened(folder.path(), &page(&plan()).replace("</body>", click));
     assert!(seen.contains("aria-sort=\"ascending\""));
     let rows = seen.split("<tbody>").nth(1).unwrap();
     assert!(
         rows.trim_start()
-            .starts_with("<tr><td data-value=\"24\">30s</td>"),
+            .starts_with("<tr><th scope=\"row\" data-value=\"24\">30s</th>"),
         "the shortest time first: {}",
         &rows[..200]
+    );
+}
+
+/// A page is there when it is loaded, drawn and laid out, in milliseconds since the browser began with it.
+const OPEN_MILLIS_MAX: f64 = 2000.0;
+
+#[test]
+fn a_report_of_500_trials_opens_in_two_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = "<script>addEventListener('load', () => { document.body.getBoundingClientRect(); \
+                 document.documentElement.dataset.took = performance.now(); });</script></body>";
+    let page = page(&plan()).replace("</body>", clock);
+    let seen = opened_with(folder.path(), &page, &[]);
+    let took = seen.split("data-took=\"").nth(1).unwrap();
+    let took: f64 = took.split('"').next().unwrap().parse().unwrap();
+    assert!(took < OPEN_MILLIS_MAX, "{took} ms");
+}
+
+#[test]
+fn a_timeline_is_read_with_the_keyboard() {
+    let folder = tempfile::tempdir().unwrap();
+    let press = "<script>{ const slider = document.querySelector('[role=slider]'); slider.focus(); \
+                 for (const key of ['End', 'ArrowLeft', 'Home', 'PageUp', 'ArrowRight']) \
+                 slider.dispatchEvent(new KeyboardEvent('keydown', { key })); }</script></body>";
+    let seen = opened(folder.path(), &page(&plan()).replace("</body>", press));
+    assert!(seen.contains("aria-valuenow=\"21\""), "{seen}");
+    assert!(
+        seen.contains("aria-valuetext=\"10.5 to 11 s, transactions: 208 calls a second\""),
+        "{seen}"
     );
 }

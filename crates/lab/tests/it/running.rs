@@ -78,7 +78,7 @@ fn simulated_trials_are_the_same_each_time_and_are_not_repeated() {
     assert_eq!((again.run, again.recorded), (0, 6));
     let fresh = run(&plan, two.path());
     for (a, b) in first.records.iter().zip(&fresh.records) {
-        assert_eq!(a.measured, b.measured, "{}", a.trial);
+        assert_eq!(a.measured, b.measured, "{}", a.trial());
         assert!(a.measured.trace_hash.is_some());
     }
     let text = |records: &[Record]| Report::new(&plan, records).text();
@@ -94,11 +94,11 @@ fn a_run_that_was_cut_off_goes_on_where_it_was() {
     let outcome = run(&plan, folder.path());
     let text = fs::read_to_string(&outcome.path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
+    // Each trial has a line of its own and one with what the trials of its combination share.
     let torn = format!(
-        "{}\n{}\n{}",
-        lines[0],
-        lines[1],
-        &lines[2][..lines[2].len() / 2]
+        "{}\n{}",
+        lines[..4].join("\n"),
+        &lines[4][..lines[4].len() / 2]
     );
     fs::write(&outcome.path, torn).unwrap();
     let count = Arc::new(Count::default());
@@ -126,11 +126,44 @@ fn a_run_that_was_cut_off_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_timeline_shows_all_that_was_counted_and_changes_nothing() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let with = run(&plan(SMALL), one.path());
+    let silent = SMALL.replace("[factors]", "timeline = \"never\"\n[factors]");
+    let without = run(&plan(&silent), two.path());
+    assert_eq!(
+        run(&plan(&silent), one.path()).run,
+        0,
+        "it is the same plan"
+    );
+    for (with, without) in with.records.iter().zip(&without.records) {
+        assert_eq!(with.measured.trace_hash, without.measured.trace_hash);
+        assert_eq!(with.measured.metrics, without.measured.metrics);
+        assert_eq!(without.measured.timeline, None);
+        let timeline = with.measured.timeline.as_ref().unwrap();
+        let calls: u64 = timeline.calls.iter().sum();
+        let latencies = with.measured.latencies.iter();
+        let timed = latencies.filter(|(kind, _)| *kind != "transaction");
+        let timed: u64 = timed.map(|(_, latency)| latency.count).sum();
+        assert!(calls >= timed && timed > 0, "{calls} of {timed} calls");
+        assert!(timeline.calls.len() <= 300);
+        let counted =
+            |name: &str| -> u64 { timeline.counters.get(name).into_iter().flatten().sum() };
+        let commits = with.metric("commits").unwrap() as u64;
+        assert_eq!(counted("commits"), commits, "{}", with.trial());
+        let stalled = with.metric("stalled_dirty_limit").unwrap();
+        assert!((counted("stalled_dirty_limit_ns") as f64 / 1e9 - stalled).abs() < 1e-6);
+        let names: Vec<&str> = timeline.phases.iter().map(|phase| &*phase.name).collect();
+        assert_eq!(names, ["create", "transactions", "delete", "sync"]);
+    }
+}
+
+#[test]
 fn records_of_another_program_are_not_taken_over() {
     let (plan, folder) = (plan(SMALL), tempfile::tempdir().unwrap());
     let outcome = run(&plan, folder.path());
     let text = fs::read_to_string(&outcome.path).unwrap();
-    let fingerprint = &outcome.records[0].program.fingerprint;
+    let fingerprint = &outcome.records[0].context.program.fingerprint;
     fs::write(&outcome.path, text.replace(fingerprint, "0000000000000000")).unwrap();
     assert_eq!(run(&plan, folder.path()).run, 6);
 }
@@ -141,12 +174,16 @@ fn records_say_everything() {
     let outcome = run(&plan, folder.path());
     let internal = &outcome.records[0];
     let nvram = &outcome.records[3];
-    assert_eq!(internal.settings["fs.commit"], "5s");
-    assert_eq!(nvram.levels["journal"], "nvram:8MiB");
+    assert_eq!(internal.context.settings["fs.commit"], "5s");
+    assert_eq!(nvram.context.levels["journal"], "nvram:8MiB");
     for record in &outcome.records {
         assert_eq!(record.metric("memory_left"), Some(f64::from(64 << 20)));
         assert!(record.metric("elapsed").unwrap() > 0.0);
-        assert!(record.metric("commits").unwrap() > 0.0, "{}", record.trial);
+        assert!(
+            record.metric("commits").unwrap() > 0.0,
+            "{}",
+            record.trial()
+        );
         assert!(record.metric("cpu_time").unwrap() > 0.0);
         assert!(record.measured.latencies["write"].count > 0);
         let writes = |device: &str| record.measured.counters[device]["writes"];

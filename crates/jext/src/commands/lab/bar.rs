@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use lab::plan::Trial;
 use lab::{Progress, Record};
 
-use crate::progress;
+use crate::{output, progress};
 
 /// Thousandths of a trial are what its progress is counted in.
 const PARTS: u64 = 1000;
@@ -23,6 +23,14 @@ impl Bar {
     pub(super) fn end(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Warns in a line above the bar, which goes on.
+    pub(super) fn warn(&self, text: &str) {
+        match self.bar.get() {
+            Some(bar) => bar.suspend(|| output::warn(text)),
+            None => output::warn(text),
         }
     }
 
@@ -57,7 +65,9 @@ impl Progress for Bar {
 
     fn started(&self, _number: usize, trial: &Trial) {
         if let Some(bar) = self.bar.get() {
-            bar.set_message(trial.name());
+            let all = self.parts();
+            let done = all.iter().filter(|parts| **parts == PARTS).count();
+            bar.set_message(format!("{done} of {} trials: {}", all.len(), trial.name()));
         }
     }
 

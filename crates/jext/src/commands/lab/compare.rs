@@ -31,14 +31,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
     let name = match &arguments.metric {
         Some(name) => name,
-        None => primary(&[&arguments.first, &arguments.second])?,
+        None => primary(first.iter().chain(&second)),
     };
     let Some(metric) = MetricKind::named(name) else {
         bail!("{name}: no figure has that name; `jext lab report --json` shows them");
     };
-    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
     let comparison = Comparison::of(metric, &first, &second);
     if comparison.rows.is_empty() {
         let (first, second) = (arguments.first.display(), arguments.second.display());
@@ -52,23 +52,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The figure by which the workload of record files is compared.
-fn primary(paths: &[&Path]) -> Result<&'static str> {
-    let mut workloads = BTreeSet::new();
-    for path in paths {
-        workloads.extend(store(path)?.read_workloads()?);
-    }
-    let names = workloads.iter().map(String::as_str);
-    Ok(headline::of_workloads(names).primary)
+/// The figure by which the workload of records is compared.
+fn primary<'r>(records: impl Iterator<Item = &'r Brief>) -> &'static str {
+    let workloads: BTreeSet<&str> = records
+        .filter_map(|record| record.context.settings.get("workload"))
+        .map(String::as_str)
+        .collect();
+    headline::of_workloads(workloads).primary
 }
 
 fn read(path: &Path) -> Result<Vec<Brief>> {
-    Ok(store(path)?.read_briefs()?)
-}
-
-fn store(path: &Path) -> Result<Store> {
     if !path.exists() {
         bail!("{}: no such file", path.display());
     }
-    Ok(Store::at(path))
+    Ok(Store::at(path).read_briefs()?)
 }

@@ -13,8 +13,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::plan::Trial;
+use lab::record;
 use lab::runner::{self, NoProgress, RunOptions};
-use lab::store::Store;
+use lab::store::{Lines, Store};
 use lab::{Plan, Progress, Record, Report};
 use serde_json::json;
 
@@ -145,10 +146,16 @@ fn write(plan: &Plan, template: &Record, store: &Store) -> Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut lines = Lines::default();
+    let mut context: Option<Arc<record::Context>> = None;
     for (index, trial) in plan.trials().iter().enumerate() {
-        let record = alike(trial, template, index as u64);
-        serde_json::to_writer(&mut out, &record)?;
-        out.write_all(b"\n")?;
+        let mut record = alike(trial, template, index as u64);
+        record.context = match context.take() {
+            Some(context) if trial.repetition > 0 => context,
+            _ => Arc::new(record::Context::of(plan, trial)),
+        };
+        context = Some(Arc::clone(&record.context));
+        out.write_all(lines.of(&record)?.as_bytes())?;
     }
     Ok(out.flush()?)
 }
@@ -160,13 +167,11 @@ fn alike(trial: &Trial, template: &Record, index: u64) -> Record {
     let mut record = template.clone();
     let metrics = &mut record.measured.metrics;
     metrics.values_mut().for_each(|value| *value *= off);
-    for level in trial.levels.iter() {
-        let (name, value) = (level.key.name.to_owned(), level.value.to_string());
-        record.settings.insert(name.clone(), value.clone());
-        record.levels.insert(name, value);
-    }
-    record.trial = trial.id();
     record.repetition = trial.repetition;
-    record.seed = format!("{:016x}", trial.seed);
+    record.seed = trial.seed;
+    if record.repetition > 0 {
+        // Only the first has one.
+        record.measured.timeline = None;
+    }
     record
 }

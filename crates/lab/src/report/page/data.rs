@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::metric::{self, METRICS};
+use crate::metric::{self, METRICS, MetricKind};
 use crate::report::{Group, Report, Row};
+use crate::timeline::{COUNTED, Timeline};
 
 /// More single trials than can be told apart in a chart.
 const TRIALS_MAX: usize = 60;
@@ -68,6 +69,27 @@ fn row(row: &Row) -> Value {
         "published": row.published,
         "trials": &trials[..trials.len().min(TRIALS_MAX)],
         "latencies": latencies,
+        "timeline": row.timeline.as_ref().map(timeline),
+    })
+}
+
+/// A timeline with its counters in the order of an engine's work, each with its title: what callers waited for is in seconds.
+fn timeline(timeline: &Timeline) -> Value {
+    let counted = COUNTED.iter().filter_map(|(name, _)| {
+        let counts = timeline.counters.get(*name)?;
+        let figure = name.trim_end_matches("_ns");
+        let title = MetricKind::named(figure).map_or(figure, |kind| kind.title);
+        let is_time = figure != *name;
+        Some(json!({ "title": title, "isTime": is_time, "counts": counts }))
+    });
+    let phases = timeline.phases.iter().filter(|phase| phase.took_ns > 0);
+    json!({
+        "interval": timeline.interval_ns,
+        "calls": timeline.calls,
+        "counted": counted.collect::<Vec<_>>(),
+        "phases": phases
+            .map(|phase| json!([phase.name, phase.began_ns, phase.took_ns]))
+            .collect::<Vec<_>>(),
     })
 }
 

@@ -17,7 +17,7 @@ struct Cell {
     value: f64,
 }
 
-/// The rows of a group with every figure that is known.
+/// The rows of a group: with the figures that say most of their workload, and folded with every figure that is known.
 pub(super) fn figures(page: &mut String, group: &Group) {
     let is_known = |kind: &&MetricKind| {
         group
@@ -25,7 +25,22 @@ pub(super) fn figures(page: &mut String, group: &Group) {
             .iter()
             .any(|row| row.figures.contains_key(kind.name))
     };
-    let kinds: Vec<&MetricKind> = METRICS.iter().filter(is_known).collect();
+    rows(page, group, &group.shown, "Figures");
+    let all: Vec<&MetricKind> = METRICS.iter().filter(is_known).collect();
+    if all.len() > group.shown.len() {
+        let count = all.len();
+        writeln!(
+            page,
+            "<details class=\"screen\">\n<summary>All {count} figures</summary>"
+        )
+        .expect(INFALLIBLE);
+        rows(page, group, &all, "All figures");
+        page.push_str("</details>\n");
+    }
+}
+
+/// The rows of a group with these figures.
+fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
     let has_gain = group.rows.iter().any(|row| row.effect.is_some());
     let is_published = |kind: &MetricKind| {
         group
@@ -41,13 +56,17 @@ pub(super) fn figures(page: &mut String, group: &Group) {
     if has_gain {
         heads.push("gain".to_owned());
     }
-    for kind in &kinds {
+    for kind in kinds {
         heads.push(kind.head());
         if is_published(kind) {
             heads.push(format!("{} published", kind.title));
         }
     }
-    page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures\">\n");
+    writeln!(
+        page,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">"
+    )
+    .expect(INFALLIBLE);
     page.push_str("<table class=\"sortable\">\n<thead><tr>");
     for head in &heads {
         let head = escape(head);
@@ -72,7 +91,7 @@ pub(super) fn figures(page: &mut String, group: &Group) {
         if has_gain {
             cells.push(gain(row));
         }
-        for kind in &kinds {
+        for kind in kinds {
             cells.push(figure(kind, row));
             if is_published(kind) {
                 cells.push(published(kind, row));
@@ -90,8 +109,13 @@ fn write_row(page: &mut String, row: &Row, cells: &[Cell]) {
         ""
     };
     write!(page, "<tr{class}>").expect(INFALLIBLE);
-    for Cell { text, value } in cells {
-        write!(page, "<td data-value=\"{value}\">{}</td>", escape(text)).expect(INFALLIBLE);
+    for (index, Cell { text, value }) in cells.iter().enumerate() {
+        let (text, value) = (escape(text), format!("data-value=\"{value}\""));
+        let cell = match index {
+            0 => format!("<th scope=\"row\" {value}>{text}</th>"),
+            _ => format!("<td {value}>{text}</td>"),
+        };
+        page.push_str(&cell);
     }
     page.push_str("</tr>\n");
 }
@@ -127,7 +151,10 @@ fn published(kind: &MetricKind, row: &Row) -> Cell {
     row.published
         .get(kind.name)
         .map_or_else(absent, |value| Cell {
-            text: kind.text(*value),
+            text: match row.error(kind.name) {
+                Some(error) => format!("{} (ours {:+.1} %)", kind.text(*value), error * 100.0),
+                None => kind.text(*value),
+            },
             value: *value,
         })
 }

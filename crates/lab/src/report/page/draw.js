@@ -1,0 +1,117 @@
+"use strict";
+// Draws the charts of a report and sorts its tables. Without it the page still has its words and tables.
+// What all charts share: elements, numbers as text, axes, and marks that can be pointed at and reached by the keyboard.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const WIDTH_MIN = 300, WIDTH_MAX = 1000, RIGHT = 16, TOP = 16;
+const HINT = "Point at a mark, or reach it with Tab and the arrow keys, to read it.";
+// Letters keep their size on every screen: a chart is drawn as wide as it is shown.
+let width = WIDTH_MIN;
+const left = () => width < 500 ? 56 : 72;
+
+const element = (name, attributes, text) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+};
+const round = (value) => {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  return size >= 1e6 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+};
+const duration = (ns) => {
+  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) if (ns >= size) return round(ns / size) + " " + unit;
+  return round(ns) + " ns";
+};
+// As short as an axis wants it.
+const tickText = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e9
+  ? Math.abs(value) >= 1e6 ? round(value / 1e6) + " M" : round(value / 1e3) + " k" : round(value);
+const short = (text, length) => text.length > length ? text.slice(0, length - 1) + "…" : text;
+// Round steps between low and high: about so many.
+const ticks = (low, high, count = 5) => {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  const all = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) all.push(Math.abs(at) < step / 1e6 ? 0 : at);
+  return all;
+};
+// A chart: its name for everybody, and in words what it shows for those who do not see it.
+const frame = (height, name, description) => {
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name });
+  svg.append(element("desc", {}, description));
+  return svg;
+};
+const gridLine = (svg, y, label) => {
+  svg.append(element("line", { class: "grid", x1: left(), x2: width - RIGHT, y1: y, y2: y }));
+  svg.append(element("text", { x: left() - 8, y: y + 4, "text-anchor": "end" }, label));
+};
+const axisNames = (svg, x, xName, y, yName) => {
+  svg.append(element("text", { x: 14, y, transform: `rotate(-90 14 ${y})`, "text-anchor": "middle" }, yName));
+  svg.append(element("text", { x: (left() + width - RIGHT) / 2, y: x, "text-anchor": "middle" }, xName));
+};
+// Something that can be pointed at and reached by the Tab key; what it is stands in the note below.
+const mark = (parent, note, text) => {
+  const group = element("g", { class: "mark", tabindex: "0", role: "img", "aria-label": text });
+  group.append(element("title", {}, text));
+  for (const event of ["focus", "pointerenter"]) group.addEventListener(event, () => { note.textContent = text; });
+  parent.append(group);
+  return group;
+};
+// The arrow keys go from mark to mark, and only one of them is a stop of the Tab key.
+const arrows = (svg) => {
+  const marks = [...svg.querySelectorAll(".mark")];
+  marks.forEach((mark, at) => mark.setAttribute("tabindex", at ? "-1" : "0"));
+  svg.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const at = marks.indexOf(document.activeElement);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = marks[(at + step + marks.length) % marks.length];
+    marks[at].setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  });
+};
+const choice = (label, options, chosen, change) => {
+  const outer = document.createElement("label");
+  outer.append(label + " ");
+  const select = document.createElement("select");
+  for (const [value, text] of options) select.add(new Option(text, value, value === chosen, value === chosen));
+  select.addEventListener("change", () => change(select.value));
+  outer.append(select);
+  return outer;
+};
+// What is below a chart: read out when it changes.
+const caption = () => {
+  const note = document.createElement("figcaption");
+  note.setAttribute("aria-live", "polite");
+  return note;
+};
+// What the note says until something is pointed at: on paper without how to point.
+const explain = (note, legend, how) => {
+  const hint = document.createElement("span");
+  hint.className = "hint";
+  hint.textContent = how;
+  note.replaceChildren(legend + " ", hint);
+};
+// A figure whose chart is drawn anew when what is chosen or the width changes; `draw` makes the chart.
+const redraws = [];
+const chart = (figure, note, draw, legend, how = HINT) => {
+  let svg = null;
+  const redraw = () => {
+    const next = draw();
+    svg ? svg.replaceWith(next) : figure.append(next);
+    svg = next;
+    explain(note, legend(), how);
+  };
+  redraw();
+  redraws.push(redraw);
+  figure.append(note);
+  return redraw;
+};
+const measureWidth = () => {
+  const room = Math.round(document.querySelector("main").clientWidth);
+  return Math.min(Math.max(room, WIDTH_MIN), WIDTH_MAX);
+};

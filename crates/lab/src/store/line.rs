@@ -1,0 +1,194 @@
+//! What a line of a record file says: a context, or a trial and the name of its context.
+//!
+//! A context is named by a hash of its text, so that several runs into one file, and files that are put behind one another,
+//! agree. A line of either kind is told by what it has; the lines of files that were written before there were contexts
+//! have both.
+//!
+//! ```text
+//! {"context":"5d0f…","plan":"mail","combination":"fs.commit=5","settings":{…},"program":{…},"machine":{…}}
+//! {"context":"5d0f…","repetition":0,"is_warmup":false,"seed":"88e8…","started":1795311847,"measured":{…}}
+//! ```
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Error;
+
+use crate::hash::StableHash;
+use crate::plan::split_id;
+use crate::program::{Machine, Program};
+use crate::record::{Context, Measured, Record};
+
+/// A trial without its context; `M` is what is read of its figures.
+#[derive(Debug)]
+pub(super) struct Entry<M> {
+    pub(super) repetition: u32,
+    pub(super) is_warmup: bool,
+    pub(super) seed: u64,
+    pub(super) load: Option<f64>,
+    pub(super) started: u64,
+    pub(super) real_seconds: f64,
+    pub(super) measured: M,
+}
+
+/// What a line says.
+pub(super) enum Said<'a, M> {
+    /// A context and its name.
+    Context(&'a str, Context),
+    /// A trial and the name of its context.
+    Trial(&'a str, Entry<M>),
+    /// Both in one, as in files of old.
+    Whole(Context, Entry<M>),
+}
+
+/// The fields of both kinds of lines.
+#[derive(Deserialize)]
+struct Line<'a, M> {
+    #[serde(borrow)]
+    context: Option<&'a str>,
+    repetition: Option<u32>,
+    is_warmup: Option<bool>,
+    #[serde(borrow)]
+    seed: Option<&'a str>,
+    load: Option<f64>,
+    started: Option<u64>,
+    real_seconds: Option<f64>,
+    measured: Option<M>,
+    #[serde(borrow)]
+    trial: Option<Cow<'a, str>>,
+    plan: Option<String>,
+    plan_hash: Option<String>,
+    combination: Option<String>,
+    block: Option<String>,
+    levels: Option<BTreeMap<String, String>>,
+    settings: Option<BTreeMap<String, String>>,
+    program: Option<Program>,
+    machine: Option<MachineFields>,
+}
+
+/// A machine, with the load where it was recorded of old.
+#[derive(Deserialize)]
+struct MachineFields {
+    #[serde(flatten)]
+    machine: Machine,
+    load: Option<f64>,
+}
+
+/// A trial's line as it is written.
+#[derive(Serialize)]
+struct TrialLine<'a> {
+    context: &'a str,
+    repetition: u32,
+    is_warmup: bool,
+    seed: &'a str,
+    load: Option<f64>,
+    started: u64,
+    real_seconds: f64,
+    measured: &'a Measured,
+}
+
+/// Makes the lines of records: a context's before the first record that has it.
+#[derive(Debug, Default)]
+pub struct Lines {
+    written: BTreeSet<String>,
+    // The context of the record before, and its name.
+    last: Option<(Arc<Context>, String)>,
+}
+
+impl Lines {
+    /// The lines of a record, each with its end.
+    ///
+    /// # Errors
+    /// If it has a figure that JSON has no number for.
+    pub fn of(&mut self, record: &Record) -> Result<String, Error> {
+        let mut text = String::new();
+        let context = &record.context;
+        let is_last = |(last, _): &&(Arc<Context>, String)| Arc::ptr_eq(last, context);
+        let name = match self.last.as_ref().filter(is_last) {
+            Some((_, name)) => name.clone(),
+            None => {
+                let fields = serde_json::to_string(&**context)?;
+                let name = name(&fields);
+                if self.written.insert(name.clone()) {
+                    let rest = fields.trim_start_matches('{');
+                    text.push_str(&format!("{{\"context\":\"{name}\",{rest}\n"));
+                }
+                self.last = Some((Arc::clone(context), name.clone()));
+                name
+            }
+        };
+        let line = TrialLine {
+            context: &name,
+            repetition: record.repetition,
+            is_warmup: record.is_warmup,
+            seed: &format!("{:016x}", record.seed),
+            load: record.load,
+            started: record.started,
+            real_seconds: record.real_seconds,
+            measured: &record.measured,
+        };
+        text.push_str(&serde_json::to_string(&line)?);
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+/// The name of a context from its text.
+fn name(text: &str) -> String {
+    let mut hash = StableHash::new();
+    hash.text(text);
+    format!("{:016x}", hash.finish())
+}
+
+/// Reads a line.
+pub(super) fn parse<'a, M: Deserialize<'a>>(line: &'a [u8]) -> Result<Said<'a, M>, Error> {
+    let mut fields: Line<'a, M> = serde_json::from_slice(line)?;
+    match fields.context {
+        Some(name) if fields.measured.is_some() => Ok(Said::Trial(name, fields.entry()?)),
+        Some(name) => Ok(Said::Context(name, fields.context(None)?)),
+        None => {
+            let trial = want(fields.trial.take(), "trial")?;
+            let parts = split_id(&trial).ok_or_else(|| Error::custom("not a trial's id"))?;
+            let load = fields.machine.as_ref().and_then(|machine| machine.load);
+            fields.load = fields.load.or(load);
+            let context = fields.context(Some(parts.0))?;
+            Ok(Said::Whole(context, fields.entry()?))
+        }
+    }
+}
+
+impl<M> Line<'_, M> {
+    fn context(&mut self, combination: Option<&str>) -> Result<Context, Error> {
+        let combination = combination.map(str::to_owned);
+        Ok(Context {
+            plan: want(self.plan.take(), "plan")?,
+            plan_hash: want(self.plan_hash.take(), "plan_hash")?,
+            combination: want(combination.or(self.combination.take()), "combination")?,
+            block: want(self.block.take(), "block")?,
+            levels: want(self.levels.take(), "levels")?,
+            settings: want(self.settings.take(), "settings")?,
+            program: want(self.program.take(), "program")?,
+            machine: want(self.machine.take(), "machine")?.machine,
+        })
+    }
+
+    fn entry(self) -> Result<Entry<M>, Error> {
+        let seed = u64::from_str_radix(want(self.seed, "seed")?, 16);
+        Ok(Entry {
+            repetition: want(self.repetition, "repetition")?,
+            is_warmup: want(self.is_warmup, "is_warmup")?,
+            seed: seed.map_err(Error::custom)?,
+            load: self.load,
+            started: want(self.started, "started")?,
+            real_seconds: want(self.real_seconds, "real_seconds")?,
+            measured: want(self.measured, "measured")?,
+        })
+    }
+}
+
+fn want<T>(field: Option<T>, name: &'static str) -> Result<T, Error> {
+    field.ok_or_else(|| Error::missing_field(name))
+}
