@@ -253,7 +253,7 @@ impl Reader<'_> {
     }
 
     fn is_said(&self, key: &str) -> bool {
-        self.settings.line(key).is_some()
+        self.settings.spot(key).is_some()
     }
 
     fn host(&self) -> Result<HostProfile, SetupError> {
