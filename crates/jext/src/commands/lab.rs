@@ -3,6 +3,7 @@
 mod bar;
 mod compare;
 mod measure;
+mod reproductions;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -47,6 +48,8 @@ enum Command {
     Report(ReportArguments),
     /// Set the trials that two record files have in common beside each other.
     Compare(compare::Arguments),
+    /// Set what others have published beside what was recorded.
+    Reproductions(reproductions::Arguments),
     /// Measure how long a large number of records takes to load and to report.
     Measure(measure::Arguments),
 }
@@ -101,6 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::List { json } => list(*json),
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }
 }
