@@ -76,6 +76,14 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     }
 }
 
+/// How many of the claims came out that were decided by plans that mount something, or by those that do not.
+fn share(all: &[Reproduction], is_mounted: bool) -> String {
+    let mut tally = Tally::default();
+    let own = all.iter().filter(|own| own.plan.mounts() == is_mounted);
+    own.for_each(|own| tally += own.tally());
+    format!("{} of {}", tally.reproduced, tally.decided())
+}
+
 /// By which programs, on which machines, and when the records were made.
 fn provenance(all: &[Reproduction]) -> String {
     let records = || all.iter().flat_map(|own| &own.records);
