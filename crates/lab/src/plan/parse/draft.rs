@@ -35,7 +35,7 @@ struct DraftBlock {
 
 impl<'t> Draft<'t> {
     /// This one over the one that it is based on.
-    pub(super) fn over(self, base: Draft<'t>) -> Self {
+    pub(super) fn over(self, mut base: Draft<'t>) -> Self {
         let is_said = |key: &Key| {
             self.fixed.iter().any(|(own, ..)| *own == key)
                 || self.factors.iter().any(|own| own.key == key)
@@ -48,7 +48,6 @@ impl<'t> Draft<'t> {
             let concerned = |workload: &String| concerns(key.name, workload);
             !is_said(key) && workload.as_ref().is_none_or(concerned)
         };
-        let mut base = base;
         base.fixed.retain(|(key, ..)| is_taken(key));
         for block in &mut base.blocks {
             block.fixed.retain(|(key, ..)| is_taken(key));
