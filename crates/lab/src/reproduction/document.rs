@@ -285,7 +285,9 @@ fn plans(text: &mut String, all: &[Reproduction]) {
     line(text, "| plan | trials | recorded | seconds | question |");
     line(text, "|---|---|---|---|---|");
     for own in all {
-        let seconds: f64 = own.records.iter().map(|record| record.real_seconds).sum();
+        let times = own.records.iter().map(|record| record.real_seconds);
+        // A sum of nothing would be minus zero.
+        let seconds = times.fold(0.0, |sum, time| sum + time);
         line(
             text,
             format!(
