@@ -54,6 +54,13 @@ fn summary(text: &mut String, all: &[Reproduction]) {
             total.not_run
         ),
     );
+    let (simulated, mounted) = (share(all, false), share(all, true));
+    line(
+        text,
+        format!(
+            "In simulated machines of the time: {simulated}. On the kernel's file systems of today, in memory: {mounted}.\n"
+        ),
+    );
     line(text, provenance(all));
     line(
         text,
