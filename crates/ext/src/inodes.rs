@@ -107,14 +107,17 @@ impl InodeCache {
     }
 
     /// Puts a new inode into the cache.
-    pub(crate) fn insert(&self, inode: Inode) -> Arc<Inode> {
+    pub(crate) fn insert(&self, core: &Core, inode: Inode) -> Arc<Inode> {
         let inode = Arc::new(inode);
         let shard = self.shard(inode.nr);
         let slot = Slot::Ready {
             inode: Arc::clone(&inode),
             is_referenced: true,
         };
-        shard.table.lock().put(inode.nr, slot);
+        let mut table = shard.table.lock();
+        table.make_room(core);
+        table.put(inode.nr, slot);
+        drop(table);
         shard.loaded.notify_all();
         inode
     }

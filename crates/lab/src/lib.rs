@@ -10,6 +10,7 @@
 //! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
 //! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as words, tables and a page, with the
 //!   published figures beside them, and two record files beside each other.
+//! - [`reproduction`]: what others have published, and which of it comes out here, from records.
 //! - [`warning`]: what is wrong with an experiment although it can be run.
 //!
 //! # The rules
@@ -34,6 +35,7 @@ pub mod preflight;
 pub mod program;
 pub mod record;
 pub mod report;
+pub mod reproduction;
 pub mod runner;
 pub mod setup;
 pub mod statistics;

@@ -33,13 +33,37 @@
 //! [block.factors]                    # these replace the factor of the same name, or add one
 //!
 //! [[published]]                      # what others have found, printed beside ours
-//! block = "linux-2.4"                # optional: in every block otherwise
+//! block = "linux-2.4"                # where there are several
 //! at = { journal = "4 MB" }          # by value or by label
 //! metric = "read_rate"
 //! value = 1.85
 //! unit = "MiB/s"
 //! source = "who, where"
+//!
+//! [[published]]                      # a row of a table: `values` instead of `value`
+//! by = "journal"                     # by the levels of a factor, or by "block"
+//! values = { internal = 588, "4 MB" = 841 }
+//! absent = { ReiserFS = 512 }        # optional: published, and not run by this plan
+//! what = "test 1"                    # optional: what it is of; the levels of `at` unless said
+//! why = "One sentence."              # optional: why ours differ, or why the absent are
+//! compare = false                    # optional: the same runs as another row, whose order is enough
+//! metric = "elapsed"
+//! # and so on
+//!
+//! [[claim]]                          # what others have said
+//! text = "More than 64 MB is of no use."
+//! source = "who, where"
+//! metric = "elapsed"                 # what decides it: one of
+//! like = { journal = "64 MB" }       # like and as: the same, but for a few percent
+//! as = { journal = "128 MB" }        # higher and lower: which of two is higher
+//! why = "One sentence."              # at, between and unit: within limits
 //! ```
+//!
+//! # A plan that is based on another
+//!
+//! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a plan that is built in, but for
+//! what the plan says itself. `base_block = "linux-2.4"` takes the conditions of that block and no blocks. A plan that says
+//! another workload takes nothing that belongs to its base's. An error has the file and line of what is wrong.
 //!
 //! Without a `[[block]]` a plan has one block without a name. A level that is a table `{ label, value }` is printed by
 //! its label.
@@ -57,6 +81,7 @@ mod error;
 pub mod key;
 mod parse;
 mod product;
+mod published;
 mod reader;
 pub mod settings;
 pub mod value;
@@ -68,8 +93,9 @@ use key::Key;
 use settings::Settings;
 use value::Value;
 
-pub use error::PlanError;
+pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
+pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
 
 /// Changes when the meaning of a record's figures does, so that old records are not taken for new ones.
 const HASH_VERSION: u64 = 1;
@@ -95,6 +121,10 @@ pub struct Plan {
     pub blocks: Vec<Block>,
     /// What others have found.
     pub published: Vec<Published>,
+    /// The same as it was published: figures that stand beside each other.
+    pub published_sets: Vec<PublishedSet>,
+    /// What others have said of it.
+    pub claims: Vec<Claim>,
     /// What was rounded while it was read, one sentence each.
     pub notes: Vec<String>,
 }
@@ -132,23 +162,8 @@ pub struct Level {
     pub label: String,
     /// Its value.
     pub value: Value,
-    /// The line that says it.
-    pub line: usize,
-}
-
-/// A figure that somebody else has found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Published {
-    /// In which block; in every one if absent.
-    pub block: Option<String>,
-    /// At which levels.
-    pub at: Vec<(&'static Key, Value)>,
-    /// Of which metric.
-    pub metric: &'static str,
-    /// The figure, in the metric's SI unit.
-    pub value: f64,
-    /// Who found it, and where it stands.
-    pub source: String,
+    /// Where it is said.
+    pub spot: Spot,
 }
 
 impl Plan {
@@ -218,24 +233,6 @@ impl Plan {
             most: self.repetitions_max as usize,
             precision: self.precision,
         }
-    }
-}
-
-impl Published {
-    /// Whether this figure belongs to a trial.
-    #[must_use]
-    pub fn is_at(&self, trial: &Trial) -> bool {
-        let in_block = self
-            .block
-            .as_ref()
-            .is_none_or(|block| *block == trial.block_name);
-        let at_level = |(key, value): &(&'static Key, Value)| {
-            trial
-                .levels
-                .iter()
-                .any(|level| level.key.name == key.name && level.value == *value)
-        };
-        in_block && self.at.iter().all(at_level)
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::{Access, access, statvfs};
 
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, Spot};
 use crate::setup::{JournalPlace, Place, Setup, size_of};
 use crate::trial;
 
@@ -75,10 +75,13 @@ pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), Pla
             // A plan that was read has none.
             continue;
         };
-        check_setup(machine, settings, &setup, &mut seen).map_err(|lack| PlanError {
-            file: file.to_owned(),
-            line: settings.line(lack.key).unwrap_or(1),
-            message: format!("{}: {}", lack.key, lack.message),
+        check_setup(machine, settings, &setup, &mut seen).map_err(|lack| {
+            let start = Spot {
+                file: file.into(),
+                line: 1,
+            };
+            let spot = settings.spot(lack.key).unwrap_or(&start);
+            PlanError::at(spot, &format!("{}: {}", lack.key, lack.message))
         })?;
     }
     Ok(())

@@ -19,7 +19,7 @@
 pub mod answer;
 pub mod compare;
 mod findings;
-mod gather;
+pub(crate) mod gather;
 pub mod headline;
 mod json;
 mod page;

@@ -255,7 +255,7 @@ impl Reader<'_> {
     }
 
     fn is_said(&self, key: &str) -> bool {
-        self.settings.line(key).is_some()
+        self.settings.spot(key).is_some()
     }
 
     fn setup(&self, place: Place, workload: Workload) -> Setup {

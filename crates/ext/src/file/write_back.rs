@@ -375,8 +375,13 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
     }
     let background = core.pages.limits.background;
     let block_bytes = u64::from(core.geometry.block_bytes);
-    while data.is_ok() && core.pages.dirty_bytes() > background {
-        let excess = (core.pages.dirty_bytes() - background).div_ceil(block_bytes) as usize;
+    while data.is_ok() {
+        // Read once: others make pages clean meanwhile.
+        let excess = core.pages.dirty_bytes().saturating_sub(background);
+        let excess = excess.div_ceil(block_bytes) as usize;
+        if excess == 0 {
+            break;
+        }
         data = write_some(core, excess.min(BATCH_PAGES));
         if let Ok(0) = data {
             break;

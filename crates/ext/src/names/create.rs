@@ -165,7 +165,7 @@ fn make_inode(
         return Err(error);
     }
     *inode.state.write() = state;
-    Ok(core.inodes.insert(inode))
+    Ok(core.inodes.insert(core, inode))
 }
 
 /// Takes a new inode back whose name could not be added.

@@ -115,3 +115,37 @@ fn is_kept_in_every_mode() {
         }
     }
 }
+
+/// Files that are made and not looked at again: so many that their inodes alone would take twice the budget.
+const NEW_FILES: u32 = 20_000;
+/// A journal of an image is small: what has been made is made durable so often.
+const NEW_FILES_AT_A_TIME: u32 = 500;
+
+#[test]
+fn inodes_of_new_files_are_let_go() {
+    let made = Rig::new(Place::Internal, BLOCK_BYTES, VOLUME_BYTES);
+    let options = MountOptions {
+        memory: Memory {
+            budget_bytes: BUDGET_BYTES,
+            ..Memory::default()
+        },
+        ..MountOptions::default()
+    };
+    let volume = made.open(options);
+    let directory = volume.create_directory("/many").expect("mkdir");
+    for number in 0..NEW_FILES {
+        let name = number.to_string();
+        volume
+            .create(directory, name.as_bytes(), &NewInode::default())
+            .expect("create");
+        if number % NEW_FILES_AT_A_TIME == 0 {
+            volume.sync().expect("sync");
+        }
+        let used = volume.memory_used();
+        assert!(
+            used <= BUDGET_BYTES + OVERSHOOT_BYTES,
+            "{used} bytes after {number} files"
+        );
+    }
+    volume.close().expect("close");
+}

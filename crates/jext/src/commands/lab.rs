@@ -4,6 +4,7 @@ mod bar;
 mod compare;
 mod devices;
 mod measure;
+mod reproductions;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -50,6 +51,8 @@ enum Command {
     Compare(compare::Arguments),
     /// List the device models and hosts that simulated trials can have, or show what one does.
     Devices(devices::Arguments),
+    /// Set what others have published beside what was recorded.
+    Reproductions(reproductions::Arguments),
     /// Measure how long a large number of records takes to load and to report.
     Measure(measure::Arguments),
 }
@@ -105,6 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
+        Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }
 }

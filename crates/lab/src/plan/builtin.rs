@@ -7,6 +7,8 @@ use super::{Plan, PlanError};
 pub struct Builtin {
     /// Its name.
     pub name: &'static str,
+    /// The file that it is in, from the root of the repository.
+    pub file: &'static str,
     /// Its text.
     pub text: &'static str,
 }
@@ -15,7 +17,11 @@ macro_rules! builtin {
     ($($name:literal),+ $(,)?) => {
         /// All of them, in the order of a list.
         pub const ALL: &[Builtin] = &[
-            $(Builtin { name: $name, text: include_str!(concat!("../../../../plans/", $name, ".toml")) }),+
+            $(Builtin {
+                name: $name,
+                file: concat!("plans/", $name, ".toml"),
+                text: include_str!(concat!("../../../../plans/", $name, ".toml")),
+            }),+
         ];
     };
 }
@@ -28,6 +34,31 @@ builtin!(
     "external-journal-sensitivity",
     "external-journal-ablation",
     "external-journal-kernel",
+    "synctest",
+    "make-many-files",
+    "linuxinsight",
+    "tree-copy",
+    "tree-copy-kernel",
+    "obldisk",
+    "oblload",
+    "bonnie-2001",
+    "bonnie-2001-kernel",
+    "bonnie-2007",
+    "iozone-2007",
+    "iozone-2007-kernel",
+    "mongo",
+    "mongo-kernel",
+    "mongo-nvram",
+    "dbench",
+    "fs-mark",
+    "filebench",
+    "postmark-phoronix",
+    "memory-transition",
+    "correctness",
+    "journal-place-2009",
+    "journal-mail",
+    "journal-database",
+    "journal-build",
 );
 
 /// The plan of this name.
@@ -42,13 +73,45 @@ impl Builtin {
     /// # Errors
     /// Those of [`Plan::parse`]; a plan that is built in has none, and a test sees to it.
     pub fn plan(&self) -> Result<Plan, PlanError> {
-        Plan::parse(&format!("plans/{}.toml", self.name), self.text)
+        Plan::parse(self.file, self.text)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::StableHash;
+
+    /// A digest of every trial of a plan: its name, its seed, and every setting that is said.
+    fn digest(plan: &Plan) -> String {
+        let mut hash = StableHash::new();
+        for trial in plan.trials() {
+            hash.text(&trial.id());
+            hash.number(trial.seed);
+            for key in trial.settings.said() {
+                hash.text(key);
+                hash.text(&trial.settings.get(key).expect("said").to_string());
+            }
+        }
+        format!("{:016x}", hash.finish())
+    }
+
+    /// What these plans run was fixed when they were written out in full, one by one.
+    #[test]
+    fn the_trials_of_the_external_journal_experiment_are_what_they_were() {
+        for (name, expected) in [
+            ("external-journal", "4d2b63ee6e142285"),
+            ("external-journal-confounded", "134320b91005a258"),
+            ("external-journal-test2", "b9e48308f709c2ec"),
+            ("external-journal-test3", "d3bd37548a3efd14"),
+            ("external-journal-sensitivity", "06ac02bf3e7ce41b"),
+            ("external-journal-ablation", "b0bfa169293f7542"),
+            ("external-journal-kernel", "1409e768f1ff93e3"),
+        ] {
+            let plan = named(name).expect("built in").plan().expect("right");
+            assert_eq!(digest(&plan), expected, "{name}");
+        }
+    }
 
     #[test]
     fn every_plan_that_is_built_in_is_right_and_has_its_name() {

@@ -1,16 +1,18 @@
 //! From TOML to a plan that has been checked, trial by trial.
 
+mod draft;
+mod published;
+
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
 use super::key::Key;
 use super::reader::{Entry, Section, Source};
-use super::settings::Settings;
 use super::value::{Value, describe, number, whole};
-use super::{Block, Factor, Level, Plan, PlanError, Published};
-use crate::metric::{self, MetricKind};
+use super::{Cell, Factor, Level, Plan, PlanError, Spot};
 use crate::setup::Setup;
+use draft::Draft;
 
 /// More combinations than anybody waits for; a typing error makes them.
 const COMBINATIONS_MAX: usize = 100_000;
@@ -23,17 +25,13 @@ const REPETITIONS_MAX_DEFAULT: i64 = 30;
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     let source = Source { file, text };
-    let table = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        source.error(&span, error.message())
-    })?;
-    let root = Section::new(source, "the plan", 0..0, table.get_ref());
     let mut notes = Vec::new();
     let mut plan = Parser {
         source,
         notes: &mut notes,
+        bases: Vec::new(),
     }
-    .plan(root)?;
+    .plan()?;
     notes.dedup();
     plan.notes = notes;
     check(&plan, source)?;
@@ -43,62 +41,104 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
 struct Parser<'t, 'n> {
     source: Source<'t>,
     notes: &'n mut Vec<String>,
+    /// The plans that lead here, each based on the next.
+    bases: Vec<&'static str>,
 }
 
-/// A key's value with the line that says it.
-type Setting = (&'static Key, Value, usize);
+/// A key's value, and where it is said.
+type Setting = (&'static Key, Value, Spot);
 
-impl Parser<'_, '_> {
-    fn plan(&mut self, mut root: Section<'_, '_>) -> Result<Plan, PlanError> {
-        let mut head = root.need_section("plan", "[plan]")?;
-        let (name, span) = head.need_text("name")?;
-        self.check_name(&name, &span)?;
-        let (question, _) = head.need_text("question")?;
-        let seed = head.whole("seed", 0..i64::MAX)?.unwrap_or(1);
-        let repetitions = head
-            .whole("repetitions", 1..REPETITIONS_MAX + 1)?
-            .unwrap_or(1);
-        let (precision, repetitions_max) = self.stopping(&mut head, repetitions)?;
-        let warmup = head.whole("warmup", 0..REPETITIONS_MAX + 1)?.unwrap_or(0);
-        head.finish()?;
-        let fixed = self.settings(&root.flat("fixed")?)?;
-        let factors = self.factors(&root.flat("factors")?)?;
-        self.refuse_fixed_factor(&fixed, &factors)?;
-        let mut blocks = Vec::new();
-        for section in root.sections("block", "[[block]]")? {
-            let block = self.block(section, &fixed, &factors, &blocks)?;
-            blocks.push(block);
-        }
-        if blocks.is_empty() {
-            blocks.push(assemble(
-                String::new(),
-                name.clone(),
-                String::new(),
-                fixed,
-                factors,
-            ));
-        }
-        self.baseline(&root.flat("baseline")?, &mut blocks)?;
-        let mut published = Vec::new();
+/// What `[plan]` says.
+struct Head {
+    name: String,
+    question: String,
+    seed: i64,
+    repetitions: i64,
+    repetitions_max: i64,
+    precision: Option<f64>,
+    warmup: i64,
+}
+
+impl<'t> Parser<'t, '_> {
+    fn plan(&mut self) -> Result<Plan, PlanError> {
+        let mut root = self.root()?;
+        let (head, draft) = self.head_and_draft(&mut root)?;
+        let blocks = self.blocks(&head.name, draft)?;
+        let (mut published, mut published_sets, mut claims) = (Vec::new(), Vec::new(), Vec::new());
         for section in root.sections("published", "[[published]]")? {
-            published.push(self.published(section, &blocks)?);
+            let set = published_sets.len();
+            published_sets.push(self.published(section, &blocks, set, &mut published)?);
+        }
+        for section in root.sections("claim", "[[claim]]")? {
+            claims.push(self.claim(section, &blocks)?);
         }
         root.finish()?;
-        let [seed, repetitions, repetitions_max, warmup] =
-            [seed, repetitions, repetitions_max, warmup].map(i64::unsigned_abs);
+        let [seed, repetitions, repetitions_max, warmup] = [
+            head.seed,
+            head.repetitions,
+            head.repetitions_max,
+            head.warmup,
+        ]
+        .map(i64::unsigned_abs);
         let small = |number| u32::try_from(number).expect("checked against its limit");
         Ok(Plan {
-            name,
-            question,
+            name: head.name,
+            question: head.question,
             seed,
             repetitions: small(repetitions),
             repetitions_max: small(repetitions_max),
-            precision,
+            precision: head.precision,
             warmup: small(warmup),
             blocks,
             published,
+            published_sets,
+            claims,
             notes: Vec::new(),
         })
+    }
+
+    fn root(&self) -> Result<Section<'t, 't>, PlanError> {
+        let table = DeTable::parse(self.source.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.source.error(&span, error.message())
+        })?;
+        Ok(Section::new(self.source, "the plan", 0..0, table.get_ref()))
+    }
+
+    /// What `[plan]` says, and what is run, with what the plan takes from the one that it is based on.
+    fn head_and_draft(
+        &mut self,
+        root: &mut Section<'t, 't>,
+    ) -> Result<(Head, Draft<'t>), PlanError> {
+        let mut section = root.need_section("plan", "[plan]")?;
+        let (name, span) = section.need_text("name")?;
+        self.check_name(&name, &span)?;
+        let (question, _) = section.need_text("question")?;
+        let seed = section.whole("seed", 0..i64::MAX)?.unwrap_or(1);
+        let repetitions = section
+            .whole("repetitions", 1..REPETITIONS_MAX + 1)?
+            .unwrap_or(1);
+        let (precision, repetitions_max) = self.stopping(&mut section, repetitions)?;
+        let warmup = section
+            .whole("warmup", 0..REPETITIONS_MAX + 1)?
+            .unwrap_or(0);
+        let base = self.base(&mut section)?;
+        section.finish()?;
+        let own = self.draft(root)?;
+        let head = Head {
+            name,
+            question,
+            seed,
+            repetitions,
+            repetitions_max,
+            precision,
+            warmup,
+        };
+        let draft = match base {
+            Some(base) => own.over(base),
+            None => own,
+        };
+        Ok((head, draft))
     }
 
     /// The precision that is asked for, and how often a trial is repeated for it at most.
@@ -173,7 +213,7 @@ impl Parser<'_, '_> {
             .map(|entry| {
                 let key = self.key(entry)?;
                 let value = self.value(key, &entry.value, &entry.span)?;
-                Ok((key, value, self.source.line(entry.span.start)))
+                Ok((key, value, self.source.spot(&entry.span)))
             })
             .collect()
     }
@@ -213,13 +253,13 @@ impl Parser<'_, '_> {
         item: &DeValue<'_>,
         span: &Range<usize>,
     ) -> Result<Level, PlanError> {
-        let line = self.source.line(span.start);
+        let spot = self.source.spot(span);
         let Some(table) = item.as_table() else {
             let value = self.value(key, item, span)?;
             return Ok(Level {
                 label: value.to_string(),
                 value,
-                line,
+                spot,
             });
         };
         let mut section = Section::new(self.source, "a level", span.clone(), table);
@@ -227,69 +267,14 @@ impl Parser<'_, '_> {
         let entry = section.need("value")?;
         section.finish()?;
         let value = self.value(key, &entry.value, &entry.span)?;
-        Ok(Level { label, value, line })
+        Ok(Level { label, value, spot })
     }
 
     fn refuse_fixed_factor(&self, fixed: &[Setting], factors: &[Factor]) -> Result<(), PlanError> {
-        for (key, _, line) in fixed {
+        for (key, _, spot) in fixed {
             if factors.iter().any(|factor| factor.key == *key) {
                 let message = format!("{} is fixed and a factor as well", key.name);
-                return Err(self.source.error_at(*line, message));
-            }
-        }
-        Ok(())
-    }
-
-    fn block(
-        &mut self,
-        mut section: Section<'_, '_>,
-        fixed: &[Setting],
-        factors: &[Factor],
-        before: &[Block],
-    ) -> Result<Block, PlanError> {
-        let (name, span) = section.need_text("name")?;
-        self.check_name(&name, &span)?;
-        if before.iter().any(|block| block.name == name) {
-            return Err(self
-                .source
-                .error(&span, format!("the block {name} is there twice")));
-        }
-        let title = section.text("title")?.unwrap_or_else(|| name.clone());
-        let why = section.text("why")?.unwrap_or_default();
-        let own_fixed = self.settings(&section.flat("fixed")?)?;
-        let own_factors = self.factors(&section.flat("factors")?)?;
-        section.finish()?;
-        self.refuse_fixed_factor(&own_fixed, &own_factors)?;
-        let replaced = |key: &Key| own_factors.iter().find(|factor| factor.key == key);
-        let kept = factors
-            .iter()
-            .filter(|factor| own_fixed.iter().all(|(key, ..)| *key != factor.key));
-        let mut all_factors: Vec<Factor> = kept
-            .map(|factor| replaced(factor.key).unwrap_or(factor).clone())
-            .collect();
-        let added = own_factors
-            .iter()
-            .filter(|own| factors.iter().all(|f| f.key != own.key));
-        all_factors.extend(added.cloned());
-        let all_fixed = [fixed, &own_fixed].concat();
-        Ok(assemble(name, title, why, all_fixed, all_factors))
-    }
-
-    fn baseline(&mut self, entries: &[Entry<'_>], blocks: &mut [Block]) -> Result<(), PlanError> {
-        for entry in entries {
-            let key = self.key(entry)?;
-            let mut is_used = false;
-            for block in &mut *blocks {
-                let Some(factor) = block.factors.iter().find(|factor| factor.key == key) else {
-                    continue;
-                };
-                let value = self.level_value(factor, &entry.value, &entry.span)?;
-                block.baseline.push((key, value));
-                is_used = true;
-            }
-            if !is_used {
-                let message = format!("baseline: {} is not a factor", key.name);
-                return Err(self.source.error(&entry.span, message));
+                return Err(PlanError::at(spot, &message));
             }
         }
         Ok(())
@@ -319,82 +304,11 @@ impl Parser<'_, '_> {
                 self.source.error(span, message)
             })
     }
-
-    fn published(
-        &mut self,
-        mut section: Section<'_, '_>,
-        blocks: &[Block],
-    ) -> Result<Published, PlanError> {
-        let span = section.span().clone();
-        let block = section.text("block")?;
-        let of_block: Vec<&Block> = blocks
-            .iter()
-            .filter(|b| block.as_ref().is_none_or(|name| b.name == *name))
-            .collect();
-        if of_block.is_empty() {
-            let name = block.unwrap_or_default();
-            return Err(self
-                .source
-                .error(&span, format!("there is no block {name:?}")));
-        }
-        let mut at = Vec::new();
-        for entry in section.flat("at")? {
-            let key = self.key(&entry)?;
-            let mut factors = of_block.iter().flat_map(|block| &block.factors);
-            let Some(factor) = factors.find(|factor| factor.key == key) else {
-                let message = format!("at: {} is not a factor", key.name);
-                return Err(self.source.error(&entry.span, message));
-            };
-            at.push((key, self.level_value(factor, &entry.value, &entry.span)?));
-        }
-        let (metric, metric_span) = section.need_text("metric")?;
-        let Some(kind) = MetricKind::named(&metric) else {
-            return Err(self
-                .source
-                .error(&metric_span, format!("unknown metric {metric:?}")));
-        };
-        let number = section.need_number("value")?;
-        let (unit, unit_span) = section.need_text("unit")?;
-        let scale = metric::scale_of(&unit).filter(|_| metric::measures(&unit, kind.unit));
-        let Some(scale) = scale else {
-            let message = format!("unit: {unit:?} does not measure {metric}");
-            return Err(self.source.error(&unit_span, message));
-        };
-        let (source, _) = section.need_text("source")?;
-        section.finish()?;
-        Ok(Published {
-            block,
-            at,
-            metric: kind.name,
-            value: number * scale,
-            source,
-        })
-    }
 }
 
-fn assemble(
-    name: String,
-    title: String,
-    why: String,
-    settings: Vec<Setting>,
-    factors: Vec<Factor>,
-) -> Block {
-    let mut fixed = Settings::defaults();
-    for (key, value, line) in settings {
-        fixed.set(key.name, value, Some(line));
-    }
-    Block {
-        name,
-        title,
-        why,
-        fixed,
-        factors,
-        baseline: Vec::new(),
-    }
-}
-
-/// Makes sure that every trial can be set up.
+/// Makes sure that every trial can be set up, and that what others found belongs to one each.
 fn check(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
+    let start = source.spot(&(0..0));
     let runs = plan.repetitions_max as usize + plan.warmup as usize;
     let combinations = plan.blocks.iter().map(|block| {
         let lengths = block.factors.iter().map(|factor| factor.levels.len());
@@ -407,29 +321,47 @@ fn check(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
     ] {
         if count > most {
             let message = format!("{count} {what} are more than {most}");
-            return Err(source.error_at(1, message));
+            return Err(PlanError::at(&start, &message));
         }
     }
-    for combination in plan.combinations() {
+    let combinations = plan.combinations();
+    for combination in &combinations {
         let trial = combination.trial(0, false);
         let setup = Setup::of(&trial.settings).map_err(|error| {
-            let line = error
-                .keys
-                .iter()
-                .filter_map(|key| trial.settings.line(key))
-                .max();
+            let spots = error.keys.iter();
+            let spots = spots.filter_map(|key| trial.settings.spot(key));
+            // What the plan says itself rather than what it is based on.
+            let spot = spots.max_by_key(|spot| (*spot.file == *source.file, spot.line));
             let place = if trial.levels.is_empty() {
                 String::new()
             } else {
                 format!(" ({})", trial.name())
             };
-            source.error_at(line.unwrap_or(1), format!("{}{place}", error.message))
+            PlanError::at(spot.unwrap_or(&start), &format!("{}{place}", error.message))
         })?;
         if plan.warmup > 0 && setup.is_simulated() {
             let message =
                 "warmup: a simulated trial always begins in the same state and needs none";
-            return Err(source.error_at(1, message));
+            return Err(PlanError::at(&start, message));
         }
     }
+    let trials: Vec<_> = combinations.iter().map(|own| own.trial(0, false)).collect();
+    let published = plan.published.iter().map(|published| &published.cell);
+    let claimed = plan.claims.iter().filter_map(|claim| claim.test.as_ref());
+    for cell in published.chain(claimed.flat_map(|test| test.cells())) {
+        check_cell(
+            cell,
+            trials.iter().filter(|trial| cell.is_at(trial)).count(),
+        )?;
+    }
     Ok(())
+}
+
+fn check_cell(cell: &Cell, count: usize) -> Result<(), PlanError> {
+    if count == 1 {
+        return Ok(());
+    }
+    let message =
+        format!("{count} trials are there for this; say `block` and the level of each factor");
+    Err(PlanError::at(&cell.spot, &message))
 }

@@ -177,7 +177,7 @@ fn combinations_of(plan: &Plan, index: usize, block: &Block) -> Vec<Combination>
         for (factor, level) in combination {
             let key = block.factors[factor].key;
             let level = &block.factors[factor].levels[level];
-            settings.set(key.name, level.value.clone(), Some(level.line));
+            settings.set(key.name, level.value.clone(), Some(level.spot.clone()));
             levels.push(TrialLevel {
                 key,
                 label: level.label.clone(),

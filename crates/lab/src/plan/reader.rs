@@ -5,8 +5,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::PlanError;
 use super::value::{describe, number, whole};
+use super::{PlanError, Spot};
 
 /// The text of a plan.
 #[derive(Clone, Copy)]
@@ -17,27 +17,21 @@ pub(super) struct Source<'t> {
 
 impl Source<'_> {
     /// The line of an offset, from 1.
-    pub(super) fn line(&self, offset: usize) -> usize {
+    fn line(&self, offset: usize) -> usize {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
-    pub(super) fn error(&self, span: &Range<usize>, message: impl Into<String>) -> PlanError {
-        self.error_at(self.line(span.start), message)
+    /// Where a span begins.
+    pub(super) fn spot(&self, span: &Range<usize>) -> Spot {
+        Spot {
+            file: self.file.into(),
+            line: self.line(span.start),
+        }
     }
 
-    pub(super) fn error_at(&self, line: usize, message: impl Into<String>) -> PlanError {
-        // One line, whatever a library says.
-        let message = message
-            .into()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        PlanError {
-            file: self.file.to_owned(),
-            line,
-            message,
-        }
+    pub(super) fn error(&self, span: &Range<usize>, message: impl AsRef<str>) -> PlanError {
+        PlanError::at(&self.spot(span), message.as_ref())
     }
 }
 
@@ -68,18 +62,11 @@ impl<'t, 'i> Section<'t, 'i> {
         span: Range<usize>,
         table: &DeTable<'i>,
     ) -> Self {
-        let entry = |(key, value): (&Spanned<DeString<'i>>, &Spanned<DeValue<'i>>)| Entry {
-            key: key.get_ref().to_string(),
-            span: key.span(),
-            value: value.get_ref().clone(),
-        };
-        let mut entries: Vec<_> = table.iter().map(entry).collect();
-        entries.sort_by_key(|entry| entry.span.start);
         Self {
             source,
             name,
             span,
-            entries,
+            entries: entries_of(table),
         }
     }
 
@@ -95,10 +82,59 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// Takes an entry that must be there.
     pub(super) fn need(&mut self, key: &str) -> Result<Entry<'i>, PlanError> {
-        let (source, name) = (self.source, self.name);
-        let span = self.span.clone();
-        self.take(key)
-            .ok_or_else(|| source.error(&span, format!("{name} needs `{key}`")))
+        self.must_have(key)?;
+        Ok(self.take(key).expect("it was looked for"))
+    }
+
+    /// Whether there is an entry that has not been taken.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Makes sure of an entry that is taken later.
+    pub(super) fn must_have(&self, key: &str) -> Result<(), PlanError> {
+        if self.has(key) {
+            return Ok(());
+        }
+        let message = format!("{} needs `{key}`", self.name);
+        Err(self.source.error(&self.span, message))
+    }
+
+    /// A text that must be there, empty or not.
+    pub(super) fn need_any_text(&mut self, key: &str) -> Result<(String, Range<usize>), PlanError> {
+        let entry = self.need(key)?;
+        match entry.value.as_str() {
+            Some(text) => Ok((text.to_owned(), entry.span)),
+            None => Err(self.wrong(&entry, "a text")),
+        }
+    }
+
+    /// Yes or no, if it is there.
+    pub(super) fn switch(&mut self, key: &str) -> Result<Option<bool>, PlanError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(entry) => match entry.value.as_bool() {
+                Some(on) => Ok(Some(on)),
+                None => Err(self.wrong(&entry, "true or false")),
+            },
+        }
+    }
+
+    /// The entries of a table that may be there, as they are.
+    pub(super) fn entries(&mut self, key: &str) -> Result<Option<Vec<Entry<'i>>>, PlanError> {
+        let Some(entry) = self.take(key) else {
+            return Ok(None);
+        };
+        let Some(table) = entry.value.as_table() else {
+            return Err(self.wrong(&entry, "a table"));
+        };
+        Ok(Some(entries_of(table)))
+    }
+
+    /// The entries of a table that must be there, as they are.
+    pub(super) fn need_entries(&mut self, key: &str) -> Result<Vec<Entry<'i>>, PlanError> {
+        self.must_have(key)?;
+        Ok(self.entries(key)?.unwrap_or_default())
     }
 
     /// A text that must be there and not be empty.
@@ -216,6 +252,18 @@ impl<'t, 'i> Section<'t, 'i> {
             format!("{}: expected {expected}, found {found}", entry.key),
         )
     }
+}
+
+/// The entries of a table, in the order of the text.
+fn entries_of<'i>(table: &DeTable<'i>) -> Vec<Entry<'i>> {
+    let entry = |(key, value): (&Spanned<DeString<'i>>, &Spanned<DeValue<'i>>)| Entry {
+        key: key.get_ref().to_string(),
+        span: key.span(),
+        value: value.get_ref().clone(),
+    };
+    let mut entries: Vec<_> = table.iter().map(entry).collect();
+    entries.sort_by_key(|entry| entry.span.start);
+    entries
 }
 
 fn flatten<'i>(prefix: &str, table: &DeTable<'i>, entries: &mut Vec<Entry<'i>>) {

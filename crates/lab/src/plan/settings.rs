@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Spot;
 use super::key::{KEYS, POSTMARK, concerns};
 use super::value::Value;
 
@@ -11,11 +12,11 @@ pub struct Settings {
     values: BTreeMap<&'static str, Said>,
 }
 
-/// A value, and the line of the plan that says it; a default has none.
+/// A value, and where it is said; a default is said nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     value: Value,
-    line: Option<usize>,
+    spot: Option<Spot>,
 }
 
 impl Settings {
@@ -24,7 +25,7 @@ impl Settings {
     pub fn defaults() -> Self {
         let said = KEYS.iter().filter_map(|key| {
             let value = key.default_value()?;
-            Some((key.name, Said { value, line: None }))
+            Some((key.name, Said { value, spot: None }))
         });
         Self {
             values: said.collect(),
@@ -32,8 +33,8 @@ impl Settings {
     }
 
     /// Sets a key.
-    pub fn set(&mut self, key: &'static str, value: Value, line: Option<usize>) {
-        self.values.insert(key, Said { value, line });
+    pub fn set(&mut self, key: &'static str, value: Value, spot: Option<Spot>) {
+        self.values.insert(key, Said { value, spot });
     }
 
     /// The value of a key.
@@ -42,15 +43,15 @@ impl Settings {
         self.values.get(key).map(|said| &said.value)
     }
 
-    /// The line that says a key's value.
+    /// Where a key's value is said.
     #[must_use]
-    pub fn line(&self, key: &str) -> Option<usize> {
-        self.values.get(key).and_then(|said| said.line)
+    pub fn spot(&self, key: &str) -> Option<&Spot> {
+        self.values.get(key).and_then(|said| said.spot.as_ref())
     }
 
     /// The keys that the plan says, sorted.
     pub fn said(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let said = self.values.iter().filter(|(_, said)| said.line.is_some());
+        let said = self.values.iter().filter(|(_, said)| said.spot.is_some());
         said.map(|(key, _)| *key)
     }
 
@@ -69,7 +70,7 @@ impl Settings {
         let workload = self.workload();
         self.values
             .iter()
-            .filter(move |(key, said)| said.line.is_some() || concerns(key, workload))
+            .filter(move |(key, said)| said.spot.is_some() || concerns(key, workload))
             .map(|(key, said)| (*key, &said.value))
     }
 

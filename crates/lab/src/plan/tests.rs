@@ -263,3 +263,156 @@ fn what_was_rounded_is_noted() {
         ["100000000 is 100000000 bytes, rounded down to 99999744 (24414 x 4096)"]
     );
 }
+
+/// A plan that is based on another; what follows stands on line 6.
+fn based(rest: &str) -> Result<Plan, PlanError> {
+    let head = "[plan]\nname = \"own\"\nquestion = \"?\"\n\n";
+    Plan::parse("own.toml", &format!("{head}{rest}"))
+}
+
+#[test]
+fn a_plan_takes_from_its_base_what_it_does_not_say() {
+    let base = builtin::named("external-journal").expect("built in");
+    let base = base.plan().expect("right");
+    let same = based("base = \"external-journal\"").expect("right");
+    assert_eq!(same.hash(), base.hash());
+    assert!(same.published.is_empty(), "figures are the base's own");
+    let plan = based(
+        "base = \"external-journal\"\n[fixed]\nfs.data = \"journal\"\n\
+         [factors]\njournal = [\"internal\", \"nvram:8MiB\"]\nfs.commit = [1, 5]\n",
+    );
+    let plan = plan.expect("right");
+    assert_eq!(plan.blocks.len(), 2);
+    for block in &plan.blocks {
+        assert_eq!(
+            block.fixed.get("fs.data"),
+            Some(&Value::Text("journal".into())),
+            "{}",
+            block.name
+        );
+        let factors = block
+            .factors
+            .iter()
+            .map(|factor| (factor.key.name, factor.levels.len()));
+        assert_eq!(
+            factors.collect::<Vec<_>>(),
+            [("journal", 2), ("fs.commit", 2)]
+        );
+        assert_eq!(block.baseline.len(), 1);
+    }
+    let barriers = |plan: &Plan| plan.blocks[0].fixed.get("fs.barrier").cloned();
+    assert_eq!(barriers(&plan), Some(Value::Switch(false)));
+}
+
+#[test]
+fn a_block_of_the_base_becomes_what_is_fixed() {
+    let plan = based(
+        "base = \"external-journal\"\nbase_block = \"linux-2.4\"\n[fixed]\nfs.commit = 1\njournal = \"internal\"\n",
+    );
+    let plan = plan.expect("right");
+    let [block] = &plan.blocks[..] else {
+        panic!("one block")
+    };
+    assert!(block.name.is_empty() && block.factors.is_empty() && block.baseline.is_empty());
+    assert_eq!(block.fixed.get("fs.barrier"), Some(&Value::Switch(false)));
+    assert_eq!(
+        block.fixed.get("fs.commit"),
+        Some(&Value::Time(1_000_000_000))
+    );
+    let other =
+        based("base = \"external-journal\"\n[fixed]\nworkload = \"synctest\"\n").expect("right");
+    let said = other.blocks[0].fixed.said().collect::<Vec<_>>();
+    assert!(
+        said.iter().all(|key| !key.starts_with("postmark.")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn errors_of_a_base_have_their_file() {
+    let check = |rest: &str, expected: &str| {
+        let error = based(rest).expect_err(rest).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    check(
+        "base = \"nobody\"",
+        "own.toml:5: base: no plan of the name \"nobody\"",
+    );
+    check(
+        "base_block = \"x\"",
+        "own.toml:5: base_block: means nothing without base",
+    );
+    check(
+        "base = \"external-journal\"\nbase_block = \"x\"",
+        "own.toml:6: base_block: external-journal has no block \"x\"",
+    );
+    check(
+        "base = \"external-journal\"\n[fixed]\nfs.type = \"ext2\"",
+        "own.toml:7: journal: ext2 has none",
+    );
+    // What is in the way stands in the base only.
+    check(
+        "base = \"external-journal\"\n[fixed]\nmemory.host = \"128MiB\"",
+        "own.toml:7: memory: of 128MiB",
+    );
+    let line = builtin::named("external-journal")
+        .expect("built in")
+        .text
+        .lines();
+    let line = 1 + line
+        .take_while(|line| !line.starts_with("journal = \"internal\""))
+        .count();
+    check(
+        "base = \"external-journal\"\n[factors]\njournal = [\"nvram:8MiB\"]",
+        &format!(
+            "plans/external-journal.toml:{line}: journal: \"internal\" is not one of its levels"
+        ),
+    );
+}
+
+#[test]
+fn published_rows_and_claims_are_checked() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!("[factors]\nfs.commit = [1, 5]\n{lines}");
+        let error = parse(&text).expect_err(lines).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    let rest = "metric = \"elapsed\"\nunit = \"s\"\nsource = \"s\"";
+    check(
+        &format!("[[published]]\nvalue = 3\n{rest}"),
+        "test.toml:11: 2 trials are there for this; say `block` and the level of each factor",
+    );
+    check(
+        &format!("[[published]]\nby = \"fs.commit\"\nvalues = {{ 1s = 3, 7s = 4 }}\n{rest}"),
+        "test.toml:13: fs.commit: \"7s\" is not one of its levels: 1s, 5s",
+    );
+    check(
+        &format!("[[published]]\nby = \"fs.commit\"\n{rest}"),
+        "test.toml:11: [[published]] needs `values`",
+    );
+    check(
+        &format!("[[published]]\nby = \"fs.data\"\nvalues = {{ ordered = 3 }}\n{rest}"),
+        "test.toml:13: at: fs.data is not a factor",
+    );
+    let claim = "[[claim]]\ntext = \"t\"\nsource = \"s\"\n";
+    check(
+        claim,
+        "test.toml:11: [[claim]] needs a metric and what must hold of it",
+    );
+    check(
+        &format!("{claim}metric = \"elapsed\"\nhigher = {{ fs.commit = 1 }}"),
+        "test.toml:11: [[claim]] needs `lower`",
+    );
+    check(
+        &format!(
+            "{claim}metric = \"elapsed\"\nat = {{ fs.commit = 1 }}\nunit = \"s\"\nbetween = [2, 1]"
+        ),
+        "test.toml:17: between: expected two numbers, the lower first",
+    );
+    check(
+        &format!(
+            "{claim}metric = \"elapsed\"\nhigher = {{ fs.commit = 1 }}\nlower = {{ fs.commit = 5 }}\nas = {{}}"
+        ),
+        "test.toml:17: unknown key `as` in [[claim]]",
+    );
+}

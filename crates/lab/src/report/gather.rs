@@ -11,15 +11,15 @@ use crate::store::Brief;
 use crate::timeline::Timeline;
 
 /// A combination of levels with the records of its trials.
-pub(super) struct Gathered<'r> {
-    pub(super) combination: Combination,
+pub(crate) struct Gathered<'r> {
+    pub(crate) combination: Combination,
     /// The counted trials by repetition; of several records of one trial the last.
-    pub(super) trials: BTreeMap<u32, &'r Brief>,
+    pub(crate) trials: BTreeMap<u32, &'r Brief>,
     warmups: BTreeMap<u32, &'r Brief>,
 }
 
 /// All combinations of a plan, in its order, with their records. Records of other trials are passed over.
-pub(super) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>> {
+pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>> {
     let mut all: Vec<Gathered<'_>> = plan
         .combinations()
         .into_iter()
@@ -54,7 +54,7 @@ pub(super) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>>
 
 impl Gathered<'_> {
     /// How many trials that the plan asks for have no record.
-    pub(super) fn missing(&self, plan: &Plan) -> usize {
+    pub(crate) fn missing(&self, plan: &Plan) -> usize {
         let runs = (0..plan.repetitions).filter(|number| !self.trials.contains_key(number));
         let warmups = (0..plan.warmup).filter(|number| !self.warmups.contains_key(number));
         runs.count() + warmups.count()
@@ -77,7 +77,7 @@ impl Gathered<'_> {
     }
 
     /// The figures that all trials have, by their index in [`METRICS`].
-    pub(super) fn sample(&self, index: usize) -> Option<Sample> {
+    pub(crate) fn sample(&self, index: usize) -> Option<Sample> {
         let values: Option<Vec<f64>> = self
             .trials
             .values()
@@ -87,7 +87,7 @@ impl Gathered<'_> {
     }
 
     /// The figure of this name.
-    pub(super) fn sample_of(&self, name: &str) -> Option<Sample> {
+    pub(crate) fn sample_of(&self, name: &str) -> Option<Sample> {
         self.sample(METRICS.iter().position(|kind| kind.name == name)?)
     }
 
@@ -98,7 +98,7 @@ impl Gathered<'_> {
     }
 
     /// The latencies of all trials together, by kind of call.
-    pub(super) fn latencies(&self) -> BTreeMap<String, Vec<(u64, u64)>> {
+    pub(crate) fn latencies(&self) -> BTreeMap<String, Vec<(u64, u64)>> {
         let mut all: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
         for record in self.trials.values() {
             for (kind, LatencyRecord { buckets_ns, .. }) in &record.measured.latencies {

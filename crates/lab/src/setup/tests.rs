@@ -1,14 +1,22 @@
 //! What settings mean, and which are refused.
 
 use super::*;
+use crate::plan::Spot;
 use crate::plan::key::Key;
+
+fn spot() -> Spot {
+    Spot {
+        file: "plan.toml".into(),
+        line: 1,
+    }
+}
 
 fn settings(changes: &[(&'static str, Value)]) -> Settings {
     let mut settings = Settings::defaults();
-    settings.set("device", text("sim:atlas-v-18"), Some(1));
+    settings.set("device", text("sim:atlas-v-18"), Some(spot()));
     for (key, value) in changes {
         let key = Key::named(key).expect("a key");
-        settings.set(key.name, value.clone(), Some(1));
+        settings.set(key.name, value.clone(), Some(spot()));
     }
     settings
 }
@@ -42,7 +50,7 @@ fn defaults_and_a_device_are_enough() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let mut nowhere = Settings::defaults();
-    nowhere.set("target", text("process"), Some(1));
+    nowhere.set("target", text("process"), Some(spot()));
     assert!(
         Setup::of(&nowhere)
             .expect_err("no device")

@@ -1,0 +1,46 @@
+//! `jext lab reproductions`: what others have published beside what the records say.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use lab::plan::builtin;
+use lab::reproduction::{self, Reproduction};
+
+use crate::output;
+
+/// Set all published figures and claims beside what was recorded, and run nothing.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Where to write the document; it is printed otherwise.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    out: Option<PathBuf>,
+    /// Where records are kept.
+    #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
+    results: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let all: Vec<Reproduction> = builtin::ALL
+        .iter()
+        .map(|plan| Ok(Reproduction::read(plan.plan()?, &arguments.results)?))
+        .collect::<Result<_>>()?;
+    if arguments.json {
+        output::print_json(&reproduction::json(&all))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let document = reproduction::document(&all);
+    match &arguments.out {
+        None => output::print(&document)?,
+        Some(path) => {
+            fs::write(path, document).with_context(|| path.display().to_string())?;
+            output::print(&format!("{}\n", path.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,264 @@
+//! Reading `[[published]]` and `[[claim]]`.
+
+use toml::de::DeValue;
+
+use super::Parser;
+use crate::metric::{self, MetricKind};
+use crate::plan::published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
+use crate::plan::reader::{Entry, Section};
+use crate::plan::value::{describe, number};
+use crate::plan::{Block, PlanError};
+
+/// What stands for the name of a block where keys stand.
+const BLOCK: &str = "block";
+
+/// A metric, and a unit of it.
+struct Measure {
+    metric: &'static str,
+    unit: String,
+    scale: f64,
+}
+
+impl Parser<'_, '_> {
+    /// One `[[published]]`: its figures are added to those of the sets before it.
+    pub(super) fn published(
+        &mut self,
+        mut section: Section<'_, '_>,
+        blocks: &[Block],
+        set: usize,
+        all: &mut Vec<Published>,
+    ) -> Result<PublishedSet, PlanError> {
+        let base = self.cell(&mut section, "at", blocks)?;
+        let measure = self.measure(&mut section)?;
+        let (source, _) = section.need_text("source")?;
+        let what = section.text("what")?;
+        let why = section.text("why")?;
+        let is_compared = section.switch("compare")?.unwrap_or(true);
+        let cells = self.figures(&mut section, &base, blocks)?;
+        let absent = self.absent(&mut section, measure.scale)?;
+        section.finish()?;
+        all.extend(cells.into_iter().map(|(cell, value)| Published {
+            cell,
+            metric: measure.metric,
+            value: value * measure.scale,
+            source: source.clone(),
+            set,
+        }));
+        Ok(PublishedSet {
+            metric: measure.metric,
+            what: what.unwrap_or(base.label),
+            unit: measure.unit,
+            scale: measure.scale,
+            source,
+            why,
+            is_compared,
+            absent,
+        })
+    }
+
+    /// The figures: one `value`, or `values` by a factor's levels or by blocks.
+    fn figures(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        base: &Cell,
+        blocks: &[Block],
+    ) -> Result<Vec<(Cell, f64)>, PlanError> {
+        let Some(by) = section.take("by") else {
+            if section.has("absent") && !section.has("value") {
+                return Ok(Vec::new());
+            }
+            return Ok(vec![(base.clone(), section.need_number("value")?)]);
+        };
+        let Some(name) = by.value.as_str() else {
+            let found = describe(&by.value);
+            let message = format!("by: expected a factor or \"block\", found {found}");
+            return Err(self.source.error(&by.span, message));
+        };
+        let mut cells = Vec::new();
+        for entry in section.need_entries("values")? {
+            let mut cell = base.clone();
+            let level = Entry {
+                key: name.to_owned(),
+                value: DeValue::String(entry.key.clone().into()),
+                ..entry.clone()
+            };
+            self.narrow(&mut cell, &level, blocks)?;
+            cell.label.clone_from(&entry.key);
+            cells.push((cell, self.number(&entry)?));
+        }
+        Ok(cells)
+    }
+
+    fn absent(&self, section: &mut Section<'_, '_>, scale: f64) -> Result<Vec<Absent>, PlanError> {
+        let entries = section.entries("absent")?.unwrap_or_default();
+        let figure = |entry: Entry<'_>| {
+            let value = self.number(&entry)? * scale;
+            Ok(Absent {
+                label: entry.key,
+                value,
+            })
+        };
+        entries.into_iter().map(figure).collect()
+    }
+
+    /// One `[[claim]]`.
+    pub(super) fn claim(
+        &mut self,
+        mut section: Section<'_, '_>,
+        blocks: &[Block],
+    ) -> Result<Claim, PlanError> {
+        let span = section.span().clone();
+        let (text, _) = section.need_text("text")?;
+        let (source, _) = section.need_text("source")?;
+        let why = section.text("why")?;
+        let test = if section.has("metric") {
+            Some(self.claim_test(&mut section, blocks)?)
+        } else {
+            None
+        };
+        section.finish()?;
+        if test.is_none() && why.is_none() {
+            let message =
+                "[[claim]] needs a metric and what must hold of it, or `why` it is not run";
+            return Err(self.source.error(&span, message));
+        }
+        Ok(Claim {
+            text,
+            source,
+            why,
+            test,
+        })
+    }
+
+    fn claim_test(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        blocks: &[Block],
+    ) -> Result<ClaimTest, PlanError> {
+        if section.has("between") {
+            let measure = self.measure(section)?;
+            let limits = section.need("between")?;
+            let numbers: Option<Vec<f64>> = limits.value.as_array().map(|array| {
+                array
+                    .iter()
+                    .filter_map(|item| number(item.get_ref()))
+                    .collect()
+            });
+            let Some([low, high]) = numbers.as_deref().filter(|two| two.is_sorted()) else {
+                let message = "between: expected two numbers, the lower first";
+                return Err(self.source.error(&limits.span, message));
+            };
+            let (low, high) = (low * measure.scale, high * measure.scale);
+            let cell = self.cell(section, "at", blocks)?;
+            return Ok(ClaimTest {
+                metric: measure.metric,
+                rule: ClaimRule::Between(cell, low, high),
+            });
+        }
+        let metric = self.metric(section)?.name;
+        let two = match section.has("higher") {
+            true => ["higher", "lower"],
+            false => ["like", "as"],
+        };
+        let [one, other] = two.map(|key| {
+            section.must_have(key)?;
+            self.cell(section, key, blocks)
+        });
+        let rule = match two {
+            ["higher", _] => ClaimRule::Higher(one?, other?),
+            _ => ClaimRule::Alike(one?, other?),
+        };
+        Ok(ClaimTest { metric, rule })
+    }
+
+    /// A cell from a table of levels, in the block that the table or the section names.
+    fn cell(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        key: &str,
+        blocks: &[Block],
+    ) -> Result<Cell, PlanError> {
+        let mut cell = Cell {
+            block: None,
+            at: Vec::new(),
+            label: String::new(),
+            spot: self.source.spot(section.span()),
+        };
+        let block = (key == "at").then(|| section.take(BLOCK)).flatten();
+        let mut entries: Vec<_> = block.into_iter().chain(section.flat(key)?).collect();
+        // A factor is looked for in the block.
+        entries.sort_by_key(|entry| entry.key != BLOCK);
+        let mut labels = Vec::new();
+        for entry in entries {
+            labels.push(self.narrow(&mut cell, &entry, blocks)?);
+        }
+        cell.label = labels.join(", ");
+        Ok(cell)
+    }
+
+    /// Adds a level, or the block, to what tells a cell from others; how it is called.
+    fn narrow(
+        &mut self,
+        cell: &mut Cell,
+        entry: &Entry<'_>,
+        blocks: &[Block],
+    ) -> Result<String, PlanError> {
+        cell.spot = self.source.spot(&entry.span);
+        if entry.key == BLOCK {
+            let name = entry.value.as_str().unwrap_or_default();
+            if !blocks.iter().any(|block| block.name == name) {
+                let found = describe(&entry.value);
+                let message = format!("there is no block {found}");
+                return Err(self.source.error(&entry.span, message));
+            }
+            cell.block = Some(name.to_owned());
+            return Ok(name.to_owned());
+        }
+        let key = self.key(entry)?;
+        let own = blocks
+            .iter()
+            .filter(|block| cell.block.as_ref().is_none_or(|name| block.name == *name));
+        let mut factors = own.flat_map(|block| &block.factors);
+        let Some(factor) = factors.find(|factor| factor.key == key) else {
+            let message = format!("at: {} is not a factor", key.name);
+            return Err(self.source.error(&entry.span, message));
+        };
+        let value = self.level_value(factor, &entry.value, &entry.span)?;
+        let level = factor.levels.iter().find(|level| level.value == value);
+        let label = level.map_or_else(|| value.to_string(), |level| level.label.clone());
+        cell.at.push((key, value));
+        Ok(label)
+    }
+
+    fn metric(&self, section: &mut Section<'_, '_>) -> Result<&'static MetricKind, PlanError> {
+        let (metric, span) = section.need_text("metric")?;
+        MetricKind::named(&metric).ok_or_else(|| {
+            self.source
+                .error(&span, format!("unknown metric {metric:?}"))
+        })
+    }
+
+    fn measure(&self, section: &mut Section<'_, '_>) -> Result<Measure, PlanError> {
+        let kind = self.metric(section)?;
+        let (unit, span) = section.need_any_text("unit")?;
+        let scale = metric::scale_of(&unit).filter(|_| metric::measures(&unit, kind.unit));
+        let metric = kind.name;
+        let wrong = || format!("unit: {unit:?} does not measure {metric}");
+        let scale = scale.ok_or_else(|| self.source.error(&span, wrong()))?;
+        Ok(Measure {
+            metric,
+            unit,
+            scale,
+        })
+    }
+
+    fn number(&self, entry: &Entry<'_>) -> Result<f64, PlanError> {
+        number(&entry.value)
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| {
+                let found = describe(&entry.value);
+                let message = format!("{}: expected a number, found {found}", entry.key);
+                self.source.error(&entry.span, message)
+            })
+    }
+}

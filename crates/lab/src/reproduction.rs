@@ -1,0 +1,255 @@
+//! [`Reproduction`]: what others have published beside what is found here, claim by claim, from records.
+//!
+//! # Claims of direction
+//!
+//! Figures that stand beside each other where they were published (a [`PublishedSet`](crate::plan::PublishedSet)) claim an
+//! order: of each pair that differs by more than [`TIE`], one is higher. Here the same one must be higher by more than [`TIE`],
+//! and, where trials were repeated, the 95 % interval of the ratio must leave out 1. What a plan says in `[[claim]]` is
+//! decided by its own rule; "about the same" is a difference of at most [`SATURATION`].
+//!
+//! A claim that is not decided because there are no records, or because the plan does not run what it is about, counts as
+//! not run, never as reproduced.
+
+mod document;
+mod verdict;
+
+use std::path::Path;
+
+use crate::metric::MetricKind;
+use crate::plan::{Cell, Claim, ClaimRule, Plan, Published, PublishedSet};
+use crate::record::Record;
+use crate::report::gather::{Gathered, gather};
+use crate::report::{SATURATION, TIE};
+use crate::statistics::{Mean, Sample};
+use crate::store::{Brief, Store, StoreError, latest};
+
+pub use verdict::{Tally, Verdict};
+
+/// A plan's published figures and claims with what its records say of them.
+#[derive(Debug, Clone)]
+pub struct Reproduction {
+    /// The plan.
+    pub plan: Plan,
+    /// The published figures with ours.
+    pub figures: Vec<Figure>,
+    /// The orders that the published figures claim.
+    pub orders: Vec<Order>,
+    /// What the plan says in `[[claim]]`.
+    pub claims: Vec<Decided>,
+    /// The records that all this is from.
+    pub records: Vec<Record>,
+}
+
+/// A published figure beside ours.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Of which of the plan's sets.
+    pub set: usize,
+    /// What it is called there.
+    pub label: String,
+    /// What was published, in the metric's SI unit.
+    pub published: f64,
+    /// What is found here.
+    pub ours: Option<Mean>,
+    /// Whether the plan runs it.
+    pub is_run: bool,
+}
+
+/// Two published figures of which one is higher.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Of which of the plan's sets.
+    pub set: usize,
+    /// What is higher.
+    pub higher: String,
+    /// What is lower.
+    pub lower: String,
+    /// Whether it is so here.
+    pub verdict: Verdict,
+    /// The ratio of ours, the one that should be higher over the other.
+    pub ratio: Option<f64>,
+}
+
+/// A claim with what became of it.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    /// What was claimed.
+    pub claim: Claim,
+    /// Whether it is so here.
+    pub verdict: Verdict,
+    /// What it was decided by, in the order of its rule.
+    pub ours: Vec<Option<Mean>>,
+}
+
+impl Reproduction {
+    /// What the records in a folder say of a plan's published figures.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub fn read(plan: Plan, folder: &Path) -> Result<Self, StoreError> {
+        let store = Store::new(folder, &plan);
+        let records: Vec<Record> = latest(store.read()?).into_values().collect();
+        Ok(Self::of(plan, records))
+    }
+
+    /// The same of records that were read.
+    #[must_use]
+    pub fn of(plan: Plan, records: Vec<Record>) -> Self {
+        let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
+        let found = Found {
+            seed: plan.seed,
+            gathered: gather(&plan, &briefs),
+        };
+        let sets = || plan.published_sets.iter().enumerate();
+        let figures = sets().flat_map(|(set, own)| found.figures(&plan, set, own));
+        let orders = sets().flat_map(|(set, own)| found.orders(&plan, set, own));
+        let claims = plan.claims.iter().map(|claim| found.decide(claim));
+        let (figures, orders, claims) = (figures.collect(), orders.collect(), claims.collect());
+        Self {
+            figures,
+            orders,
+            claims,
+            records,
+            plan,
+        }
+    }
+
+    /// Whether there is anything published to compare with.
+    #[must_use]
+    pub fn has_claims(&self) -> bool {
+        !self.figures.is_empty() || !self.claims.is_empty()
+    }
+
+    /// How many claims came out how.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let orders = self.orders.iter().map(|order| order.verdict);
+        orders
+            .chain(self.claims.iter().map(|own| own.verdict))
+            .collect()
+    }
+}
+
+/// All that was found as one document in Markdown.
+#[must_use]
+pub fn document(all: &[Reproduction]) -> String {
+    document::render(all)
+}
+
+/// All that was found as JSON.
+#[must_use]
+pub fn json(all: &[Reproduction]) -> serde_json::Value {
+    document::json(all)
+}
+
+/// What the records say, by combination.
+struct Found<'r> {
+    seed: u64,
+    gathered: Vec<Gathered<'r>>,
+}
+
+impl Found<'_> {
+    fn sample(&self, cell: &Cell, metric: &str) -> Option<Sample> {
+        let mut all = self.gathered.iter();
+        let own = all.find(|own| cell.is_at(&own.combination.trial(0, false)))?;
+        own.sample_of(metric)
+    }
+
+    fn figures(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Figure> {
+        let run = of_set(plan, set).map(|published| Figure {
+            set,
+            label: published.cell.label.clone(),
+            published: published.value,
+            ours: self
+                .sample(&published.cell, published.metric)
+                .map(|sample| sample.describe()),
+            is_run: true,
+        });
+        let absent = own.absent.iter().map(|absent| Figure {
+            set,
+            label: absent.label.clone(),
+            published: absent.value,
+            ours: None,
+            is_run: false,
+        });
+        run.chain(absent).collect()
+    }
+
+    /// Every pair of a set's figures that differ by more than a tie.
+    fn orders(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Order> {
+        if !own.is_compared {
+            return Vec::new();
+        }
+        let run = of_set(plan, set).map(|published| {
+            let sample = self.sample(&published.cell, published.metric);
+            (published.cell.label.as_str(), published.value, sample)
+        });
+        let absent = own.absent.iter();
+        let absent = absent.map(|absent| (absent.label.as_str(), absent.value, None));
+        let mut all: Vec<(&str, f64, Option<Sample>)> = run.chain(absent).collect();
+        all.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let mut orders = Vec::new();
+        for (index, (higher, more, our_more)) in all.iter().enumerate() {
+            for (lower, less, our_less) in &all[index + 1..] {
+                if *less > 0.0 && more / less - 1.0 <= TIE {
+                    continue;
+                }
+                let ours = our_more.as_ref().zip(our_less.as_ref());
+                orders.push(Order {
+                    set,
+                    higher: (*higher).to_owned(),
+                    lower: (*lower).to_owned(),
+                    verdict: Verdict::of(
+                        ours.map(|(more, less)| verdict::is_higher(more, less, TIE, self.seed)),
+                    ),
+                    ratio: ours.map(|(more, less)| more.mean() / less.mean()),
+                });
+            }
+        }
+        orders
+    }
+
+    fn decide(&self, claim: &Claim) -> Decided {
+        let Some(test) = &claim.test else {
+            return Decided {
+                claim: claim.clone(),
+                verdict: Verdict::NotRun,
+                ours: Vec::new(),
+            };
+        };
+        let samples: Vec<Option<Sample>> = test
+            .cells()
+            .map(|cell| self.sample(cell, test.metric))
+            .collect();
+        let holds = match (&test.rule, &samples[..]) {
+            (ClaimRule::Higher(..), [Some(more), Some(less)]) => {
+                Some(verdict::is_higher(more, less, TIE, self.seed))
+            }
+            (ClaimRule::Alike(..), [Some(one), Some(other)]) => {
+                Some((one.mean() / other.mean() - 1.0).abs() <= SATURATION)
+            }
+            (ClaimRule::Between(_, low, high), [Some(own)]) => {
+                Some((*low..=*high).contains(&own.mean()))
+            }
+            _ => None,
+        };
+        let ours = samples.iter().map(|own| own.as_ref().map(Sample::describe));
+        Decided {
+            claim: claim.clone(),
+            verdict: Verdict::of(holds),
+            ours: ours.collect(),
+        }
+    }
+}
+
+fn of_set(plan: &Plan, set: usize) -> impl Iterator<Item = &Published> {
+    plan.published.iter().filter(move |own| own.set == set)
+}
+
+/// The metric of a set or claim.
+fn kind(metric: &str) -> &'static MetricKind {
+    MetricKind::named(metric).expect("a plan that was read has known metrics only")
+}
+
+#[cfg(test)]
+mod tests;

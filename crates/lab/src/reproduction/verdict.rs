@@ -1,0 +1,88 @@
+//! [`Verdict`]: what became of a claim, and [`Tally`]: how many came out how.
+
+use std::ops::AddAssign;
+
+use crate::statistics::Sample;
+use crate::statistics::effect::{Effect, Ratio};
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is so here.
+    Reproduced,
+    /// It is not so here.
+    NotReproduced,
+    /// Nothing was run that decides it.
+    NotRun,
+}
+
+/// How many claims came out how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// As published.
+    pub reproduced: usize,
+    /// Otherwise.
+    pub not_reproduced: usize,
+    /// Not decided.
+    pub not_run: usize,
+}
+
+impl Verdict {
+    /// Of what was decided, if it was.
+    pub(super) fn of(holds: Option<bool>) -> Self {
+        match holds {
+            Some(true) => Self::Reproduced,
+            Some(false) => Self::NotReproduced,
+            None => Self::NotRun,
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced => "not reproduced",
+            Self::NotRun => "not run here",
+        }
+    }
+}
+
+impl Tally {
+    /// How many were decided.
+    #[must_use]
+    pub fn decided(self) -> usize {
+        self.reproduced + self.not_reproduced
+    }
+}
+
+impl FromIterator<Verdict> for Tally {
+    fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Self {
+        let mut tally = Self::default();
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Reproduced => tally.reproduced += 1,
+                Verdict::NotReproduced => tally.not_reproduced += 1,
+                Verdict::NotRun => tally.not_run += 1,
+            }
+        }
+        tally
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.reproduced += other.reproduced;
+        self.not_reproduced += other.not_reproduced;
+        self.not_run += other.not_run;
+    }
+}
+
+/// Whether the mean of one sample is higher by more than a tie, and, where there is an interval, certainly so.
+pub(super) fn is_higher(more: &Sample, less: &Sample, tie: f64, seed: u64) -> bool {
+    match Effect::of(less, more, Ratio::OverBaseline, seed) {
+        Some(effect) => effect.share > tie && effect.is_certain(),
+        // Nothing can be divided by a mean of zero.
+        None => more.mean() > less.mean(),
+    }
+}
