@@ -181,7 +181,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     result
 }
 
-/// Deletes, or leaves it to the next open if a device fails.
+/// Deletes, or leaves it to the close, or the next open, if a device fails.
 pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
         Err(Error::Device(error)) => {

@@ -51,12 +51,36 @@ fn what_a_failed_truncation_left_never_shows() {
     let to = |size: u64| {
         move |bench: &Bench, inode: &Arc<_>| file::truncate(&bench.core, inode, size).unwrap()
     };
+    // Closing the volume finishes it.
+    check_after_failure(|_, _| (), SHORT_BYTES as u64);
     check_after_failure(to(SHORT_BYTES as u64), SHORT_BYTES as u64);
     check_after_failure(to(LONG_BYTES), LONG_BYTES);
     check_after_failure(
         |bench, inode| bench.write(inode, LONG_BYTES - 1, &[0]),
         LONG_BYTES,
     );
+}
+
+/// A deletion that a device has stopped is finished when the volume is closed.
+#[test]
+fn what_a_failed_deletion_left_is_deleted_at_close() {
+    let device = volume();
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &[1; FILE_BYTES]);
+    bench.close();
+    let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
+    let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
+    let bench = Bench::open(opened, MountOptions::default());
+    let inode = bench.find("file");
+    let map = u64::from(inode.state.read().words[12]);
+    let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
+    failing.add_bad_sectors(sector(map), sector(map + 1));
+    bench.unlink("file");
+    failing.set_armed(false);
+    assert!(bench.core.orphans.lock().contains(inode.nr));
+    drop(inode);
+    bench.close();
+    check(&device);
 }
 
 /// It stays on the orphan list, so that it is deleted when nobody uses it any more, or at the next open.
