@@ -15,6 +15,7 @@ use ext::{Error, MountOptions, Volume};
 use layout::journal::{
     BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
 };
+use layout::superblock::{State, Superblock};
 use layout::{Block, InodeNr, Tid, checksum};
 use rt::Nanos;
 use zerocopy::FromBytes;
@@ -37,6 +38,8 @@ const INODES_OF_LANE: u32 = 12;
 const BLOCKS_OF_LANE: u32 = 64;
 /// The journal's UUID, where it has a device of its own.
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
+/// The block of the file system's superblock.
+pub(crate) const SUPERBLOCK: u64 = 1;
 /// The block of an external journal's superblock.
 const EXTERNAL_SUPERBLOCK: u64 = 2;
 /// When volumes are made, in seconds since 1970.
@@ -198,6 +201,17 @@ impl Disks {
         }
     }
 
+    /// Whether one of its superblocks says that there was an error.
+    pub fn has_error(&self) -> bool {
+        let log = self.log.as_ref().unwrap_or(&self.home);
+        let home = self.home.block(SUPERBLOCK);
+        has_error(home)
+            || journal_superblock(log.block(self.journal_block))
+                .s_errno
+                .get()
+                != 0
+    }
+
     /// Both hashes as one.
     pub fn hash(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, Image::hash);
@@ -243,10 +257,26 @@ impl Devices {
             .as_ref()
             .unwrap_or(&self.home)
             .block(self.journal_block);
-        let (superblock, _) = JournalSuperblock::ref_from_prefix(&block)
-            .expect("a block holds the journal's superblock");
-        Tid::new(superblock.s_sequence.get().wrapping_sub(1))
+        Tid::new(journal_superblock(&block).s_sequence.get().wrapping_sub(1))
     }
+
+    /// Whether the volume's superblock says that there was an error.
+    pub fn has_error(&self) -> bool {
+        has_error(&self.home.block(SUPERBLOCK))
+    }
+}
+
+/// The journal's superblock in its block.
+pub(crate) fn journal_superblock(block: &Block) -> &JournalSuperblock {
+    let (superblock, _) =
+        JournalSuperblock::ref_from_prefix(block).expect("a block holds the journal's superblock");
+    superblock
+}
+
+/// Whether the superblock of a volume says that there was an error.
+fn has_error(block: &Block) -> bool {
+    let (superblock, _) = Superblock::ref_from_prefix(block).expect("a block holds the superblock");
+    superblock.state().contains(State::ERROR)
 }
 
 /// Options under which nothing happens by itself but what the setting says.

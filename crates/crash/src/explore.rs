@@ -30,7 +30,7 @@ use crate::image::Image;
 use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::protocol::Watcher;
-use crate::recover::{Checked, Extent, recover};
+use crate::recover::{Checked, Extent, check_closed, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Shared, world};
 use crate::setting::Schedule;
@@ -263,7 +263,24 @@ impl<'r> Explorer<'r> {
                 self.moment(index + 1)?;
             }
         }
+        if self.recording.ended.is_closed && self.is_shown() {
+            self.closed()?;
+        }
         self.end()
+    }
+
+    /// Closing the volume has said yes: everything is durable, and it needs no recovery.
+    fn closed(&mut self) -> Step {
+        self.bounds.note_closed(&self.histories);
+        self.bounds_version += 1;
+        self.tally.rules.note(Rule::U2);
+        if !self.failures.is_empty() {
+            self.tally.rules.note(Rule::E0);
+        }
+        let end = self.recording.events.len();
+        check_closed(&self.recording.last, !self.failures.is_empty())
+            .map_err(|broken| found(self.failures.named(broken), vec![Cut::whole(end)]))?;
+        self.moment(end)
     }
 
     /// Goes past an event. Whether there is something new to be seen.

@@ -111,7 +111,7 @@ impl Change {
 /// The state after an operation that came to this.
 pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> Option<Tree> {
     match outcome {
-        Outcome::Done => before.after(op, change),
+        Outcome::Done | Outcome::Unsynced => before.after(op, change),
         Outcome::NoSpace | Outcome::Refused => Some(before.clone()),
         // A sync call changes nothing, and the other that failed may have been done: then this is the state.
         Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
@@ -201,6 +201,13 @@ impl Bounds {
         has_grown
     }
 
+    /// The volume was closed: everything that has returned is durable.
+    pub fn note_closed(&mut self, histories: &[History]) {
+        for (bounds, history) in self.lanes.iter_mut().zip(histories) {
+            bounds.bind_all(history, bounds.returned);
+        }
+    }
+
     /// An operation begins or has returned. Whether the promises have changed.
     pub fn note(&mut self, histories: &[History], mark: Mark) -> bool {
         let Mark {
@@ -217,12 +224,13 @@ impl Bounds {
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
         let outcome = history.outcome(number);
-        // What has failed may not have been done: nobody's sync call covers it, or what was refused after it.
-        if matches!(outcome, Outcome::Failed | Outcome::Refused) {
+        // What has failed may not have been done: nobody's sync call covers it.
+        if outcome == Outcome::Failed {
             return false;
         }
         self.lanes[lane].returned = number + 1;
-        if outcome == Outcome::NoSpace {
+        let promises_nothing = [Outcome::NoSpace, Outcome::Refused, Outcome::Unsynced];
+        if promises_nothing.contains(&outcome) {
             return false;
         }
         let state = &history.states[number];
@@ -297,6 +305,7 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::Truncate(..)
         | Op::Journaled(..)
         | Op::Chmod(..)
+        | Op::Chown(..)
         | Op::Utimes(..) => synchronous == Synchronous::All,
         _ => synchronous != Synchronous::No,
     }

@@ -12,9 +12,8 @@
 //! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every power cut.
 
 use ext::options::DataMode;
+use fsck::ProblemKind;
 use layout::Tid;
-use layout::journal::JournalSuperblock;
-use zerocopy::FromBytes;
 
 use block::Request;
 
@@ -220,11 +219,16 @@ impl Judge<'_> {
             return Ok(());
         }
         let last = &self.recording.last;
-        let image = last.log.as_ref().unwrap_or(&last.home);
-        let (superblock, _) = JournalSuperblock::ref_from_prefix(image.block(block))
-            .expect("a block holds the journal's superblock");
-        if superblock.s_errno.get() == 0 {
+        if !last.has_error() {
             let what = "the journal's superblock does not say that there was an error";
+            return Err(Broken::new(rule, what));
+        }
+        let devices = last.devices();
+        let (home, log) = (devices.home_device(), devices.log_device());
+        let report = fsck::check(&*home, log.as_deref(), &fsck::Options::default());
+        let is_told = |report: fsck::Report| report.kinds().contains(&ProblemKind::JournalError);
+        if !report.is_ok_and(is_told) {
+            let what = "a check does not say that the journal has noted an error";
             return Err(Broken::new(rule, what));
         }
         Ok(())
@@ -309,6 +313,7 @@ impl Judge<'_> {
         let recovered = Recovered {
             last,
             has_truncated: false,
+            has_error: false,
             observation: observation.clone(),
         };
         let mut ignored = RuleCounts::default();

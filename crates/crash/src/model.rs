@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
-use crate::op::Path;
+use crate::op::{Path, Special};
 
 pub use apply::Change;
 
@@ -35,6 +35,8 @@ pub struct Node {
     pub links: u32,
     /// Permission bits.
     pub permissions: u16,
+    /// Owner and group.
+    pub owner: (u32, u32),
     /// Last change of contents, in seconds since 1970.
     pub modified: i64,
     /// Last change of the inode.
@@ -61,6 +63,8 @@ pub enum Kind {
     Directory(Arc<BTreeMap<Path, NodeId>>),
     /// A symbolic link: what it says.
     Symlink(Path),
+    /// A fifo, socket or device.
+    Special(Special),
 }
 
 /// What a sector of a file holds.
@@ -81,6 +85,7 @@ impl Tree {
             kind: Kind::Directory(Arc::default()),
             links: 2,
             permissions: 0o755,
+            owner: (0, 0),
             modified: seconds,
             changed: seconds,
             changed_in: 0,

@@ -6,6 +6,8 @@ use ext::volume::{FileKind, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
+use crate::op::Special;
+
 /// A tree as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
@@ -43,8 +45,8 @@ pub enum Contents {
     Directory(BTreeMap<Vec<u8>, usize>),
     /// What a symbolic link says.
     Symlink(Vec<u8>),
-    /// Something that nobody here makes.
-    Other,
+    /// A fifo, socket or device.
+    Special(Special),
 }
 
 /// A directory of every volume that nobody changes.
@@ -89,7 +91,10 @@ impl Walk<'_> {
             FileKind::Regular => Contents::File(self.read(inode, attributes.size)?),
             FileKind::Directory => Contents::Directory(BTreeMap::new()),
             FileKind::Symlink => Contents::Symlink(self.volume.read_link(inode)?),
-            _ => Contents::Other,
+            kind => {
+                let special = Special::of(kind, attributes.device);
+                Contents::Special(special.expect("whatever else there is is a device"))
+            }
         };
         let blocks = match contents {
             Contents::File(_) if self.has_blocks => self.blocks_of(inode)?,

@@ -11,6 +11,9 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::Arc;
 
+use ext::volume::FileKind;
+use layout::device::DeviceNumber;
+
 /// A path below the root, without a slash in front. The empty path is the root.
 pub type Path = Arc<str>;
 
@@ -31,6 +34,8 @@ pub enum Op {
     Truncate(Path, u64),
     /// Gives a file another name.
     Link(Path, Path),
+    /// Makes a fifo, socket or device.
+    Mknod(Special, Path),
     /// Makes a symbolic link: what it says, where it is.
     Symlink(Path, Path),
     /// Takes a name away.
@@ -43,6 +48,8 @@ pub enum Op {
     Exchange(Path, Path),
     /// Sets the permission bits.
     Chmod(Path, u16),
+    /// Sets owner and group.
+    Chown(Path, u32, u32),
     /// Sets the time of the last change of contents, in seconds since 1970.
     Utimes(Path, u32),
     /// Turns data journaling of a file on or off.
@@ -68,6 +75,71 @@ pub enum How {
     Direct,
 }
 
+/// What is neither a file with contents, nor a directory, nor a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Special {
+    /// A fifo.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device, by its number.
+    Character(DeviceNumber),
+    /// A block device, by its number.
+    Block(DeviceNumber),
+}
+
+impl Special {
+    /// What the file system calls it, and its device's number.
+    pub fn parts(self) -> (FileKind, DeviceNumber) {
+        match self {
+            Self::Fifo => (FileKind::Fifo, DeviceNumber::default()),
+            Self::Socket => (FileKind::Socket, DeviceNumber::default()),
+            Self::Character(number) => (FileKind::CharacterDevice, number),
+            Self::Block(number) => (FileKind::BlockDevice, number),
+        }
+    }
+
+    /// From what the file system says; none if it is something else.
+    pub fn of(kind: FileKind, device: Option<DeviceNumber>) -> Option<Self> {
+        Some(match (kind, device) {
+            (FileKind::Fifo, _) => Self::Fifo,
+            (FileKind::Socket, _) => Self::Socket,
+            (FileKind::CharacterDevice, Some(number)) => Self::Character(number),
+            (FileKind::BlockDevice, Some(number)) => Self::Block(number),
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Special {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo => write!(out, "fifo"),
+            Self::Socket => write!(out, "socket"),
+            Self::Character(number) => write!(out, "char.{}.{}", number.major, number.minor),
+            Self::Block(number) => write!(out, "block.{}.{}", number.major, number.minor),
+        }
+    }
+}
+
+fn parse_special(text: &str) -> Option<Special> {
+    let parts: Vec<&str> = text.split('.').collect();
+    match parts[..] {
+        ["fifo"] => Some(Special::Fifo),
+        ["socket"] => Some(Special::Socket),
+        [name, major, minor] => {
+            let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+            let number = DeviceNumber { major, minor };
+            match name {
+                "char" => Some(Special::Character(number)),
+                "block" => Some(Special::Block(number)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 impl Op {
     /// Whether it only makes durable.
     pub fn is_sync(&self) -> bool {
@@ -82,7 +154,9 @@ impl Op {
             | Self::Mkdir(path)
             | Self::Write(path, ..)
             | Self::WriteAs(_, path, ..)
+            | Self::Mknod(_, path)
             | Self::Chmod(path, _)
+            | Self::Chown(path, ..)
             | Self::Utimes(path, _)
             | Self::Append(path, _)
             | Self::Truncate(path, _)
@@ -117,6 +191,8 @@ impl fmt::Display for Op {
                 write!(out, "write-direct({path},{from},{count})")
             }
             Self::Chmod(path, mode) => write!(out, "chmod({path},{mode:o})"),
+            Self::Mknod(special, path) => write!(out, "mknod({special},{path})"),
+            Self::Chown(path, user, group) => write!(out, "chown({path},{user},{group})"),
             Self::Utimes(path, seconds) => write!(out, "utimes({path},{seconds})"),
             Self::Append(path, count) => write!(out, "append({path},{count})"),
             Self::Truncate(path, size) => write!(out, "truncate({path},{size})"),
@@ -174,6 +250,8 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
             let mode = u16::from_str_radix(mode, 8).ok()?;
             Op::Chmod((*path).into(), mode)
         }
+        ("mknod", [special, path]) => Op::Mknod(parse_special(special)?, (*path).into()),
+        ("chown", [path, user, group]) => Op::Chown((*path).into(), number(user)?, number(group)?),
         ("utimes", [path, seconds]) => Op::Utimes((*path).into(), number(seconds)?),
         ("append", [path, count]) => Op::Append((*path).into(), number(count)?),
         ("truncate", [path, size]) => Op::Truncate((*path).into(), size.parse().ok()?),
@@ -207,6 +285,11 @@ mod tests {
             "write-direct(a,2,4)",
             "chmod(a,640)",
             "utimes(a,7)",
+            "chown(a,1000,70000)",
+            "mknod(fifo,a)",
+            "mknod(socket,a)",
+            "mknod(char.4.66,a)",
+            "mknod(block.8.300,a)",
             "append(a,2)",
             "truncate(a,700)",
             "link(a,b)",
@@ -233,6 +316,9 @@ mod tests {
             "write(a,x,1)",
             "sync()",
             "chattr(a)",
+            "mknod(file,a)",
+            "mknod(char.4,a)",
+            "chown(a,1)",
             "fly(a)",
         ] {
             assert!(text.parse::<Op>().is_err(), "{text}");

@@ -24,6 +24,8 @@ pub struct Recovered {
     pub last: Tid,
     /// Whether recovery finished a truncation, which changes the times of a file.
     pub has_truncated: bool,
+    /// Whether the volume says, when it is closed again, that there was an error.
+    pub has_error: bool,
     /// The tree.
     pub observation: Observation,
 }
@@ -286,6 +288,11 @@ impl<'a> Oracle<'a> {
                     return differs("target", &String::from_utf8_lossy(found), target);
                 }
             }
+            (Kind::Special(special), Contents::Special(found)) => {
+                if special != found {
+                    return differs("kind", found, special);
+                }
+            }
             (Kind::Directory(_), Contents::Directory(_)) => {}
             _ => return Err(Broken::new(Rule::U3, format!("/{path} is of another kind"))),
         }
@@ -294,6 +301,10 @@ impl<'a> Oracle<'a> {
         }
         if node.permissions != seen.permissions {
             return differs("mode", &seen.permissions, &node.permissions);
+        }
+        if node.owner != seen.owner {
+            let text = |(user, group): (u32, u32)| format!("{user}:{group}");
+            return differs("owner", &text(seen.owner), &text(node.owner));
         }
         let is_finished = self.recovered.has_truncated && matches!(node.kind, Kind::File { .. });
         if is_finished || !self.bounds.has_times {

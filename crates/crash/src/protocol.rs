@@ -28,6 +28,7 @@ use layout::journal::JournalSuperblock;
 use layout::{Block, Tid, superblock};
 use zerocopy::FromBytes;
 
+use crate::disks::SUPERBLOCK;
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::Recording;
@@ -36,9 +37,6 @@ use crate::tag::Tag;
 pub(crate) use log::LogMap;
 use log::{LogReader, Transaction};
 use writers::Writers;
-
-/// The block of the file system's superblock.
-const SUPERBLOCK: u64 = 1;
 
 /// Watches over a recording.
 pub struct Watcher {

@@ -43,12 +43,20 @@ pub enum Extent {
 /// # Errors
 /// - U1 if it cannot be opened, read or closed.
 /// - U2 if the check finds something.
+/// - E2 if an error that was noted is forgotten.
 /// - U7 if it cannot be used.
 pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
     check(&*home, log.as_deref())?;
+    if recovered.has_error != disks.has_error() {
+        let what = match recovered.has_error {
+            true => "the volume says that there was an error, which nobody had noted",
+            false => "an error that was noted is forgotten",
+        };
+        return Err(Broken::new(Rule::E2, what));
+    }
     let after = devices.disks(disks);
     let log_reads = devices.log.as_ref().map(|log| log.reads());
     Ok(Checked {
@@ -82,7 +90,10 @@ pub fn recover_on(
     let closed = volume.close();
     let recovered = recovered?;
     closed.map_err(failed)?;
-    Ok(recovered)
+    Ok(Recovered {
+        has_error: devices.has_error(),
+        ..recovered
+    })
 }
 
 fn look(
@@ -100,14 +111,44 @@ fn look(
     Ok(Recovered {
         last,
         has_truncated: report.orphans_truncated > 0,
+        has_error: false,
         observation,
     })
 }
 
-/// That a closed volume is consistent.
+/// That a volume was closed: it is consistent as it lies, and needs no recovery. Where devices have failed, orphans may be left
+/// to the next open.
+///
+/// # Errors
+/// U2.
+pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
+    let devices = disks.devices();
+    let (home, log) = (devices.home_device(), devices.log_device());
+    let report = report(&*home, log.as_deref())?;
+    let statistics = &report.statistics;
+    if !has_failed || statistics.orphans == 0 {
+        expect_clean(&report)?;
+    }
+    if statistics.needs_recovery {
+        return Err(Broken::new(
+            Rule::U2,
+            "it was closed, and needs recovery all the same",
+        ));
+    }
+    Ok(())
+}
+
+/// That a volume is consistent as it lies.
 pub(crate) fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
-    let report = fsck::check(home, log, &fsck::Options::default())
-        .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))?;
+    expect_clean(&report(home, log)?)
+}
+
+fn report(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<fsck::Report, Broken> {
+    fsck::check(home, log, &fsck::Options::default())
+        .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))
+}
+
+fn expect_clean(report: &fsck::Report) -> Result<(), Broken> {
     if report.is_clean() {
         return Ok(());
     }

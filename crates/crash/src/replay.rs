@@ -201,6 +201,9 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
             bounds.note(&histories, Mark::decode(*mark));
         }
     }
+    if recording.ended.is_closed && first.event == recording.events.len() {
+        bounds.note_closed(&histories);
+    }
     let initial = &recording.initial;
     let images = core::iter::once(&initial.home).chain(&initial.log);
     let replays = images.zip(&recording.geometries).enumerate();

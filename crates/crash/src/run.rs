@@ -2,6 +2,7 @@
 
 mod client;
 mod holds;
+mod probe;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -137,6 +137,8 @@ pub(crate) struct InodeState {
     pub(crate) data_tid: Option<Tid>,
     /// Whether it is on the orphan list.
     pub(crate) is_orphan: bool,
+    /// Whether blocks behind the end are still to be freed, since a device has failed in between.
+    pub(crate) is_cut: bool,
     /// Whether it has never been stored: the first store clears the whole inode.
     pub(crate) is_fresh: bool,
 }
@@ -224,6 +226,7 @@ impl InodeState {
             last_tid: None,
             data_tid: None,
             is_orphan: false,
+            is_cut: false,
             is_fresh: true,
         }
     }

@@ -169,6 +169,16 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
     Ok((deleted, truncated))
 }
 
+/// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open.
+pub(crate) fn finish_left(core: &Core) {
+    let left: Vec<InodeNr> = core.orphans.lock().links.keys().copied().collect();
+    for nr in left {
+        if let Err(error) = finish_one(core, nr) {
+            tracing::error!(inode = %nr, %error, "an inode stays on the orphan list");
+        }
+    }
+}
+
 /// Finishes one orphan; whether it was deleted.
 fn finish_one(core: &Core, nr: InodeNr) -> Result<bool> {
     let inode = core.inodes.get(core, nr)?;

@@ -296,6 +296,7 @@ mod tests {
 
     use super::*;
     use crate::device::BlockDevice;
+    use crate::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
     use crate::payload::payload_from_bytes;
     use crate::trace::{Trace, TraceDevice};
 
@@ -394,6 +395,41 @@ mod tests {
         assert_eq!(bench.outcomes(2), [vec![0, 1], vec![0, 1, 2]]);
         forced.wait_all().expect("memory does not fail");
         assert_eq!(bench.outcomes(2), [vec![0, 1], vec![2]]);
+    }
+
+    /// Commands fail: a write that says so may have got through, and no flush says which; what a failed flush was to cover
+    /// is not settled by a later one, and what was written after it is.
+    #[test]
+    fn what_has_failed_is_not_settled() {
+        let memory = MemoryDevice::new(64 * 512);
+        let initial = memory.snapshot();
+        let rule = |operations, number| FaultRule {
+            operations,
+            when: When::Nth(number),
+            effect: Effect::Fail,
+        };
+        let plan = FaultPlan {
+            rules: vec![rule(Operations::WRITES, 2), rule(Operations::FLUSHES, 1)],
+            ..FaultPlan::default()
+        };
+        let trace = Trace::new();
+        let failing = FaultDevice::new(Arc::new(memory), plan);
+        let device = trace.attach(Arc::new(failing)).with_volatile_cache(true);
+        let bench = Bench {
+            trace,
+            device,
+            initial,
+        };
+        bench.write(0, 1);
+        assert!(bench.submit(1, 1, true).wait_all().is_err());
+        assert!((&bench.device as &dyn BlockDevice).flush().is_err());
+        bench.write(2, 1);
+        bench.flush();
+        assert_eq!(bench.outcomes(3), [vec![0, 1], vec![0, 1], vec![1]]);
+        // Written once more, it is settled like anything else.
+        bench.write(0, 2);
+        bench.flush();
+        assert_eq!(bench.outcomes(3), [vec![2], vec![0, 1], vec![1]]);
     }
 
     #[test]

@@ -108,6 +108,10 @@ impl Explorer<'_> {
 
 /// That a repeated recovery found what the first one did.
 pub(super) fn same(wanted: &Recovered, found: &Recovered) -> Result<(), Broken> {
+    if wanted.has_error && !found.has_error {
+        let what = "an interrupted recovery forgets an error that was noted";
+        return Err(Broken::new(Rule::E2, what));
+    }
     if wanted.observation == found.observation || found.has_truncated || wanted.has_truncated {
         return Ok(());
     }

@@ -5,11 +5,12 @@
 //! share transactions. Operations are chosen by the model, so that all of them can be done.
 
 use block::random::SplitMix;
+use layout::device::DeviceNumber;
 
 use crate::disks::MADE_AT;
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
-use crate::op::{How, Op, Path};
+use crate::op::{How, Op, Path, Special};
 use crate::run::Workload;
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
 
@@ -171,10 +172,32 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
             let from = random.below(sectors + 4) as u32 & !1;
             Op::WriteAs(how, path, from, 2 * (1 + random.below(3)) as u32)
         }
-        26 => match random.below(2) {
+        26 => match random.below(4) {
             0 => Op::Chmod(path, 0o600 + random.below(0o100) as u16),
+            1 => Op::Chown(path, any_id(random), any_id(random)),
+            2 => Op::Mknod(any_special(random), path),
             _ => Op::Utimes(path, random.below(1 << 30) as u32),
         },
         _ => Op::Rename(path, other),
+    }
+}
+
+/// A user or group; one in two takes more than the 16 bits that inodes had first.
+fn any_id(random: &mut SplitMix) -> u32 {
+    let bits = 15 * (1 + random.below(2));
+    random.below(1 << bits) as u32
+}
+
+/// A fifo, socket or device; one device in two has a number of the longer form.
+fn any_special(random: &mut SplitMix) -> Special {
+    let number = |random: &mut SplitMix| DeviceNumber {
+        major: 1 + random.below(255) as u32,
+        minor: random.below(2 * 256) as u32,
+    };
+    match random.below(4) {
+        0 => Special::Fifo,
+        1 => Special::Socket,
+        2 => Special::Character(number(random)),
+        _ => Special::Block(number(random)),
     }
 }

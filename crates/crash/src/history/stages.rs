@@ -34,7 +34,9 @@ impl History {
                     Outcome::NoSpace | Outcome::Refused => true,
                     // Nobody knows what it came to.
                     Outcome::Failed => false,
-                    Outcome::Done | Outcome::Short(_) => done.has_changed_nothing(),
+                    Outcome::Done | Outcome::Unsynced | Outcome::Short(_) => {
+                        done.has_changed_nothing()
+                    }
                 };
                 op.is_sync() || changes_nothing || is_in(done)
             };
@@ -64,7 +66,7 @@ impl History {
         let op = match self.outcome(number) {
             Outcome::Short(count) => shortened(&self.ops[number], count),
             Outcome::NoSpace | Outcome::Refused => return Vec::new(),
-            Outcome::Done | Outcome::Failed => self.ops[number].clone(),
+            Outcome::Done | Outcome::Unsynced | Outcome::Failed => self.ops[number].clone(),
         };
         let Some((from, count)) = sectors_of(&op, before) else {
             return Vec::new();

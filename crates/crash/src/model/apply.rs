@@ -28,6 +28,7 @@ impl Tree {
             Op::Create(path) => next.add(path, empty_file(), change),
             Op::Mkdir(path) => next.add(path, Kind::Directory(Arc::default()), change),
             Op::Symlink(target, path) => next.add(path, Kind::Symlink(Arc::clone(target)), change),
+            Op::Mknod(special, path) => next.add(path, Kind::Special(*special), change),
             Op::Write(path, from, count) => {
                 next.write(path, *from as usize, *count as usize, change)
             }
@@ -36,6 +37,10 @@ impl Tree {
             }
             Op::Chmod(path, mode) => next.find(path).and_then(|id| {
                 next.node_mut(id)?.permissions = *mode;
+                next.touch(id, change)
+            }),
+            Op::Chown(path, user, group) => next.find(path).and_then(|id| {
+                next.node_mut(id)?.owner = (*user, *group);
                 next.touch(id, change)
             }),
             Op::Utimes(path, seconds) => next.find(path).and_then(|id| {
@@ -111,12 +116,13 @@ impl Tree {
         }
         let permissions = match kind {
             Kind::Directory(_) => 0o755,
-            Kind::File { .. } => 0o644,
+            Kind::File { .. } | Kind::Special(_) => 0o644,
             Kind::Symlink(_) => 0o777,
         };
         let node = Node {
             kind,
             permissions,
+            owner: (0, 0),
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
             changed: change.seconds,

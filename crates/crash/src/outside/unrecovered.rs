@@ -15,6 +15,7 @@ use crate::e2fsck::Files;
 use crate::explore::RECOVERED_AT;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::observe::{Contents, LOST_AND_FOUND, Observation, observe};
+use crate::op::Special;
 use crate::rule::{Broken, Rule};
 use crate::run::world;
 use crate::setting::Schedule;
@@ -128,6 +129,7 @@ fn tree_of(observation: &Observation) -> Tree {
     let mut waiting = vec![(Vec::new(), 0)];
     while let Some((path, place)) = waiting.pop() {
         let seen = &observation.nodes[place];
+        let mut device = None;
         let (kind, contents) = match &seen.contents {
             Contents::File(bytes) => ('-', bytes.clone()),
             Contents::Symlink(target) => ('l', target.clone()),
@@ -137,7 +139,16 @@ fn tree_of(observation: &Observation) -> Tree {
                 }
                 ('d', Vec::new())
             }
-            Contents::Other => ('s', Vec::new()),
+            Contents::Special(special) => {
+                let (letter, number) = match special {
+                    Special::Fifo => ('p', None),
+                    Special::Socket => ('s', None),
+                    Special::Character(number) => ('c', Some(*number)),
+                    Special::Block(number) => ('b', Some(*number)),
+                };
+                device = number.map(|number| (number.major, number.minor));
+                (letter, Vec::new())
+            }
         };
         let node = Node {
             kind,
@@ -147,7 +158,7 @@ fn tree_of(observation: &Observation) -> Tree {
             links: Some(seen.links),
             mtime: Some(seen.modified),
             contents: Some(contents),
-            device: None,
+            device,
         };
         tree.insert(path, node);
     }

@@ -11,6 +11,7 @@ use layout::{InodeNr, Tid};
 use rt::Nanos;
 
 use super::holds::{Hold, Holds};
+use super::probe::Probe;
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
 use crate::fault::Fault;
 use crate::image::SECTOR_BYTES;
@@ -33,7 +34,9 @@ pub enum Outcome {
     /// A device failed. A sync call promises nothing then; anything else was done or not. Unless the volume has become
     /// read-only, it is the lane's last.
     Failed,
-    /// Nothing was done: the volume had become read-only before, or what it needs could not be made for want of space.
+    /// A device failed, but all of it was done. Nothing is promised of it, even where it was to be durable at once.
+    Unsynced,
+    /// Nothing was done: a device failed, the volume had become read-only before, or what it needs could not be made.
     Refused,
 }
 
@@ -50,9 +53,11 @@ pub struct Done {
     pub was_read_only: bool,
 }
 
-/// How a run has ended on devices that may fail.
+/// How a run has ended. On devices that do not fail, all that is said is that the volume was closed.
 #[derive(Debug, Clone, Default)]
 pub struct Ended {
+    /// Whether closing the volume said yes.
+    pub is_closed: bool,
     /// Whether the volume had become read-only.
     pub is_read_only: bool,
     /// The number of events until then.
@@ -151,7 +156,7 @@ pub(super) fn run_lanes(
                 fault,
                 holds: fault.map(|_| Holds::new(&trace)),
                 append_from: None,
-                has_run_out: false,
+                has_missed: false,
             };
             let done = client.run_lane(&trace, &ops, prepared, epoch)?;
             let holds = client.holds.map(|holds| holds.finish(&volume));
@@ -183,6 +188,7 @@ pub(super) fn run_lanes(
         }
     }
     let closed = volume.close().map_err(volume_error);
+    ended.is_closed = closed.is_ok();
     let (done, holds): (Vec<_>, Vec<_>) = done?.into_iter().unzip();
     ended.holds = holds.into_iter().flatten().collect();
     if fault.is_some() {
@@ -213,8 +219,8 @@ struct Client<'v> {
     holds: Option<Holds>,
     /// Where the append that is on its way began, so that it can be repeated.
     append_from: Option<u64>,
-    /// Whether there was no space for something.
-    has_run_out: bool,
+    /// Whether something could not be done.
+    has_missed: bool,
 }
 
 impl Client<'_> {
@@ -243,7 +249,10 @@ impl Client<'_> {
             let was_read_only = self.fault.is_some() && self.volume.is_read_only();
             let before = transactions(self.volume);
             let outcome = self.try_op(op, number, was_read_only)?;
-            self.has_run_out |= matches!(outcome, Outcome::NoSpace | Outcome::Short(_));
+            self.has_missed |= matches!(
+                outcome,
+                Outcome::NoSpace | Outcome::Short(_) | Outcome::Refused
+            );
             let done = Done::between(outcome, before, transactions(self.volume));
             all.push(Done {
                 was_read_only,
@@ -267,7 +276,7 @@ impl Client<'_> {
                 Ok(outcome) => return Ok(outcome),
                 Err(Error::NoSpace) => return Ok(Outcome::NoSpace),
                 // It was done after all, but not to its end: deleting an inode failed, say.
-                Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Done),
+                Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Unsynced),
                 Err(_) if was_read_only && op.is_sync() => return Ok(Outcome::Failed),
                 Err(_) if was_read_only => return Ok(Outcome::Refused),
                 Err(error)
@@ -277,13 +286,28 @@ impl Client<'_> {
                     is_again = true;
                 }
                 Err(error) if self.fault.is_some() && self.is_failure(&error) => {
-                    return Ok(Outcome::Failed);
+                    return Ok(self.resolve(op, number));
                 }
-                // What could not be made for want of space is missing later on.
-                Err(_) if self.has_run_out => return Ok(Outcome::Refused),
+                // What could not be made is missing later on.
+                Err(_) if self.has_missed => return Ok(Outcome::Refused),
                 Err(error) => return Err(failed(op, &error)),
             }
         }
+    }
+
+    /// What an operation came to that has failed.
+    fn resolve(&self, op: &Op, number: usize) -> Outcome {
+        if self.volume.is_read_only() {
+            return Outcome::Failed;
+        }
+        let probe = Probe {
+            volume: self.volume,
+            op,
+            number,
+            write: number_of(self.lane as usize, number),
+            append_from: self.append_from,
+        };
+        probe.outcome().unwrap_or(Outcome::Failed)
     }
 
     /// Does an operation that can be done.
@@ -327,7 +351,7 @@ pub(crate) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<
         fault: None,
         holds: None,
         append_from: None,
-        has_run_out: false,
+        has_missed: false,
     };
     client.run(op, number)
 }
@@ -349,13 +373,22 @@ impl Client<'_> {
                 return self.write(path, Some(*how), Some(*from), (*count, number));
             }
             Op::Append(path, count) => return self.write(path, None, None, (*count, number)),
-            Op::Truncate(..) | Op::Chmod(..) | Op::Utimes(..) | Op::Journaled(..) => {
+            Op::Truncate(..)
+            | Op::Chmod(..)
+            | Op::Chown(..)
+            | Op::Utimes(..)
+            | Op::Journaled(..) => {
                 set(volume, op)?;
             }
             Op::Link(from, to) => {
                 let nr = volume.resolve(from, false)?;
                 let (parent, name) = volume.resolve_parent(to)?;
                 volume.link(nr, parent, name)?;
+            }
+            Op::Mknod(special, path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                let (kind, device) = special.parts();
+                volume.make_node(parent, name, kind, device, &new)?;
             }
             Op::Symlink(target, path) => {
                 let (parent, name) = volume.resolve_parent(path)?;
@@ -455,6 +488,10 @@ fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
                     ..none
                 },
             )
+        }
+        Op::Chown(path, user, group) => {
+            let (uid, gid) = (Some(*user), Some(*group));
+            (path, SetAttributes { uid, gid, ..none })
         }
         Op::Utimes(path, seconds) => {
             let time = InodeTime {

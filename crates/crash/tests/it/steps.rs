@@ -172,3 +172,27 @@ fn deleted_journaled_data_need_not_be_durable() {
          mkdir(d10/f0):330-kept",
     );
 }
+
+/// What a device had stopped is finished when the volume is closed: the blocks behind the end of a file that was cut off, and a file
+/// that was replaced.
+#[test]
+fn a_closed_volume_has_no_orphans() {
+    for id in [
+        "crash2:ordered,internal,fault=read.0.6:3:mkdir(d0);create(d0/f0);append(d0/f0,4);truncate(d0/f0,700):32-kept",
+        "crash2:ordered,external,fault=read.0.7x2:5:mkdir(d0);mkdir(d1);mkdir(d2);create(d0/f0);create(d1/f0);\
+         rename(d0/f0,d1/f0):30-kept",
+        "crash2:ordered,internal,fault=read.0.5x2:3:mkdir(d0);mkdir(d1);create(d0/f0);unlink(d0/f0):30-kept",
+    ] {
+        check(id);
+    }
+}
+
+/// A synchronous operation fails, and is there when it is tried again: nothing is promised of it.
+#[test]
+fn what_was_done_in_vain_is_not_promised() {
+    check(
+        "crash2:writeback,external,writer=638,lanes=2,sync=2,fault=write.1.9x2,random=10215519905820097268:2+2:\
+         mkdir(d00);mkdir(d10);create(d10/f2);unlink(d10/f2);create(d10/f0)+mkdir(d01);mkdir(d11);syncdir(d01);\
+         create(d11/f3);sync:43-lost",
+    );
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
+mod cut_off;
 mod limits;
 mod model;
 mod orphans;

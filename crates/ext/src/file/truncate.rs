@@ -2,7 +2,8 @@
 //!
 //! Shrinking puts the inode on the orphan list and stores the new size in the transaction that begins to free blocks;
 //! the inode leaves the list in the transaction that frees the last. A crash in between is finished at the next open. The
-//! part of the last block behind the new size becomes zero, ordered before the new size.
+//! part of the last block behind the new size becomes zero, ordered before the new size. Where a device fails in between, the
+//! inode stays on the list, and the rest is freed before the file grows again.
 //!
 //! Before blocks are freed, pages in flight are waited for: their blocks may belong to somebody else soon.
 
@@ -43,6 +44,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         ahead::settle(inode);
         let _table = core.hold_table(inode.nr)?;
         if size >= state.size {
+            finish_cut(core, inode, &mut state)?;
             grow(core, inode, &mut state, size)?;
         } else {
             shrink(core, inode, &mut state, size)?;
@@ -53,6 +55,16 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         super::sync(core, inode, false)?;
     }
     Ok(())
+}
+
+/// Before the size grows: a truncation that a device has stopped goes on, so that what it was to free never shows. The caller
+/// holds the inode's block of the table.
+pub(super) fn finish_cut(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
+    if !state.is_cut {
+        return Ok(());
+    }
+    let size = state.size;
+    shrink(core, inode, state, size)
 }
 
 fn grow(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
@@ -111,6 +123,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     let _superblock = core.hold_superblock()?;
     let mut transaction = drop_pages(core, inode, keep)?;
     orphan::add(core, &mut transaction, inode.nr, state)?;
+    state.is_cut = true;
     state.size = size;
     state.mtime = now();
     state.ctime = state.mtime;
@@ -120,7 +133,9 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     state.store(core, &mut transaction, inode.nr, true)?;
     let from = FileBlock::new(keep);
     let freed = mapping::free_from(core, &mut transaction, inode, state, from);
-    if freed.is_ok() {
+    state.is_cut = freed.is_err();
+    // What has no name stays on the list until it is deleted.
+    if freed.is_ok() && state.links > 0 {
         orphan::remove(core, &mut transaction, inode.nr, state)?;
     }
     core.discard_window(&inode.window);
@@ -166,7 +181,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     result
 }
 
-/// Deletes, or leaves it to the next open if a device fails.
+/// Deletes, or leaves it to the close, or the next open, if a device fails.
 pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
         Err(Error::Device(error)) => {

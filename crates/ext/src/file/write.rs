@@ -20,6 +20,7 @@ use rt::atomic::Ordering;
 
 use super::pages::{Dirt, Inner};
 use super::read::load;
+use super::truncate::finish_cut;
 use super::write_back::{Which, write_pages};
 use super::{ahead, direct};
 use crate::core::Core;
@@ -125,6 +126,9 @@ pub(super) fn buffered(
 ) -> Result<usize> {
     rt::charge(rt::Cost::Copy(from.len() as u64));
     let _table = core.hold_table(inode.nr)?;
+    if offset + from.len() as u64 > state.size {
+        finish_cut(core, inode, state)?;
+    }
     if offset > state.size {
         clear_tail(core, inode, state)?;
     }

@@ -91,6 +91,7 @@ pub(super) fn decode(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<InodeStat
         last_tid: None,
         data_tid: None,
         is_orphan: false,
+        is_cut: false,
         is_fresh: false,
     })
 }

@@ -83,6 +83,9 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if rt::mutant!("close/marked-clean-first") {
         mark_clean(core)?;
     }
+    if !core.is_read_only.load(Ordering::Acquire) {
+        crate::orphan::finish_left(core);
+    }
     let synced = crate::file::sync_all(core);
     if let Some(journal) = &core.journal {
         Arc::clone(journal).close()?;

@@ -1,0 +1,102 @@
+//! What an operation that has failed came to, as far as clients can read it.
+//!
+//! A device that fails stops an operation before its first change, or after its last: all of it is there, or nothing (E5).
+//! Since every operation of a lane comes in a second of its own, what it touched says so. A write that is there in part
+//! says neither.
+
+use ext::volume::{Attributes, OpenFlags};
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+use super::client::Outcome;
+use super::seconds_of;
+use crate::image::SECTOR_BYTES;
+use crate::op::Op;
+use crate::tag::Tag;
+
+/// An operation that has failed, on a volume that goes on.
+pub(super) struct Probe<'v> {
+    pub(super) volume: &'v Volume,
+    pub(super) op: &'v Op,
+    /// Its number in the lane.
+    pub(super) number: usize,
+    /// What its write is known by.
+    pub(super) write: u32,
+    /// Where an append began.
+    pub(super) append_from: Option<u64>,
+}
+
+impl Probe<'_> {
+    /// What it came to: done, though nothing is promised of it, or nothing. None if that cannot be told.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        let is_done = match self.op {
+            Op::Create(path)
+            | Op::Mkdir(path)
+            | Op::Mknod(_, path)
+            | Op::Symlink(_, path)
+            | Op::Link(_, path) => self.find(path).ok()?.is_some(),
+            Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
+            Op::Rename(_, path)
+            | Op::Exchange(_, path)
+            | Op::Truncate(path, _)
+            | Op::Chmod(path, _)
+            | Op::Chown(path, ..)
+            | Op::Utimes(path, _)
+            | Op::Journaled(path, _) => self.is_touched(path).ok()?,
+            Op::Write(path, from, count) | Op::WriteAs(_, path, from, count) => {
+                self.is_written(path, u64::from(*from), *count)?
+            }
+            Op::Append(path, count) => match self.append_from {
+                Some(from) => self.is_written(path, from, *count)?,
+                None => false,
+            },
+            Op::Fsync(_) | Op::Fdatasync(_) | Op::SyncDirectory(_) | Op::Sync => return None,
+        };
+        Some(if is_done {
+            Outcome::Unsynced
+        } else {
+            Outcome::Refused
+        })
+    }
+
+    /// What a path names, if anything.
+    fn find(&self, path: &str) -> Result<Option<(InodeNr, Attributes)>, Error> {
+        match self.volume.resolve(path, false) {
+            Ok(nr) => Ok(Some((nr, self.volume.attributes(nr)?))),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the inode was changed when the operation was due.
+    fn is_touched(&self, path: &str) -> Result<bool, Error> {
+        let found = self.find(path)?;
+        Ok(found.is_some_and(|(_, attributes)| self.is_now(&attributes)))
+    }
+
+    fn is_now(&self, attributes: &Attributes) -> bool {
+        attributes.ctime.seconds == seconds_of(self.number)
+    }
+
+    /// Whether a write is there, in full, or not at all.
+    fn is_written(&self, path: &str, from: u64, count: u32) -> Option<bool> {
+        let Some((nr, attributes)) = self.find(path).ok()? else {
+            return Some(false);
+        };
+        let mut bytes = vec![0; count as usize * SECTOR_BYTES];
+        let file = self.volume.open_inode(nr, OpenFlags::READ).ok()?;
+        let read = self
+            .volume
+            .read(file, from * SECTOR_BYTES as u64, &mut bytes);
+        let released = self.volume.release(file);
+        bytes.truncate(read.ok()?);
+        released.ok()?;
+        let is_own = |piece: &&[u8]| Tag::read(piece).is_some_and(|tag| tag.write == self.write);
+        let own = bytes.chunks(SECTOR_BYTES).filter(is_own).count();
+        match (own, self.is_now(&attributes)) {
+            (0, false) => Some(false),
+            (own, true) if own == count as usize => Some(true),
+            _ => None,
+        }
+    }
+}

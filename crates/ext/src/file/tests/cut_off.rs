@@ -1,0 +1,104 @@
+//! Truncations that a device stops half-way, and truncations of files that have no name any more.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::fault::{FaultDevice, FaultPlan};
+use block::memory::MemoryDevice;
+use layout::SectorNr;
+
+use super::testing::{Bench, Random, check, image};
+use crate::file;
+use crate::options::MountOptions;
+
+const BLOCK_BYTES: u64 = 1024;
+const FILE_BYTES: usize = 40 << 10;
+const SHORT_BYTES: usize = 700;
+/// Where the files grow to afterwards.
+const LONG_BYTES: u64 = 30_000;
+
+fn volume() -> Arc<MemoryDevice> {
+    image(8 << 20, &["-t", "ext3", "-b", "1024", "-J", "size=1"])
+}
+
+/// A file is cut off, and the block that says where its blocks are cannot be read for a while. Then it is used.
+fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::inode::Inode>), size: u64) {
+    let device = volume();
+    let bytes = Random::new(3).bytes(FILE_BYTES);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &bytes);
+    bench.close();
+    let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
+    let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
+    let bench = Bench::open(opened, MountOptions::default());
+    let inode = bench.find("file");
+    let map = u64::from(inode.state.read().words[12]);
+    let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
+    failing.add_bad_sectors(sector(map), sector(map + 1));
+    assert!(file::truncate(&bench.core, &inode, SHORT_BYTES as u64).is_err());
+    failing.set_armed(false);
+    then(&bench, &inode);
+    let mut wanted = bytes[..SHORT_BYTES].to_vec();
+    wanted.resize(size as usize, 0);
+    assert!(bench.read(&inode, 0, FILE_BYTES) == wanted, "to {size}");
+    drop(inode);
+    bench.close();
+    check(&device);
+}
+
+#[test]
+fn what_a_failed_truncation_left_never_shows() {
+    let to = |size: u64| {
+        move |bench: &Bench, inode: &Arc<_>| file::truncate(&bench.core, inode, size).unwrap()
+    };
+    // Closing the volume finishes it.
+    check_after_failure(|_, _| (), SHORT_BYTES as u64);
+    check_after_failure(to(SHORT_BYTES as u64), SHORT_BYTES as u64);
+    check_after_failure(to(LONG_BYTES), LONG_BYTES);
+    check_after_failure(
+        |bench, inode| bench.write(inode, LONG_BYTES - 1, &[0]),
+        LONG_BYTES,
+    );
+}
+
+/// A deletion that a device has stopped is finished when the volume is closed.
+#[test]
+fn what_a_failed_deletion_left_is_deleted_at_close() {
+    let device = volume();
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &[1; FILE_BYTES]);
+    bench.close();
+    let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
+    let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
+    let bench = Bench::open(opened, MountOptions::default());
+    let inode = bench.find("file");
+    let map = u64::from(inode.state.read().words[12]);
+    let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
+    failing.add_bad_sectors(sector(map), sector(map + 1));
+    bench.unlink("file");
+    failing.set_armed(false);
+    assert!(bench.core.orphans.lock().contains(inode.nr));
+    drop(inode);
+    bench.close();
+    check(&device);
+}
+
+/// It stays on the orphan list, so that it is deleted when nobody uses it any more, or at the next open.
+#[test]
+fn a_file_without_a_name_is_cut_off_and_deleted() {
+    let device = volume();
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.create("file");
+    bench.core.inodes.pin(&inode);
+    bench.write(&inode, 0, &[1; FILE_BYTES]);
+    bench.unlink("file");
+    file::truncate(&bench.core, &inode, SHORT_BYTES as u64).unwrap();
+    bench.write(&inode, 0, &[2; SHORT_BYTES]);
+    assert!(bench.core.orphans.lock().contains(inode.nr));
+    bench.core.inodes.unpin(&inode);
+    file::delete(&bench.core, &inode).unwrap();
+    assert!(!bench.core.orphans.lock().contains(inode.nr));
+    drop(inode);
+    bench.close();
+    check(&device);
+}
