@@ -2,7 +2,7 @@
 //!
 //! # Claims of direction
 //!
-//! Figures that stand beside each other where they were published (a [`PublishedSet`](crate::plan::PublishedSet)) claim an
+//! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
 //! order: of each pair that differs by more than [`TIE`], one is higher. Here the same one must be higher by more than [`TIE`],
 //! and, where trials were repeated, the 95 % interval of the ratio must leave out 1. What a plan says in `[[claim]]` is
 //! decided by its own rule; "about the same" is a difference of at most [`SATURATION`].
