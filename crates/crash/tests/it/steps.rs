@@ -196,3 +196,13 @@ fn what_was_done_in_vain_is_not_promised() {
          create(d11/f3);sync:43-lost",
     );
 }
+
+/// A new directory is taken back in the transaction that made it: while that was being closed, giving its block back began
+/// another one, and an inode without a name stayed.
+#[test]
+fn a_new_directory_is_taken_back_in_one_transaction() {
+    check(
+        "crash2:journal,external,log=224,commit=3000,writer=3697,free=42,lanes=2,fault=read.0.9,random=18214976348529093554:2+2:\
+         mkdir(d00);mkdir(d10);mkdir(d00/f3)+mkdir(d01);mkdir(d11);create(d11/f1):15-kept",
+    );
+}

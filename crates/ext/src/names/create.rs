@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::InodeNr;
 use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, InodeNr};
 
 use super::{LINKS_MAX, check_new_name, check_takes_names, with_space};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::space::Run;
 use crate::transaction::Transaction;
 use crate::volume::NewInode;
 use crate::{directory, file, mapping, space};
@@ -157,10 +158,7 @@ fn make_inode(
         .and_then(|()| state.store(core, transaction, nr, true));
     if let Err(error) = filled {
         // The inode's block of the table may be what cannot be read: then the first contents have a block already.
-        if state.sectors > 0 {
-            let start = layout::FileBlock::new(0);
-            mapping::free_from(core, transaction, &inode, &mut state, start)?;
-        }
+        give_first_block_back(core, transaction, &mut state)?;
         core.free_inode(transaction, nr, is_directory)?;
         return Err(error);
     }
@@ -172,16 +170,35 @@ fn make_inode(
 fn undo_inode(core: &Core, transaction: &mut Transaction<'_>, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     let is_directory = state.kind == FileKind::Directory;
-    let is_fast_symlink = state.kind == FileKind::Symlink && state.sectors == 0;
-    if is_directory || (state.kind == FileKind::Symlink && !is_fast_symlink) {
-        let start = layout::FileBlock::new(0);
-        mapping::free_from(core, transaction, inode, &mut state, start)?;
-    }
+    give_first_block_back(core, transaction, &mut state)?;
     state.links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     state.store(core, transaction, inode.nr, true)?;
     core.free_inode(transaction, inode.nr, is_directory)?;
     core.inodes.remove(inode.nr);
+    Ok(())
+}
+
+/// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
+/// here, as the freeing of a whole map may: an inode without a name would become durable.
+fn give_first_block_back(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    state: &mut InodeState,
+) -> Result<()> {
+    if state.sectors == 0 {
+        return Ok(());
+    }
+    let run = Run {
+        first: BlockNr::new(u64::from(state.words[0])),
+        count: 1,
+    };
+    if state.has_buffered_blocks(core) {
+        transaction.forget(run.first)?;
+    }
+    core.free_blocks(transaction, run)?;
+    state.words[0] = 0;
+    state.sectors = 0;
     Ok(())
 }
 

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn figures_of_bonnie_are_found_and_short_phases_left_out() {
         let printed = "1.98,2.00a,x,1,1795323213,64M,,8192,5,,,400,9,+++++,+++,,,300,7,+++++,+++,\
-            ,,,,,,,,,,,,,,,,,36078us,28095us,,28090us,57461us,,,,,,";
+            ,,,,,,,,,,,,,,,,,,36078us,28095us,,28090us,57461us,,,,,,";
         let rates = bonnie_rates(printed).expect("it is a row");
         assert_eq!(
             rates,
