@@ -206,3 +206,16 @@ fn a_new_directory_is_taken_back_in_one_transaction() {
          mkdir(d00);mkdir(d10);mkdir(d00/f3)+mkdir(d01);mkdir(d11);create(d11/f1):15-kept",
     );
 }
+
+/// A sync call finds a page in flight that another one writes, and that write fails: the call has not made it durable, and says so.
+#[test]
+fn a_sync_tells_of_pages_that_another_one_could_not_write() {
+    check(
+        "crash2:writeback,internal,commit=5000,lanes=3,fault=write.0.2162-2167,random=18081631459723380916:2+2+1:mkdir(d00);\
+         mkdir(d10);create(d00/f2);sync;write-dsync(d00/f2,2,4);sync;create(d10/f3);append(d00/f2,6);rename(d10/f3,d10/f0);\
+         rename(d00/f2,d00/f3);mknod(char.78.352,d00/f1);chown(d00/f1,493535948,231);sync+mkdir(d01);mkdir(d11);\
+         create(d01/f2);mkdir(d11/f3);syncdir(d11);mknod(char.168.345,d11/f1);fsync(d01/f2);truncate(d01/f2,2876);\
+         fsync(d01/f2);create(d01/f3);append(d01/f2,5);rename(d01/f2,d11/f1);sync+mkdir(d02);create(d02/f2);\
+         append(d02/f2,9):107-lost",
+    );
+}

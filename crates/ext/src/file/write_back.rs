@@ -273,14 +273,23 @@ pub(super) fn write_files(
 ) -> Result<(), DeviceError> {
     let mut convoy = Convoy::new(core, loose);
     let mut busy = Vec::new();
+    let errors_before: Vec<u64> = files
+        .iter()
+        .map(|inode| inode.pages.error_count())
+        .collect();
     for inode in files {
         if convoy.add(inode, which) {
             busy.push(inode);
         }
     }
     let mut result = convoy.finish().map(drop);
-    for inode in files {
+    for (inode, before) in files.iter().zip(errors_before) {
         inode.pages.wait_landed();
+        // Somebody else's write of a page that was in flight may have failed: the page is dirty again, and this call has not written it.
+        let (errors, last) = inode.pages.last_error();
+        if errors != before {
+            result = result.and(last.map_or(Ok(()), Err));
+        }
     }
     while !busy.is_empty() {
         let mut convoy = Convoy::new(core, Outgoing::default());
