@@ -11,7 +11,7 @@ use layout::InodeNr;
 use super::client::Outcome;
 use super::seconds_of;
 use crate::image::SECTOR_BYTES;
-use crate::op::Op;
+use crate::op::{How, Op};
 use crate::tag::Tag;
 
 /// An operation that has failed, on a volume that goes on.
@@ -43,6 +43,8 @@ impl Probe<'_> {
             | Op::Chown(path, ..)
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
+            // What was on its way past the cache may have reached the device, whatever can be read now.
+            Op::WriteAs(How::Direct, ..) => return None,
             Op::Write(path, from, count) | Op::WriteAs(_, path, from, count) => {
                 self.is_written(path, u64::from(*from), *count)?
             }

@@ -219,3 +219,13 @@ fn a_sync_tells_of_pages_that_another_one_could_not_write() {
          append(d02/f2,9):107-lost",
     );
 }
+
+/// A write past the cache that failed may have reached the device all the same.
+#[test]
+fn a_failed_direct_write_may_have_landed() {
+    check(
+        "crash2:writeback,external,fua=0,log=224,commit=4027,fault=write.0.2+:1:mkdir(d10);create(d10/f1);write(d10/f1,2,5);\
+         rename(d10/f1,d10/f2);append(d10/f2,10);append(d10/f2,10);write-dsync(d10/f2,2,2);create(d10/f1);unlink(d10/f1);\
+         link(d10/f2,d10/f1);write-direct(d10/f1,14,2):36-kept",
+    );
+}
