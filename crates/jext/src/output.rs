@@ -94,11 +94,8 @@ pub(crate) fn kind_text(kind: FileKind) -> &'static str {
 
 /// `2003-01-01 00:00:00 UTC`.
 pub(crate) fn time_text(seconds: i64) -> String {
-    let (days, rest) = (
-        seconds.div_euclid(SECONDS_PER_DAY),
-        seconds.rem_euclid(SECONDS_PER_DAY),
-    );
-    let (year, month, day) = civil(days);
+    let (year, month, day) = rt::WallTime { seconds, nanos: 0 }.date();
+    let rest = seconds.rem_euclid(SECONDS_PER_DAY);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
@@ -108,24 +105,6 @@ pub(crate) fn time_iso(time: InodeTime) -> String {
     let text = time_text(time.seconds);
     let plain = text.trim_end_matches(" UTC").replace(' ', "T");
     format!("{plain}.{:09}Z", time.nanos)
-}
-
-/// The date of a day counted from 1970-01-01: H. Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// A name as text; bytes that are not UTF-8 are replaced.

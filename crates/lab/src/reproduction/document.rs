@@ -10,7 +10,6 @@ use crate::plan::{ClaimRule, PublishedSet};
 use crate::statistics::Mean;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-const SECONDS_PER_DAY: u64 = 86_400;
 /// Significant digits of a figure.
 const DIGITS: i32 = 3;
 
@@ -338,21 +337,10 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The day of a time in seconds since 1970, as `2003-05-17`: H. Hinnant, chrono-compatible low-level date algorithms.
+/// The day of a time in seconds since 1970, as `2003-05-17`.
 fn day(seconds: u64) -> String {
-    let days = seconds / SECONDS_PER_DAY + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let (year, month, day) = rt::WallTime { seconds, nanos: 0 }.date();
     format!("{year:04}-{month:02}-{day:02}")
 }
 

@@ -21,13 +21,10 @@ fn volume() -> Arc<MemoryDevice> {
     image(8 << 20, &["-t", "ext3", "-b", "1024", "-J", "size=1"])
 }
 
-/// A file is cut off, and the block that says where its blocks are cannot be read for a while. Then it is used.
-fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::inode::Inode>), size: u64) {
-    let device = volume();
-    let bytes = Random::new(3).bytes(FILE_BYTES);
-    let bench = Bench::open(device.clone(), MountOptions::default());
-    bench.write(&bench.create("file"), 0, &bytes);
-    bench.close();
+/// The file of a volume whose device cannot read the block that says where the file's blocks are.
+fn open_without_map(
+    device: &Arc<MemoryDevice>,
+) -> (Arc<FaultDevice>, Bench, Arc<crate::inode::Inode>) {
     let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
     let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
     let bench = Bench::open(opened, MountOptions::default());
@@ -35,6 +32,17 @@ fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::inode::Inode>), size: u
     let map = u64::from(inode.state.read().words[12]);
     let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
     failing.add_bad_sectors(sector(map), sector(map + 1));
+    (failing, bench, inode)
+}
+
+/// A file is cut off, and the block that says where its blocks are cannot be read for a while. Then it is used.
+fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::inode::Inode>), size: u64) {
+    let device = volume();
+    let bytes = Random::new(3).bytes(FILE_BYTES);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &bytes);
+    bench.close();
+    let (failing, bench, inode) = open_without_map(&device);
     assert!(file::truncate(&bench.core, &inode, SHORT_BYTES as u64).is_err());
     failing.set_armed(false);
     then(&bench, &inode);
@@ -68,13 +76,7 @@ fn what_a_failed_deletion_left_is_deleted_at_close() {
     let bench = Bench::open(device.clone(), MountOptions::default());
     bench.write(&bench.create("file"), 0, &[1; FILE_BYTES]);
     bench.close();
-    let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
-    let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
-    let bench = Bench::open(opened, MountOptions::default());
-    let inode = bench.find("file");
-    let map = u64::from(inode.state.read().words[12]);
-    let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
-    failing.add_bad_sectors(sector(map), sector(map + 1));
+    let (failing, bench, inode) = open_without_map(&device);
     bench.unlink("file");
     failing.set_armed(false);
     assert!(bench.core.orphans.lock().contains(inode.nr));

@@ -36,7 +36,7 @@ test `forgetting_gives_the_credit_back_and_reuse_cancels_the_revoke` looks at it
 failing device can bring about. `ext` reads what an operation needs before its first change, writes data outside handles or after
 them, and takes its changes back before it returns an error: no handle is dropped after a change but by a panic. The explorer holds
 that: a dropped handle would end all commits, and where nothing but reads has failed rule E5 complains of a volume that has become
-read-only, with each read of the short workloads failed in turn. Of 4,252 journals that aborted in a run of 150,000 images with failing devices,
+read-only, with each read of the short workloads failed in turn. Of 4,252 journals that aborted in a run of two minutes with failing devices,
 none did for that reason. The rule itself belongs to `jbd2`, whose tests `a_handle_dropped_after_a_change_aborts` and `a_handle_dropped_by_a_panic_aborts`
 look at it without `ext`.
 ";
