@@ -292,8 +292,12 @@ fn describe(recording: &Recording, event: &Event) -> String {
                 is_end,
             } = Mark::decode(*mark);
             let op = &recording.workload.lanes[lane][number];
-            let what = if is_end { "has returned" } else { "begins" };
-            format!("lane {lane}: {number} {op} {what}")
+            let first = recording.workload.prepared[lane];
+            let done = recording.done[lane].get(number - first);
+            match done.filter(|_| is_end) {
+                Some(done) => format!("lane {lane}: {number} {op} has returned: {}", done.outcome),
+                None => format!("lane {lane}: {number} {op} begins"),
+            }
         }
     }
 }

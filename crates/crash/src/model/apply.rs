@@ -61,8 +61,9 @@ impl Tree {
             Op::Rename(from, to) => next.rename(from, to, change),
             Op::Exchange(one, other) => next.exchange(one, other, change),
             Op::Journaled(path, _) => next.change_flags(path, change),
+            // Devices and pipes can be synced, too.
             Op::Fsync(path) | Op::Fdatasync(path) => {
-                matches!(self.node(self.find(path)?).kind, Kind::File { .. }).then_some(())
+                self.names(self.find(path)?).is_none().then_some(())
             }
             Op::SyncDirectory(path) => self.names(self.find(path)?).map(drop),
             Op::Sync => Some(()),

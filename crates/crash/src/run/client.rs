@@ -1,5 +1,6 @@
 //! The clients of a workload: each does its operations one after another.
 
+use core::fmt;
 use std::sync::Arc;
 
 use block::trace::Trace;
@@ -38,6 +39,19 @@ pub enum Outcome {
     Unsynced,
     /// Nothing was done: a device failed, the volume had become read-only before, or what it needs could not be made.
     Refused,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => out.write_str("done"),
+            Self::Short(count) => write!(out, "{count} sectors were written"),
+            Self::NoSpace => out.write_str("no space"),
+            Self::Failed => out.write_str("a device failed"),
+            Self::Unsynced => out.write_str("a device failed, but it was done"),
+            Self::Refused => out.write_str("nothing was done"),
+        }
+    }
 }
 
 /// An operation that has returned.

@@ -229,3 +229,13 @@ fn a_failed_direct_write_may_have_landed() {
          link(d10/f2,d10/f1);write-direct(d10/f1,14,2):36-kept",
     );
 }
+
+/// Where a file could not be made, the next operation may put a device in its place: what has no contents can be synced, too.
+#[test]
+fn devices_can_be_synced() {
+    check(
+        "crash2:ordered,external,commit=870,lanes=2,fault=read.0.8+,random=18247220431524356938:2+2:mkdir(d00);mkdir(d10);\
+         symlink(d10/f2,d10/f0);create(d00/f1);rename(d00/f1,d10/f2);unlink(d10/f0);mknod(char.92.412,d00/f1);\
+         exchange(d00/f1,d10/f2);fsync(d00/f1)+mkdir(d01);mkdir(d11):",
+    );
+}
