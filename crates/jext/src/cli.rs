@@ -3,7 +3,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, cp, crash, fsck, info, journal, lab, ln, ls, mkdir, mkfs, mv, replay, rm, stat,
+    bench, cat, completions, cp, crash, fsck, info, journal, lab, ln, ls, manual, mkdir, mkfs, mv,
+    replay, rm, stat,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -54,6 +55,10 @@ pub(crate) enum Command {
     Crash(crash::Arguments),
     /// Repeat a violation that `crash` found.
     Replay(replay::Arguments),
+    /// Write man pages.
+    Manual(manual::Arguments),
+    /// Print completions for a shell.
+    Completions(completions::Arguments),
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod cat;
+pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod crash;
 pub(crate) mod fsck;
@@ -10,6 +11,7 @@ pub(crate) mod journal;
 pub(crate) mod lab;
 pub(crate) mod ln;
 pub(crate) mod ls;
+pub(crate) mod manual;
 pub(crate) mod mkdir;
 pub(crate) mod mkfs;
 pub(crate) mod mv;
@@ -42,5 +44,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Manual(arguments) => manual::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
     }
 }

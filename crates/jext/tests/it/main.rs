@@ -14,4 +14,5 @@ mod crashes;
 mod images;
 mod journals;
 mod labs;
+mod manual;
 mod support;

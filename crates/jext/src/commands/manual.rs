@@ -1,0 +1,25 @@
+//! `jext manual`: the man pages of all commands, made from the command line's own description.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+
+/// Write man pages: jext.1, and one for each command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The directory to write to, such as /usr/local/share/man/man1. It is made if it is missing.
+    directory: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let directory = &arguments.directory;
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("{}: cannot be made", directory.display()))?;
+    clap_mangen::generate_to(Cli::command(), directory)
+        .with_context(|| format!("{}: cannot be written to", directory.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
