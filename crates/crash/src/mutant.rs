@@ -1,6 +1,6 @@
 //! Mutants: rules of the engine that are broken on purpose, one at a time, to show that the explorer notices.
 //!
-//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with `--cfg jext_mutants`, a world whose
+//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with the feature `mutants`, a world whose
 //! [`Setting`](crate::setting::Setting) names one breaks that rule: in the run, in each recovery, and in the recovery of
 //! an interrupted recovery. A mutant is *hunted* with numbered workloads of a fixed seed until the oracle, the protocol or
 //! the engine itself (a panic, a deadlock) says no. Then the same workload is explored with nothing broken: who complains
@@ -87,7 +87,7 @@ pub struct Hunt {
 
 /// Whether this build can break rules.
 pub const fn is_possible() -> bool {
-    cfg!(jext_mutants)
+    rt::mutant::IS_POSSIBLE
 }
 
 /// A mutant by its name.

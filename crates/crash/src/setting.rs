@@ -106,7 +106,7 @@ pub struct Setting {
     pub is_dirty: bool,
     /// A device command that fails.
     pub fault: Option<Fault>,
-    /// The rule of the engine that is broken; builds with `--cfg jext_mutants` break it.
+    /// The rule of the engine that is broken; builds with the feature `mutants` break it.
     pub mutant: Option<&'static str>,
     /// Who runs next.
     pub schedule: Schedule,

@@ -4,14 +4,13 @@
 //! if rt::mutant!("tail/early") || self.is_flushed() { ... }
 //! ```
 //!
-//! A mutant sleeps unless the calling thread is in a simulated world whose configuration names it, and in every build without
-//! `--cfg jext_mutants` the macro is the constant `false`. The table of all mutants is the crate `crash`'s; its tests compare
-//! it with what the sources name.
+//! A mutant sleeps unless the calling thread is in a simulated world whose configuration names it, and without the feature
+//! `mutants` of this crate the macro is the constant `false`. The tests of the crate `crash` ask for the feature, and nothing
+//! that is built for use does: Cargo keeps the features of tests out of other builds. Nor does a build without debug assertions
+//! have it, whoever asks. The table of all mutants is the crate `crash`'s; its tests compare it with what the sources name.
 
-#[cfg(all(jext_mutants, not(debug_assertions)))]
-compile_error!(
-    "--cfg jext_mutants breaks rules on purpose: it is for builds with debug assertions"
-);
+/// Whether this build can break rules.
+pub const IS_POSSIBLE: bool = cfg!(all(feature = "mutants", debug_assertions));
 
 /// Whether the world of the calling thread has this mutant.
 pub fn is_awake(name: &str) -> bool {
@@ -22,6 +21,6 @@ pub fn is_awake(name: &str) -> bool {
 #[macro_export]
 macro_rules! mutant {
     ($name:literal) => {
-        cfg!(jext_mutants) && $crate::mutant::is_awake($name)
+        $crate::mutant::IS_POSSIBLE && $crate::mutant::is_awake($name)
     };
 }

@@ -34,8 +34,7 @@ pub struct Config {
     pub record_decisions: bool,
     /// Whether to capture a backtrace at each wait, for the report of a deadlock. Slow, and changes nothing else.
     pub capture_backtraces: bool,
-    /// The rule of the engine that is broken in this world, in builds with `--cfg jext_mutants`: see
-    /// [`rt::mutant`](mod@rt::mutant).
+    /// The rule of the engine that is broken in this world, in builds that can: see [`rt::mutant`](mod@rt::mutant).
     pub mutant: Option<&'static str>,
 }
 

@@ -15,8 +15,7 @@ use crate::output::{print, print_json, tell};
 use crate::progress;
 
 /// How such a build is made.
-const BUILD: &str =
-    "RUSTFLAGS='--cfg jext_mutants' cargo run --target-dir target/mutants -- crash --mutants";
+const BUILD: &str = "cargo run --features mutants -- crash --mutants";
 
 /// Breaking the engine on purpose.
 #[derive(Debug, Args)]
