@@ -10,6 +10,11 @@ use layout::{Block, BlockNr, Tid};
 use crate::core::Core;
 use crate::error::Result;
 
+/// The most blocks that a step asks for at its start, whatever the log's length, and revokes: a log that has no room for it is
+/// refused when the volume is opened, since a step that does not fit would fail in the middle of an operation. What steps ask
+/// for beyond depends on the log's length.
+pub(crate) const CREDITS_MAX: u32 = 32;
+
 /// A step that may change metadata.
 #[must_use = "a transaction has to be finished"]
 pub(crate) struct Transaction<'c> {

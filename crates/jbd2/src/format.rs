@@ -9,6 +9,7 @@ use layout::{Block, Tid};
 
 use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::space::Limits;
 use crate::superblock::Superblock;
 pub use crate::superblock::{BLOCKS_MIN, Checksums};
 pub use external::{add_user, check_user, create_external, external_superblock, open_external};
@@ -68,6 +69,22 @@ impl Default for LogOptions {
 /// - [`Error::TooSmall`].
 pub fn superblock(block_bytes: u32, blocks: u32, options: &LogOptions) -> Result<Block> {
     new_superblock(block_bytes, blocks, 1, options).map(|superblock| superblock.encode())
+}
+
+/// That handles on a log may ask for so many blocks, and for as many revokes.
+///
+/// # Errors
+/// - [`Error::TooSmall`]; those of the superblock, and of its device.
+pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
+    let superblock = Superblock::load(log)?;
+    let limits = Limits::new(&superblock, &superblock.format());
+    if limits.handle_max() < blocks {
+        return Err(Error::TooSmall {
+            blocks: superblock.length(),
+            least: limits.length_for(blocks),
+        });
+    }
+    Ok(())
 }
 
 /// Makes an empty log: zeroes, then its superblock, then a flush. All blocks that are mapped are used.

@@ -72,14 +72,35 @@ impl Limits {
     pub(crate) fn new(superblock: &Superblock, format: &LogFormat) -> Self {
         let block_bytes = format.block_bytes as usize;
         let narrow = |count: usize| u32::try_from(count).expect("fewer than bytes in a block");
-        Self {
+        let limits = Self {
             ring: Ring::of(superblock),
             tags_per_block: narrow(format.tags.capacity(block_bytes)),
             revokes_per_block: narrow(layout::revoke::capacity(format.tags, block_bytes)),
+            transaction_max: 0,
+        };
+        limits.with_length(superblock.length())
+    }
+
+    /// The same for a journal of another length that begins at the same block.
+    fn with_length(self, length: u32) -> Self {
+        let ring = Ring {
+            end: length,
+            ..self.ring
+        };
+        Self {
+            ring,
             // Half of the ring holds for logs that begin near their end: with its descriptors and its commit block, what a
             // handle may ask for has to fit.
-            transaction_max: (superblock.length() / 4).min(Ring::of(superblock).capacity() / 2),
+            transaction_max: (length / 4).min(ring.capacity() / 2),
+            ..self
         }
+    }
+
+    /// The length of the shortest journal in which a handle may ask for so many blocks, and for as many revokes.
+    pub(crate) fn length_for(&self, blocks: u32) -> u32 {
+        let fits = |length: &u32| self.with_length(*length).handle_max() >= blocks;
+        let longer = self.ring.first + 1..u32::MAX;
+        longer.into_iter().find(fits).unwrap_or(u32::MAX)
     }
 
     /// What credits count towards the size at which a transaction closes.
@@ -144,6 +165,19 @@ mod tests {
                 limits.need(most) < limits.ring.capacity(),
                 "{length} {first}: {most:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_shortest_length_is_the_first_that_fits() {
+        for first in [1, 3, 900] {
+            let superblock = Superblock::new(1024, 1024, first, [0; 16]);
+            let limits = Limits::new(&superblock, &superblock.format());
+            for blocks in [1, 32, 55, 254, 255, 600] {
+                let length = limits.length_for(blocks);
+                assert!(limits.with_length(length).handle_max() >= blocks, "{first}");
+                assert!(limits.with_length(length - 1).handle_max() < blocks, "{first}");
+            }
         }
     }
 

@@ -24,13 +24,14 @@ use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::mapping::{self, CREDITS_FREE};
 use crate::orphan;
 use crate::space::Run;
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 
 /// Credits of a truncation's first part: freeing, and the journaled last block.
 const CREDITS_SHRINK: Credits = Credits {
     blocks: CREDITS_FREE.blocks + 4,
     revokes: 1,
 };
+const _: () = assert!(CREDITS_SHRINK.blocks <= CREDITS_MAX);
 
 /// Sets the size, freeing or zeroing as needed; orphan-protected. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {

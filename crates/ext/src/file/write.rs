@@ -29,7 +29,7 @@ use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::mapping::{self, CREDITS_MAP};
 use crate::options::{DataMode, OrderedScope};
 use crate::space::{CREDITS_PER_GROUP, Run};
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 
 /// Blocks in one transaction.
 const CHUNK_BLOCKS: u64 = 64;
@@ -39,6 +39,7 @@ const CHUNK_RUNS: usize = 8;
 const CREDITS_RUN: u32 = 4 * CREDITS_PER_GROUP + CREDITS_MAP;
 /// Metadata blocks beside: the inode and the superblock.
 const CREDITS_BASE: u32 = 2;
+const _: () = assert!(CREDITS_RUN + CREDITS_BASE < CREDITS_MAX);
 /// The largest size that does not need the feature `large_file`.
 const SMALL_SIZE_MAX: u64 = 0x7FFF_FFFF;
 

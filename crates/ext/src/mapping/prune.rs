@@ -19,15 +19,16 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::inode::{Inode, InodeState};
 use crate::space::{CREDITS_PER_GROUP, Run};
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 
 /// Credits that stay for the caller, and for unlinking what is pending: 3 map blocks and the inode.
 const CREDITS_KEPT: u32 = crate::orphan::CREDITS_FINISH.blocks + 4;
-/// What is asked for when more is needed.
+/// What is asked for when more is needed, where the log is not too short for it.
 const SEGMENT: Credits = Credits {
     blocks: 48,
     revokes: 64,
 };
+const _: () = assert!(CREDITS_KEPT + CREDITS_PER_GROUP <= CREDITS_MAX);
 /// What a caller starts its transaction with for [`free_from`].
 pub(crate) const CREDITS_FREE: Credits = Credits {
     blocks: CREDITS_KEPT + 2 * CREDITS_PER_GROUP,
@@ -60,6 +61,16 @@ pub(crate) fn free_from(
     let unlinked = pruner.unlink_pending();
     *inode.map.lock() = MapCache::default();
     result.and(unlinked)
+}
+
+/// [`SEGMENT`], or as much of it as a handle may ask for.
+fn segment(core: &Core) -> Credits {
+    let journal = core.journal.as_ref();
+    let most = journal.map_or(u32::MAX, |journal| journal.max_credits());
+    Credits {
+        blocks: SEGMENT.blocks.min(most),
+        revokes: SEGMENT.revokes.min(most),
+    }
 }
 
 /// Indices of a map block whose blocks have been freed.
@@ -231,9 +242,10 @@ impl Pruner<'_, '_> {
         if has_blocks && has_revokes {
             return Ok(());
         }
+        let segment = segment(self.core);
         let more = Credits {
-            blocks: if has_blocks { 0 } else { SEGMENT.blocks },
-            revokes: if has_revokes { 0 } else { SEGMENT.revokes },
+            blocks: if has_blocks { 0 } else { segment.blocks },
+            revokes: if has_revokes { 0 } else { segment.revokes },
         };
         if self.transaction.extend(more)? {
             self.revokes += more.revokes;
@@ -242,8 +254,8 @@ impl Pruner<'_, '_> {
         self.unlink_pending()?;
         self.state
             .store(self.core, self.transaction, self.inode.nr, true)?;
-        self.transaction.restart(SEGMENT)?;
-        self.revokes = SEGMENT.revokes;
+        self.transaction.restart(segment)?;
+        self.revokes = segment.revokes;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::space::Run;
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 use crate::volume::NewInode;
 use crate::{directory, file, mapping, space};
 
@@ -24,6 +24,8 @@ pub(super) const CREDITS_NAME: u32 =
 /// Blocks that making an inode may dirty, its first block included.
 pub(super) const CREDITS_NEW_INODE: u32 =
     space::CREDITS_INODE + space::CREDITS_PER_GROUP + mapping::CREDITS_MAP + 1;
+
+const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
 
 /// Makes a regular file, device node, fifo or socket.
 pub(crate) fn create(

@@ -32,7 +32,7 @@ use super::{
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 use crate::volume::RenameMode;
 use crate::{directory, file};
 
@@ -40,6 +40,7 @@ use crate::{directory, file};
 const DEPTH_MAX: u32 = 65_536;
 /// Blocks that a rename may dirty: a new name, an old one, a replaced inode, `..`, four inodes.
 const CREDITS_RENAME: u32 = CREDITS_NAME + CREDITS_UNLINK + 6;
+const _: () = assert!(CREDITS_RENAME <= CREDITS_MAX);
 
 /// One side of a rename: a directory and a name in it.
 struct Side<'a> {

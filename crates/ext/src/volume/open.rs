@@ -27,6 +27,7 @@ use crate::error::{Corrupt, Error, Result};
 use crate::inode::Inode;
 use crate::options::MountOptions;
 use crate::superblock::Superblock;
+use crate::transaction::CREDITS_MAX;
 
 /// Where the superblock lies, in bytes from the start of the device, and how long it is.
 const SUPERBLOCK_OFFSET: u64 = 1024;
@@ -57,6 +58,9 @@ pub(crate) fn open(
     if is_read_only {
         let core = Core::assemble(device, superblock, options, None, true)?;
         return Ok((Arc::new(core), report));
+    }
+    if let Some(log) = &log {
+        jbd2::format::check_room(log, CREDITS_MAX)?;
     }
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;

@@ -7,10 +7,12 @@
 //! | debugfs: its journal writer | the same three |
 //!
 //! Each for logs inside and outside, all formats of a log ([`log_format::ALL`]) and all that a log may hold ([`content::ALL`]).
-//! "The same" is byte for byte but for the fields named in [`compare`]. What cannot be is a row in [`refusals`].
+//! "The same" is byte for byte but for the fields named in [`compare`]. What cannot be is a row in [`refusals`]; where a log ends for all
+//! that has lost the header of a block, one in [`lost_headers`].
 
 mod compare;
 mod content;
+mod lost_headers;
 mod log_format;
 mod orphans;
 mod readers;

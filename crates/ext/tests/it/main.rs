@@ -28,6 +28,7 @@ mod reuse;
 mod rig;
 mod script;
 mod sequences;
+mod short_logs;
 mod suspect;
 mod switching;
 mod tree;

@@ -14,7 +14,8 @@ use testkit::tool;
 /// The shortest journal that there is.
 const JOURNAL_BLOCKS: u32 = 1024;
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
-/// Byte of a journal's superblock at which `s_sequence` begins.
+/// Bytes of a journal's superblock at which `s_maxlen` and `s_sequence` begin.
+const LENGTH_OFFSET: usize = 0x10;
 const SEQUENCE_OFFSET: usize = 0x18;
 
 /// Where the journal is.
@@ -118,6 +119,15 @@ impl Rig {
 
     /// Lets the next transactions have numbers from `sequence` on. The log must be empty.
     pub fn set_sequence(&self, sequence: u32) {
+        self.set_log_field(SEQUENCE_OFFSET, sequence);
+    }
+
+    /// Lets the journal use only so many of its blocks. The log must be empty.
+    pub fn set_log_length(&self, blocks: u32) {
+        self.set_log_field(LENGTH_OFFSET, blocks);
+    }
+
+    fn set_log_field(&self, offset: usize, value: u32) {
         let place = match &self.log {
             Some(_) => {
                 if self.block_bytes == 1024 {
@@ -148,7 +158,7 @@ impl Rig {
             .read_block(at, self.block_bytes)
             .expect("memory does not fail");
         let bytes = Arc::make_mut(&mut block);
-        bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + 4].copy_from_slice(&sequence.to_be_bytes());
+        bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
         target
             .write_blocks(at, vec![block])
             .expect("memory does not fail");
