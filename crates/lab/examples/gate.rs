@@ -1,0 +1,44 @@
+//! The records of a small plan, without what is allowed to differ: when it ran, how long that took in real time, on what, and by
+//! which build. Debug builds, release builds and other machines must print the same.
+//!
+//! ```text
+//! cargo run -p lab --example gate > debug.txt
+//! cargo run --release -p lab --example gate | diff debug.txt -
+//! ```
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use lab::runner::{self, NoProgress, RunOptions};
+use lab::{Plan, Progress};
+
+const FILE: &str = "gate.toml";
+const PLAN: &str = include_str!("gate.toml");
+
+fn main() -> Result<()> {
+    let plan = Plan::parse(FILE, PLAN)?;
+    let folder = tempfile::tempdir()?;
+    let options = RunOptions {
+        folder: folder.path().to_owned(),
+        ..RunOptions::default()
+    };
+    let progress: Arc<dyn Progress> = Arc::new(NoProgress);
+    let outcome = runner::run(&plan, &options, &progress)?;
+    ensure!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    let lines = outcome.records.iter().map(|record| {
+        let measured = serde_json::to_string(&record.measured)?;
+        let settings = serde_json::to_string(&record.context.settings)?;
+        Ok(format!(
+            "{} {} {settings} {measured}",
+            record.trial(),
+            record.seed
+        ))
+    });
+    // Trials run side by side, so that records come in any order.
+    let mut lines: Vec<String> = lines.collect::<Result<_>>()?;
+    lines.sort_unstable();
+    for line in lines {
+        println!("{line}");
+    }
+    Ok(())
+}
