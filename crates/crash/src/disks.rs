@@ -16,7 +16,7 @@ use layout::journal::{
     BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
 };
 use layout::superblock::{State, Superblock};
-use layout::{Block, InodeNr, Tid, checksum};
+use layout::{Block, InodeNr, checksum};
 use rt::Nanos;
 use zerocopy::FromBytes;
 
@@ -64,7 +64,6 @@ pub struct Devices {
     pub home: Arc<ImageDevice>,
     /// The journal's.
     pub log: Option<Arc<ImageDevice>>,
-    journal_block: u64,
 }
 
 impl Disks {
@@ -77,7 +76,9 @@ impl Disks {
         if setting.free_blocks > 0 {
             disks = filler::fill(disks, setting.free_blocks.into())?;
         }
-        disks.adapt_journal(setting);
+        if disks.has_journal() {
+            disks.adapt_journal(setting);
+        }
         Ok(disks)
     }
 
@@ -86,7 +87,7 @@ impl Disks {
         let more_lanes = setting.lanes.saturating_sub(LANES);
         let blocks = match setting.cell.place {
             Place::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
-            Place::External => VOLUME_BLOCKS,
+            Place::External | Place::None => VOLUME_BLOCKS,
         } + more_lanes * BLOCKS_OF_LANE;
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
@@ -102,16 +103,23 @@ impl Disks {
             ..mkfs::Options::default()
         };
         let mut log = None;
-        if setting.cell.place == Place::External {
-            let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
-            let device = ImageDevice::new(Image::new(bytes, poison));
-            let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);
-            mkfs::format_journal_device(&journal, BLOCK_BYTES as u32, JOURNAL_UUID)?;
-            mkfs::format_with_journal(&home_device, &journal, &options)?;
-            log = Some(device.image());
-        } else {
-            options.journal = JournalOption::Blocks(BLOCK_COUNT_MIN);
-            mkfs::format(&home_device, &options)?;
+        match setting.cell.place {
+            Place::External => {
+                let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
+                let device = ImageDevice::new(Image::new(bytes, poison));
+                let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);
+                mkfs::format_journal_device(&journal, BLOCK_BYTES as u32, JOURNAL_UUID)?;
+                mkfs::format_with_journal(&home_device, &journal, &options)?;
+                log = Some(device.image());
+            }
+            Place::Internal => {
+                options.journal = JournalOption::Blocks(BLOCK_COUNT_MIN);
+                mkfs::format(&home_device, &options)?;
+            }
+            Place::None => {
+                options.file_system = FileSystemType::Ext2;
+                mkfs::format(&home_device, &options)?;
+            }
         }
         let mut disks = Self {
             home: home.image(),
@@ -119,14 +127,18 @@ impl Disks {
             journal_block: EXTERNAL_SUPERBLOCK,
             journal_blocks: Arc::default(),
         };
-        disks.find_journal()?;
+        if setting.cell.place == Place::Internal {
+            disks.find_journal()?;
+        }
         Ok(disks)
     }
 
+    /// Whether there is a journal anywhere.
+    fn has_journal(&self) -> bool {
+        self.log.is_some() || !self.journal_blocks.is_empty()
+    }
+
     fn find_journal(&mut self) -> Result<(), Error> {
-        if self.log.is_some() {
-            return Ok(());
-        }
         let read_only = MountOptions {
             read_only: true,
             ..MountOptions::default()
@@ -197,19 +209,17 @@ impl Disks {
         Devices {
             home: ImageDevice::new(self.home.clone()),
             log: self.log.clone().map(ImageDevice::new),
-            journal_block: self.journal_block,
         }
     }
 
     /// Whether one of its superblocks says that there was an error.
     pub fn has_error(&self) -> bool {
         let log = self.log.as_ref().unwrap_or(&self.home);
-        let home = self.home.block(SUPERBLOCK);
-        has_error(home)
-            || journal_superblock(log.block(self.journal_block))
-                .s_errno
-                .get()
-                != 0
+        let is_noted = || {
+            let superblock = journal_superblock(log.block(self.journal_block));
+            superblock.s_errno.get() != 0
+        };
+        has_error(self.home.block(SUPERBLOCK)) || self.has_journal() && is_noted()
     }
 
     /// Both hashes as one.
@@ -248,16 +258,6 @@ impl Devices {
     pub fn log_device(&self) -> Option<Arc<dyn BlockDevice>> {
         let log = self.log.as_ref()?;
         Some(Arc::<ImageDevice>::clone(log))
-    }
-
-    /// The number of the last transaction that the journal knows to be committed. The log is empty.
-    pub fn last_committed(&self) -> Tid {
-        let block = self
-            .log
-            .as_ref()
-            .unwrap_or(&self.home)
-            .block(self.journal_block);
-        Tid::new(journal_superblock(&block).s_sequence.get().wrapping_sub(1))
     }
 
     /// Whether the volume's superblock says that there was an error.

@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::disks::Disks;
+use crate::image::{BLOCK_BYTES, Image};
 use crate::rule::{Broken, Rule};
 
 /// Memory that looks like a folder, where there is one: images are written by the thousand.
@@ -25,7 +26,14 @@ pub(crate) struct Files {
 
 impl Files {
     /// Writes them.
-    pub(crate) fn write(disks: &Disks) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// U1, if they cannot be written.
+    pub(crate) fn write(disks: &Disks) -> Result<Self, Broken> {
+        Self::try_write(disks).map_err(|error| not_read(&error))
+    }
+
+    fn try_write(disks: &Disks) -> io::Result<Self> {
         let folder = if Path::new(FAST_FOLDER).is_dir() {
             tempfile::tempdir_in(FAST_FOLDER)?
         } else {
@@ -44,10 +52,24 @@ impl Files {
         })
     }
 
-    /// What they hold now.
-    pub(crate) fn read(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
-        let journal = self.journal.as_ref().map(std::fs::read).transpose()?;
-        Ok((std::fs::read(&self.image)?, journal))
+    /// What they hold now, with the journal where it is on others.
+    ///
+    /// # Errors
+    /// U1, if they cannot be read.
+    pub(crate) fn read(&self, like: &Disks) -> Result<Disks, Broken> {
+        let journal = self.journal.as_ref().map(std::fs::read).transpose();
+        let home = std::fs::read(&self.image).map_err(|error| not_read(&error))?;
+        let image = |bytes: Vec<u8>| {
+            Image::new(bytes.len() as u64, |number| {
+                let first = number as usize * BLOCK_BYTES;
+                layout::Block::copy_from(&bytes[first..first + BLOCK_BYTES])
+            })
+        };
+        Ok(Disks {
+            home: image(home),
+            log: journal.map_err(|error| not_read(&error))?.map(image),
+            ..like.clone()
+        })
     }
 
     /// Runs e2fsck on them: its exit status, and what it printed in one line.
@@ -80,14 +102,18 @@ impl Files {
 /// Asks e2fsck.
 ///
 /// # Errors
-/// U2, with what it printed, or why it could not be asked.
+/// U2, with what it printed, or why it could not be asked; U1, if there are no files for it.
 pub fn check(disks: &Disks) -> Result<(), Broken> {
-    let asked = Files::write(disks).and_then(|files| files.e2fsck("-fn"));
-    match asked {
+    match Files::write(disks)?.e2fsck("-fn") {
         Ok((Some(0), _)) => Ok(()),
         Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fn: {text}"))),
         Err(error) => Err(not_run(&error)),
     }
+}
+
+fn not_read(error: &io::Error) -> Broken {
+    let what = format!("an image cannot be written or read: {error}");
+    Broken::new(Rule::U1, what)
 }
 
 fn not_run(error: &io::Error) -> Broken {

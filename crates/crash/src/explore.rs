@@ -34,6 +34,7 @@ use crate::recover::{Checked, Extent, check_closed, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Shared, world};
 use crate::setting::Schedule;
+use crate::unjournaled;
 use failures::Failures;
 
 /// When recovery takes place: long after everything else.
@@ -153,8 +154,11 @@ impl core::ops::AddAssign<&Self> for Tally {
     }
 }
 
-/// Explores a recording. What was done, and the first violation.
+/// Explores a recording. What was done, and the first violation. Without a journal only the closed volume is looked at.
 pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
+    if !recording.workload.setting.cell.has_journal() {
+        return unjournaled::explore(recording);
+    }
     let current: Shared<Vec<Cut>> = Shared::new();
     let inside = current.clone();
     let mutant = recording.workload.setting.mutant;

@@ -123,6 +123,13 @@ impl Generator {
 
     /// A workload by its number, and its cell's place among the cells.
     pub fn workload(&self, number: u64) -> (usize, Workload) {
+        let (cell, mut workload) = self.any_workload(number);
+        // A volume without a journal does not recover from a power cut.
+        workload.setting.is_dirty &= self.cells[cell].has_journal();
+        (cell, workload)
+    }
+
+    fn any_workload(&self, number: u64) -> (usize, Workload) {
         let cells = self.cells.len() as u64;
         let cell = (number % cells) as usize;
         // No two cells have the same random workload: that would only show less of them.

@@ -24,6 +24,7 @@
 //! | [`real`] | clients on threads of the operating system, whose devices are cut at a random instant |
 //! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
 //! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
+//! | `unjournaled` | volumes without a journal, closed by their workloads or repaired by e2fsck |
 //! | [`oracle`], [`rule`] | whether it is what the contract allows |
 
 #![forbid(unsafe_code)]
@@ -62,3 +63,4 @@ pub mod setting;
 pub mod shrink;
 pub mod sweep;
 pub mod tag;
+mod unjournaled;

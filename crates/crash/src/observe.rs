@@ -57,13 +57,25 @@ pub const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// # Errors
 /// Whatever the volume says: a volume that was recovered can be read.
 pub fn observe(volume: &Volume, has_blocks: bool) -> Result<Observation, Error> {
+    observe_from(volume, InodeNr::ROOT, has_blocks)
+}
+
+/// The same from a directory on.
+///
+/// # Errors
+/// The same.
+pub(crate) fn observe_from(
+    volume: &Volume,
+    directory: InodeNr,
+    has_blocks: bool,
+) -> Result<Observation, Error> {
     let mut walk = Walk {
         volume,
         has_blocks,
         nodes: Vec::new(),
         places: BTreeMap::new(),
     };
-    walk.place_of(InodeNr::ROOT)?;
+    walk.place_of(directory)?;
     let mut next = 0;
     while next < walk.nodes.len() {
         if matches!(walk.nodes[next].contents, Contents::Directory(_)) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | recovered | `e2fsck -fn` and `fsck` find nothing: on the image as recovery leaves it, after it was closed, and on the volume that the workload itself closed |
 //! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree and, where no orphan has to be finished, to the same bytes |
+//! | without a journal | `e2fsck -fy` repairs it, and what was synced and not changed since is there |
 //!
 //! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an orphan is finished by
 //! each in its own way and at its own time (`crates/ext/tests/it/crossing/orphans.rs` says how), so that there the trees
@@ -12,6 +13,7 @@
 //! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that length.
 
 mod recovered;
+mod repaired;
 mod sample;
 mod unrecovered;
 
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::replay::ReplayId;
 use crate::rule::Broken;
 use crate::session::Volumes;
-use crate::setting::Cell;
+use crate::setting::{Cell, NO_JOURNAL};
 use sample::Sampler;
 
 /// What runs: the first always, the others if images are mounted.
@@ -38,6 +40,8 @@ pub struct Comparison {
     pub recovered: u64,
     /// How many unrecovered ones; they need root.
     pub unrecovered: u64,
+    /// How many of volumes without a journal.
+    pub unjournaled: u64,
     /// How many at a time.
     pub threads: usize,
 }
@@ -58,6 +62,10 @@ pub struct Counts {
     pub same_bytes: u64,
     /// Of the same trees, those in which something was replayed.
     pub replayed: u64,
+    /// Images of volumes without a journal that e2fsck repaired.
+    pub repaired: u64,
+    /// The files on them that were synced and not changed since.
+    pub synced_files: u64,
 }
 
 /// The first difference.
@@ -88,6 +96,8 @@ impl core::ops::AddAssign for Counts {
         self.same_trees += other.same_trees;
         self.same_bytes += other.same_bytes;
         self.replayed += other.replayed;
+        self.repaired += other.repaired;
+        self.synced_files += other.synced_files;
     }
 }
 
@@ -101,6 +111,11 @@ pub fn missing(comparison: &Comparison) -> Option<&'static str> {
     tools.copied().find(|tool| !testkit::tool::is_there(tool))
 }
 
+struct Samplers {
+    journaled: Sampler,
+    unjournaled: Sampler,
+}
+
 #[derive(Default)]
 struct Shared {
     next: u64,
@@ -111,11 +126,14 @@ impl Comparison {
     /// Runs it. `progress` is told how many samples are done.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Report {
         let start = Instant::now();
-        let sampler = Sampler::new(self.cells.clone(), self.seed);
+        let samplers = Samplers {
+            journaled: Sampler::new(self.cells.clone(), self.seed),
+            unjournaled: Sampler::new(vec![NO_JOURNAL], self.seed),
+        };
         let shared = Mutex::new(Shared::default());
         std::thread::scope(|scope| {
             for _ in 0..self.threads {
-                scope.spawn(|| self.work(&sampler, &shared, progress));
+                scope.spawn(|| self.work(&samplers, &shared, progress));
             }
         });
         let shared = shared.into_inner();
@@ -124,26 +142,25 @@ impl Comparison {
         report
     }
 
-    fn work(&self, sampler: &Sampler, shared: &Mutex<Shared>, progress: &(dyn Fn(u64) + Sync)) {
+    /// How many samples there are.
+    pub fn count(&self) -> u64 {
+        self.recovered + self.unrecovered + self.unjournaled
+    }
+
+    fn work(&self, samplers: &Samplers, shared: &Mutex<Shared>, progress: &(dyn Fn(u64) + Sync)) {
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut volumes = Volumes::default();
         loop {
             let number = {
                 let mut shared = lock();
-                let is_over = shared.next >= self.recovered + self.unrecovered;
+                let is_over = shared.next >= self.count();
                 if is_over || shared.report.difference.is_some() {
                     return;
                 }
                 shared.next += 1;
                 shared.next - 1
             };
-            let result = if number < self.recovered {
-                let sample = sampler.take(number, false, &mut volumes);
-                sample.and_then(|sample| recovered::check(&sample))
-            } else {
-                let sample = sampler.take(number, true, &mut volumes);
-                sample.and_then(|sample| unrecovered::check(&sample))
-            };
+            let result = self.check(samplers, number, &mut volumes);
             let mut shared = lock();
             match result {
                 Ok(counts) => shared.report.counts += counts,
@@ -153,5 +170,24 @@ impl Comparison {
             }
             progress(number + 1);
         }
+    }
+
+    fn check(
+        &self,
+        samplers: &Samplers,
+        number: u64,
+        volumes: &mut Volumes,
+    ) -> Result<Counts, Box<Difference>> {
+        let Samplers {
+            journaled,
+            unjournaled,
+        } = samplers;
+        if number < self.recovered {
+            return recovered::check(&journaled.take(number, false, volumes)?);
+        }
+        if number < self.recovered + self.unrecovered {
+            return unrecovered::check(&journaled.take(number, true, volumes)?);
+        }
+        repaired::check(&unjournaled.take(number, false, volumes)?)
     }
 }

@@ -83,7 +83,7 @@ pub fn recover_on(
 ) -> Result<Recovered, Broken> {
     let failed = |error: Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
     let (volume, report) = Volume::open_with_report(home, log, quiet(data)).map_err(failed)?;
-    let recovered = look(&volume, &report, devices, data);
+    let recovered = look(&volume, &report, data);
     if recovered.is_ok() && extent == Extent::Use {
         crate::epilogue::run(&volume)?;
     }
@@ -96,16 +96,12 @@ pub fn recover_on(
     })
 }
 
-fn look(
-    volume: &Volume,
-    report: &OpenReport,
-    devices: &Devices,
-    data: DataMode,
-) -> Result<Recovered, Broken> {
+fn look(volume: &Volume, report: &OpenReport, data: DataMode) -> Result<Recovered, Broken> {
     if let Some(why) = &report.read_only_because {
         return Err(Broken::new(Rule::U1, format!("it is read-only: {why}")));
     }
-    let last = devices.last_committed();
+    let last = report.last_committed;
+    let last = last.ok_or_else(|| Broken::new(Rule::U1, "its journal was left alone"))?;
     let observation = observe(volume, data == DataMode::Writeback)
         .map_err(|error| Broken::new(Rule::U1, format!("it cannot be read: {error}")))?;
     Ok(Recovered {

@@ -30,6 +30,7 @@ use crate::recover::{Extent, recover};
 use crate::rule::{Broken, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Workload, prepare, record, world};
 use crate::setting::{Schedule, Setting};
+use crate::unjournaled;
 
 const VERSION: &str = "crash2";
 
@@ -185,25 +186,31 @@ fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
     })
 }
 
+/// What was done and what is promised when the power is cut.
+pub(crate) fn promises(recording: &Recording, cut: &Cut) -> (Vec<History>, Bounds) {
+    let lanes = 0..recording.workload.lanes.len();
+    let histories: Vec<History> = lanes
+        .filter_map(|lane| History::of(recording, lane))
+        .collect();
+    let mut bounds = Bounds::new(&histories, recording);
+    for event in &recording.events[..cut.event.min(recording.events.len())] {
+        if let Event::Mark(mark) = event {
+            bounds.note(&histories, Mark::decode(*mark));
+        }
+    }
+    if recording.ended.is_closed && cut.event == recording.events.len() {
+        bounds.note_closed(&histories);
+    }
+    (histories, bounds)
+}
+
 /// Recovers what the cuts leave and compares it.
 fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let data = recording.workload.setting.cell.data;
     let Some((first, deeper)) = cuts.split_first() else {
         return Ok(());
     };
-    let lanes = 0..recording.workload.lanes.len();
-    let histories: Vec<History> = lanes
-        .filter_map(|lane| History::of(recording, lane))
-        .collect();
-    let mut bounds = Bounds::new(&histories, recording);
-    for event in &recording.events[..first.event.min(recording.events.len())] {
-        if let Event::Mark(mark) = event {
-            bounds.note(&histories, Mark::decode(*mark));
-        }
-    }
-    if recording.ended.is_closed && first.event == recording.events.len() {
-        bounds.note_closed(&histories);
-    }
+    let (histories, bounds) = promises(recording, first);
     let initial = &recording.initial;
     let images = core::iter::once(&initial.home).chain(&initial.log);
     let replays = images.zip(&recording.geometries).enumerate();
@@ -213,6 +220,9 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let Some(mut disks) = left(&recording.events, replays, first, initial) else {
         return Ok(());
     };
+    if !recording.workload.setting.cell.has_journal() {
+        return unjournaled::check_repaired(&histories, &bounds, &disks).map(drop);
+    }
     for cut in deeper {
         let can_force = recording.workload.setting.can_force;
         let recovery = crate::explore::record_recovery(&disks, data, can_force)?;

@@ -21,7 +21,7 @@ use crate::op::Op;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
 pub use client::{Done, Ended, Mark, Outcome, number_of, place_of};
-pub(crate) use client::{run as perform, transactions};
+pub(crate) use client::{EVERYTHING, run as perform, transactions};
 pub use holds::{Hold, Look, Told};
 
 /// The scheduling steps after which a world with a broken engine ends.

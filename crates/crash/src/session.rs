@@ -195,7 +195,9 @@ impl Volumes {
         workload: &Workload,
         limits: Limits,
     ) -> (Tally, Option<(Workload, Found)>) {
-        if let Some(share) = kind.faults() {
+        // Without a journal nothing says what a volume on failing devices is to hold.
+        let has_journal = workload.setting.cell.has_journal();
+        if let Some(share) = kind.faults().filter(|_| has_journal) {
             return sweep(self, workload, limits, share);
         }
         let (tally, found) = self.explore(workload, limits);

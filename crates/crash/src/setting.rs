@@ -17,6 +17,8 @@ pub enum Place {
     Internal,
     /// On a device of its own, which loses its cache independently.
     External,
+    /// There is none: the volume is an ext2.
+    None,
 }
 
 /// A data mode and a place for the journal.
@@ -28,7 +30,7 @@ pub struct Cell {
     pub place: Place,
 }
 
-/// All cells.
+/// All cells with a journal.
 pub const CELLS: [Cell; 6] = [
     Cell::new(DataMode::Ordered, Place::Internal),
     Cell::new(DataMode::Ordered, Place::External),
@@ -37,6 +39,9 @@ pub const CELLS: [Cell; 6] = [
     Cell::new(DataMode::Journal, Place::Internal),
     Cell::new(DataMode::Journal, Place::External),
 ];
+
+/// A volume without a journal, on which nothing is in order but what sync calls make.
+pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, Place::None);
 
 /// Who runs next while the workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +129,11 @@ impl Cell {
     pub const fn new(data: DataMode, place: Place) -> Self {
         Self { data, place }
     }
+
+    /// Whether there is a journal.
+    pub fn has_journal(self) -> bool {
+        self.place != Place::None
+    }
 }
 
 impl Setting {
@@ -159,6 +169,7 @@ impl fmt::Display for Cell {
         let place = match self.place {
             Place::Internal => "internal",
             Place::External => "external",
+            Place::None => "none",
         };
         write!(out, "{data},{place}")
     }
@@ -206,7 +217,8 @@ impl fmt::Display for Setting {
 pub struct SettingError(pub String);
 
 fn parse_cell(text: &str) -> Option<Cell> {
-    CELLS.into_iter().find(|cell| cell.to_string() == text)
+    let mut cells = CELLS.into_iter().chain([NO_JOURNAL]);
+    cells.find(|cell| cell.to_string() == text)
 }
 
 impl FromStr for Cell {
@@ -281,6 +293,7 @@ mod tests {
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
             "journal,internal,csum=3,wide=1,dirty=1",
+            "writeback,none,free=30,lanes=2,random=4",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
         ];
         for text in texts {
@@ -290,6 +303,7 @@ mod tests {
         for text in [
             "ordered",
             "none,internal",
+            "ordered,none",
             "ordered,internal,x=1",
             "ordered,internal,sync=3",
             "ordered,internal,csum=4",

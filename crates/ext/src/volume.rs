@@ -48,6 +48,9 @@ pub struct Volume {
 pub struct OpenReport {
     /// Transactions that recovery replayed.
     pub replayed_transactions: u32,
+    /// The last transaction that had been committed when recovery ended, before orphans were finished; none where the journal was
+    /// left alone.
+    pub last_committed: Option<Tid>,
     /// Orphans that were deleted.
     pub orphans_deleted: usize,
     /// Orphans whose truncation was finished.

@@ -176,7 +176,10 @@ mod tests {
             for blocks in [1, 32, 55, 254, 255, 600] {
                 let length = limits.length_for(blocks);
                 assert!(limits.with_length(length).handle_max() >= blocks, "{first}");
-                assert!(limits.with_length(length - 1).handle_max() < blocks, "{first}");
+                assert!(
+                    limits.with_length(length - 1).handle_max() < blocks,
+                    "{first}"
+                );
             }
         }
     }

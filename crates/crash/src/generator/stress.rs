@@ -16,8 +16,8 @@ use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
 
 /// A number after which transaction numbers soon wrap.
 pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
-/// The shortest log that the largest operation fits into.
-pub(crate) const LOG_BLOCKS_MIN: u32 = 224;
+/// The shortest log that the engine takes, without the journal's superblock: the largest step of an operation is a quarter of it.
+pub const LOG_BLOCKS_MIN: u32 = 131;
 /// Blocks that a nearly full volume has.
 pub(super) const FEW_BLOCKS: u64 = 24;
 const SECOND_MS: u64 = 1000;

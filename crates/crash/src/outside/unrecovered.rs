@@ -1,7 +1,5 @@
 //! Unrecovered images: recovered by us, by e2fsck and by the kernel.
 
-use std::sync::Arc;
-
 use ext::volume::OpenReport;
 use ext::{MountOptions, Volume};
 use testkit::Mount;
@@ -65,19 +63,19 @@ fn compare(disks: &Disks) -> Result<Counts, Broken> {
         let what = format!("{who} replays to other bytes than we do, in {count} places: {first}");
         Err(Broken::new(Rule::U2, what))
     };
-    let files = Files::write(disks).map_err(|error| io(&error))?;
+    let files = Files::write(disks)?;
     files.repair()?;
-    let theirs = read(&files, disks)?;
+    let theirs = files.read(disks)?;
     let checked = Allowed {
         errors: true,
         ..Allowed::default()
     };
     same("e2fsck", &theirs, &open(&theirs, true)?.tree, &checked)?;
-    let files = Files::write(disks).map_err(|error| io(&error))?;
+    let files = Files::write(disks)?;
     let seen = kernel_tree(&files)?;
     same(
         "the kernel",
-        &read(&files, disks)?,
+        &files.read(disks)?,
         &seen,
         &Allowed::default(),
     )?;
@@ -87,13 +85,6 @@ fn compare(disks: &Disks) -> Result<Counts, Broken> {
         replayed: u64::from(replayed.report.replayed_transactions > 0),
         ..Counts::default()
     })
-}
-
-fn io(error: &std::io::Error) -> Broken {
-    Broken::new(
-        Rule::U1,
-        format!("an image cannot be written or read: {error}"),
-    )
 }
 
 /// Opens an image with the engine, looks at it, and closes it.
@@ -179,23 +170,6 @@ fn kernel_tree(files: &Files) -> Result<Tree, Broken> {
     let lost = [b"/", LOST_AND_FOUND].concat();
     tree.retain(|path, _| !path.starts_with(&lost));
     Ok(tree)
-}
-
-/// What lies in files now.
-fn read(files: &Files, like: &Disks) -> Result<Disks, Broken> {
-    let (home, log) = files.read().map_err(|error| io(&error))?;
-    let image = |bytes: Vec<u8>| {
-        Image::new(bytes.len() as u64, |number| {
-            let first = number as usize * BLOCK_BYTES;
-            layout::Block::copy_from(&bytes[first..first + BLOCK_BYTES])
-        })
-    };
-    Ok(Disks {
-        home: image(home),
-        log: log.map(image),
-        journal_block: like.journal_block,
-        journal_blocks: Arc::clone(&like.journal_blocks),
-    })
 }
 
 fn bytes(disks: &Disks) -> Bytes {

@@ -8,6 +8,8 @@ use testkit::privilege;
 const RECOVERED: u64 = 60;
 /// Images that all three recover.
 const UNRECOVERED: u64 = 12;
+/// Images of volumes without a journal that e2fsck repairs.
+const UNJOURNALED: u64 = 60;
 
 #[test]
 fn e2fsck_and_the_kernel_agree() {
@@ -20,6 +22,7 @@ fn e2fsck_and_the_kernel_agree() {
         } else {
             0
         },
+        unjournaled: UNJOURNALED,
         threads: 2,
     };
     let report = comparison.run(&|_| {});
@@ -29,4 +32,6 @@ fn e2fsck_and_the_kernel_agree() {
     println!("{:?} in {:?}", report.counts, report.elapsed);
     assert_eq!(report.counts.recovered, RECOVERED);
     assert_eq!(report.counts.same_trees, comparison.unrecovered);
+    assert_eq!(report.counts.repaired, UNJOURNALED);
+    assert!(report.counts.synced_files > 0, "nothing was looked for");
 }

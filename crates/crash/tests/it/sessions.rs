@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use crash::disks::{Disks, quiet};
 use crash::explore::Limits;
+use crash::generator::stress::LOG_BLOCKS_MIN;
 use crash::generator::{Generator, Kind};
 use crash::rule::Rule::{E0, E1, E2, E3, E4, E5, E6, E9};
+use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
-use crash::setting::{CELLS, Cell};
+use crash::setting::{CELLS, Cell, NO_JOURNAL, Setting};
+use ext::Volume;
 
 /// Threads of each session.
 const THREADS: usize = 2;
@@ -16,9 +20,13 @@ fn run(kind: Kind, seed: u64, workloads: Option<u64>) -> Report {
 }
 
 fn run_in(cells: &[Cell], kind: Kind, seed: u64, workloads: Option<u64>) -> Report {
+    run_within(Limits::new(seed), cells, kind, workloads)
+}
+
+fn run_within(limits: Limits, cells: &[Cell], kind: Kind, workloads: Option<u64>) -> Report {
     let session = Session {
-        generator: Generator::new(kind, cells.to_vec(), seed),
-        limits: Limits::new(seed),
+        generator: Generator::new(kind, cells.to_vec(), limits.seed),
+        limits,
         threads: THREADS,
         stop: Stop {
             workloads,
@@ -69,4 +77,70 @@ fn each_command_of_single_operations_fails() {
 fn commands_of_long_workloads_fail() {
     let report = run(Kind::Faults, 6, Some(24));
     assert!(report.total().rules.get(E3) > 0, "E3 was never looked at");
+}
+
+/// What every generator makes, on volumes without a journal, closed.
+#[test]
+fn volumes_without_a_journal() {
+    run_in(&[NO_JOURNAL], Kind::Exhaustive { length: 1 }, 7, None);
+    for kind in [
+        Kind::Exhaustive { length: 2 },
+        Kind::Exhaustive { length: 3 },
+        Kind::Stress,
+        Kind::Tight,
+        Kind::Reuse,
+        Kind::Laps,
+        Kind::Races,
+        Kind::Faults,
+    ] {
+        run_in(&[NO_JOURNAL], kind, 7, Some(200));
+    }
+}
+
+/// Every generator, with so many workloads of it that each cell has some: together they look at each rule.
+const EXERCISES: [(Kind, u64); 8] = [
+    (Kind::Exhaustive { length: 2 }, 30),
+    (Kind::EachFault { length: 1 }, 12),
+    (Kind::Faults, 24),
+    (Kind::Stress, 12),
+    (Kind::Reuse, 6),
+    (Kind::Laps, 6),
+    (Kind::Races, 12),
+    (Kind::Tight, 6),
+];
+
+#[test]
+fn every_rule_is_exercised() {
+    let few = Limits {
+        singles: 4,
+        pairs: 2,
+        randoms: 1,
+        parts_one_in: 16,
+        nested_one_in: 256,
+        ..Limits::new(8)
+    };
+    let mut counts = RuleCounts::default();
+    for (kind, workloads) in EXERCISES {
+        counts += &run_within(few, &CELLS, kind, Some(workloads)).total().rules;
+    }
+    let never: Vec<&Rule> = RULES
+        .iter()
+        .filter(|rule| counts.get(**rule) == 0)
+        .collect();
+    assert!(never.is_empty(), "never looked at: {never:?}");
+}
+
+/// The shortest log of the generators is the shortest that the engine takes.
+#[test]
+fn no_log_is_shorter() {
+    for (log_blocks, is_taken) in [(LOG_BLOCKS_MIN, true), (LOG_BLOCKS_MIN - 1, false)] {
+        let setting = Setting {
+            log_blocks,
+            ..Setting::new(CELLS[0])
+        };
+        let devices = Disks::make(&setting).unwrap().devices();
+        let opened = Volume::open(devices.home_device(), None, quiet(setting.cell.data));
+        assert_eq!(opened.is_ok(), is_taken, "{log_blocks}");
+        opened.map_or(Ok(()), Volume::close).unwrap();
+    }
 }

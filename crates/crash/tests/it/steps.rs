@@ -30,6 +30,16 @@ fn data_of_the_next_transaction() {
     );
 }
 
+/// The log is so short that opening commits what finishing an orphan did: what recovery came to is what was there before that.
+#[test]
+fn an_orphan_is_committed_while_the_volume_is_opened() {
+    check(
+        "crash2:writeback,external,log=131,free=25,fault=write.1.24+:2:mkdir(d00);mkdir(d10);mkdir(d00/f1);create(d00/f3);\
+         rmdir(d00/f1);create(d10/f2);write(d10/f2,0,11);rename(d10/f2,d00/f1);unlink(d00/f1);mkdir(d10/f0);\
+         append(d00/f3,12);unlink(d00/f3);rmdir(d10/f0);create(d10/f0):104-lost",
+    );
+}
+
 /// A block that two appends share is written again for the second one, while the transaction of the first is committed: the
 /// first one's part of it is there already.
 #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use jbd2::{Config, Journal, Location, LogExtent};
-use layout::{BlockNr, InodeNr, SectorNr};
+use layout::{BlockNr, InodeNr, SectorNr, Tid};
 use rt::atomic::Ordering;
 
 use super::OpenReport;
@@ -255,6 +255,8 @@ fn replay(
     }
     let recovered = jbd2::recovery::recover(log, device)?;
     report.replayed_transactions = recovered.transactions;
+    // The number in between may have been that of a transaction which was dropped.
+    report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
     let is_done = superblock.needs_recovery && is_read_only;
     let has_errors = recovered.noted_error.is_some();
     if is_done || has_errors {

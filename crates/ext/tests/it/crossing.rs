@@ -12,8 +12,8 @@
 
 mod compare;
 mod content;
-mod lost_headers;
 mod log_format;
+mod lost_headers;
 mod orphans;
 mod readers;
 mod refusals;

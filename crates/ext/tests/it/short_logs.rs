@@ -38,7 +38,9 @@ fn use_it(volume: &Volume) {
     volume.create_directory("/a").unwrap();
     volume.create_directory("/b").unwrap();
     for round in 0..3 {
-        volume.write_file("/a/large", &vec![round; FILE_BYTES]).unwrap();
+        volume
+            .write_file("/a/large", &vec![round; FILE_BYTES])
+            .unwrap();
         volume.sync().unwrap();
         let nr = volume.resolve("/a/large", false).unwrap();
         volume.link(nr, InodeNr::ROOT, b"link").unwrap();
@@ -53,7 +55,9 @@ fn use_it(volume: &Volume) {
     }
     // More names than one block has room for, so that directories grow and get an index.
     for number in 0..120 {
-        volume.write_file(&format!("/a/{number:060}"), b"small").unwrap();
+        volume
+            .write_file(&format!("/a/{number:060}"), b"small")
+            .unwrap();
     }
     for number in 0..120 {
         volume.remove_file(&format!("/a/{number:060}")).unwrap();
@@ -82,12 +86,19 @@ fn a_shorter_log_is_refused_before_anything_is_changed() {
         for length in [20, 100, SHORTEST - 1] {
             let rig = rig(place, length);
             let before = rig.copy();
-            let opened = Volume::open(device(&rig.home), rig.log_device(), quiet(DataMode::Ordered));
+            let opened = Volume::open(
+                device(&rig.home),
+                rig.log_device(),
+                quiet(DataMode::Ordered),
+            );
             let Err(Error::Journal(jbd2::Error::TooSmall { blocks, least })) = opened else {
                 panic!("{place:?}: a log of {length} blocks is not refused");
             };
             assert_eq!((blocks, least), (length, SHORTEST));
-            assert!(bytes(&rig.home) == bytes(&before.home), "{place:?}, {length}");
+            assert!(
+                bytes(&rig.home) == bytes(&before.home),
+                "{place:?}, {length}"
+            );
         }
     }
 }

@@ -16,7 +16,7 @@ use crash::generator::exhaustive::COMPLETE_MAX;
 use crash::generator::{Generator, Kind};
 use crash::rule::RULES;
 use crash::session::{Report, Session, Stop};
-use crash::setting::{CELLS, Cell};
+use crash::setting::{CELLS, Cell, NO_JOURNAL};
 use serde_json::{Value, json};
 
 use crate::output::{print, print_json};
@@ -25,15 +25,16 @@ use crate::progress;
 /// Run workloads in simulated worlds, cut the power after every event, and compare what recovery makes of it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// All data modes, with the journal inside and outside.
+    /// All data modes, with the journal inside and outside, and volumes without a journal.
     #[arg(long, conflicts_with = "cells")]
     all: bool,
-    /// MODE,PLACE as in ordered,internal or journal,external; may be given several times.
+    /// MODE,PLACE as in ordered,internal or journal,external; may be given several times. With writeback,none there is no
+    /// journal: such a volume is looked at when it was closed, and --compare has e2fsck repair some that were cut off.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
     /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
     /// room or a full one; ones that go around the log several times; ones whose clients race; ones whose device commands
-    /// fail, one after another. If none is named: exhaustive, faults, stress, reuse and laps, in turn.
+    /// fail, one after another. If none is named: all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -116,6 +117,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Kind::Stress,
             Kind::Reuse,
             Kind::Laps,
+            Kind::Races,
+            Kind::Tight,
         ],
     };
     let is_bounded = arguments.minutes.is_some() || arguments.states.is_some();
@@ -152,8 +155,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
     // These go through all of them unless they are told otherwise.
     let takes_all = arguments.compare.compare || arguments.real.real;
-    if arguments.all || (takes_all && arguments.cells.is_empty()) {
+    if takes_all && (arguments.all || arguments.cells.is_empty()) {
         return Ok(CELLS.to_vec());
+    }
+    if takes_all && arguments.cells.contains(&NO_JOURNAL) {
+        bail!(
+            "--real needs a journal, and --compare looks at volumes without one in any case: leave out --cell {NO_JOURNAL}"
+        );
+    }
+    if arguments.all {
+        return Ok(CELLS.into_iter().chain([NO_JOURNAL]).collect());
     }
     if arguments.cells.is_empty() {
         bail!("which cells? --all, or --cell MODE,PLACE");

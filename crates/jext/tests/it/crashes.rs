@@ -108,7 +108,8 @@ fn a_replay_shows_what_led_to_it() {
 #[test]
 fn a_comparison_and_real_threads() {
     let folder = Folder::new();
-    let document = folder.json("crash --compare --recovered 4 --unrecovered 0 --threads 1 --json");
+    let document = folder
+        .json("crash --compare --recovered 4 --unrecovered 0 --unjournaled 2 --threads 1 --json");
     assert_eq!(document["recovered"], 4);
     assert_eq!(document["difference"], Value::Null);
     let document = folder.json("crash --real --minutes 0.01 --threads 4 --json");

@@ -68,7 +68,9 @@ fn lose(image: &Image, lost: Lost, from_end: usize) {
     let before = log.device.read_block(offset, log.block_bytes).unwrap();
     let mut bytes = layout::Block::copy_from(&before);
     bytes[..size_of::<Header>()].fill(0);
-    log.device.write_blocks(offset, vec![bytes.into_arc()]).unwrap();
+    log.device
+        .write_blocks(offset, vec![bytes.into_arc()])
+        .unwrap();
 }
 
 /// How many of the files are there; those behind the first that is missing are missing, too.
@@ -79,7 +81,11 @@ fn marks(image: &Image) -> usize {
         ..MountOptions::default()
     };
     let volume = Volume::open(look_at(&image.path), None, options).expect("the volume opens");
-    let is_there = |number: usize| volume.lookup(InodeNr::ROOT, name(number).as_bytes()).is_ok();
+    let is_there = |number: usize| {
+        volume
+            .lookup(InodeNr::ROOT, name(number).as_bytes())
+            .is_ok()
+    };
     let there: Vec<bool> = (0..TRANSACTIONS).map(is_there).collect();
     volume.close().expect("close");
     let count = there.iter().take_while(|it| **it).count();
@@ -92,7 +98,8 @@ fn the_log_ends_at_a_block_that_lost_its_header() {
     for format in [PLAIN, LARGE, V1, V2, V3] {
         let whole = dirty(format);
         for (lost, from_end, replayed) in ROWS {
-            let what = format!("{format:?}, {lost:?} of the transaction {from_end} before the last");
+            let what =
+                format!("{format:?}, {lost:?} of the transaction {from_end} before the last");
             let damaged = whole.copy();
             lose(&damaged, lost, from_end);
             let image = damaged.copy();

@@ -34,6 +34,14 @@ pub(crate) struct CompareArguments {
         value_name = "COUNT"
     )]
     unrecovered: u64,
+    /// How many images of volumes without a journal e2fsck repairs.
+    #[arg(
+        long,
+        requires = "compare",
+        default_value_t = 200,
+        value_name = "COUNT"
+    )]
+    unjournaled: u64,
 }
 
 pub(super) fn run(
@@ -48,6 +56,7 @@ pub(super) fn run(
         seed,
         recovered: arguments.recovered,
         unrecovered: arguments.unrecovered,
+        unjournaled: arguments.unjournaled,
         threads,
     };
     if let Some(tool) = missing(&comparison) {
@@ -57,7 +66,7 @@ pub(super) fn run(
         comparison.unrecovered == 0 || rustix::process::geteuid().is_root(),
         "the kernel mounts images only for root: run this as root, or leave that out with --unrecovered 0"
     );
-    let bar = progress::share(comparison.recovered + comparison.unrecovered);
+    let bar = progress::share(comparison.count());
     let report = comparison.run(&|done| bar.set_position(done));
     bar.finish_and_clear();
     if is_json {
@@ -88,6 +97,8 @@ fn to_json(report: &Report) -> serde_json::Value {
         "same_trees": counts.same_trees,
         "same_bytes": counts.same_bytes,
         "replayed": counts.replayed,
+        "repaired": counts.repaired,
+        "synced_files": counts.synced_files,
         "seconds": report.elapsed.as_secs_f64(),
         "difference": difference,
     })
@@ -102,6 +113,8 @@ fn to_text(report: &Report) -> String {
          {:6} images that e2fsck -fy and the kernel recover to the tree that we do\n\
          {:6} of them to the same bytes\n\
          {:6} of them with something to replay\n\
+         {:6} images of volumes without a journal that e2fsck -fy repairs\n\
+         {:6} files on them that were synced and not changed since, and are there\n\
          in {:.1} s\n",
         counts.recovered,
         counts.just_recovered,
@@ -109,6 +122,8 @@ fn to_text(report: &Report) -> String {
         counts.same_trees,
         counts.same_bytes,
         counts.replayed,
+        counts.repaired,
+        counts.synced_files,
         report.elapsed.as_secs_f64(),
     );
     match &report.difference {
