@@ -2,8 +2,8 @@
 //! which build. Debug builds, release builds and other machines must print the same.
 //!
 //! ```text
-//! cargo run -p lab --example gate > debug.txt
-//! cargo run --release -p lab --example gate | diff debug.txt -
+//! cargo run -p lab --example records > debug.txt
+//! cargo run --release -p lab --example records | diff debug.txt -
 //! ```
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use anyhow::{Result, ensure};
 use lab::runner::{self, NoProgress, RunOptions};
 use lab::{Plan, Progress};
 
-const FILE: &str = "gate.toml";
-const PLAN: &str = include_str!("gate.toml");
+const FILE: &str = "records.toml";
+const PLAN: &str = include_str!("records.toml");
 
 fn main() -> Result<()> {
     let plan = Plan::parse(FILE, PLAN)?;
