@@ -286,6 +286,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         some => Nanos::from_millis(some),
     };
     MountOptions {
+        ordered: setting.ordered,
         commit_interval: or_never(setting.commit_ms),
         sync: setting.synchronous == Synchronous::All,
         directory_sync: setting.synchronous == Synchronous::Directories,

@@ -8,6 +8,7 @@
 //!
 //! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
 
+mod age;
 mod damage;
 mod failures;
 mod nested;
@@ -35,6 +36,7 @@ use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Mark, Recording, RunError, Shared, world};
 use crate::setting::Schedule;
 use crate::unjournaled;
+use age::DataAge;
 use failures::Failures;
 
 /// When recovery takes place: long after everything else.
@@ -206,6 +208,7 @@ pub(crate) struct Explorer<'r> {
     bounds_version: u64,
     replays: Vec<Replay<Image>>,
     watcher: Watcher,
+    ages: DataAge,
     held: Held,
     /// What has failed so far.
     failures: Failures,
@@ -242,6 +245,7 @@ impl<'r> Explorer<'r> {
             bounds_version: 0,
             replays,
             watcher: Watcher::new(recording),
+            ages: DataAge::new(recording),
             held: Held::of(recording),
             failures: Failures::new(recording),
             known: BTreeMap::new(),
@@ -262,6 +266,9 @@ impl<'r> Explorer<'r> {
                         found(self.failures.named(broken), vec![Cut::whole(index)])
                     })?;
             }
+            self.ages
+                .note(event, &self.histories, &self.bounds, &mut self.tally.rules)
+                .map_err(|broken| found(broken, vec![Cut::whole(index)]))?;
             let has_failed = self.note_failures(index);
             if (self.advance(event) || has_failed) && self.is_shown() {
                 self.moment(index + 1)?;

@@ -16,6 +16,7 @@ use block::random::mix_pair;
 use crate::run::Workload;
 use crate::setting::{Cell, Setting};
 use crate::sweep::Share;
+use ext::options::{DataMode, OrderedScope};
 
 pub use exhaustive::Orbits;
 
@@ -57,6 +58,8 @@ impl Kind {
     }
 }
 
+/// One random workload in so many of ordered mode runs with `ordered=allocated`.
+const ALLOCATED_ONE_IN: u64 = 4;
 /// How many faults of a random sequence are tried.
 const FAULTS: usize = 12;
 
@@ -134,7 +137,7 @@ impl Generator {
         let cell = (number % cells) as usize;
         // No two cells have the same random workload: that would only show less of them.
         let seed = mix_pair(self.seed, number);
-        let workload = match self.kind {
+        let mut workload = match self.kind {
             Kind::Exhaustive { length } | Kind::EachFault { length }
                 if length <= exhaustive::COMPLETE_MAX =>
             {
@@ -153,6 +156,11 @@ impl Generator {
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
+        let is_random = self.count().is_none();
+        let is_chosen = mix_pair(seed, ALLOCATED_ONE_IN).is_multiple_of(ALLOCATED_ONE_IN);
+        if is_random && is_chosen && self.cells[cell].data == DataMode::Ordered {
+            workload.setting.ordered = OrderedScope::Allocated;
+        }
         (cell, workload)
     }
 }

@@ -7,7 +7,7 @@ mod stages;
 
 use std::collections::BTreeMap;
 
-use ext::options::DataMode;
+use ext::options::{DataMode, OrderedScope};
 
 use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
@@ -18,7 +18,7 @@ use crate::setting::Synchronous;
 pub use stages::Stage;
 
 /// Operations begin at such intervals; see [`seconds_of`].
-const OPERATION_MS: u64 = 1000;
+pub(crate) const OPERATION_MS: u64 = 1000;
 
 /// The states of one lane.
 #[derive(Clone)]
@@ -41,6 +41,8 @@ pub struct Bounds {
     pub lanes: Vec<LaneBounds>,
     /// Whether the model's times are those of the volume: in a simulated world they are.
     pub(crate) has_times: bool,
+    /// Which data ordered mode orders.
+    pub(crate) ordered: OrderedScope,
     data: DataMode,
     /// After so many milliseconds a change is committed by itself; 0 is never.
     commit_ms: u64,
@@ -150,6 +152,16 @@ impl History {
         })
     }
 
+    /// Which sectors an operation wrote: the first, and how many. None if it is no write.
+    pub(crate) fn range_of(&self, number: usize) -> Option<(usize, u32)> {
+        let op = match self.outcome(number) {
+            Outcome::Short(count) => shortened(&self.ops[number], count),
+            Outcome::NoSpace | Outcome::Refused => return None,
+            Outcome::Done | Outcome::Unsynced | Outcome::Failed => self.ops[number].clone(),
+        };
+        stages::sectors_of(&op, &self.states[number])
+    }
+
     /// What became of an operation.
     fn outcome(&self, number: usize) -> Outcome {
         let done = number.checked_sub(self.base).map(|index| self.done[index]);
@@ -174,6 +186,7 @@ impl Bounds {
         Self {
             lanes: lanes.collect(),
             has_times: true,
+            ordered: setting.ordered,
             data: setting.cell.data,
             // Where devices fail, commits do.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),

@@ -76,6 +76,9 @@ pub struct Sector {
     pub cut: u16,
     /// The state in which its block was allocated; 0 for a hole.
     pub allocated_in: u32,
+    /// The last state whose data of the block is ordered whatever the mount option says: it allocated the block, reached beyond
+    /// the file's end in it, or cleared what lies behind a new end.
+    pub ordered_in: u32,
 }
 
 impl Tree {

@@ -3,6 +3,7 @@
 //! The last committed transaction, as the journal itself reports it, says for each lane which state must be there: all
 //! of it. Sync calls say which states are too old. Contents follow the rules of the data mode, sector by sector.
 
+mod blocks;
 mod data;
 
 use ext::options::DataMode;
@@ -64,6 +65,9 @@ impl<'a> Oracle<'a> {
     /// # Errors
     /// The first broken rule.
     pub fn check(&mut self) -> Result<Vec<usize>, Broken> {
+        if self.data == DataMode::Journal {
+            self.check_blocks()?;
+        }
         let mut states = Vec::new();
         for lane in 0..self.histories.len() {
             states.push(self.check_lane(lane)?);

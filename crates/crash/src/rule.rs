@@ -38,7 +38,7 @@ rules! {
     F2: "what fdatasync covered can be read back",
     F3: "what a synchronous write wrote is there",
     F4: "what the fsync of a directory, sync or unmount covered is there",
-    F5: "a change is committed when the commit interval is over",
+    F5: "a change is committed when the commit interval is over, and data is written when it is old",
     F6: "no sync call returns before what it promises is durable",
     J1: "data=journal: contents are those of the state",
     J2: "data=journal: no block is a mixture",

@@ -5,7 +5,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use ext::options::DataMode;
+use ext::options::{DataMode, OrderedScope};
 
 use crate::fault::Fault;
 use crate::mutant;
@@ -87,6 +87,8 @@ pub const CHECKSUMS: [Checksums; 4] =
 pub struct Setting {
     /// The cell.
     pub cell: Cell,
+    /// Which data ordered mode orders.
+    pub ordered: OrderedScope,
     /// Whether the devices can force a write; if not, the journal flushes twice.
     pub can_force: bool,
     /// Blocks of the log that are used.
@@ -141,6 +143,7 @@ impl Setting {
     pub const fn new(cell: Cell) -> Self {
         Self {
             cell,
+            ordered: OrderedScope::All,
             can_force: true,
             log_blocks: LOG_BLOCKS,
             tid: 1,
@@ -180,6 +183,7 @@ impl fmt::Display for Setting {
         let usual = Self::new(self.cell);
         write!(out, "{}", self.cell)?;
         let numbers = [
+            ("allocated", self.ordered as u64, usual.ordered as u64),
             ("fua", u64::from(self.can_force), u64::from(usual.can_force)),
             ("log", self.log_blocks.into(), usual.log_blocks.into()),
             ("tid", self.tid.into(), usual.tid.into()),
@@ -257,6 +261,13 @@ fn parse(text: &str) -> Option<Setting> {
         let value: u64 = value.parse().ok()?;
         let narrow = u32::try_from(value).ok();
         match name {
+            "allocated" => {
+                setting.ordered = match value {
+                    0 => OrderedScope::All,
+                    1 => OrderedScope::Allocated,
+                    _ => return None,
+                }
+            }
             "fua" => setting.can_force = value != 0,
             "log" => setting.log_blocks = narrow?,
             "tid" => setting.tid = narrow?,
@@ -294,6 +305,7 @@ mod tests {
             "writeback,external,random=18446744073709551615",
             "journal,internal,csum=3,wide=1,dirty=1",
             "writeback,none,free=30,lanes=2,random=4",
+            "ordered,external,allocated=1,fua=0",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
         ];
         for text in texts {
@@ -307,6 +319,7 @@ mod tests {
             "ordered,internal,x=1",
             "ordered,internal,sync=3",
             "ordered,internal,csum=4",
+            "ordered,internal,allocated=2",
             "ordered,internal,fault=torn.1",
             "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",

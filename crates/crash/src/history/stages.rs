@@ -63,25 +63,21 @@ impl History {
     /// end of one of them.
     fn parts(&self, number: usize) -> Vec<Tree> {
         let before = &self.states[number];
-        let op = match self.outcome(number) {
-            Outcome::Short(count) => shortened(&self.ops[number], count),
-            Outcome::NoSpace | Outcome::Refused => return Vec::new(),
-            Outcome::Done | Outcome::Unsynced | Outcome::Failed => self.ops[number].clone(),
-        };
-        let Some((from, count)) = sectors_of(&op, before) else {
+        let Some((from, count)) = self.range_of(number) else {
             return Vec::new();
         };
+        let op = &self.ops[number];
         let is_end = |done: &u32| (from + *done as usize).is_multiple_of(BLOCK_SECTORS);
         let change = Change::of(self.lane, number);
         (1..count)
             .filter(is_end)
-            .filter_map(|done| before.after(&shortened(&op, done), change))
+            .filter_map(|done| before.after(&shortened(op, done), change))
             .collect()
     }
 }
 
 /// Which sectors a write writes: the first, and how many.
-fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
+pub(super) fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
     match op {
         Op::Write(_, from, count) | Op::WriteAs(_, _, from, count) => {
             Some((*from as usize, *count))

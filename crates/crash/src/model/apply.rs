@@ -147,10 +147,20 @@ impl Tree {
         let old_count = sectors.len();
         sectors.resize(old_count.max(sector_count(end)), Sector::default());
         let blocks = from / BLOCK_SECTORS..(from + count).div_ceil(BLOCK_SECTORS);
-        for sector in &mut sectors[blocks.start * BLOCK_SECTORS..blocks.end * BLOCK_SECTORS] {
-            if sector.allocated_in == 0 {
+        for (index, sector) in sectors
+            .iter_mut()
+            .enumerate()
+            .take(blocks.end * BLOCK_SECTORS)
+            .skip(blocks.start * BLOCK_SECTORS)
+        {
+            let block_end = (index / BLOCK_SECTORS + 1) * BLOCK_SECTORS * SECTOR_BYTES;
+            let is_new = sector.allocated_in == 0;
+            if is_new {
                 sector.allocated_in = change.state as u32;
                 node.map_in = change.state;
+            }
+            if is_new || block_end as u64 > *size {
+                sector.ordered_in = change.state as u32;
             }
         }
         for sector in &mut sectors[from..from + count] {
@@ -178,6 +188,12 @@ impl Tree {
         // What lies behind the end, in the last block, is cleared.
         let whole = (new_size / SECTOR_BYTES as u64) as usize;
         if new_size < *size {
+            let block_start = whole - whole % BLOCK_SECTORS;
+            for sector in sectors.iter_mut().skip(block_start) {
+                if sector.allocated_in > 0 {
+                    sector.ordered_in = change.state as u32;
+                }
+            }
             for (index, sector) in sectors.iter_mut().enumerate().skip(whole) {
                 let kept = if index == whole {
                     (new_size % SECTOR_BYTES as u64) as u16

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | journal | what it is in the state |
 //! | ordered | what it is in the state, or in a later one that may have been on its way |
+//! | ordered, new blocks only | what it is in the state, or was since its block was allocated, its file's end moved in it, or its last sync call; or in a later one |
 //! | writeback | what it was in any state since its last sync call; in a block that is newer than that, also what the cut left there of earlier times ([`crate::leftover`]) |
 //!
-//! "Ordered" is ext3's own rule here (`ordered=all`): every block that a transaction's operations wrote is on the device
-//! before the transaction commits, overwrites in place included.
+//! "Ordered" is ext3's own rule (`ordered=all`): every block that a transaction's operations wrote is on the device before
+//! the transaction commits, overwrites in place included. With `ordered=allocated` those are left to their writer.
 //!
 //! Where the write of a block has failed, its sectors may be anything until a sync call covers them.
 
-use ext::options::DataMode;
+use ext::options::{DataMode, OrderedScope};
 use layout::InodeNr;
 
 use super::{Oracle, View};
@@ -71,7 +72,7 @@ impl Oracle<'_> {
             return;
         }
         let rules: &[Rule] = match self.data {
-            DataMode::Journal => &[Rule::J1, Rule::J2],
+            DataMode::Journal => &[Rule::J1],
             DataMode::Ordered => &[Rule::O1, Rule::O2, Rule::O3],
             DataMode::Writeback => &[Rule::W2],
         };
@@ -109,8 +110,11 @@ impl Oracle<'_> {
         if self.suspects.iter().any(is_suspect) {
             return true;
         }
-        let least = match self.data {
-            DataMode::Ordered => view.whole.max(file.bound),
+        let least = match (self.data, self.bounds.ordered) {
+            (DataMode::Ordered, OrderedScope::All) => view.whole.max(file.bound),
+            (DataMode::Ordered, OrderedScope::Allocated) => {
+                file.bound.max(wanted.ordered_in as usize)
+            }
             _ => file.bound,
         };
         let most = view.bounds.begun.max(view.whole);

@@ -5,11 +5,15 @@
 //! is judged all the same. A sector that was cut off belongs to the truncation that did it. Sectors that say nothing (zeroes behind the end of a file) are somebody's who is the only one
 //! on the volume, or nobody's.
 
+use std::collections::BTreeSet;
+
+use ext::options::OrderedScope;
 use layout::{Block, Tid};
 
+use crate::history::History;
 use crate::image::SECTOR_BYTES;
 use crate::op::Op;
-use crate::run::{Done, Recording, place_of};
+use crate::run::{Done, Recording, number_of, place_of};
 use crate::tag::{NOBODY, Tag};
 
 /// Who writes data.
@@ -17,6 +21,8 @@ pub(super) struct Writers {
     prepared: Vec<usize>,
     lanes: Vec<Vec<Op>>,
     done: Vec<Vec<Done>>,
+    /// Sectors that were overwritten in place, where nobody orders that: the write, and the sector's place in its file.
+    in_place: BTreeSet<(u32, u32)>,
     /// Whether nothing happens but one operation after the other.
     is_quiet: bool,
 }
@@ -28,6 +34,10 @@ impl Writers {
             prepared: recording.workload.prepared.clone(),
             lanes: recording.workload.lanes.clone(),
             done: recording.done.clone(),
+            in_place: match setting.ordered {
+                OrderedScope::All => BTreeSet::new(),
+                OrderedScope::Allocated => in_place(recording),
+            },
             is_quiet: setting.lanes == 1 && setting.writer_ms == 0 && setting.commit_ms == 0,
         }
     }
@@ -42,6 +52,9 @@ impl Writers {
             return self.is_quiet;
         };
         if tag.matches(bytes, bytes.len()) {
+            if self.in_place.contains(&(tag.write, tag.sector)) {
+                return false;
+            }
             return self.done(lane, number).map_or(self.is_quiet, is_due);
         }
         // Which of several truncations to the same size it was does not show: only what belongs to the last one is late.
@@ -75,6 +88,25 @@ impl Writers {
             is_it.then_some(number)
         })
     }
+}
+
+/// The sectors that writes have replaced without allocating their block or reaching beyond the file's end in it.
+fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
+    let lanes = 0..recording.workload.lanes.len();
+    let histories = lanes.filter_map(|lane| History::of(recording, lane));
+    let mut found = BTreeSet::new();
+    for history in histories {
+        for number in history.base..history.ops.len() {
+            let (write, after) = (number_of(history.lane, number), &history.states[number + 1]);
+            let files = after.nodes().filter_map(|(id, _)| after.sectors(id));
+            for (index, sector) in files.flat_map(|sectors| (0..).zip(sectors)) {
+                if sector.write == write && sector.ordered_in as usize <= number {
+                    found.insert((write, index));
+                }
+            }
+        }
+    }
+    found
 }
 
 /// Whether a block is data: sectors that say who wrote them, or zeroes.

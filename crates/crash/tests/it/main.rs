@@ -8,6 +8,7 @@ mod outside;
 mod planted;
 mod promises;
 mod real;
+mod rules;
 mod scripted;
 mod sessions;
 mod steps;

@@ -1,0 +1,157 @@
+//! The age of data (F5): what a client wrote is handed to the device when it has been dirty for the writer's expiry and the
+//! writer has woken after that.
+//!
+//! Time is known where an operation begins, since one is due each second. Devices of these worlds take no virtual time: so
+//! writes do not, nor commits, nor waiting for a full log, and nothing has to be granted for them. Data that is journaled is
+//! bound by the age of its transaction.
+
+use std::collections::BTreeSet;
+
+use block::Request;
+use block::trace::Event;
+use ext::options::DataMode;
+
+use crate::history::{Bounds, History, OPERATION_MS};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::model::NodeId;
+use crate::op::Op;
+use crate::protocol::LogMap;
+use crate::rule::{Broken, Rule, RuleCounts};
+use crate::run::{Mark, Recording, place_of};
+use crate::tag::{NOBODY, Tag};
+
+/// Data on its way to the device.
+pub(super) struct DataAge {
+    /// How old data may be, in milliseconds; none where nobody watches.
+    most_ms: Option<u64>,
+    map: LogMap,
+    /// What was handed to the device: the write, and the sector's place in its file.
+    written: BTreeSet<(u32, u32)>,
+    /// Lane by lane: up to which state data was found to be written.
+    checked: Vec<usize>,
+}
+
+impl DataAge {
+    pub(super) fn new(recording: &Recording) -> Self {
+        let workload = &recording.workload;
+        let setting = workload.setting;
+        let is_journaled = |op: &Op| matches!(op, Op::Journaled(..));
+        let is_watched = setting.writer_ms > 0
+            && setting.fault.is_none()
+            && setting.cell.data != DataMode::Journal
+            && !workload.lanes.iter().flatten().any(is_journaled);
+        Self {
+            // The pause of the writer, and the same time as expiry.
+            most_ms: is_watched.then_some(2 * setting.writer_ms),
+            map: LogMap::new(&recording.initial),
+            written: BTreeSet::new(),
+            checked: workload.prepared.clone(),
+        }
+    }
+
+    /// Takes in an event; the bounds stand before it.
+    ///
+    /// # Errors
+    /// F5.
+    pub(super) fn note(
+        &mut self,
+        event: &Event,
+        histories: &[History],
+        bounds: &Bounds,
+        counts: &mut RuleCounts,
+    ) -> Result<(), Broken> {
+        let Some(most_ms) = self.most_ms else {
+            return Ok(());
+        };
+        match event {
+            Event::Submitted {
+                device: 0,
+                requests,
+                ..
+            } => requests.iter().for_each(|request| self.submitted(request)),
+            Event::Mark(mark) => {
+                let mark = Mark::decode(*mark);
+                let now_ms = mark.number as u64 * OPERATION_MS;
+                if mark.is_end || now_ms <= most_ms {
+                    return Ok(());
+                }
+                // Operations that began before this are too old.
+                let due = (now_ms - most_ms).div_ceil(OPERATION_MS) as usize;
+                for (lane, history) in histories.iter().enumerate() {
+                    let lane_bounds = &bounds.lanes[lane];
+                    let due = due.min(lane_bounds.returned);
+                    let fresh = self.checked[lane]..due;
+                    if history.ops[fresh.start.min(due)..due].iter().any(is_write) {
+                        counts.note(Rule::F5);
+                        self.check(history, due, lane_bounds.begun.max(due))?;
+                    }
+                    self.checked[lane] = due.max(fresh.start);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn submitted(&mut self, request: &Request) {
+        let Request::Write {
+            sector, payload, ..
+        } = request
+        else {
+            return;
+        };
+        let pieces = payload.iter().flat_map(|block| block.chunks(SECTOR_BYTES));
+        for (sector, piece) in (sector.get()..).zip(pieces) {
+            if self
+                .map
+                .log_block(0, sector / BLOCK_SECTORS as u64)
+                .is_none()
+                && let Some(tag) = Tag::read(piece).filter(|tag| tag.file != NOBODY)
+            {
+                self.written.insert((tag.write, tag.sector));
+            }
+        }
+    }
+
+    /// That all data of a state was written, or what has replaced it since.
+    fn check(&self, history: &History, due: usize, begun: usize) -> Result<(), Broken> {
+        let tree = &history.states[due];
+        for (id, _) in tree.nodes() {
+            let count = tree.sectors(id).map_or(0, <[_]>::len);
+            if let Some(sector) =
+                (0..count).find(|sector| self.is_late(history, id, *sector, (due, begun)))
+            {
+                let what = format!(
+                    "sector {sector} of node {id} is dirty since operation {} at the latest, and was not written when \
+                     operation {begun} had begun",
+                    due - 1
+                );
+                return Err(Broken::new(Rule::F5, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a sector should have been written in its version of state `due`, or a later one. What was cut off since is nobody's.
+    fn is_late(
+        &self,
+        history: &History,
+        id: NodeId,
+        index: usize,
+        (due, begun): (usize, usize),
+    ) -> bool {
+        history.states[due..=begun].iter().all(|state| {
+            let sector = state.sectors(id).and_then(|sectors| sectors.get(index));
+            sector.is_some_and(|sector| {
+                let is_recorded =
+                    place_of(sector.write).is_some_and(|(_, number)| number >= history.base);
+                let is_whole = usize::from(sector.cut) == SECTOR_BYTES;
+                is_recorded && is_whole && !self.written.contains(&(sector.write, index as u32))
+            })
+        })
+    }
+}
+
+fn is_write(op: &Op) -> bool {
+    matches!(op, Op::Write(..) | Op::WriteAs(..) | Op::Append(..))
+}

@@ -1,0 +1,146 @@
+//! Blocks in data=journal, each by itself: a block is one version of itself, and a write of several blocks is cut only between
+//! two of them, with none of the later ones there without those before it.
+//!
+//! What the sectors say of themselves is compared with all states at once, whichever the volume should be in. So a block that
+//! is put together from two versions is told from a wrong version (J1).
+
+use super::Oracle;
+use crate::history::{History, LaneBounds};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::model::{NodeId, Sector, Tree};
+use crate::observe::{Contents, Seen};
+use crate::rule::{Broken, Rule};
+use crate::run::place_of;
+use crate::tag::Tag;
+
+/// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector does not say.
+type Versions = Vec<Option<u32>>;
+
+impl Oracle<'_> {
+    /// That no block is a mixture of two versions, and that no write has its end without its beginning.
+    pub(super) fn check_blocks(&mut self) -> Result<(), Broken> {
+        for (history, bounds) in self.histories.iter().zip(&self.bounds.lanes) {
+            if has_choice(history, bounds) {
+                self.counts.note(Rule::J2);
+            }
+        }
+        for seen in &self.recovered.observation.nodes {
+            if let Contents::File(bytes) = &seen.contents {
+                let versions = versions(seen, bytes);
+                self.check_mixture(seen, &versions)?;
+                self.check_order(seen, &versions)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The history of the lane that a write is from, and the write's number there.
+    fn origin(&self, write: u32) -> Option<(&History, usize)> {
+        let (lane, number) = place_of(write)?;
+        let history = self.histories.get(lane)?;
+        (number < history.ops.len()).then_some((history, number))
+    }
+
+    fn check_mixture(&self, seen: &Seen, versions: &Versions) -> Result<(), Broken> {
+        for (block, pieces) in versions.chunks(BLOCK_SECTORS).enumerate() {
+            let known: Option<Vec<u32>> = pieces.iter().copied().collect();
+            let Some(known) = known else { continue };
+            let newest = known.iter().max().copied().unwrap_or(0);
+            let Some((history, number)) = self.origin(newest) else {
+                continue;
+            };
+            let first = block * BLOCK_SECTORS;
+            let later = &history.states[number + 1..];
+            let Some(id) = holder(&later[0], newest) else {
+                continue;
+            };
+            let is_there = |tree: &Tree| {
+                let sectors = tree.sectors(id).and_then(|all| all.get(first..));
+                sectors.is_some_and(|all| {
+                    known
+                        .iter()
+                        .zip(all)
+                        .all(|(one, sector)| *one == version(sector))
+                })
+            };
+            if !known.iter().all(|one| *one == newest) && !later.iter().any(is_there) {
+                let what = format!(
+                    "block {block} of inode {} is a mixture: its sectors are of writes {known:?}, and no state has them together",
+                    seen.inode
+                );
+                return Err(Broken::new(Rule::J2, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_order(&self, seen: &Seen, versions: &Versions) -> Result<(), Broken> {
+        for (index, write) in versions.iter().enumerate() {
+            let Some((history, number)) = write.and_then(|write| self.origin(write)) else {
+                continue;
+            };
+            let Some((from, _)) = history.range_of(number) else {
+                continue;
+            };
+            let before = versions.get(from..index).into_iter().flatten();
+            let mut before = (from..).zip(before);
+            let older = before.find(|(_, other)| other.is_some_and(|other| Some(other) < *write));
+            if let Some((sector, other)) = older {
+                let what = format!(
+                    "inode {} has sector {index} of {}, but sector {sector} is older, of write {other:?}: a write is cut in the \
+                     order of its blocks",
+                    seen.inode, history.ops[number]
+                );
+                return Err(Broken::new(Rule::J2, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a crash may leave one version of a block or another, or a write of several blocks in part.
+fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
+    let numbers = bounds.state..bounds.begun.max(bounds.state);
+    numbers.into_iter().any(|number| {
+        let Some((from, count)) = history.range_of(number) else {
+            return false;
+        };
+        let end = from + count as usize;
+        let blocks = end.div_ceil(BLOCK_SECTORS) - from / BLOCK_SECTORS;
+        let (before, after) = (&history.states[number], &history.states[number + 1]);
+        let is_over = |(id, _): (NodeId, _)| match (before.sectors(id), after.sectors(id)) {
+            (Some(old), Some(new)) => old
+                .iter()
+                .zip(new)
+                .any(|(old, new)| version(old) != version(new)),
+            _ => false,
+        };
+        blocks > 1 || before.nodes().any(is_over)
+    })
+}
+
+/// The file that a state has a write in.
+fn holder(tree: &Tree, write: u32) -> Option<NodeId> {
+    let has = |id| {
+        let mut sectors = tree.sectors(id).into_iter().flatten();
+        sectors.any(|sector| sector.write == write)
+    };
+    tree.nodes().map(|(id, _)| id).find(|id| has(*id))
+}
+
+fn version(sector: &Sector) -> u32 {
+    if sector.cut == 0 { 0 } else { sector.write }
+}
+
+fn versions(seen: &Seen, bytes: &[u8]) -> Versions {
+    let pieces = bytes.chunks(SECTOR_BYTES).enumerate();
+    let version = |(index, piece): (usize, &[u8])| {
+        if piece.iter().all(|byte| *byte == 0) {
+            return Some(0);
+        }
+        let own = Tag::read(piece)
+            .filter(|tag| tag.file == seen.inode.get() && tag.sector as usize == index);
+        own.map(|tag| tag.write)
+    };
+    pieces.map(version).collect()
+}
