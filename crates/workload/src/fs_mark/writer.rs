@@ -5,6 +5,7 @@ use rt::Nanos;
 use super::{FOLDER, Parameters, SyncAfter};
 use crate::client::Client;
 use crate::contents;
+use crate::error::ErrorKind;
 use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
@@ -31,6 +32,7 @@ pub(super) struct Writer {
 
 /// A file that was made.
 struct Made {
+    directory: String,
     path: String,
     key: u64,
     is_first: bool,
@@ -49,17 +51,12 @@ impl Writer {
         }
     }
 
-    pub(super) fn make_directories(&mut self) -> Result<(), RunError> {
-        // The first thread of a directory makes it.
+    /// Makes the thread's directory; a directory that several share is made by the first of them.
+    pub(super) fn make_directory(&mut self) -> Result<(), RunError> {
         if self.thread >= self.parameters.directories {
             return Ok(());
         }
-        let (target, directory) = (self.client.meter.target(), self.directory());
-        target.mkdir(&directory)?;
-        for subdirectory in 0..self.parameters.subdirectories {
-            target.mkdir(&format!("{directory}/{subdirectory:02x}"))?;
-        }
-        Ok(())
+        Ok(self.client.meter.target().mkdir(&self.directory())?)
     }
 
     /// One loop: makes the files, and syncs them as the method says.
@@ -71,6 +68,7 @@ impl Writer {
             }
             let began = rt::monotonic();
             let made = self.draw_file(index);
+            self.ensure_directory(&made)?;
             self.overhead += rt::monotonic().saturating_sub(began);
             self.write_file(&made)?;
             self.files.push(made);
@@ -104,6 +102,14 @@ impl Writer {
 
     fn directory(&self) -> String {
         format!("{FOLDER}/{}", self.thread % self.parameters.directories)
+    }
+
+    /// Makes the file's directory, which is nearly always there: what that costs the original it costs here.
+    fn ensure_directory(&mut self, made: &Made) -> Result<(), RunError> {
+        match self.client.meter.target().mkdir(&made.directory) {
+            Err(error) if error.kind != ErrorKind::Exists => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn write_file(&mut self, made: &Made) -> Result<(), RunError> {
@@ -158,13 +164,13 @@ impl Writer {
             self.parameters.subdirectories,
             self.parameters.files_per_subdirectory,
         );
-        let directory = self.directory();
-        let path = match (index / run).checked_rem(subdirectories) {
-            None => format!("{directory}/{name}"),
-            Some(subdirectory) => format!("{directory}/{subdirectory:02x}/{name}"),
+        let directory = match (index / run).checked_rem(subdirectories) {
+            None => self.directory(),
+            Some(subdirectory) => format!("{}/{subdirectory:02x}", self.directory()),
         };
         Made {
-            path,
+            path: format!("{directory}/{name}"),
+            directory,
             key: contents::key(u64::from(thread) << 32 | number),
             is_first: index == 0,
         }
