@@ -65,10 +65,45 @@ use Better::Lower;
 pub const METRICS: [MetricKind; FIGURES.len() + COUNTED.len()] = join();
 
 /// The figures that are counted while a workload runs.
-const COUNTED: [MetricKind; 27] = [
+const COUNTED: [MetricKind; 32] = [
     kind("close_time", "close", "s", SECONDS, Some(Lower)),
     kind("cpu_time", "host busy", "s", SECONDS, Some(Lower)),
     kind("disk_time", "disk busy", "s", SECONDS, None),
+    kind(
+        "controller_read_hits",
+        "controller read hits",
+        "",
+        COUNT,
+        None,
+    ),
+    kind(
+        "controller_throttled_writes",
+        "controller full",
+        "",
+        COUNT,
+        Some(Lower),
+    ),
+    kind(
+        "controller_bytes_replaced",
+        "controller rewrote",
+        "B",
+        BYTES,
+        None,
+    ),
+    kind(
+        "controller_bytes_destaged",
+        "controller destaged",
+        "B",
+        BYTES,
+        None,
+    ),
+    kind(
+        "controller_destages",
+        "controller destages",
+        "",
+        COUNT,
+        None,
+    ),
     kind("commits", "commits", "", COUNT, None),
     kind("log_blocks", "log blocks", "", COUNT, None),
     kind("checkpoint_blocks", "checkpointed", "", COUNT, None),

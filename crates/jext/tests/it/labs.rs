@@ -207,6 +207,17 @@ fn a_plan_on_an_array_behind_a_controller_runs() {
     folder.write("array.toml", text.as_bytes());
     let first = folder.good("lab run array.toml");
     assert!(first.contains("2 trials run"), "{first}");
+    assert!(first.contains("destages"), "{first}");
+    let report = folder.json("lab report array.toml --json");
+    let rows = &report["blocks"][0]["groups"][0]["rows"];
+    for row in rows.as_array().unwrap() {
+        let destaged = &row["figures"]["controller_bytes_destaged"]["mean"];
+        assert!(destaged.as_f64().unwrap() > 0.0, "{row}");
+    }
+    let records = std::fs::read_dir(folder.path().join("lab-results/array")).unwrap();
+    let records = std::fs::read_to_string(records.last().unwrap().unwrap().path()).unwrap();
+    assert_eq!(records.matches("\"controller\":{").count(), 2, "{records}");
+    assert!(!records.contains("log_controller"), "NVRAM has none");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::statistics::Mean;
 use crate::statistics::effect::Ratio;
 
 /// The figures of the second table: what the engine did. Those of the first are the workload's.
-const ENGINE: [&str; 16] = [
+const ENGINE: [&str; 21] = [
     "commits",
     "log_blocks",
     "checkpoint_blocks",
@@ -27,6 +27,11 @@ const ENGINE: [&str; 16] = [
     "stalled_dirty_limit",
     "stalled_memory",
     "stalled_rewrite",
+    "controller_read_hits",
+    "controller_throttled_writes",
+    "controller_bytes_replaced",
+    "controller_bytes_destaged",
+    "controller_destages",
     "disk_time",
     "cpu_time",
 ];

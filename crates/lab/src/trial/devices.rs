@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use block::text::{self, Simulated};
 use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, OpenOptions};
-use sim::disk::{DiskStats, SimulatedDevice};
+use sim::disk::{ControllerStats, DiskStats, SimulatedDevice};
 
 /// Makes devices in the world of its caller.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(super) struct Counted {
     pub(super) device: Arc<MeterDevice>,
     // The simulated devices that the device is made of.
     disks: Vec<Arc<dyn SimulatedDevice>>,
+    // Whether there is a controller among them.
+    has_controller: bool,
 }
 
 /// What was counted up to an instant.
@@ -26,6 +28,8 @@ pub(super) struct Reading {
     pub(super) requests: MeterCounts,
     // The sum over all disks, if there are any.
     pub(super) disk: Option<DiskStats>,
+    // The sum over all controllers, if there are any.
+    pub(super) controller: Option<ControllerStats>,
 }
 
 impl DeviceMaker {
@@ -39,6 +43,7 @@ impl DeviceMaker {
         Ok(Counted {
             device: Arc::new(MeterDevice::new(device)),
             disks,
+            has_controller: has_controller(text),
         })
     }
 
@@ -56,12 +61,48 @@ impl Counted {
     /// What was counted so far.
     pub(super) fn read(&self) -> Reading {
         let each = self.disks.iter().map(|disk| disk.stats());
+        let sum = each.reduce(|mut sum, disk| {
+            sum += &disk;
+            sum
+        });
         Reading {
             requests: self.device.counts(),
-            disk: each.reduce(|mut sum, disk| {
-                sum += &disk;
-                sum
-            }),
+            controller: sum
+                .as_ref()
+                .map(|sum| sum.controller)
+                .filter(|_| self.has_controller),
+            disk: sum,
         }
+    }
+}
+
+impl Reading {
+    /// What controllers have done since an earlier reading, if there are any.
+    pub(super) fn controller_since(&self, before: &Self) -> Option<ControllerStats> {
+        let (after, before) = self.controller.zip(before.controller)?;
+        Some(ControllerStats {
+            read_hits: after.read_hits - before.read_hits,
+            replaced_sectors: after.replaced_sectors - before.replaced_sectors,
+            throttled_writes: after.throttled_writes - before.throttled_writes,
+            destaged_sectors: after.destaged_sectors - before.destaged_sectors,
+            destaged_runs: after.destaged_runs - before.destaged_runs,
+        })
+    }
+}
+
+/// Whether there is a controller in front of a device or a part of it.
+fn has_controller(text: &DeviceText) -> bool {
+    match text {
+        DeviceText::Controller { .. } => true,
+        DeviceText::Slice { device, .. }
+        | DeviceText::Fault { device, .. }
+        | DeviceText::Cached { device, .. } => has_controller(device),
+        DeviceText::Raid { members, .. } => {
+            members.iter().any(|member| has_controller(&member.device))
+        }
+        DeviceText::File { .. }
+        | DeviceText::Memory { .. }
+        | DeviceText::Simulated { .. }
+        | DeviceText::Nvram { .. } => false,
     }
 }

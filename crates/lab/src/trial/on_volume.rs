@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, MeterCounts, MeterDevice};
 use ext::{CacheStalls, Volume};
 use jbd2::Stats;
-use sim::disk::DiskStats;
+use sim::disk::{ControllerStats, DiskStats};
 use workload::Target;
 
 use super::devices::{self, Counted, DeviceMaker};
@@ -163,6 +163,7 @@ fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
             .counters
             .insert("disk".to_owned(), disk_counters(before, after));
     }
+    add_controllers(measured, before, after);
     measured
         .counters
         .insert("home".to_owned(), device_counters(&home));
@@ -172,6 +173,51 @@ fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
     measured
         .counters
         .insert("journal".to_owned(), journal_counters(&journal));
+}
+
+/// What controllers with a cache did: each device's as counters, all together as figures.
+fn add_controllers(measured: &mut Measured, before: &Reading, after: &Reading) {
+    let log = after.log.as_ref().zip(before.log.as_ref());
+    let each = [
+        ("controller", after.home.controller_since(&before.home)),
+        (
+            "log_controller",
+            log.and_then(|(after, before)| after.controller_since(before)),
+        ),
+    ];
+    let mut sum: Option<ControllerStats> = None;
+    for (name, stats) in each {
+        let Some(stats) = stats else { continue };
+        *sum.get_or_insert_default() += stats;
+        let counters = controller_counters(&stats);
+        measured.counters.insert(name.to_owned(), counters);
+    }
+    let Some(sum) = sum else { return };
+    let figures = [
+        ("controller_read_hits", sum.read_hits),
+        ("controller_throttled_writes", sum.throttled_writes),
+        (
+            "controller_bytes_replaced",
+            sum.replaced_sectors * SECTOR_BYTES,
+        ),
+        (
+            "controller_bytes_destaged",
+            sum.destaged_sectors * SECTOR_BYTES,
+        ),
+        ("controller_destages", sum.destaged_runs),
+    ];
+    let figures = figures.map(|(name, count)| (name.to_owned(), count as f64));
+    measured.metrics.extend(figures);
+}
+
+fn controller_counters(stats: &ControllerStats) -> BTreeMap<String, u64> {
+    named([
+        ("read_hits", stats.read_hits),
+        ("throttled_writes", stats.throttled_writes),
+        ("replaced_sectors", stats.replaced_sectors),
+        ("destaged_sectors", stats.destaged_sectors),
+        ("destaged_runs", stats.destaged_runs),
+    ])
 }
 
 fn device_counters(counts: &MeterCounts) -> BTreeMap<String, u64> {
