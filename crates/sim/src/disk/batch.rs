@@ -3,7 +3,7 @@
 //! A request's contents are read or written in the store below when its last piece is done, by the device's task, which
 //! is charged nothing: a disk moves its bytes by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use block::{BlockDevice, DetachedErrors, DeviceError, Outcome, Request, Results, Work};
 use rt::{Condvar, Mutex};
@@ -33,7 +33,8 @@ struct State {
 pub(super) struct Batch {
     state: Mutex<State>,
     done: Condvar,
-    device: Arc<dyn Waited>,
+    /// Not held: the device's queue holds the batch, and a world may end while it does.
+    device: Weak<dyn Waited>,
     detached: Arc<DetachedErrors>,
 }
 
@@ -52,7 +53,7 @@ impl Batch {
     pub(super) fn new(
         requests: Vec<Request>,
         mut pieces: impl FnMut(&Request) -> u32,
-        device: Arc<dyn Waited>,
+        device: Weak<dyn Waited>,
         detached: Arc<DetachedErrors>,
     ) -> Self {
         let left = requests.len();
@@ -145,7 +146,9 @@ impl Work for Batch {
 
     fn wait(&self) -> Results {
         if !self.is_ready() {
-            self.device.waited_for();
+            if let Some(device) = self.device.upgrade() {
+                device.waited_for();
+            }
         }
         let mut state = self.state.lock();
         while state.left > 0 {

@@ -4,7 +4,7 @@
 //! the drive, sleeps until something is done, and completes tickets. The host pays for building requests; the device
 //! pays with time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use block::{BlockDevice, DetachedErrors, Geometry, Request, Ticket};
 use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
@@ -191,7 +191,7 @@ impl BlockDevice for HardDisk {
         let mut queue = self.shared.queue.lock();
         let was_plugged = queue.is_plugged();
         requests.iter().for_each(|request| queue.count(request));
-        let device: Arc<dyn Waited> = Arc::clone(&self.shared) as _;
+        let device: Weak<dyn Waited> = Arc::<Shared>::downgrade(&self.shared);
         let detached = Arc::clone(&self.detached);
         let pieces = |request: &Request| self.pieces(request);
         let batch = Arc::new(Batch::new(requests, pieces, device, detached));

@@ -253,3 +253,39 @@ fn what_the_array_cannot_take_is_said_to_whoever_flushes_next() {
         assert!(device.take_detached_error().is_some());
     });
 }
+
+/// What a world made is gone with it, whatever its devices were doing when it ended.
+#[test]
+fn nothing_is_left_of_a_controller_that_was_busy_when_its_world_ended() {
+    let check = |what: &str, work: fn(&Controller)| {
+        let store = in_world(move || {
+            let store = Arc::new(MemoryDevice::new(4 << 30));
+            let disk = Builder::new(DISK)
+                .map(|builder| builder.store(Arc::clone(&store) as _))
+                .and_then(Builder::open)
+                .expect("it is in the catalogue");
+            let device = controller(disk as _, ControllerModel::default());
+            work(&device);
+            Arc::downgrade(&store)
+        });
+        assert!(store.upgrade().is_none(), "{what}");
+    };
+    check("idle", |_| {});
+    check("dirty", |device| {
+        done(device, write(8, 8, 1));
+    });
+    check("destaging", |device| {
+        for at in 0..100 {
+            done(device, write(at * 1_000, 8, 1));
+        }
+        rt::sleep(ControllerModel::default().idle + Nanos::from_millis(1));
+    });
+    check("reading", |device| {
+        let read = Request::Read {
+            sector: SectorNr::new(8),
+            blocks: 1,
+            block_bytes: 4_096,
+        };
+        drop(device.submit(vec![read]));
+    });
+}
