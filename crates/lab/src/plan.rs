@@ -125,6 +125,8 @@ pub struct Plan {
     pub published_sets: Vec<PublishedSet>,
     /// What others have said of it.
     pub claims: Vec<Claim>,
+    /// The plan with all that it takes from the plans that it is based on, as TOML; nothing if it is based on none.
+    pub written_out: Option<String>,
     /// What was rounded while it was read, one sentence each.
     pub notes: Vec<String>,
 }

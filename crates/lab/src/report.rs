@@ -71,6 +71,8 @@ pub struct Report {
     pub programs: Vec<Program>,
     /// The machines that they were made on.
     pub machines: Vec<Machine>,
+    /// The plan with all that it takes from others, if it is based on any.
+    pub written_out: Option<String>,
 }
 
 /// The figures of a block.
@@ -184,11 +186,12 @@ impl Report {
             count: used().count(),
             programs: programs.into_iter().cloned().collect(),
             machines: machines.into_values().cloned().collect(),
+            written_out: plan.written_out.clone(),
         }
     }
 
     /// The report as a page for a browser, complete in itself. `again` is the command that makes the records, `source` the
-    /// text of the plan.
+    /// text of the plan's own file.
     #[must_use]
     pub fn html(&self, again: &str, source: &str) -> String {
         page::render(self, again, source)

@@ -114,6 +114,37 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_that_is_written_out_is_the_same_plan() {
+        let mut count = 0;
+        for builtin in ALL {
+            let plan = builtin.plan().unwrap_or_else(|error| panic!("{error}"));
+            let Some(text) = &plan.written_out else {
+                continue;
+            };
+            let again = Plan::parse(builtin.file, text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(again.hash(), plan.hash(), "{text}");
+            assert_eq!(digest(&again), digest(&plan), "{text}");
+            assert_eq!(again.stopping_rule(), plan.stopping_rule(), "{text}");
+            assert!(
+                again.written_out.is_none() && !text.contains("\nbase "),
+                "{text}"
+            );
+            count += 1;
+        }
+        assert!(count > 5, "{count}");
+        let oblload = named("oblload").expect("built in").plan().expect("right");
+        let text = oblload.written_out.expect("it is based on tree-copy");
+        for line in [
+            "device = \"bbu(",
+            "  # plans/tree-copy.toml:",
+            "  # plans/external-journal.toml:",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(!text.contains("# plans/oblload.toml"), "{text}");
+    }
+
+    #[test]
     fn every_plan_that_is_built_in_is_right_and_has_its_name() {
         for builtin in ALL {
             let plan = builtin.plan().unwrap_or_else(|error| panic!("{error}"));

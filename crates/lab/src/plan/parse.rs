@@ -57,12 +57,16 @@ struct Head {
     repetitions_max: i64,
     precision: Option<f64>,
     warmup: i64,
+    has_base: bool,
 }
 
 impl<'t> Parser<'t, '_> {
     fn plan(&mut self) -> Result<Plan, PlanError> {
         let mut root = self.root()?;
         let (head, draft) = self.head_and_draft(&mut root)?;
+        let written_out = head
+            .has_base
+            .then(|| draft.written(&head, self.source.file));
         let blocks = self.blocks(&head.name, draft)?;
         let (mut published, mut published_sets, mut claims) = (Vec::new(), Vec::new(), Vec::new());
         for section in root.sections("published", "[[published]]")? {
@@ -93,6 +97,7 @@ impl<'t> Parser<'t, '_> {
             published,
             published_sets,
             claims,
+            written_out,
             notes: Vec::new(),
         })
     }
@@ -133,6 +138,7 @@ impl<'t> Parser<'t, '_> {
             repetitions_max,
             precision,
             warmup,
+            has_base: base.is_some(),
         };
         let draft = match base {
             Some(base) => own.over(base),

@@ -197,10 +197,26 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
             page.push_str("</details>\n");
         }
     }
-    write!(
+    match &report.written_out {
+        None => folded(page, "The plan", source),
+        Some(whole) => {
+            folded(
+                page,
+                "The plan as it is run, with what it takes from others",
+                whole,
+            );
+            folded(page, "The plan's own file", source);
+        }
+    }
+    page.push_str("</section>\n");
+}
+
+/// A text behind its title.
+fn folded(page: &mut String, title: &str, text: &str) {
+    let (title, text) = (escape(title), escape(text));
+    writeln!(
         page,
-        "<details>\n<summary>The plan</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
-        escape(source)
+        "<details>\n<summary>{title}</summary>\n<pre>{text}</pre>\n</details>"
     )
     .expect(INFALLIBLE);
 }

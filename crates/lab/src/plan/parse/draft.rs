@@ -8,6 +8,8 @@
 //! | the block of `base_block` | its `fixed` and `factors`, as if they stood in `[fixed]` and `[factors]` | as there |
 //! | name, question, seed, numbers of trials, published figures, claims | nothing | |
 
+mod written;
+
 use super::{Parser, Setting};
 use crate::plan::builtin;
 use crate::plan::key::{Key, concerns};
@@ -85,6 +87,8 @@ impl<'t> Draft<'t> {
     fn in_block(mut self, name: &str) -> Option<Self> {
         let index = self.blocks.iter().position(|block| block.name == name)?;
         let block = self.blocks.swap_remove(index);
+        let varies = |key: &Key| block.factors.iter().any(|factor| factor.key == key);
+        self.fixed.retain(|(key, ..)| !varies(key));
         Some(Self {
             factors: laid_over(&self.factors, &block.fixed, &block.factors),
             fixed: [self.fixed, block.fixed].concat(),

@@ -1,0 +1,149 @@
+//! A plan written out: with all that it takes from the plans that it is based on, as one that is based on none.
+//!
+//! What is written can be read again and is the same plan: the same hash, the same trials. Published figures and claims are
+//! not in it; they are never taken from another plan. A comment says where something that is taken stands.
+
+use std::fmt::Write;
+
+use toml::de::DeValue;
+
+use super::super::{Head, Setting};
+use super::{Draft, DraftBlock};
+use crate::plan::value::{Value, describe};
+use crate::plan::{Factor, Level, Spot};
+
+/// Sizes in texts are whole multiples of this.
+const SIZE_UNIT_BYTES: u64 = 4096;
+const INFALLIBLE: &str = "writing to a string does not fail";
+
+/// Writes what is said in another file than the plan's with a comment.
+struct Writer<'f> {
+    text: String,
+    file: &'f str,
+}
+
+impl Draft<'_> {
+    /// The plan of this head, `file` being its own.
+    pub(in crate::plan::parse) fn written(&self, head: &Head, file: &str) -> String {
+        let text = String::new();
+        let mut writer = Writer { text, file };
+        writer.head(head);
+        writer.settings("\n[fixed]", &self.fixed);
+        writer.factors("\n[factors]", &self.factors);
+        if !self.baseline.is_empty() {
+            writer.line("\n[baseline]");
+        }
+        for (entry, _) in &self.baseline {
+            writer.line(&format!("{} = {}", entry.key, said(&entry.value)));
+        }
+        for block in &self.blocks {
+            writer.block(block);
+        }
+        writer.text
+    }
+}
+
+impl Writer<'_> {
+    fn line(&mut self, line: &str) {
+        writeln!(self.text, "{line}").expect(INFALLIBLE);
+    }
+
+    /// A line, and where it was taken from.
+    fn taken(&mut self, line: &str, spot: &Spot) {
+        if *spot.file == *self.file {
+            self.line(line);
+        } else {
+            self.line(&format!("{line}  # {}:{}", spot.file, spot.line));
+        }
+    }
+
+    fn head(&mut self, head: &Head) {
+        self.line("[plan]");
+        self.line(&format!("name = {}", quoted(&head.name)));
+        self.line(&format!("question = {}", quoted(&head.question)));
+        self.line(&format!("seed = {}", head.seed));
+        self.line(&format!("repetitions = {}", head.repetitions));
+        if let Some(precision) = head.precision {
+            self.line(&format!("precision = {precision}"));
+            self.line(&format!("repetitions_max = {}", head.repetitions_max));
+        }
+        self.line(&format!("warmup = {}", head.warmup));
+    }
+
+    fn settings(&mut self, title: &str, settings: &[Setting]) {
+        if !settings.is_empty() {
+            self.line(title);
+        }
+        for (index, (key, value, spot)) in settings.iter().enumerate() {
+            // Of a key that is said twice, the last counts.
+            let mut later = settings[index + 1..].iter();
+            if later.all(|(other, ..)| other != key) {
+                self.taken(&format!("{} = {}", key.name, literal(value)), spot);
+            }
+        }
+    }
+
+    fn factors(&mut self, title: &str, factors: &[Factor]) {
+        if !factors.is_empty() {
+            self.line(title);
+        }
+        for factor in factors {
+            self.line(&format!("{} = [", factor.key.name));
+            for level in &factor.levels {
+                self.taken(&format!("    {},", level_text(level)), &level.spot);
+            }
+            self.line("]");
+        }
+    }
+
+    fn block(&mut self, block: &DraftBlock) {
+        self.line("\n[[block]]");
+        let texts = [
+            ("name", &block.name),
+            ("title", &block.title),
+            ("why", &block.why),
+        ];
+        for (key, text) in texts {
+            if !text.is_empty() {
+                self.line(&format!("{key} = {}", quoted(text)));
+            }
+        }
+        self.settings("[block.fixed]", &block.fixed);
+        self.factors("[block.factors]", &block.factors);
+    }
+}
+
+fn level_text(level: &Level) -> String {
+    let value = literal(&level.value);
+    if level.label == level.value.to_string() {
+        return value;
+    }
+    let label = quoted(&level.label);
+    format!("{{ label = {label}, value = {value} }}")
+}
+
+/// A checked value, as a plan says it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Switch(_) | Value::Number(_) => value.to_string(),
+        // A size that is a text is rounded when it is read.
+        Value::Bytes(bytes) if !bytes.is_multiple_of(SIZE_UNIT_BYTES) => bytes.to_string(),
+        other => quoted(&other.to_string()),
+    }
+}
+
+/// A value as it was said.
+fn said(given: &DeValue<'_>) -> String {
+    match given {
+        DeValue::String(text) => quoted(text),
+        DeValue::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| said(item.get_ref())).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => describe(other),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
