@@ -46,7 +46,7 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// A line is not a record.
-    #[error("{}:{line}: not a record: {cause}", path.display())]
+    #[error("{}:{line}: not a record: {}", path.display(), said(cause))]
     Line {
         /// The file.
         path: PathBuf,
@@ -90,6 +90,36 @@ impl Store {
         &self.path
     }
 
+    /// Makes the folder, and makes sure that records can be added.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub fn prepare(&self) -> Result<(), StoreError> {
+        self.append("").map_err(|cause| self.failed(cause))
+    }
+
+    /// The number of the last line, if a run was cut off in the middle of it.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read.
+    pub fn torn_line(&self) -> Result<Option<usize>, StoreError> {
+        let look = || -> io::Result<Option<usize>> {
+            let mut file = File::open(&self.path)?;
+            if !is_torn(&mut file)? {
+                return Ok(None);
+            }
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(0))?;
+            file.read_to_end(&mut bytes)?;
+            let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+            Ok(Some(ends + 1))
+        };
+        match look() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            result => result.map_err(|cause| self.failed(cause)),
+        }
+    }
+
     /// All records, in the order in which they were made; none if there is no file.
     ///
     /// # Errors
@@ -127,8 +157,7 @@ impl Store {
             .append(true)
             .create(true)
             .open(&self.path)?;
-        let torn = is_torn(&mut file)?;
-        if torn {
+        if !line.is_empty() && is_torn(&mut file)? {
             drop_torn_line(&mut file)?;
         }
         file.write_all(line.as_bytes())
@@ -158,6 +187,16 @@ impl From<(Arc<Context>, Entry<Measured>)> for Record {
             real_seconds: entry.real_seconds,
             measured: entry.measured,
         }
+    }
+}
+
+/// What is wrong with a line. The library counts lines within what it was given, which is one.
+fn said(cause: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", cause.line(), cause.column());
+    let text = cause.to_string();
+    match text.strip_suffix(&place) {
+        Some(what) => format!("column {}: {what}", cause.column()),
+        None => text,
     }
 }
 

@@ -18,7 +18,7 @@ use lab::plan::builtin;
 use lab::record::csv;
 use lab::runner::{self, Failure, RunOptions, RunOutcome};
 use lab::store::Store;
-use lab::system::namespace;
+use lab::system::{namespace, strays};
 use lab::{Plan, Progress, Report};
 use serde_json::json;
 
@@ -118,7 +118,15 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
     if !arguments.inside {
         arguments.plan.warn(&plan);
         lab::preflight::check(&plan, &arguments.plan.plan)?;
+        let store = Store::new(&arguments.plan.results, &plan);
+        if arguments.resume && !store.path().exists() {
+            let (name, folder) = (&arguments.plan.plan, arguments.plan.results.display());
+            bail!("{name}: nothing to resume: no records of this plan in {folder}");
+        }
+        store.prepare().context("records cannot be kept")?;
+        warn_of_torn_line(&store)?;
         if plan.mounts() {
+            strays::release().iter().for_each(|line| output::warn(line));
             return Err(namespace::enter("--inside"));
         }
     }
@@ -129,10 +137,6 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
         fresh: arguments.fresh,
         stop: defaults.stop,
     };
-    if arguments.resume && !Store::new(&options.folder, &plan).path().exists() {
-        let (name, folder) = (&arguments.plan.plan, options.folder.display());
-        bail!("{name}: nothing to resume: no records of this plan in {folder}");
-    }
     let bar = Arc::new(Bar::default());
     stop_at_interrupt(&options.stop, &bar)?;
     let watcher: Arc<dyn Progress> = Arc::<Bar>::clone(&bar);
@@ -152,6 +156,17 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::FAILURE,
     })
+}
+
+/// Says that the last record was cut off; it is passed over.
+fn warn_of_torn_line(store: &Store) -> Result<()> {
+    if let Some(line) = store.torn_line()? {
+        let path = store.path().display();
+        output::warn(&format!(
+            "{path}:{line}: the last record was cut off and is passed over"
+        ));
+    }
+    Ok(())
 }
 
 /// The first Ctrl-C ends the run and keeps what is done; the second ends the program.
@@ -192,6 +207,7 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
         let folder = folder.display();
         bail!("{name}: no records of this plan in {folder}; `jext lab run {name}` makes them");
     }
+    warn_of_torn_line(&store)?;
     if arguments.csv {
         let mut out = BufWriter::new(io::stdout().lock());
         csv::write(&mut out, &runner::recorded(&plan, folder)?)?;

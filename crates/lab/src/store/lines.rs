@@ -179,7 +179,7 @@ fn read_share<M: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<
         }
         let is_whole = line.ends_with(b"\n");
         if !line.trim_ascii().is_empty() {
-            match line::parse(&line) {
+            match line::parse(line.trim_ascii_end()) {
                 Ok(said) => share.add(said),
                 Err(cause) if is_whole => return Err(Wrong::Line { offset, cause }),
                 Err(_) => {}

@@ -8,8 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::tool;
 
-/// A device that can be mounted. A loop device is given back with its value, or, if it is still mounted then, with the
-/// mount.
+/// A device that can be mounted. A loop device is given back with its value, or with the mount that it was left to.
 #[derive(Debug)]
 pub struct Attached {
     path: String,
@@ -71,6 +70,18 @@ impl Attached {
         &self.path
     }
 
+    /// Leaves a loop device to the mount that holds it: it is given back when that ends, however this process does.
+    ///
+    /// # Errors
+    /// What `losetup` said.
+    pub fn leave_to_mount(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_loop) {
+            // Of a device in use the kernel notes it, and carries it out when it no longer is.
+            tool::call("losetup", &["--detach", &self.path])?;
+        }
+        Ok(())
+    }
+
     /// What it has done.
     ///
     /// # Errors
@@ -115,7 +126,6 @@ impl core::ops::Sub for Requests {
 impl Drop for Attached {
     fn drop(&mut self) {
         if self.is_loop {
-            // One that is in use is given back by the kernel when it no longer is.
             let _ = tool::call("losetup", &["--detach", &self.path]);
         }
     }

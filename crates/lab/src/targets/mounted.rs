@@ -14,7 +14,7 @@ use block::DeviceText;
 use crate::setup::{Driver, JournalPlace, MountedSetup};
 use crate::system::attached::Requests;
 use crate::system::tool::{self, Needed};
-use crate::system::{Attached, Mounted, namespace};
+use crate::system::{Attached, Mounted, namespace, strays};
 
 /// Beside what is in it, a tmpfs holds so much.
 const ROOM_BYTES: u64 = 16 << 20;
@@ -61,9 +61,9 @@ impl MountedFileSystem {
     pub fn make(setup: &MountedSetup) -> Result<Self> {
         check_system(setup)?;
         let folder = Folder::make()?;
-        let home = Device::make(&setup.device, &folder.0.join("home"))?;
+        let home = Device::make(&setup.device, &folder, "home")?;
         let log = match &setup.journal {
-            JournalPlace::External(text) => Some(Device::make(text, &folder.0.join("log"))?),
+            JournalPlace::External(text) => Some(Device::make(text, &folder, "log")?),
             JournalPlace::Internal | JournalPlace::None => None,
         };
         format(setup, &home, log.as_ref())?;
@@ -76,6 +76,12 @@ impl MountedFileSystem {
         let place = made.path();
         fs::create_dir(&place).context("mount point")?;
         made.mount = Some(Mount::new(setup, &made.home, made.log.as_ref(), &place)?);
+        for device in [Some(&mut made.home), made.log.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            device.attached.leave_to_mount()?;
+        }
         let root = File::open(&place).context("the mounted file system")?;
         rustix::fs::syncfs(&root).context("sync")?;
         fs::write("/proc/sys/vm/drop_caches", "3").context("the kernel's caches")?;
@@ -176,8 +182,7 @@ impl Folder {
     fn make() -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("jext-lab-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = std::env::temp_dir().join(strays::name(number));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Self(path))
     }
@@ -186,10 +191,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // Mount points only: whatever is still mounted is not to be emptied.
-        for name in ["mounted", "home", "log"] {
-            let _ = fs::remove_dir(self.0.join(name));
-        }
-        let _ = fs::remove_dir(&self.0);
+        strays::remove_folder(&self.0);
     }
 }
 
@@ -201,16 +203,18 @@ struct Device {
 }
 
 impl Device {
-    /// Attaches a device; if it is to be memory, a tmpfs at a folder holds it.
-    fn make(text: &DeviceText, folder: &Path) -> Result<Self> {
+    /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file that has the folder's name.
+    fn make(text: &DeviceText, folder: &Folder, kind: &str) -> Result<Self> {
         let (path, memory) = match text {
             DeviceText::File { path, .. } => (PathBuf::from(path), None),
             DeviceText::Memory { size } => {
-                fs::create_dir(folder).context("mount point")?;
+                let place = folder.0.join(kind);
+                fs::create_dir(&place).context("mount point")?;
                 let bytes = size.bytes();
                 let options = format!("size={}", bytes + ROOM_BYTES);
-                let memory = Mounted::new("tmpfs", &options, "jext-lab", folder)?;
-                let path = folder.join("image");
+                let memory = Mounted::new("tmpfs", &options, "jext-lab", &place)?;
+                let name = folder.0.file_name().context("a folder has a name")?;
+                let path = place.join(name);
                 let image = File::create(&path).context("image")?;
                 image.set_len(bytes).context("image")?;
                 (path, Some(memory))

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use lab::system::{namespace, tool};
+use lab::system::{namespace, strays, tool};
 use workload::Control;
 
 use super::machine::Machine;
@@ -104,6 +104,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let place = Place::new(arguments)?;
     if place.mounts() && !arguments.inside {
+        strays::release().iter().for_each(|line| output::warn(line));
         return Err(namespace::enter("--inside"));
     }
     let machine = Machine::read()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::plan::builtin;
 use lab::reproduction::{self, Reproduction};
@@ -26,6 +26,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if !arguments.results.is_dir() {
+        let folder = arguments.results.display();
+        bail!("{folder}: no such folder of records; `jext lab run` makes them");
+    }
     let all: Vec<Reproduction> = builtin::ALL
         .iter()
         .map(|plan| Ok(Reproduction::read(plan.plan()?, &arguments.results)?))

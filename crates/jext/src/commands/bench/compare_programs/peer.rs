@@ -113,7 +113,13 @@ impl Peer {
         let finished = match side {
             Side::Theirs => {
                 let program = tool::find(self.tool().0).context("the program is gone")?;
-                child::run(&program, &self.theirs(amounts, folder, scratch)?, scratch)?
+                // fs_mark takes no path of 40 bytes or more, and so is told the folder that it runs in.
+                let place = if self == Self::FsMark {
+                    folder
+                } else {
+                    scratch
+                };
+                child::run(&program, &self.theirs(amounts, folder, scratch)?, place)?
             }
             Side::Ours => {
                 let program = std::env::current_exe().context("this program")?;
@@ -172,10 +178,7 @@ impl Peer {
             Self::FsMark => {
                 let log = scratch.join("fs_mark.log");
                 let (files, sync) = (amounts.files, amounts.sync_method);
-                words(
-                    &format!("-n {files} -S {sync} -l {} -d", text(&log)?),
-                    place,
-                )
+                words(&format!("-n {files} -S {sync} -l {} -d", text(&log)?), ".")
             }
             Self::Bonnie => {
                 let (size, chunk) = (amounts.megabytes, amounts.chunk);
