@@ -145,10 +145,10 @@ impl Work for Batch {
     }
 
     fn wait(&self) -> Results {
-        if !self.is_ready() {
-            if let Some(device) = self.device.upgrade() {
-                device.waited_for();
-            }
+        if !self.is_ready()
+            && let Some(device) = self.device.upgrade()
+        {
+            device.waited_for();
         }
         let mut state = self.state.lock();
         while state.left > 0 {
