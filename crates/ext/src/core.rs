@@ -8,6 +8,7 @@ use layout::InodeNr;
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
+use crate::attribute::SharedBlocks;
 use crate::buffers::BufferCache;
 use crate::error::{Error, Result};
 use crate::file::Pages;
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) inodes: InodeCache,
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
+    /// Attribute blocks by what they hold; held while their counts of users change. // [attribute blocks]
+    pub(crate) attribute_blocks: Mutex<SharedBlocks>,
     /// Held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
     /// Held while the on-disk orphan list changes. // [orphan]
@@ -105,6 +108,7 @@ impl Core {
             space,
             inodes: InodeCache::new(),
             pages,
+            attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),
             orphans: Mutex::default(),
             is_read_only: AtomicBool::new(is_read_only),

@@ -65,6 +65,12 @@ pub enum Error {
     /// The file is not open any more.
     #[error("the file handle is not open")]
     BadHandle,
+    /// The inode has no such extended attribute.
+    #[error("no such attribute")]
+    NoAttribute,
+    /// The name of an extended attribute is empty or longer than 255 bytes.
+    #[error("the name of an attribute has 1 to 255 bytes")]
+    AttributeName,
     /// An earlier write of this file's data failed.
     #[error("writing data of inode {inode} failed earlier: {cause}")]
     DataLost {
@@ -132,6 +138,14 @@ pub enum Corrupt {
         inode: InodeNr,
         /// Where it was seen.
         block: BlockNr,
+    },
+    /// Extended attributes are damaged.
+    #[error("inode {inode}: extended attributes: {why}")]
+    Attributes {
+        /// The inode.
+        inode: InodeNr,
+        /// What is wrong.
+        why: &'static str,
     },
     /// A directory block is damaged.
     #[error("directory {inode}: block {file_block}, offset {offset}: {why}")]

@@ -318,6 +318,11 @@ impl Core {
     }
 }
 
+/// Bytes of the extra part of an inode of the table; 0 where there is none.
+pub(crate) fn extra_size(inode: &[u8]) -> usize {
+    table::extra_size(&inode[layout::inode::BASE_SIZE..])
+}
+
 /// The present time, in the form of inodes.
 pub(crate) fn now() -> InodeTime {
     let wall = rt::wall();

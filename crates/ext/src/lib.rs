@@ -12,6 +12,7 @@
 //! | `names` (+ `names/`) | what changes the tree: create, link, unlink, rename |
 //! | `directory` (+ `directory/`) | entries in blocks: linear and htree |
 //! | `inode`, `inodes` | an inode in memory, and the cache of them |
+//! | `attribute` (+ `attribute/`) | extended attributes and access control lists |
 //! | `mapping` (+ `mapping/`) | from a block of a file to a block of the device: indirect trees |
 //! | `file` (+ `file/`) | page cache, read, write, truncate, write-back, fsync |
 //! | `orphan` | the on-disk list of inodes whose deletion or truncation is not finished |
@@ -24,9 +25,10 @@
 //!
 //! # Lock order
 //!
-//! rename, inode (parent before child, then by number), journal handle, group, then leaves: folio, buffer. A leaf is held for memory
-//! work only: never across I/O, a handle's start or another lock.
+//! rename, inode (parent before child, then by number), journal handle, attribute blocks, group, then leaves: folio, buffer. A leaf is
+//! held for memory work only: never across I/O, a handle's start or another lock.
 
+pub(crate) mod attribute;
 pub(crate) mod buffers;
 pub(crate) mod core;
 pub(crate) mod directory;

@@ -122,7 +122,7 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
 
 /// Runs a step, and again after a commit when it failed for space that a commit gives back. The step must have
 /// changed nothing when it fails for space.
-fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         let has_pending = core.space.has_pending();
         match step() {

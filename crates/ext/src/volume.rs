@@ -5,6 +5,7 @@
 
 pub mod attributes;
 mod client;
+mod extended;
 mod files;
 mod open;
 pub mod path;
@@ -30,6 +31,7 @@ pub use tree::RenameMode;
 #[cfg(test)]
 pub(crate) use open::{close as close_core, open as open_core};
 
+pub use crate::attribute::SetMode;
 pub use crate::directory::Entry;
 pub use crate::inode::FileKind;
 pub use crate::space::Usage;

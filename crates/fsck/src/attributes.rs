@@ -27,7 +27,9 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
         };
         let length = usize::from(entry.e_name_len);
         let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
-        if length == 0 || end > entries.len() || entry.e_value_inum.get() != 0 {
+        // Access control lists have a prefix and no name behind it.
+        let has_prefix = skipped == 0 || entry.e_name_index != 0;
+        if !has_prefix || end > entries.len() || entry.e_value_inum.get() != 0 {
             return false;
         }
         let (start, size) = (

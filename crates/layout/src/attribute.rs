@@ -63,3 +63,60 @@ pub struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
+
+/// Entries, names and values begin at multiples of this.
+pub const ALIGNMENT: usize = 4;
+/// Bytes before the first entry of a block.
+pub const BLOCK_HEADER_SIZE: usize = size_of::<BlockHeader>();
+/// Bytes before the first entry within an inode.
+pub const INODE_HEADER_SIZE: usize = size_of::<InodeHeader>();
+
+/// What `e_name_index` says of a name: the prefix that is not stored with it.
+///
+/// | index | prefix | what follows |
+/// |---|---|---|
+/// | 1 | `user.` | a name |
+/// | 2 | `system.posix_acl_access` | nothing |
+/// | 3 | `system.posix_acl_default` | nothing |
+/// | 4 | `trusted.` | a name |
+/// | 6 | `security.` | a name |
+/// | 7 | `system.` | a name; no kernel lets a user see these |
+pub mod index {
+    /// `user.`
+    pub const USER: u8 = 1;
+    /// `system.posix_acl_access`
+    pub const POSIX_ACL_ACCESS: u8 = 2;
+    /// `system.posix_acl_default`
+    pub const POSIX_ACL_DEFAULT: u8 = 3;
+    /// `trusted.`
+    pub const TRUSTED: u8 = 4;
+    /// `security.`
+    pub const SECURITY: u8 = 6;
+    /// `system.`
+    pub const SYSTEM: u8 = 7;
+}
+
+/// `e_hash` of an entry: over the name, whose bytes count as unsigned, and the value in words, the last of them filled up
+/// with zeroes.
+pub fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
+    let of_name = name
+        .iter()
+        .fold(0, |hash: u32, byte| hash.rotate_left(5) ^ u32::from(*byte));
+    value.chunks(ALIGNMENT).fold(of_name, |hash, bytes| {
+        let mut word = [0; ALIGNMENT];
+        word[..bytes.len()].copy_from_slice(bytes);
+        hash.rotate_left(16) ^ u32::from_le_bytes(word)
+    })
+}
+
+/// `h_hash` of a block, over the hashes of its entries in their order; 0 if one of them is 0, for a block that is not shared.
+pub fn block_hash(entries: impl IntoIterator<Item = u32>) -> u32 {
+    let mut hash: u32 = 0;
+    for entry in entries {
+        if entry == 0 {
+            return 0;
+        }
+        hash = hash.rotate_left(16) ^ entry;
+    }
+    hash
+}

@@ -12,6 +12,7 @@
     allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")
 )]
 
+pub mod acl;
 pub mod attribute;
 pub mod block;
 pub mod checksum;

@@ -10,20 +10,18 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::attribute::{BlockHeader, MAGIC};
+use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
-use layout::{BlockNr, FileBlock};
-use zerocopy::FromBytes;
 
 use super::ahead;
 use super::read::load;
 use super::write::{check_live, clear_tail, hold_for_large_file, note_large_file, zero_from};
+use crate::attribute;
 use crate::core::Core;
-use crate::error::{Corrupt, Error, Result};
+use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::mapping::{self, CREDITS_FREE};
 use crate::orphan;
-use crate::space::Run;
 use crate::transaction::{CREDITS_MAX, Transaction};
 
 /// Credits of a truncation's first part: freeing, and the journaled last block.
@@ -170,10 +168,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     }
     ahead::settle(inode);
     let _table = core.hold_table(inode.nr)?;
-    let _attributes = match state.attribute_block.get() {
-        0 => None,
-        _ => Some(core.buffers.get(state.attribute_block)?),
-    };
+    let _attributes = attribute::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
     let mut transaction = drop_pages(core, inode, 0)?;
@@ -215,7 +210,7 @@ fn delete_within(
         state.store(core, transaction, inode.nr, true)?;
         transaction.tear(orphan::CREDITS_FINISH)?;
     }
-    release_attributes(core, transaction, inode, state)?;
+    attribute::release(core, transaction, inode.nr, state)?;
     orphan::remove(core, transaction, inode.nr, state)?;
     state.size = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
@@ -223,48 +218,4 @@ fn delete_within(
     // From here on the number may be given to a new inode, which must not find this one in the cache.
     core.inodes.remove(inode.nr);
     core.free_inode(transaction, inode.nr, state.kind == FileKind::Directory)
-}
-
-/// Gives up the block of extended attributes: one user less, or freed.
-fn release_attributes(
-    core: &Core,
-    transaction: &mut Transaction<'_>,
-    inode: &Arc<Inode>,
-    state: &mut InodeState,
-) -> Result<()> {
-    let block = state.attribute_block;
-    if block == BlockNr::new(0) {
-        return Ok(());
-    }
-    let buffer = core.buffers.get(block)?;
-    let (header, _) =
-        BlockHeader::read_from_prefix(&buffer.read()).expect("a block holds the header");
-    if header.h_magic.get() != MAGIC {
-        let value = block.get();
-        return Err(Corrupt::Inode {
-            inode: inode.nr,
-            field: "i_file_acl",
-            value,
-        }
-        .into());
-    }
-    if header.h_refcount.get() > 1 {
-        let mut bytes = transaction.write(&buffer)?;
-        let (header, _) =
-            BlockHeader::mut_from_prefix(&mut bytes).expect("a block holds the header");
-        header.h_refcount.set(header.h_refcount.get() - 1);
-    } else {
-        drop(buffer);
-        transaction.forget(block)?;
-        core.free_blocks(
-            transaction,
-            Run {
-                first: block,
-                count: 1,
-            },
-        )?;
-    }
-    state.sectors = state.sectors.saturating_sub(core.sectors_per_block());
-    state.attribute_block = BlockNr::new(0);
-    Ok(())
 }

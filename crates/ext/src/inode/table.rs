@@ -200,7 +200,7 @@ fn end_of_volume(core: &Core) -> BlockNr {
 }
 
 /// `i_extra_isize`, or 0 for an inode of 128 bytes.
-fn extra_size(rest: &[u8]) -> usize {
+pub(super) fn extra_size(rest: &[u8]) -> usize {
     match rest {
         [low, high, ..] => usize::from(u16::from_le_bytes([*low, *high])),
         _ => 0,

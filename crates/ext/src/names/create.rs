@@ -8,13 +8,14 @@ use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 
 use super::{LINKS_MAX, check_new_name, check_takes_names, with_space};
+use crate::attribute::Change;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::space::Run;
 use crate::transaction::{CREDITS_MAX, Transaction};
 use crate::volume::NewInode;
-use crate::{directory, file, mapping, space};
+use crate::{attribute, directory, file, mapping, space};
 
 /// Permission bit: new entries take the directory's group, and new directories the bit.
 const SET_GID: u16 = layout::mode::SET_GID;
@@ -91,20 +92,23 @@ pub(super) fn make(
         if kind == FileKind::Directory && parent_state.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
+        let inherited = attribute::inherit(core, parent, &parent_state, kind, new)?;
+        let change = inherited.change.as_ref();
+        let more = change.map_or(Credits::default(), Change::credits);
         let credits = Credits {
-            blocks: CREDITS_NEW_INODE + CREDITS_NAME,
-            revokes: 1,
+            blocks: CREDITS_NEW_INODE + CREDITS_NAME + more.blocks,
+            revokes: 1 + more.revokes,
         };
         let _held = core.hold_for_names(&[parent])?;
         let mut transaction = core.begin(credits)?;
+        let state = fresh_state(&parent_state, kind, new, inherited.permissions);
         let made = make_inode(
             core,
             &mut transaction,
             &directory,
-            &parent_state,
-            kind,
-            new,
+            state,
             &mut *fill,
+            change,
         );
         let inode = match made {
             Ok(inode) => inode,
@@ -147,19 +151,27 @@ fn make_inode(
     core: &Core,
     transaction: &mut Transaction<'_>,
     directory: &Inode,
-    parent_state: &InodeState,
-    kind: FileKind,
-    new: &NewInode,
+    mut state: InodeState,
     fill: Fill<'_>,
+    change: Option<&Change>,
 ) -> Result<Arc<Inode>> {
-    let is_directory = kind == FileKind::Directory;
+    let is_directory = state.kind == FileKind::Directory;
     let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
-    let mut state = fresh_state(parent_state, kind, new);
     let inode = Inode::new(nr, state.clone());
-    let filled = fill(core, transaction, &inode, &mut state)
-        .and_then(|()| state.store(core, transaction, nr, true));
-    if let Err(error) = filled {
+    let mut fill_and_store = || {
+        fill(core, transaction, &inode, &mut state)?;
+        if let Some(change) = change {
+            change.change_blocks(core, transaction, nr, &mut state)?;
+        }
+        state.store(core, transaction, nr, true)?;
+        match change {
+            Some(change) => change.change_inode(core, transaction, nr),
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = fill_and_store() {
         // The inode's block of the table may be what cannot be read: then the first contents have a block already.
+        attribute::release(core, transaction, nr, &mut state)?;
         give_first_block_back(core, transaction, &mut state)?;
         core.free_inode(transaction, nr, is_directory)?;
         return Err(error);
@@ -172,6 +184,7 @@ fn make_inode(
 fn undo_inode(core: &Core, transaction: &mut Transaction<'_>, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     let is_directory = state.kind == FileKind::Directory;
+    attribute::release(core, transaction, inode.nr, &mut state)?;
     give_first_block_back(core, transaction, &mut state)?;
     state.links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
@@ -204,8 +217,13 @@ fn give_first_block_back(
     Ok(())
 }
 
-fn fresh_state(parent: &InodeState, kind: FileKind, new: &NewInode) -> InodeState {
-    let mut permissions = new.permissions & 0o7777;
+fn fresh_state(
+    parent: &InodeState,
+    kind: FileKind,
+    new: &NewInode,
+    permissions: u16,
+) -> InodeState {
+    let mut permissions = permissions & 0o7777;
     let mut gid = new.gid;
     if parent.permissions & SET_GID != 0 {
         gid = parent.gid;

@@ -3,7 +3,9 @@
 //! An allocator looks for blocks in one group after another through a *plan*: a function that sees the group's map and says
 //! what it would take. Here the group is locked, the plan asked, the blocks claimed and marked.
 
-use jbd2::BufferWrite;
+use std::sync::Arc;
+
+use jbd2::{Buffer, BufferWrite};
 use layout::{BlockNr, GroupNr};
 use rt::atomic::Ordering;
 
@@ -65,6 +67,12 @@ impl Core {
             self.free_in(transaction, group, start, count)?;
         }
         Ok(())
+    }
+
+    /// Reads the bitmap that has a block, so that giving it back will not have to. Hold the result until then.
+    pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+        let (group, _) = self.geometry.group_of_block(block);
+        self.buffers.hold(self.space.group(group).block_bitmap)
     }
 
     /// Gives the rest of a window back.

@@ -6,9 +6,11 @@ use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::Volume;
+use crate::attribute;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
+use crate::names::with_space;
 use jbd2::Credits;
 
 /// All that stat says.
@@ -77,8 +79,10 @@ pub struct SetAttributes {
 /// What a new inode shall be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewInode {
-    /// Permission bits (the caller has applied its umask).
+    /// Permission bits.
     pub permissions: u16,
+    /// Which of them are taken away, unless the directory hands an access control list down; 0 where the caller has done that.
+    pub umask: u16,
     /// Owner.
     pub uid: u32,
     /// Group; a set-gid parent overrides it.
@@ -89,6 +93,7 @@ impl Default for NewInode {
     fn default() -> Self {
         Self {
             permissions: 0o644,
+            umask: 0,
             uid: 0,
             gid: 0,
         }
@@ -123,17 +128,35 @@ impl Volume {
         if without_size == SetAttributes::default() {
             return Ok(());
         }
-        let mut state = inode.state.write();
-        let _table = self.core.hold_table(nr)?;
-        let mut transaction = self.core.begin(Credits {
-            blocks: 1,
-            revokes: 0,
-        })?;
-        apply(&mut state, &without_size);
-        state.store(&self.core, &mut transaction, nr, false)?;
-        let tid = transaction.finish()?;
-        crate::file::sync_operation(&self.core, &state, tid)
+        with_space(&self.core, || {
+            change_state(&self.core, &inode, &without_size)
+        })
     }
+}
+
+/// Changes what the inode alone has, and with the mode its access control list.
+fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttributes) -> Result<()> {
+    let mut state = inode.state.write();
+    let of_list = match change.permissions {
+        Some(permissions) => attribute::change_of_mode(core, inode.nr, &state, permissions)?,
+        None => None,
+    };
+    if let Some(of_list) = of_list {
+        let mut changed = state.clone();
+        apply(&mut changed, change);
+        let tid = attribute::store(core, inode, &mut changed, &of_list)?;
+        *state = changed;
+        return crate::file::sync_operation(core, &state, tid);
+    }
+    let _table = core.hold_table(inode.nr)?;
+    let mut transaction = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    apply(&mut state, change);
+    state.store(core, &mut transaction, inode.nr, false)?;
+    let tid = transaction.finish()?;
+    crate::file::sync_operation(core, &state, tid)
 }
 
 /// `+j` and `-j` take the file through the journal's door.

@@ -7,6 +7,7 @@
 )]
 
 mod accesses;
+mod attributes;
 mod budget;
 mod cell;
 mod chains;

@@ -164,6 +164,7 @@ impl Script<'_> {
             permissions: [0o644, 0o600, 0o755, 0o4755, 0o1777][self.random.below(5) as usize],
             uid: [0, 1000, 70_000][self.random.below(3) as usize],
             gid: [0, 100, 90_000][self.random.below(3) as usize],
+            ..NewInode::default()
         }
     }
 

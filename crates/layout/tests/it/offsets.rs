@@ -8,7 +8,7 @@ use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
 use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
-use layout::{attribute, extent, htree};
+use layout::{acl, attribute, extent, htree};
 
 /// Checks the offsets of all fields of a structure. A field that is left out does not compile.
 macro_rules! check {
@@ -123,6 +123,9 @@ fn attributes_and_extents() {
         e_name_len: 0, e_name_index: 1, e_value_offs: 2, e_value_inum: 4, e_value_size: 8,
         e_hash: 12,
     });
+    check!(acl::Header as T { a_version: 0 });
+    check!(acl::ShortEntry as T { e_tag: 0, e_perm: 2 });
+    check!(acl::Entry as T { e_tag: 0, e_perm: 2, e_id: 4 });
     check!(extent::Header as T {
         eh_magic: 0, eh_entries: 2, eh_max: 4, eh_depth: 6, eh_generation: 8,
     });

@@ -2,7 +2,7 @@
 
 use ext::options::DataMode;
 use ext::volume::{
-    DeviceNumber, FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes,
+    DeviceNumber, FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode,
 };
 use ext::{Error, Volume};
 use layout::InodeNr;
@@ -238,7 +238,68 @@ pub(super) const OPERATIONS: &[Operation] = &[
             },
         ],
     ),
+    operation(
+        "attributes in the inode and in a block",
+        &[
+            |volume| mark(volume, "/d/old", b"user.a", b"short"),
+            |volume| mark(volume, "/d/old", b"user.b", LONG),
+            |volume| mark(volume, "/d/old", b"user.b", &[6; 200]),
+            |volume| mark(volume, "/d/old", b"user.a", LONG),
+            |volume| unmark(volume, "/d/old", b"user.b"),
+            |volume| unmark(volume, "/d/old", b"user.a"),
+        ],
+    ),
+    operation(
+        "attributes that are shared",
+        &[
+            |volume| {
+                volume
+                    .get_attribute(volume.resolve("/marked", true)?, MARK)
+                    .map(drop)
+            },
+            |volume| mark(volume, "/d/old", MARK, LONG),
+            |volume| mark(volume, "/marked", MARK, &[6; 200]),
+            |volume| mark(volume, "/marked", MARK, LONG),
+            |volume| unmark(volume, "/d/old", MARK),
+            |volume| volume.remove_file("/marked"),
+        ],
+    ),
+    operation(
+        "access control lists",
+        &[
+            |volume| volume.write_file("/listed/new", b""),
+            |volume| volume.create_directory("/listed/sub").map(drop),
+            |volume| {
+                let change = SetAttributes {
+                    permissions: Some(0o741),
+                    ..Default::default()
+                };
+                volume.set_attributes(volume.resolve("/listed/file", true)?, &change)
+            },
+        ],
+    ),
 ];
+
+/// The name of the attribute that `/marked` has in a block.
+const MARK: &[u8] = b"user.mark";
+/// Too long for an inode.
+const LONG: &[u8] = &[5; 200];
+/// `u:rwx u1000:r-x g:r-x m:r-x o:---`, in the form of programs.
+const LIST: &[u8] = &[
+    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 5, 0, 0xE8, 3, 0, 0, 4, 0, 5, 0, 255, 255,
+    255, 255, 16, 0, 5, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+];
+
+fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    volume.set_attribute(volume.resolve(path, true)?, name, value, SetMode::Any)
+}
+
+fn unmark(volume: &Volume, path: &str, name: &[u8]) -> Result<(), Error> {
+    match volume.remove_attribute(volume.resolve(path, true)?, name) {
+        Err(Error::NoAttribute) => Err(Error::NotFound),
+        other => other,
+    }
+}
 
 /// A volume with something for each of them.
 pub(super) fn prepared(place: Place) -> Rig {
@@ -265,6 +326,12 @@ pub(super) fn prepared(place: Place) -> Rig {
     volume
         .write_file("/journaled", &[4; 20_000])
         .expect("write");
+    volume.write_file("/marked", b"").expect("write");
+    mark(&volume, "/marked", MARK, LONG).expect("setxattr");
+    volume.create_directory("/listed").expect("mkdir");
+    mark(&volume, "/listed", b"system.posix_acl_default", LIST).expect("setfacl");
+    mark(&volume, "/listed", MARK, LONG).expect("setxattr");
+    volume.write_file("/listed/file", b"").expect("write");
     if place != Place::None {
         set_flags(&volume, "/journaled", InodeFlags::JOURNAL_DATA).expect("chattr");
     }

@@ -8,8 +8,10 @@ use layout::InodeNr;
 
 use super::operations::TRIPLE;
 
-/// What a path is: kind, size, links, whether its data is journaled.
-pub(super) type Shape = (FileKind, u64, u32, bool);
+/// What a path is: kind, size, links, and its marks.
+pub(super) type Shape = (FileKind, u64, u32, Marks);
+/// Whether its data is journaled, its permissions, its extended attributes.
+pub(super) type Marks = (bool, u16, BTreeMap<Vec<u8>, Vec<u8>>);
 /// A tree: shapes, and contents as far as they are looked at.
 pub(super) type Tree = BTreeMap<String, (Shape, Vec<u8>)>;
 
@@ -25,7 +27,11 @@ pub(super) fn tree(volume: &Volume) -> Tree {
                 attributes.kind,
                 attributes.size,
                 attributes.links,
-                is_journaled,
+                (
+                    is_journaled,
+                    attributes.permissions,
+                    extended(volume, attributes.inode),
+                ),
             );
             let contents = match attributes.kind {
                 FileKind::Regular => parts_of(volume, attributes.inode),
@@ -39,6 +45,16 @@ pub(super) fn tree(volume: &Volume) -> Tree {
         }
     }
     found
+}
+
+fn extended(volume: &Volume, nr: InodeNr) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let names = volume.list_attributes(nr).expect("list").into_iter();
+    names
+        .map(|name| {
+            let value = volume.get_attribute(nr, &name).expect("it was listed");
+            (name, value)
+        })
+        .collect()
 }
 
 /// The parts of a file where operations write.
@@ -57,13 +73,13 @@ fn parts_of(volume: &Volume, nr: InodeNr) -> Vec<u8> {
 /// Whether names are those of one tree, and what they name is, but for a file that has grown in part on the way to the next.
 pub(super) fn has_shape(found: &Tree, tree: &Tree, next: Option<&Tree>) -> bool {
     let is_same = |(path, (shape, _)): (&String, &(Shape, Vec<u8>))| {
-        let Some(((kind, size, links, is_journaled), _)) = tree.get(path) else {
+        let Some(((kind, size, links, marks), _)) = tree.get(path) else {
             return false;
         };
         let next = next.and_then(|next| next.get(path));
         let grown = next.map_or(*size, |((_, size, ..), _)| *size);
         (*size..=grown.max(*size)).contains(&shape.1)
-            && (shape.0, shape.2, shape.3) == (*kind, *links, *is_journaled)
+            && (shape.0, shape.2, &shape.3) == (*kind, *links, marks)
     };
     found.len() == tree.len() && found.iter().all(is_same)
 }

@@ -1,0 +1,55 @@
+//! Extended attributes by inode and whole name: `user.colour`, `trusted.overlay.opaque`, `security.capability`.
+//!
+//! `system.posix_acl_access` and `system.posix_acl_default` are access control lists; their values have the form that programs
+//! see (version 2). Setting the first sets the permission bits, too, and a new inode gets what its directory hands down.
+//! Who may do what is for the caller to decide, as with every operation here; so is hiding `trusted.` names.
+
+use layout::InodeNr;
+
+use super::Volume;
+use crate::attribute::{self, SetMode};
+use crate::error::Result;
+
+impl Volume {
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// - [`crate::Error::NoAttribute`] if there is none; [`crate::Error::AttributeName`] or [`crate::Error::Unsupported`] for a name that
+    ///   no inode can have.
+    pub fn get_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
+        rt::charge(rt::Cost::Syscall);
+        attribute::get(&self.core, nr, name)
+    }
+
+    /// The names of all attributes: those in the inode first, each place in its order.
+    pub fn list_attributes(&self, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
+        rt::charge(rt::Cost::Syscall);
+        attribute::list_names(&self.core, nr)
+    }
+
+    /// Sets an attribute, in one step.
+    ///
+    /// # Errors
+    /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] as the mode says.
+    /// - [`crate::Error::NoSpace`] if it fits neither the inode nor its block, or if no block is left.
+    /// - [`crate::Error::NotPermitted`] for `user.` names of what is neither file nor directory, and for inodes that may not be changed.
+    pub fn set_attribute(
+        &self,
+        nr: InodeNr,
+        name: &[u8],
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        attribute::set(&self.core, nr, name, value, mode)
+    }
+
+    /// Takes an attribute away, in one step. To take away an access control list that is not there is no error.
+    ///
+    /// # Errors
+    /// - [`crate::Error::NoAttribute`] if there is none.
+    pub fn remove_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        attribute::remove(&self.core, nr, name)
+    }
+}
