@@ -62,7 +62,7 @@ fn kept(volume: &Volume) -> Result<u32, Error> {
     Ok(1 + names(volume, directory)?.len() as u32)
 }
 
-/// Blocks that are free, or held by what has a name.
+/// Blocks that are free, or held by what has a name. An attribute block counts among the sectors of each inode that shares it.
 fn blocks(volume: &Volume) -> Result<u64, Error> {
     let usage = volume.usage();
     let mut inodes = BTreeSet::from([InodeNr::ROOT]);
@@ -73,9 +73,11 @@ fn blocks(volume: &Volume) -> Result<u64, Error> {
                 .map(|(_, inode)| inode),
         );
     }
-    let mut held = 0;
+    let (mut held, mut shared) = (0, BTreeSet::new());
     for inode in inodes {
         held += volume.attributes(inode)?.sectors * SECTOR_BYTES / u64::from(usage.block_bytes);
+        let attributes = volume.attribute_block(inode)?;
+        held -= u64::from(attributes.is_some_and(|block| !shared.insert(block)));
     }
     Ok(usage.blocks_free + held)
 }

@@ -319,6 +319,9 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::Journaled(..)
         | Op::Chmod(..)
         | Op::Chown(..)
+        | Op::Setxattr(..)
+        | Op::Removexattr(..)
+        | Op::Setfacl(..)
         | Op::Utimes(..) => synchronous == Synchronous::All,
         _ => synchronous != Synchronous::No,
     }

@@ -25,6 +25,7 @@
 //! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
 //! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
 //! | `unjournaled` | volumes without a journal, closed by their workloads or repaired by e2fsck |
+//! | [`marks`] | extended attributes and access control lists: what the model has, what a volume says |
 //! | [`oracle`], [`rule`] | whether it is what the contract allows |
 
 #![forbid(unsafe_code)]
@@ -46,6 +47,7 @@ pub mod history;
 pub mod image;
 mod judge;
 pub mod leftover;
+pub mod marks;
 pub mod model;
 pub mod mutant;
 pub mod observe;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::marks::Marks;
 use crate::op::{Path, Special};
 
 pub use apply::Change;
@@ -37,6 +38,8 @@ pub struct Node {
     pub permissions: u16,
     /// Owner and group.
     pub owner: (u32, u32),
+    /// Extended attributes and the access control list.
+    pub marks: Arc<Marks>,
     /// Last change of contents, in seconds since 1970.
     pub modified: i64,
     /// Last change of the inode.
@@ -89,6 +92,7 @@ impl Tree {
             links: 2,
             permissions: 0o755,
             owner: (0, 0),
+            marks: Arc::default(),
             modified: seconds,
             changed: seconds,
             changed_in: 0,

@@ -26,6 +26,8 @@ pub struct Seen {
     pub permissions: u16,
     /// Owner and group.
     pub owner: (u32, u32),
+    /// Extended attributes, access control lists among them.
+    pub marks: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Last change of contents, in seconds since 1970.
     pub modified: i64,
     /// Last change of the inode.
@@ -112,6 +114,7 @@ impl Walk<'_> {
             Contents::File(_) if self.has_blocks => self.blocks_of(inode)?,
             _ => BTreeMap::new(),
         };
+        let marks = self.marks_of(inode)?;
         let place = self.nodes.len();
         self.places.insert(inode, place);
         self.nodes.push(Seen {
@@ -119,12 +122,23 @@ impl Walk<'_> {
             links: attributes.links,
             permissions: attributes.permissions,
             owner: (attributes.uid, attributes.gid),
+            marks,
             modified: attributes.mtime.seconds,
             changed: attributes.ctime.seconds,
             blocks,
             contents,
         });
         Ok(place)
+    }
+
+    fn marks_of(&self, inode: InodeNr) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+        let names = self.volume.list_attributes(inode)?.into_iter();
+        names
+            .map(|name| {
+                let value = self.volume.get_attribute(inode, &name)?;
+                Ok((name, value))
+            })
+            .collect()
     }
 
     fn read(&self, inode: InodeNr, size: u64) -> Result<Vec<u8>, Error> {

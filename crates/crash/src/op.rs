@@ -52,6 +52,12 @@ pub enum Op {
     Chown(Path, u32, u32),
     /// Sets the time of the last change of contents, in seconds since 1970.
     Utimes(Path, u32),
+    /// Sets an extended attribute, by its name behind `user.` and the length of its value.
+    Setxattr(Path, Path, u32),
+    /// Takes an extended attribute away.
+    Removexattr(Path, Path),
+    /// Gives a file an access control list, and the permission bits that go with it.
+    Setfacl(Path, u16),
     /// Turns data journaling of a file on or off.
     Journaled(Path, bool),
     /// Makes a file durable.
@@ -156,6 +162,9 @@ impl Op {
             | Self::WriteAs(_, path, ..)
             | Self::Mknod(_, path)
             | Self::Chmod(path, _)
+            | Self::Setxattr(path, ..)
+            | Self::Removexattr(path, _)
+            | Self::Setfacl(path, _)
             | Self::Chown(path, ..)
             | Self::Utimes(path, _)
             | Self::Append(path, _)
@@ -191,6 +200,9 @@ impl fmt::Display for Op {
                 write!(out, "write-direct({path},{from},{count})")
             }
             Self::Chmod(path, mode) => write!(out, "chmod({path},{mode:o})"),
+            Self::Setxattr(path, name, length) => write!(out, "setxattr({path},{name},{length})"),
+            Self::Removexattr(path, name) => write!(out, "removexattr({path},{name})"),
+            Self::Setfacl(path, mode) => write!(out, "setfacl({path},{mode:o})"),
             Self::Mknod(special, path) => write!(out, "mknod({special},{path})"),
             Self::Chown(path, user, group) => write!(out, "chown({path},{user},{group})"),
             Self::Utimes(path, seconds) => write!(out, "utimes({path},{seconds})"),
@@ -232,6 +244,10 @@ impl FromStr for Op {
     }
 }
 
+fn octal(text: &str) -> Option<u16> {
+    u16::from_str_radix(text, 8).ok()
+}
+
 fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
     let number = |text: &str| text.parse::<u32>().ok();
     Some(match (name, arguments) {
@@ -246,10 +262,12 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
             };
             Op::WriteAs(how, (*path).into(), number(from)?, number(count)?)
         }
-        ("chmod", [path, mode]) => {
-            let mode = u16::from_str_radix(mode, 8).ok()?;
-            Op::Chmod((*path).into(), mode)
+        ("chmod", [path, mode]) => Op::Chmod((*path).into(), octal(mode)?),
+        ("setfacl", [path, mode]) => Op::Setfacl((*path).into(), octal(mode)?),
+        ("setxattr", [path, name, length]) => {
+            Op::Setxattr((*path).into(), (*name).into(), number(length)?)
         }
+        ("removexattr", [path, name]) => Op::Removexattr((*path).into(), (*name).into()),
         ("mknod", [special, path]) => Op::Mknod(parse_special(special)?, (*path).into()),
         ("chown", [path, user, group]) => Op::Chown((*path).into(), number(user)?, number(group)?),
         ("utimes", [path, seconds]) => Op::Utimes((*path).into(), number(seconds)?),
@@ -284,6 +302,9 @@ mod tests {
             "write-dsync(a,0,3)",
             "write-direct(a,2,4)",
             "chmod(a,640)",
+            "setxattr(a,colour,200)",
+            "removexattr(a,colour)",
+            "setfacl(a,750)",
             "utimes(a,7)",
             "chown(a,1000,70000)",
             "mknod(fifo,a)",

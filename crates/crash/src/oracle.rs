@@ -12,6 +12,7 @@ use layout::{InodeNr, Tid};
 use crate::history::{Binding, Bounds, History, LaneBounds, Stage};
 use crate::judge::Suspect;
 use crate::leftover::{Held, Leftovers};
+use crate::marks;
 use crate::model::{Kind, NodeId, ROOT, Tree};
 use crate::observe::{Contents, Observation, Seen};
 use crate::op::Op;
@@ -309,6 +310,11 @@ impl<'a> Oracle<'a> {
         if node.owner != seen.owner {
             let text = |(user, group): (u32, u32)| format!("{user}:{group}");
             return differs("owner", &text(seen.owner), &text(node.owner));
+        }
+        let marks = node.marks.told(node.permissions);
+        if marks != seen.marks {
+            let (found, wanted) = (marks::text(&seen.marks), marks::text(&marks));
+            return differs("extended attributes", &found, &wanted);
         }
         let is_finished = self.recovered.has_truncated && matches!(node.kind, Kind::File { .. });
         if is_finished || !self.bounds.has_times {

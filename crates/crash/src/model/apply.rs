@@ -43,6 +43,20 @@ impl Tree {
                 next.node_mut(id)?.owner = (*user, *group);
                 next.touch(id, change)
             }),
+            Op::Setxattr(path, name, length) => next.mark(path, change, |node| {
+                let marks = Arc::make_mut(&mut node.marks);
+                marks.values.insert(Arc::clone(name), *length);
+                Some(())
+            }),
+            Op::Removexattr(path, name) => next.mark(path, change, |node| {
+                let marks = Arc::make_mut(&mut node.marks);
+                marks.values.remove(name).map(drop)
+            }),
+            Op::Setfacl(path, mode) => next.mark(path, change, |node| {
+                node.permissions = node.permissions & !0o777 | mode & 0o777;
+                Arc::make_mut(&mut node.marks).has_list = true;
+                Some(())
+            }),
             Op::Utimes(path, seconds) => next.find(path).and_then(|id| {
                 next.node_mut(id)?.modified = i64::from(*seconds);
                 next.touch(id, change)
@@ -124,6 +138,7 @@ impl Tree {
             kind,
             permissions,
             owner: (0, 0),
+            marks: Arc::default(),
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
             changed: change.seconds,
@@ -216,6 +231,20 @@ impl Tree {
         node.changed = change.seconds;
         node.changed_in = change.state;
         Some(())
+    }
+
+    /// Changes the attributes of a file or directory.
+    fn mark(
+        &mut self,
+        path: &str,
+        change: Change,
+        work: impl FnOnce(&mut Node) -> Option<()>,
+    ) -> Option<()> {
+        let id = self.find(path)?;
+        let node = self.node_mut(id)?;
+        matches!(node.kind, Kind::File { .. } | Kind::Directory(_)).then_some(())?;
+        work(node)?;
+        self.touch(id, change)
     }
 
     fn change_flags(&mut self, path: &str, change: Change) -> Option<()> {

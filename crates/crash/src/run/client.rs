@@ -4,7 +4,9 @@ use core::fmt;
 use std::sync::Arc;
 
 use block::trace::Trace;
-use ext::volume::{FileId, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, Transactions};
+use ext::volume::{
+    FileId, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode, SetTime, Transactions,
+};
 use ext::{Error, Volume};
 use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
@@ -16,6 +18,7 @@ use super::probe::Probe;
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
 use crate::fault::Fault;
 use crate::image::SECTOR_BYTES;
+use crate::marks;
 use crate::observe::{Observation, observe};
 use crate::op::{How, Op};
 use crate::tag::Tag;
@@ -400,6 +403,17 @@ impl Client<'_> {
             | Op::Journaled(..) => {
                 set(volume, op)?;
             }
+            Op::Setxattr(path, name, length) => {
+                let (name, value) = (marks::whole_name(name), marks::value(*length));
+                mark(volume, path, &name, &value)?;
+            }
+            Op::Removexattr(path, name) => {
+                let nr = volume.resolve(path, false)?;
+                volume.remove_attribute(nr, &marks::whole_name(name))?;
+            }
+            Op::Setfacl(path, mode) => {
+                mark(volume, path, marks::list_name(), &marks::list(*mode))?;
+            }
             Op::Link(from, to) => {
                 let nr = volume.resolve(from, false)?;
                 let (parent, name) = volume.resolve_parent(to)?;
@@ -479,6 +493,12 @@ impl Client<'_> {
         volume.release(file)?;
         written
     }
+}
+
+/// Sets an extended attribute.
+fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    let nr = volume.resolve(path, false)?;
+    volume.set_attribute(nr, name, value, SetMode::Any)
 }
 
 /// How a file is opened to be written to.

@@ -41,6 +41,9 @@ impl Probe<'_> {
             | Op::Truncate(path, _)
             | Op::Chmod(path, _)
             | Op::Chown(path, ..)
+            | Op::Setxattr(path, ..)
+            | Op::Removexattr(path, _)
+            | Op::Setfacl(path, _)
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
             // What was on its way past the cache may have reached the device, whatever can be read now.

@@ -27,6 +27,16 @@ impl Volume {
         attribute::list_names(&self.core, nr)
     }
 
+    /// The block that holds attributes of an inode, if there is one; each inode that shares it counts it among its sectors.
+    ///
+    /// # Errors
+    /// As [`Volume::attributes`].
+    pub fn attribute_block(&self, nr: InodeNr) -> Result<Option<u64>> {
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let block = inode.state.read().attribute_block.get();
+        Ok((block != 0).then_some(block))
+    }
+
     /// Sets an attribute, in one step.
     ///
     /// # Errors

@@ -1,0 +1,82 @@
+//! Extended attributes and access control lists of the model: what a file has, and the bytes that a volume says of it.
+
+use std::collections::BTreeMap;
+
+use layout::acl;
+use zerocopy::IntoBytes;
+
+use crate::op::Path;
+
+/// The name of the list that holds.
+const LIST: &[u8] = b"system.posix_acl_access";
+/// Somebody whom every list names.
+const NAMED_USER: u32 = 1000;
+/// What the named user and the group may do, as far as the mask lets them.
+const NAMED_PERMISSIONS: u16 = 0o7;
+const GROUP_PERMISSIONS: u16 = 0o5;
+
+/// The attributes of a file: how long the values are, by name, and whether there is a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// Values by the names behind `user.`.
+    pub values: BTreeMap<Path, u32>,
+    /// Whether there is an access control list; what it says follows from the permission bits.
+    pub has_list: bool,
+}
+
+impl Marks {
+    /// All attributes as a volume tells them.
+    pub fn told(&self, permissions: u16) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let values = self.values.iter();
+        let mut told: BTreeMap<_, _> = values
+            .map(|(name, length)| (whole_name(name), value(*length)))
+            .collect();
+        if self.has_list {
+            told.insert(LIST.to_vec(), list(permissions));
+        }
+        told
+    }
+}
+
+/// The whole name of an attribute.
+pub fn whole_name(name: &str) -> Vec<u8> {
+    [b"user.", name.as_bytes()].concat()
+}
+
+/// The name of the list that holds.
+pub fn list_name() -> &'static [u8] {
+    LIST
+}
+
+/// The value of a length: no two lengths begin with the same byte for long.
+pub fn value(length: u32) -> Vec<u8> {
+    vec![length as u8; length as usize]
+}
+
+/// A list that goes with permission bits, in the form of programs.
+pub fn list(permissions: u16) -> Vec<u8> {
+    let mut bytes = acl::VERSION_OF_PROGRAMS.to_le_bytes().to_vec();
+    for (tag, bits, id) in [
+        (acl::USER_OBJ, permissions >> 6, acl::NO_ID),
+        (acl::USER, NAMED_PERMISSIONS, NAMED_USER),
+        (acl::GROUP_OBJ, GROUP_PERMISSIONS, acl::NO_ID),
+        (acl::MASK, permissions >> 3, acl::NO_ID),
+        (acl::OTHER, permissions, acl::NO_ID),
+    ] {
+        let entry = acl::Entry {
+            e_tag: tag.into(),
+            e_perm: (bits & 0o7).into(),
+            e_id: id.into(),
+        };
+        bytes.extend_from_slice(entry.as_bytes());
+    }
+    bytes
+}
+
+/// Attributes in words.
+pub fn text(told: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
+    let words = told
+        .iter()
+        .map(|(name, value)| format!("{} of {} bytes", String::from_utf8_lossy(name), value.len()));
+    words.collect::<Vec<_>>().join(", ")
+}
