@@ -85,13 +85,7 @@ pub(super) fn make(
     let directory = core.inodes.get(core, parent)?;
     with_space(core, || {
         let mut parent_state = directory.state.write();
-        check_takes_names(&parent_state)?;
-        if directory::find(core, &directory, &parent_state, name)?.is_some() {
-            return Err(Error::Exists);
-        }
-        if kind == FileKind::Directory && parent_state.links >= LINKS_MAX {
-            return Err(Error::TooManyLinks);
-        }
+        check_takes(core, &directory, &parent_state, name, kind)?;
         let inherited = attribute::inherit(core, parent, &parent_state, kind, new)?;
         let change = inherited.change.as_ref();
         let more = change.map_or(Credits::default(), Change::credits);
@@ -144,6 +138,24 @@ pub(super) fn make(
         file::sync_operation(core, &parent_state, tid)?;
         Ok(inode.nr)
     })
+}
+
+/// That a directory takes a new inode with this name.
+fn check_takes(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+    kind: FileKind,
+) -> Result<()> {
+    check_takes_names(state)?;
+    if directory::find(core, directory, state, name)?.is_some() {
+        return Err(Error::Exists);
+    }
+    if kind == FileKind::Directory && state.links >= LINKS_MAX {
+        return Err(Error::TooManyLinks);
+    }
+    Ok(())
 }
 
 /// Allocates and stores an inode. When it fails it has changed nothing that stays.
