@@ -21,6 +21,7 @@
 //! | `transaction` | a handle on the journal, or on nothing where there is none |
 //! | `superblock`, `geometry` | the validated superblock and what follows from it |
 //! | `mkfs` (+ `mkfs/`) | making an image |
+//! | `tune` (+ `tune/`) | changing what a closed volume says of itself, its journal among that |
 //! | `core` | what all of these share |
 //!
 //! # Lock order
@@ -45,6 +46,7 @@ pub(crate) mod orphan;
 pub(crate) mod space;
 pub mod superblock;
 pub(crate) mod transaction;
+pub mod tune;
 pub mod volume;
 
 pub use error::{Corrupt, Error, Result};

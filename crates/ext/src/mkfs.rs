@@ -19,6 +19,7 @@ mod journal;
 mod map;
 mod place;
 mod plan;
+mod seal;
 mod superblock;
 mod write;
 
@@ -30,10 +31,13 @@ use layout::feature::{Compatible, Features};
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
 
+pub(crate) use defaults::journal_blocks;
 pub use defaults::{Profile, UsageType};
 pub use features::FeatureEdits;
-pub(crate) use journal::BLOCKS_MAX as LOG_BLOCKS_MAX;
+pub(crate) use journal::{BLOCKS_MAX as LOG_BLOCKS_MAX, BLOCKS_MIN as LOG_BLOCKS_MIN};
 pub use journal::{JournalDevice, format_journal_device, journal_device};
+pub use seal::seal;
+pub(crate) use write::superblock_block;
 
 /// Which file system is made: what the features are to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -181,6 +185,16 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
     let image = files::populate(&mut plan, options)?;
     let raw = superblock::superblock(&plan, options, &image);
     write::write(device, &plan, &image, &raw)?;
+    Ok(plan.summary(&image))
+}
+
+/// What [`format()`] would make of a device like this. Nothing is written.
+///
+/// # Errors
+/// As [`format()`].
+pub fn preview(device: &block::Geometry, options: &Options) -> Result<Summary> {
+    let mut plan = plan::plan(device, options)?;
+    let image = files::populate(&mut plan, options)?;
     Ok(plan.summary(&image))
 }
 

@@ -118,6 +118,9 @@ pub struct MountOptions {
     pub force: bool,
     /// The uid that may use the reserved blocks, beside the superblock's.
     pub privileged: bool,
+    /// The volume is just being made and filled: its journal, which is empty, is left alone, and nothing depends on chance. A
+    /// crash leaves a volume that has to be made again.
+    pub is_being_made: bool,
 }
 
 impl Default for MountOptions {
@@ -139,6 +142,7 @@ impl Default for MountOptions {
             memory: Memory::default(),
             force: false,
             privileged: true,
+            is_being_made: false,
         }
     }
 }

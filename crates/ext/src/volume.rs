@@ -9,6 +9,7 @@ mod extended;
 mod files;
 mod open;
 pub mod path;
+mod restore;
 mod tree;
 mod writer;
 
@@ -26,10 +27,10 @@ pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
+pub use restore::Restored;
 pub use tree::RenameMode;
 
-#[cfg(test)]
-pub(crate) use open::{close as close_core, open as open_core};
+pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
 
 pub use crate::attribute::SetMode;
 pub use crate::directory::Entry;

@@ -3,8 +3,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, cp, crash, fsck, info, journal, lab, ln, ls, manual, mkdir, mkfs, mv,
-    replay, rm, stat,
+    bench, build, cat, completions, cp, crash, export, fsck, info, journal, lab, ln, ls, manual,
+    mkdir, mkfs, mv, replay, rm, stat, tune,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -25,8 +25,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Make a file system.
     Mkfs(Box<mkfs::Arguments>),
+    /// Make an image of a directory or an archive.
+    Build(Box<build::Arguments>),
+    /// Export an image to an archive or a directory.
+    Export(export::Arguments),
     /// Say what a file system is: features, sizes, state.
     Info(info::Arguments),
+    /// Change a file system's label, UUID, journal and defaults.
+    Tune(tune::Arguments),
     /// Check a file system; nothing is written.
     Fsck(fsck::Arguments),
     /// List directories.

@@ -1,10 +1,12 @@
 //! The subcommands, one a file.
 
 pub(crate) mod bench;
+pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod crash;
+pub(crate) mod export;
 pub(crate) mod fsck;
 pub(crate) mod info;
 pub(crate) mod journal;
@@ -18,6 +20,7 @@ pub(crate) mod mv;
 pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
+pub(crate) mod tune;
 
 use std::process::ExitCode;
 
@@ -29,7 +32,10 @@ use crate::cli::Command;
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Mkfs(arguments) => mkfs::run(&arguments),
+        Command::Build(arguments) => build::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),

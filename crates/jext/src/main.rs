@@ -15,6 +15,7 @@ mod image;
 mod output;
 mod progress;
 mod trace;
+mod transfer;
 
 use std::process::ExitCode;
 

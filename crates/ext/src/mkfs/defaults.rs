@@ -139,7 +139,7 @@ fn base_features(options: &Options) -> Features {
 }
 
 /// How many blocks the journal gets by default; none on a volume that is too small for one.
-pub(super) fn journal_blocks(profile: Profile, block_count: u64) -> Option<u32> {
+pub(crate) fn journal_blocks(profile: Profile, block_count: u64) -> Option<u32> {
     const THOUSAND: u64 = 1024;
     Some(match block_count {
         0..2048 => return None,

@@ -15,7 +15,7 @@ use super::{JournalOption, JournalPlace, Options, defaults};
 use crate::error::{Corrupt, Error, Result};
 
 /// The shortest journal that is made, in blocks.
-const BLOCKS_MIN: u32 = 1024;
+pub(crate) const BLOCKS_MIN: u32 = 1024;
 /// The longest journal, in blocks, as e2fsprogs has it.
 pub(crate) const BLOCKS_MAX: u32 = 10_240_000;
 

@@ -135,7 +135,11 @@ fn write_group(
 }
 
 /// A block with the superblock at its place.
-fn superblock_block(geometry: &Geometry, raw: &Superblock, group: GroupNr) -> Arc<Block> {
+pub(crate) fn superblock_block(
+    geometry: &Geometry,
+    raw: &Superblock,
+    group: GroupNr,
+) -> Arc<Block> {
     let mut raw = *raw;
     raw.s_block_group_nr.set(group.get() as u16);
     let mut block = Block::zeroed(geometry.block_bytes as usize);

@@ -205,7 +205,12 @@ impl Core {
         };
         let (home, _) = self.geometry.group_of_inode(parent);
         if parent == InodeNr::ROOT {
-            let start = (rt::random_u64() % u64::from(self.geometry.group_count)) as usize;
+            let chance = if self.options.is_being_made {
+                self.space.directories.load(Ordering::Relaxed)
+            } else {
+                rt::random_u64()
+            };
+            let start = (chance % u64::from(self.geometry.group_count)) as usize;
             let (before, behind) = self.space.groups.split_at(start);
             let all = behind.iter().chain(before).filter(has_average);
             return all

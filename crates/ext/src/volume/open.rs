@@ -149,6 +149,16 @@ fn locate_log(
     if options.read_only && options.no_recovery {
         return Ok(None);
     }
+    if options.is_being_made {
+        return if superblock.needs_recovery {
+            Err(Error::Unsupported(
+                "the journal has to be replayed: this is no volume that is just being made"
+                    .to_owned(),
+            ))
+        } else {
+            Ok(None)
+        };
+    }
     if let Some(uuid) = superblock.journal_uuid {
         let Some(journal_device) = journal_device else {
             return Err(Error::Unsupported(
@@ -175,7 +185,8 @@ fn locate_log(
     Ok(Some(log_of_inode(&probe, nr)?))
 }
 
-fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
+/// Where the blocks of a journal's inode lie.
+pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     let inode = Inode::load(core, nr)?;
     let state = inode.state.read();
     let block_count = state.size / u64::from(core.geometry.block_bytes);

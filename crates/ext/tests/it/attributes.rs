@@ -77,7 +77,7 @@ fn next_operation(random: &mut Random) -> Op {
         }
         9..13 => Op::Remove {
             path,
-            name: *random.pick::<&str>(NAMES),
+            name: random.pick::<&str>(NAMES),
         },
         13 | 14 => Op::Chmod {
             path,

@@ -320,12 +320,7 @@ pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     if !arguments.force && raw_superblock(&device).is_ok() {
         bail!("{text}: holds a file system or journal already; -F replaces it");
     }
-    let uuid = arguments.uuid.unwrap_or_else(|| {
-        let random = u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64());
-        *uuid::Builder::from_random_bytes(random.to_le_bytes())
-            .as_uuid()
-            .as_bytes()
-    });
+    let uuid = arguments.uuid.unwrap_or_else(super::mkfs::random_uuid);
     let made = mkfs::format_journal_device(&device, arguments.block_bytes, uuid);
     let made = made.with_context(|| text.clone())?;
     let uuid = Uuid::from_bytes(made.uuid);

@@ -1,7 +1,7 @@
 //! `jext mkfs`: a new file system, with the options of mke2fs.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::image::{Access, open_device, open_parsed, parse_device};
 use crate::output;
+use crate::transfer;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const KIB: u64 = 1024;
@@ -33,6 +34,9 @@ pub(crate) struct Arguments {
     /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is made with it.
     #[arg(value_name = "SIZE")]
     size: Option<String>,
+    /// Fill it with what is in this directory or archive.
+    #[arg(short = 'd', value_name = "FROM")]
+    from: Option<PathBuf>,
     /// Make it even though the device holds a file system already.
     #[arg(short = 'F', long)]
     force: bool,
@@ -114,6 +118,25 @@ fn parse_usage(text: &str) -> Result<UsageType, String> {
     UsageType::from_name(text).ok_or_else(|| expected.to_owned())
 }
 
+/// A UUID that nobody has.
+pub(super) fn random_uuid() -> [u8; 16] {
+    let random = u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64());
+    let uuid = uuid::Builder::from_random_bytes(random.to_le_bytes());
+    *uuid.as_uuid().as_bytes()
+}
+
+/// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the same each time.
+fn source_date() -> Result<Option<i64>> {
+    const VARIABLE: &str = "SOURCE_DATE_EPOCH";
+    let Ok(text) = std::env::var(VARIABLE) else {
+        return Ok(None);
+    };
+    let seconds = text.parse();
+    let seconds =
+        seconds.with_context(|| format!("{VARIABLE}={text}: expected seconds since 1970"))?;
+    Ok(Some(seconds))
+}
+
 /// Reads a UUID.
 pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
     Uuid::parse_str(text)
@@ -151,6 +174,7 @@ impl FormatArguments {
             reserved_percent: self.reserved_percent.unwrap_or(defaults.reserved_percent),
             label: self.label.clone().unwrap_or_default(),
             uuid: self.uuid,
+            seconds: source_date()?,
             ..defaults
         };
         for list in &self.features {
@@ -180,7 +204,7 @@ impl FormatArguments {
     }
 }
 
-fn megabytes(value: &str) -> Result<u32> {
+pub(super) fn megabytes(value: &str) -> Result<u32> {
     let number = value.strip_suffix(['M', 'm']).unwrap_or(value);
     number
         .parse()
@@ -201,7 +225,7 @@ fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
 }
 
 /// `name=value` pairs of lists; commas within parentheses separate nothing.
-fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
     let parts = lists.iter().flat_map(|list| {
         let mut depth = 0_i32;
         list.split(move |letter| {
@@ -233,6 +257,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.force {
         refuse_used(&arguments.device, &device)?;
     }
+    let source = arguments.from.as_deref().map(transfer::open_source);
+    let source = source.transpose()?;
+    let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
+    let clamps = options.seconds.is_some();
+    options.seconds = Some(seconds);
     let summary = match journal_device {
         None => mkfs::format(&device, &options),
         Some(text) => {
@@ -241,6 +270,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     let summary = summary.with_context(|| arguments.device.clone())?;
+    if let Some(source) = source {
+        super::build::fill(&device, &*source, seconds, clamps)?;
+    }
     summary
         .warnings
         .iter()

@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod building;
 mod checking;
 mod copying;
 mod crashes;
@@ -19,3 +20,4 @@ mod manual;
 mod peers;
 mod strays;
 mod support;
+mod tuning;

@@ -1,0 +1,240 @@
+//! Changing what a closed volume says of itself: label, UUID, reserved blocks, defaults, features that cost nothing, and which
+//! journal it has.
+//!
+//! Only a volume that was closed cleanly is changed: its journal is empty, so that nothing in it can undo the change.
+//!
+//! | journal | what is durable first | what a crash in between leaves |
+//! |---|---|---|
+//! | taken away | the superblock without it | blocks that only e2fsck gives back |
+//! | made inside | its blocks, empty | blocks that only e2fsck gives back |
+//! | put on a device | that device, which names its user | a journal that can be given to this volume again |
+
+mod journal;
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::feature::{Compatible, ReadOnlyCompatible, Word, lookup};
+use layout::superblock::{self as disk, DefaultMountOptions, ErrorPolicy};
+
+use crate::error::{Error, Result};
+use crate::mkfs::superblock_block;
+use crate::superblock::{Superblock, split_time};
+
+/// The most of a volume that can be reserved.
+const RESERVED_PERCENT_MAX: f64 = 50.0;
+
+/// What is to change; what is `None` stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes {
+    /// At most 16 bytes.
+    pub label: Option<String>,
+    /// The UUID.
+    pub uuid: Option<[u8; 16]>,
+    /// Percent of the blocks that only the privileged may use.
+    pub reserved_percent: Option<f64>,
+    /// The same in blocks.
+    pub reserved_blocks: Option<u64>,
+    /// What to do when an error is found.
+    pub errors: Option<ErrorPolicy>,
+    /// Mounts after which a check is due; 0xFFFF for never.
+    pub max_mount_count: Option<u16>,
+    /// Default mount options to set, and to take away.
+    pub mount_options: (DefaultMountOptions, DefaultMountOptions),
+    /// Features that cost nothing, to set.
+    pub features: Vec<(Word, u32)>,
+    /// The journal.
+    pub journal: JournalChange,
+}
+
+/// What becomes of the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JournalChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It is taken away.
+    Remove,
+    /// One is made inside, of so many blocks; of the usual length if that is not said.
+    Internal(Option<u32>),
+    /// One is put on the journal device that is given.
+    External,
+}
+
+/// A feature of this name, if it costs nothing to set it.
+///
+/// # Errors
+/// [`Error::Unsupported`] if it is unknown or would cost something.
+pub fn free_feature(name: &str) -> Result<(Word, u32)> {
+    let free = |word| match word {
+        Word::Compatible => (Compatible::DIR_INDEX | Compatible::EXT_ATTR).bits(),
+        Word::Incompatible => 0,
+        Word::ReadOnlyCompatible => ReadOnlyCompatible::LARGE_FILE.bits(),
+    };
+    let Some((word, bit)) = lookup(name) else {
+        return Err(Error::Unsupported(format!("there is no feature {name}")));
+    };
+    if free(word) & bit == bit {
+        return Ok((word, bit));
+    }
+    Err(Error::Unsupported(format!(
+        "the feature {name} cannot be given to a volume that is there: dir_index, ext_attr and large_file can, and has_journal"
+    )))
+}
+
+/// Changes a volume. `journal` is the device for [`JournalChange::External`].
+///
+/// # Errors
+/// - [`Error::Unsupported`] if it was not closed cleanly, or has features that can only be read.
+/// - [`Error::Invalid`] for a change that cannot be; nothing has changed then.
+pub fn apply(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    let mut superblock = read(device)?;
+    check(&superblock, journal, changes)?;
+    change_fields(&mut superblock, changes);
+    match changes.journal {
+        JournalChange::Keep => write(device, &mut superblock),
+        JournalChange::Remove => journal::remove(device, &mut superblock),
+        JournalChange::Internal(blocks) => journal::make(device, &mut superblock, blocks),
+        JournalChange::External => {
+            let journal = journal.expect("it was checked that there is one");
+            journal::attach(device, journal, &mut superblock)
+        }
+    }
+}
+
+fn read(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+    let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
+    Superblock::decode(&bytes, device.geometry().size_bytes)
+}
+
+fn check(
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    if let Some(features) = &superblock.unknown_read_only_features {
+        let text = format!("features that can only be read: {features}");
+        return Err(Error::Unsupported(text));
+    }
+    if superblock.needs_recovery || !superblock.is_clean() {
+        let text =
+            "the volume was not closed cleanly: run jext journal replay, or e2fsck, and try again";
+        return Err(Error::Unsupported(text.to_owned()));
+    }
+    let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
+    let adds = matches!(
+        changes.journal,
+        JournalChange::Internal(_) | JournalChange::External
+    );
+    let blocks = superblock.geometry.block_count;
+    let rules = [
+        (
+            changes
+                .label
+                .as_ref()
+                .is_none_or(|label| label.len() <= superblock.raw.s_volume_name.len()),
+            "a label has at most 16 bytes",
+        ),
+        (
+            changes.uuid.is_none() || superblock.journal_uuid.is_none(),
+            "the external journal knows the volume by its UUID: take the journal away first",
+        ),
+        (
+            changes
+                .reserved_percent
+                .is_none_or(|share| (0.0..=RESERVED_PERCENT_MAX).contains(&share)),
+            "from 0 to 50 percent of the blocks can be reserved",
+        ),
+        (
+            changes
+                .reserved_blocks
+                .is_none_or(|count| count <= blocks / 2),
+            "at most half of the blocks can be reserved",
+        ),
+        (
+            !(adds && has_journal),
+            "the volume has a journal already: take it away first",
+        ),
+        (
+            changes.journal != JournalChange::Remove || has_journal,
+            "the volume has no journal",
+        ),
+        (
+            changes.journal != JournalChange::External || journal.is_some(),
+            "an external journal needs its device",
+        ),
+        (
+            superblock.raw.s_rev_level.get() != disk::GOOD_OLD_REVISION,
+            "a volume of the original revision has none of this; e2fsck gives it the new one",
+        ),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::Invalid(rule)),
+        None => Ok(()),
+    }
+}
+
+fn change_fields(superblock: &mut Superblock, changes: &Changes) {
+    let raw = &mut superblock.raw;
+    if let Some(label) = &changes.label {
+        raw.s_volume_name = Default::default();
+        raw.s_volume_name[..label.len()].copy_from_slice(label.as_bytes());
+    }
+    if let Some(uuid) = changes.uuid {
+        raw.s_uuid = uuid;
+    }
+    if let Some(share) = changes.reserved_percent {
+        raw.set_reserved_blocks_count((share * raw.blocks_count() as f64 / 100.0) as u64);
+    }
+    if let Some(count) = changes.reserved_blocks {
+        raw.set_reserved_blocks_count(count);
+    }
+    if let Some(errors) = changes.errors {
+        raw.s_errors.set(errors as u16);
+    }
+    if let Some(count) = changes.max_mount_count {
+        raw.s_max_mnt_count.set(count);
+    }
+    let (set, clear) = changes.mount_options;
+    let options = raw.default_mount_options().difference(clear) | set;
+    raw.s_default_mount_opts.set(options.bits());
+    let mut features = raw.features();
+    for (word, bits) in &changes.features {
+        features.set(*word, *bits, true);
+    }
+    raw.set_features(features);
+}
+
+/// Writes the superblock and its copies; the first one last.
+fn write(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
+    let geometry = superblock.geometry.clone();
+    superblock.note_write(rt::wall().seconds);
+    let raw = &superblock.raw;
+    for group in geometry
+        .groups()
+        .filter(|group| group.get() > 0 && geometry.has_super(*group))
+    {
+        let first = geometry.first_block_of(group);
+        let image = superblock_block(&geometry, raw, group);
+        device.write_blocks(geometry.byte_offset(first), vec![image])?;
+    }
+    device.flush()?;
+    let image = superblock.encode().into_arc();
+    device.write_blocks(disk::OFFSET, vec![image])?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Takes over the times and counts that opening and closing a volume has changed on the device.
+fn take_over(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
+    let now = read(device)?;
+    let raw = &mut superblock.raw;
+    raw.set_free_blocks_count(now.raw.free_blocks_count());
+    raw.s_free_inodes_count = now.raw.s_free_inodes_count;
+    (raw.s_wtime, raw.s_wtime_hi) = split_time(rt::wall().seconds);
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! `jext build`: an image from a directory or an archive, in one go.
+//!
+//! The volume is made as large as its contents need, filled without its journal, and sealed: it looks as if nobody had ever mounted
+//! it. With a UUID and `SOURCE_DATE_EPOCH` the same tree gives the same bytes.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use block::text::Size;
+use block::{BlockDevice, OpenOptions};
+use clap::Args;
+use ext::mkfs::{self, Options, Summary};
+use ext::options::{AccessTime, Memory};
+use ext::{MountOptions, Volume};
+use indicatif::HumanBytes;
+use layout::inode::EXTRA_SIZE;
+use serde_json::json;
+
+use super::mkfs::{Format, FormatArguments};
+use crate::output;
+use crate::transfer::{self, ImageSink, Source, Tally};
+
+/// Bytes of a block, unless other ones are asked for.
+const BLOCK_BYTES: u32 = 4096;
+/// Memory for what is on its way into the image.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// Inodes beside those of the tree: those that every volume has, and a few to begin with.
+const INODES_MORE: u64 = 64;
+/// How often the size is corrected before it is given up.
+const SIZE_ROUNDS_MAX: u32 = 64;
+
+/// Make an image of a directory or a tar archive (plain, gzip or zstd).
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    format: FormatArguments,
+    /// The image, which must not be there yet.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// A directory, or an archive.
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The size of the image: 64M, 2G; otherwise what the tree needs, and a little more.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Percent of the needed space that are left free.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
+    slack: u32,
+    /// Replace the image if it is there.
+    #[arg(short = 'F', long)]
+    force: bool,
+    /// Print nothing.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let out = &arguments.out;
+    if out.exists() && !arguments.force {
+        bail!("{}: is there already; -F replaces it", out.display());
+    }
+    let Format {
+        options,
+        journal_device: None,
+    } = arguments.format.parse()?
+    else {
+        bail!(
+            "-J device=: the journal of a built image lies within it; jext tune gives it another one"
+        );
+    };
+    let source = transfer::open_source(&arguments.from)?;
+    let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
+    let tally = Tally::of(&*source, block_bytes)?;
+    let wanted = arguments.size.as_deref().map(|text| {
+        Size::parse(text)
+            .map(|size| size.bytes())
+            .map_err(|expected| anyhow::anyhow!("--size {text}: expected {expected}"))
+    });
+    let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
+    let clamps = options.seconds.is_some();
+    let options = Options {
+        block_bytes: Some(block_bytes),
+        inode_count: Some(
+            options
+                .inode_count
+                .unwrap_or(inode_count(&options, &tally)?),
+        ),
+        hash_seed: options.hash_seed.or(options.uuid),
+        seconds: Some(seconds),
+        ..options
+    };
+    let bytes = match wanted.transpose()? {
+        Some(bytes) => bytes,
+        None => size(&options, &tally, arguments.slack)?,
+    };
+    if out.exists() {
+        std::fs::remove_file(out).with_context(|| out.display().to_string())?;
+    }
+    let made = make(out, bytes, &options, &*source, seconds, clamps);
+    if made.is_err() {
+        // What is there of it is of no use; the error is told.
+        let _ = std::fs::remove_file(out);
+    }
+    report(arguments, &made?, &tally, bytes)
+}
+
+fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
+    let by_share = options
+        .bytes_per_inode
+        .map(|bytes| tally.bytes / u64::from(bytes));
+    let count = tally.inodes + INODES_MORE + by_share.unwrap_or(tally.inodes / 10);
+    u32::try_from(count).context("more than 2^32 inodes")
+}
+
+/// The least size that holds the tree, what is reserved, and some more.
+fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
+    let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
+    let needed = tally.blocks + tally.blocks * u64::from(slack_percent) / 100 + 16;
+    let inode_bytes = u64::from(options.inode_bytes.unwrap_or(128 + EXTRA_SIZE as u16));
+    let tables = u64::from(options.inode_count.unwrap_or_default()) * inode_bytes / block_bytes;
+    let mut blocks = needed + tables + 2048;
+    for _ in 0..SIZE_ROUNDS_MAX {
+        let geometry = block::Geometry {
+            size_bytes: (blocks * block_bytes).next_multiple_of(u64::from(BLOCK_BYTES)),
+            sector_bytes: 512,
+            has_volatile_cache: false,
+            has_force_unit_access: false,
+            can_flush: true,
+            atomic_write_bytes: 512,
+            queue_depth: 1,
+            is_read_only: false,
+        };
+        let free = match mkfs::preview(&geometry, options) {
+            Ok(summary) => summary.free_blocks.saturating_sub(summary.reserved_blocks),
+            // Too small for what was asked for, as the inodes or the journal.
+            Err(ext::Error::Invalid(_)) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        if free >= needed {
+            return Ok(geometry.size_bytes);
+        }
+        blocks += (needed - free) + (needed - free) / 16 + 8;
+    }
+    bail!("no size can be found that holds the tree; give one with --size")
+}
+
+fn make(
+    out: &Path,
+    bytes: u64,
+    options: &Options,
+    source: &(dyn Source + Sync),
+    seconds: i64,
+    clamps: bool,
+) -> Result<Summary> {
+    let context = || out.display().to_string();
+    jext::create_image(out, bytes).with_context(context)?;
+    let device = block::FileDevice::open(out, &OpenOptions::default()).with_context(context)?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let summary = mkfs::format(&device, options).with_context(context)?;
+    fill(&device, source, seconds, clamps)?;
+    Ok(summary)
+}
+
+/// Fills a volume that was just made, and seals it.
+pub(super) fn fill(
+    device: &Arc<dyn BlockDevice>,
+    source: &(dyn Source + Sync),
+    seconds: i64,
+    clamps: bool,
+) -> Result<()> {
+    let options = MountOptions {
+        is_being_made: true,
+        access_time: AccessTime::Never,
+        memory: Memory {
+            budget_bytes: MEMORY_BYTES,
+            ..Memory::default()
+        },
+        ..MountOptions::default()
+    };
+    let volume = Volume::open(Arc::clone(device), None, options)?;
+    let filled = transfer::run(source, &mut ImageSink::new(&volume, seconds, clamps));
+    let closed = volume.close();
+    filled?;
+    closed?;
+    Ok(mkfs::seal(device, seconds)?)
+}
+
+fn report(arguments: &Arguments, summary: &Summary, tally: &Tally, bytes: u64) -> Result<ExitCode> {
+    let warnings = &summary.warnings;
+    warnings.iter().for_each(|warning| output::warn(warning));
+    let out = arguments.out.display();
+    let uuid = uuid::Uuid::from_bytes(summary.uuid).to_string();
+    if arguments.json {
+        output::print_json(&json!({
+            "image": out.to_string(),
+            "bytes": bytes,
+            "uuid": uuid,
+            "inodes": tally.inodes,
+            "data_bytes": tally.bytes,
+            "features": summary.features.names(),
+        }))?;
+    } else if !arguments.quiet {
+        output::print(&format!(
+            "{out}: {} of {} files, {} of data, {}\n",
+            HumanBytes(bytes),
+            tally.inodes,
+            HumanBytes(tally.bytes),
+            uuid
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,185 @@
+//! `jext tune`: changing what a file system says of itself, with the options of tune2fs.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use block::BlockDevice;
+use clap::Args;
+use ext::mkfs;
+use ext::tune::{self, Changes, JournalChange};
+use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED};
+
+use super::mkfs::{megabytes, pairs, parse_uuid};
+use crate::image::{Access, open_device};
+
+/// The journal, where it stands among the features.
+const HAS_JOURNAL: &str = "has_journal";
+/// A UUID that nobody has.
+const RANDOM: &str = "random";
+
+/// Default mount options by the names of tune2fs.
+const MOUNT_OPTIONS: &[(&str, DefaultMountOptions)] = &[
+    ("debug", DefaultMountOptions::DEBUG),
+    ("bsdgroups", DefaultMountOptions::BSD_GROUPS),
+    ("user_xattr", DefaultMountOptions::USER_XATTR),
+    ("acl", DefaultMountOptions::ACL),
+    ("uid16", DefaultMountOptions::UID16),
+    ("journal_data", DefaultMountOptions::JOURNAL_DATA),
+    (
+        "journal_data_ordered",
+        DefaultMountOptions::JOURNAL_DATA_ORDERED,
+    ),
+    (
+        "journal_data_writeback",
+        DefaultMountOptions::JOURNAL_DATA_WRITEBACK,
+    ),
+    ("nobarrier", DefaultMountOptions::NO_BARRIER),
+    ("discard", DefaultMountOptions::DISCARD),
+];
+
+/// Change a file system's label, UUID, journal and defaults. It must be closed cleanly.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The device.
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// The label, at most 16 bytes.
+    #[arg(short = 'L', value_name = "LABEL")]
+    label: Option<String>,
+    /// The UUID, or random.
+    #[arg(short = 'U', value_name = "UUID")]
+    uuid: Option<String>,
+    /// Percent of the blocks that only the privileged may use.
+    #[arg(short = 'm', value_name = "PERCENT")]
+    reserved_percent: Option<f64>,
+    /// The same in blocks.
+    #[arg(
+        short = 'r',
+        value_name = "BLOCKS",
+        conflicts_with = "reserved_percent"
+    )]
+    reserved_blocks: Option<u64>,
+    /// What to do when an error is found: continue, remount-ro or panic.
+    #[arg(short = 'e', value_name = "WHAT", value_parser = parse_errors)]
+    errors: Option<ErrorPolicy>,
+    /// Mounts after which a check is due; 0 for never.
+    #[arg(short = 'c', value_name = "COUNT")]
+    max_mount_count: Option<u16>,
+    /// Default mount options, or with ^ to take away: acl,^user_xattr,journal_data_writeback.
+    #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
+    mount_options: Vec<String>,
+    /// Features: dir_index, ext_attr, large_file, has_journal; ^has_journal takes the journal away.
+    #[arg(short = 'O', value_name = "FEATURES")]
+    features: Vec<String>,
+    /// Give it a journal inside.
+    #[arg(short = 'j')]
+    with_journal: bool,
+    /// Give it a journal: size=MEGABYTES inside, or device=DEV.
+    #[arg(short = 'J', value_name = "OPTIONS")]
+    journal: Vec<String>,
+}
+
+fn parse_errors(text: &str) -> Result<ErrorPolicy, String> {
+    match text {
+        "continue" => Ok(ErrorPolicy::Continue),
+        "remount-ro" => Ok(ErrorPolicy::RemountReadOnly),
+        "panic" => Ok(ErrorPolicy::Panic),
+        _ => Err("expected continue, remount-ro or panic".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let device = open_device(&arguments.device, Access::Write)?;
+    let mut changes = Changes {
+        label: arguments.label.clone(),
+        uuid: arguments.uuid.as_deref().map(uuid).transpose()?,
+        reserved_percent: arguments.reserved_percent,
+        reserved_blocks: arguments.reserved_blocks,
+        errors: arguments.errors,
+        max_mount_count: arguments.max_mount_count.map(|count| match count {
+            0 => MOUNT_COUNT_UNLIMITED,
+            count => count,
+        }),
+        mount_options: mount_options(&arguments.mount_options)?,
+        ..Changes::default()
+    };
+    if arguments.with_journal {
+        changes.journal = JournalChange::Internal(None);
+    }
+    let names = arguments.features.iter().flat_map(|list| list.split(','));
+    for name in names.filter(|name| !name.is_empty()) {
+        match name.strip_prefix('^') {
+            Some(HAS_JOURNAL) => changes.journal = JournalChange::Remove,
+            Some(name) => bail!("-O ^{name}: only the journal can be taken away"),
+            None if name == HAS_JOURNAL => changes.journal = JournalChange::Internal(None),
+            None => changes.features.push(tune::free_feature(name)?),
+        }
+    }
+    let journal = journal_device(arguments, &device, &mut changes)?;
+    if changes == Changes::default() {
+        bail!("nothing to change; see jext tune --help");
+    }
+    let tuned = tune::apply(&device, journal.as_ref(), &changes);
+    tuned.with_context(|| arguments.device.clone())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `-J` says, and the device that it names.
+fn journal_device(
+    arguments: &Arguments,
+    device: &Arc<dyn BlockDevice>,
+    changes: &mut Changes,
+) -> Result<Option<Arc<dyn BlockDevice>>> {
+    let mut found = None;
+    for (name, value) in pairs(&arguments.journal) {
+        match name {
+            "size" => {
+                let raw = super::info::raw_superblock(device)?;
+                let block_bytes = raw
+                    .block_size()
+                    .context("the superblock's size of blocks")?;
+                let blocks = u64::from(megabytes(value)?) * ((1 << 20) / u64::from(block_bytes));
+                let blocks = u32::try_from(blocks).context("-J size: too large")?;
+                changes.journal = JournalChange::Internal(Some(blocks));
+            }
+            "device" => {
+                let journal = open_device(value, Access::Write).context("-J device")?;
+                mkfs::journal_device(&journal).with_context(|| value.to_owned())?;
+                changes.journal = JournalChange::External;
+                found = Some(journal);
+            }
+            _ => bail!("-J {name}={value}: expected size=MEGABYTES or device=DEV"),
+        }
+    }
+    Ok(found)
+}
+
+fn uuid(text: &str) -> Result<[u8; 16]> {
+    if text == RANDOM {
+        return Ok(super::mkfs::random_uuid());
+    }
+    parse_uuid(text).map_err(|error| anyhow::anyhow!("-U {text}: {error}"))
+}
+
+/// Options to set, and to take away.
+fn mount_options(lists: &[String]) -> Result<(DefaultMountOptions, DefaultMountOptions)> {
+    let mut changes = (DefaultMountOptions::empty(), DefaultMountOptions::empty());
+    let names = lists.iter().flat_map(|list| list.split(','));
+    for text in names.filter(|name| !name.is_empty()) {
+        let name = text.strip_prefix('^');
+        let plain = name.unwrap_or(text);
+        let found = MOUNT_OPTIONS.iter().find(|(known, _)| *known == plain);
+        let (_, bits) = found.with_context(|| format!("-o {text}: no such option"))?;
+        if name.is_some() {
+            changes.1 |= *bits;
+        } else {
+            // Of the modes of data there is only one.
+            if bits.intersects(DefaultMountOptions::JOURNAL_DATA_WRITEBACK) {
+                changes.1 |= DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
+            }
+            changes.0 |= *bits;
+        }
+    }
+    Ok(changes)
+}

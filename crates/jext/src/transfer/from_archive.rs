@@ -1,0 +1,184 @@
+//! A tar archive as a source: plain, gzip or zstd, told by its first bytes; with extended attributes, access control lists, hard
+//! links, devices and sparse files as GNU tar, bsdtar and star write them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use ext::volume::{DeviceNumber, FileKind};
+use layout::time::InodeTime;
+use tar::EntryType;
+
+use super::tar_entries::{Entries, Entry};
+use super::{CHUNK_BYTES, Item, Node, Source};
+
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// The type of an entry that is the archive's label.
+const LABEL: u8 = b'V';
+
+/// An archive.
+pub(crate) struct ArchiveSource {
+    path: PathBuf,
+}
+
+impl ArchiveSource {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let source = Self {
+            path: path.to_owned(),
+        };
+        let first = source.entries()?.next_entry();
+        first.with_context(|| {
+            format!("{}: neither a directory nor a tar archive", path.display())
+        })?;
+        Ok(source)
+    }
+
+    fn entries(&self) -> Result<Entries<Box<dyn Read>>> {
+        let file = File::open(&self.path).with_context(|| self.path.display().to_string())?;
+        let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
+        let first = file.fill_buf()?;
+        let reader: Box<dyn Read> = if first.starts_with(&GZIP_MAGIC) {
+            Box::new(flate2::bufread::MultiGzDecoder::new(file))
+        } else if first.starts_with(&ZSTD_MAGIC) {
+            Box::new(zstd::stream::read::Decoder::with_buffer(file)?)
+        } else {
+            Box::new(file)
+        };
+        Ok(Entries::new(reader))
+    }
+}
+
+impl Source for ArchiveSource {
+    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        let mut entries = self.entries()?;
+        let archive = || self.path.display().to_string();
+        while let Some(entry) = entries.next_entry().with_context(archive)? {
+            let name = String::from_utf8_lossy(&entry.path).into_owned();
+            let context = || format!("{}: {name}", self.path.display());
+            let Some(node) = node(&entry).with_context(context)? else {
+                continue;
+            };
+            let has_data = node.kind == FileKind::Regular && node.link_to.is_none();
+            send(Item::Node(Box::new(node)))?;
+            if has_data && with_data {
+                send_data(&mut entries, &entry, send).with_context(context)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an entry makes; none for what is no part of a tree.
+fn node(entry: &Entry) -> Result<Option<Node>> {
+    let header = &entry.header;
+    let Some((kind, is_link)) = kind(header.entry_type())? else {
+        return Ok(None);
+    };
+    let seconds = i64::try_from(header.mtime()?).context("the time of its last change")?;
+    let mut node = Node {
+        kind,
+        permissions: (header.mode()? & 0o7777) as u16,
+        uid: owner(entry.uid, header.uid()?)?,
+        gid: owner(entry.gid, header.gid()?)?,
+        mtime: entry.mtime.unwrap_or(InodeTime::new(seconds, 0)),
+        attributes: entry.attributes.clone(),
+        ..Node::plain_directory(inner_path(&entry.path)?)
+    };
+    if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+        node.device = DeviceNumber {
+            major: header.device_major()?.unwrap_or_default(),
+            minor: header.device_minor()?.unwrap_or_default(),
+        };
+    }
+    if is_link {
+        node.link_to = Some(inner_path(&entry.target)?);
+    } else if kind == FileKind::Symlink {
+        node.target.clone_from(&entry.target);
+    } else if kind == FileKind::Regular {
+        (node.size, node.held) = (entry.size, entry.stored.min(entry.size));
+    }
+    Ok(Some(node))
+}
+
+/// The owner that the extended header or else the header names.
+fn owner(extended: Option<u32>, number: u64) -> Result<u32> {
+    match extended {
+        Some(number) => Ok(number),
+        None => u32::try_from(number).context("the owner's number is too large"),
+    }
+}
+
+/// What an entry makes, and whether it is a hard link.
+fn kind(entry_type: EntryType) -> Result<Option<(FileKind, bool)>> {
+    Ok(Some(match entry_type {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            (FileKind::Regular, false)
+        }
+        EntryType::Link => (FileKind::Regular, true),
+        EntryType::Symlink => (FileKind::Symlink, false),
+        EntryType::Char => (FileKind::CharacterDevice, false),
+        EntryType::Block => (FileKind::BlockDevice, false),
+        EntryType::Directory => (FileKind::Directory, false),
+        EntryType::Fifo => (FileKind::Fifo, false),
+        other if other.as_byte() == LABEL => return Ok(None),
+        other => bail!(
+            "an entry of the unknown type {:?}",
+            char::from(other.as_byte())
+        ),
+    }))
+}
+
+/// A path within the tree: what leads out of it is refused.
+fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
+    let names = path.split(|byte| *byte == b'/');
+    let names: Vec<&[u8]> = names
+        .filter(|name| !name.is_empty() && *name != b".")
+        .collect();
+    if names.contains(&b"..".as_slice()) {
+        bail!("the path leads out of the archive");
+    }
+    Ok(names.join(&b'/'))
+}
+
+/// The data of a file: all of it, or the parts that it has.
+fn send_data(
+    entries: &mut Entries<Box<dyn Read>>,
+    entry: &Entry,
+    send: &mut dyn FnMut(Item) -> Result<()>,
+) -> Result<()> {
+    let parts = match &entry.parts {
+        Some(parts) => parts.clone(),
+        None => entries.listed_parts(entry)?,
+    };
+    for (start, length) in parts {
+        let (mut offset, end) = (start, start + length);
+        while offset < end {
+            let bytes = entries.read((end - offset).min(CHUNK_BYTES as u64) as usize)?;
+            let length = bytes.len() as u64;
+            send(Item::Data { offset, bytes })?;
+            offset += length;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_within_the_tree() {
+        for (path, inner) in [
+            ("./a/b/", Some("a/b")),
+            ("/etc/passwd", Some("etc/passwd")),
+            ("./", Some("")),
+            ("a/../b", None),
+            ("a..b", Some("a..b")),
+        ] {
+            let found = inner_path(path.as_bytes()).ok();
+            assert_eq!(found.as_deref(), inner.map(str::as_bytes), "{path}");
+        }
+    }
+}

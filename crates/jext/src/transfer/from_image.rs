@@ -1,0 +1,154 @@
+//! An image's file system as a source. Names come in the order of their bytes; `lost+found` is left out while it is empty.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ext::Volume;
+use ext::volume::{FileKind, OpenFlags};
+use layout::InodeNr;
+
+use super::{CHUNK_BYTES, Item, Node, Source};
+
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// The file system of an image.
+pub(crate) struct ImageSource<'v> {
+    volume: &'v Volume,
+}
+
+struct Walk<'s> {
+    volume: &'s Volume,
+    with_data: bool,
+    send: &'s mut dyn FnMut(Item) -> Result<()>,
+    /// Inodes with several names that have come already.
+    seen: BTreeMap<InodeNr, Vec<u8>>,
+}
+
+impl<'v> ImageSource<'v> {
+    pub(crate) fn new(volume: &'v Volume) -> Self {
+        Self { volume }
+    }
+}
+
+impl Source for ImageSource<'_> {
+    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        let mut walk = Walk {
+            volume: self.volume,
+            with_data,
+            send,
+            seen: BTreeMap::new(),
+        };
+        walk.visit(InodeNr::ROOT, Vec::new())
+    }
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, nr: InodeNr, path: Vec<u8>) -> Result<()> {
+        let node = self.node(nr, path.clone());
+        let node = node.with_context(|| String::from_utf8_lossy(&path).into_owned())?;
+        let (kind, size, is_link) = (node.kind, node.size, node.link_to.is_some());
+        (self.send)(Item::Node(Box::new(node)))?;
+        if kind == FileKind::Regular && self.with_data && !is_link {
+            return self
+                .send_data(nr, size)
+                .with_context(|| String::from_utf8_lossy(&path).into_owned());
+        }
+        if kind == FileKind::Directory {
+            for (name, nr) in self.children(nr, path.is_empty())? {
+                let mut child = path.clone();
+                if !child.is_empty() {
+                    child.push(b'/');
+                }
+                child.extend_from_slice(&name);
+                self.visit(nr, child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&self, nr: InodeNr, is_root: bool) -> Result<Vec<(Vec<u8>, InodeNr)>> {
+        let mut children = Vec::new();
+        self.volume.read_directory(nr, 0, &mut |_, entry| {
+            if entry.name != b"." && entry.name != b".." {
+                children.push((entry.name, entry.inode));
+            }
+            true
+        })?;
+        if is_root
+            && let Some(at) = children.iter().position(|(name, _)| name == LOST_AND_FOUND)
+            && self.volume.attributes(children[at].1)?.kind == FileKind::Directory
+            && self.children(children[at].1, false)?.is_empty()
+        {
+            children.remove(at);
+        }
+        children.sort_unstable();
+        Ok(children)
+    }
+
+    fn node(&mut self, nr: InodeNr, path: Vec<u8>) -> Result<Node> {
+        let found = self.volume.attributes(nr)?;
+        let mut node = Node {
+            kind: found.kind,
+            permissions: found.permissions,
+            uid: found.uid,
+            gid: found.gid,
+            mtime: found.mtime,
+            size: found.size,
+            held: found.size.min(found.sectors * 512),
+            device: found.device.unwrap_or_default(),
+            ..Node::plain_directory(path)
+        };
+        if found.kind != FileKind::Directory && found.links > 1 {
+            if let Some(first) = self.seen.get(&nr) {
+                node.link_to = Some(first.clone());
+                return Ok(node);
+            }
+            self.seen.insert(nr, node.path.clone());
+        }
+        if found.kind == FileKind::Symlink {
+            node.target = self.volume.read_link(nr)?;
+        }
+        for name in self.volume.list_attributes(nr)? {
+            let value = self.volume.get_attribute(nr, &name)?;
+            node.attributes.push((name, value));
+        }
+        node.attributes.sort_unstable();
+        Ok(node)
+    }
+
+    fn send_data(&mut self, nr: InodeNr, size: u64) -> Result<()> {
+        let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
+        let mut runs: Vec<(u64, u64)> = self
+            .volume
+            .blocks_of(nr)?
+            .into_iter()
+            .filter_map(|(first, _, count)| {
+                Some((first? * block_bytes, u64::from(count) * block_bytes))
+            })
+            .collect();
+        runs.sort_unstable();
+        let file = self.volume.open_inode(nr, OpenFlags::READ)?;
+        let sent = self.send_runs(file, &runs, size);
+        sent.and(Ok(self.volume.release(file)?))
+    }
+
+    fn send_runs(
+        &mut self,
+        file: ext::volume::FileId,
+        runs: &[(u64, u64)],
+        size: u64,
+    ) -> Result<()> {
+        for (start, length) in runs {
+            let end = (start + length).min(size);
+            let mut offset = *start;
+            while offset < end {
+                let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
+                let count = self.volume.read(file, offset, &mut bytes)?;
+                bytes.truncate(count);
+                (self.send)(Item::Data { offset, bytes })?;
+                offset += (count as u64).max(1);
+            }
+        }
+        Ok(())
+    }
+}

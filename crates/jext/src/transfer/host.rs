@@ -1,0 +1,96 @@
+//! Extended attributes of the host's files, and what its files are.
+
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use ext::volume::{DeviceNumber, FileKind};
+use layout::time::InodeTime;
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
+use rustix::io::Errno;
+
+use super::Node;
+
+/// The most that the kernel gives of names, or of a value.
+const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
+
+/// Reads attributes with one buffer for all files.
+pub(super) struct AttributeReader {
+    buffer: Vec<u8>,
+}
+
+impl AttributeReader {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: vec![0; ATTRIBUTE_BYTES_MAX],
+        }
+    }
+
+    /// All attributes that may be read, sorted by name.
+    pub(super) fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let count = match llistxattr(path, &mut self.buffer) {
+            Ok(count) => count,
+            Err(Errno::OPNOTSUPP) => 0,
+            Err(error) => return Err(error).context("its attributes"),
+        };
+        let names = self.buffer[..count].split(|byte| *byte == 0);
+        let mut names: Vec<Vec<u8>> = names
+            .filter(|name| !name.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect();
+        names.sort_unstable();
+        let mut attributes = Vec::with_capacity(names.len());
+        for name in names {
+            let count = match lgetxattr(path, name.as_slice(), &mut self.buffer) {
+                Ok(count) => count,
+                // Gone meanwhile, or a name of the host's security that is no attribute of the file.
+                Err(Errno::NODATA | Errno::OPNOTSUPP) => continue,
+                Err(error) => {
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    return Err(error).context(name);
+                }
+            };
+            attributes.push((name, self.buffer[..count].to_vec()));
+        }
+        Ok(attributes)
+    }
+}
+
+/// Sets an attribute of a host's file.
+pub(super) fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+    lsetxattr(path, name, value, XattrFlags::empty())
+}
+
+/// What a file of the host is; target, data and attributes are still missing.
+pub(super) fn node(path: Vec<u8>, metadata: &Metadata) -> Node {
+    let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
+    Node {
+        kind: kind(metadata),
+        permissions: (metadata.mode() & 0o7777) as u16,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        mtime: time(metadata.mtime(), metadata.mtime_nsec()),
+        size: metadata.size(),
+        held: metadata.size().min(metadata.blocks() * 512),
+        device: DeviceNumber {
+            major: rustix::fs::major(metadata.rdev()),
+            minor: rustix::fs::minor(metadata.rdev()),
+        },
+        ..Node::plain_directory(path)
+    }
+}
+
+fn kind(metadata: &Metadata) -> FileKind {
+    let file_type = metadata.file_type();
+    let kinds = [
+        (file_type.is_file(), FileKind::Regular),
+        (file_type.is_dir(), FileKind::Directory),
+        (file_type.is_symlink(), FileKind::Symlink),
+        (file_type.is_char_device(), FileKind::CharacterDevice),
+        (file_type.is_block_device(), FileKind::BlockDevice),
+        (file_type.is_fifo(), FileKind::Fifo),
+    ];
+    let kind = kinds.into_iter().find(|(is, _)| *is);
+    kind.map_or(FileKind::Socket, |(_, kind)| kind)
+}

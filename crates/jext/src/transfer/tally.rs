@@ -1,0 +1,111 @@
+//! How much room a tree will take in an image.
+
+use anyhow::Result;
+use ext::volume::FileKind;
+use layout::directory::EntryHeader;
+use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
+
+use super::{Item, Node, Source, split_path};
+
+/// Names of an indexed directory fill at least this part of its blocks: a full block is split into halves.
+const FILLED_PART: u64 = 2;
+/// Attributes that are longer may need a block of their own.
+const ATTRIBUTES_IN_INODE_MAX: usize = 60;
+
+/// What a tree needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Inodes, without those that every volume has.
+    pub(crate) inodes: u64,
+    /// Blocks for data, maps, directories and attributes.
+    pub(crate) blocks: u64,
+    /// Bytes of data.
+    pub(crate) bytes: u64,
+}
+
+impl Tally {
+    /// Counts a source's tree, in blocks of this size.
+    pub(crate) fn of(source: &dyn Source, block_bytes: u32) -> Result<Self> {
+        let mut tally = Self::default();
+        let mut names = std::collections::BTreeMap::<Vec<u8>, u64>::new();
+        source.tell(false, &mut |item| {
+            if let Item::Node(node) = item {
+                let (parent, name) = split_path(&node.path);
+                let entry = (size_of::<EntryHeader>() + name.len()).next_multiple_of(4);
+                *names.entry(parent.to_vec()).or_default() += entry as u64;
+                tally.add(&node, u64::from(block_bytes));
+            }
+            Ok(())
+        })?;
+        for bytes in names.into_values() {
+            // The two first entries, and the index.
+            let room = u64::from(block_bytes) - 24;
+            let blocks = match bytes.div_ceil(room) {
+                0 | 1 => 1,
+                full => 2 + full * FILLED_PART,
+            };
+            tally.blocks += with_map(blocks, u64::from(block_bytes)) - 1;
+        }
+        Ok(tally)
+    }
+
+    fn add(&mut self, node: &Node, block_bytes: u64) {
+        if node.link_to.is_some() {
+            return;
+        }
+        self.inodes += 1;
+        let attributes = node.attributes.iter();
+        let attribute_bytes: usize = attributes
+            .map(|(name, value)| name.len() + value.len() + 16)
+            .sum();
+        self.blocks += u64::from(attribute_bytes > ATTRIBUTES_IN_INODE_MAX);
+        self.blocks += match node.kind {
+            FileKind::Regular => {
+                self.bytes += node.held;
+                with_map(node.held.div_ceil(block_bytes), block_bytes)
+            }
+            // Each has at least one; what more it needs is known when all names are.
+            FileKind::Directory => 1,
+            FileKind::Symlink => u64::from(node.target.len() > FAST_SYMLINK_MAX),
+            _ => 0,
+        };
+    }
+}
+
+/// Blocks of data and of the map to them.
+fn with_map(data: u64, block_bytes: u64) -> u64 {
+    let pointers = block_bytes / POINTER_SIZE as u64;
+    let mut blocks = data;
+    let mut level = data.saturating_sub(DIRECT_BLOCKS as u64);
+    // The first block of each tree is not full.
+    while level > 0 {
+        level = level.div_ceil(pointers);
+        blocks += level + 1;
+        level -= 1;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_counted_with_their_data() {
+        for (data, at_least) in [
+            (0, 0),
+            (12, 12),
+            (13, 14),
+            (12 + 256, 12 + 256 + 1),
+            (12 + 256 + 1, 12 + 256 + 1 + 3),
+            (12 + 256 + 65_536, 12 + 256 + 65_536 + 1 + 257),
+            (12 + 256 + 65_537, 12 + 256 + 65_537 + 1 + 257 + 3),
+        ] {
+            let counted = with_map(data, 1024);
+            assert!(
+                (at_least..=at_least + 8).contains(&counted),
+                "{data}: {counted}, not {at_least}"
+            );
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The entries of a tar archive, each with what its extended headers say.
+//!
+//! The crate `tar` decodes headers; the way from one to the next is gone here, because values of extended headers may hold any bytes
+//! (an attribute may well hold a line feed), and because the parts of sparse files are wanted as parts.
+//!
+//! | entry | what it is |
+//! |---|---|
+//! | `x`, `g` | lines for the next entry, for all entries (which are not used) |
+//! | `L`, `K` | GNU: the next entry's long name, its long target |
+//! | `S` | GNU: a sparse file; its parts are in the header and in blocks behind it |
+//! | others | a part of the tree |
+
+use std::io::Read;
+
+use anyhow::{Context, Result, bail};
+use layout::time::InodeTime;
+use tar::{EntryType, Header};
+
+use super::{acl_text, pax};
+
+/// Bytes of a tar block.
+const TAR_BLOCK: usize = 512;
+/// The longest extended header, and the longest list of a sparse file's parts.
+const EXTENDED_BYTES_MAX: u64 = 64 << 20;
+const PARTS_MAX: u64 = 1 << 20;
+/// Where a header has its checksum, which counts as spaces.
+const CHECKSUM: core::ops::Range<usize> = 148..156;
+
+/// An entry, and its extended headers.
+pub(super) struct Entry {
+    pub(super) header: Header,
+    pub(super) path: Vec<u8>,
+    pub(super) target: Vec<u8>,
+    /// Bytes of the file, holes included.
+    pub(super) size: u64,
+    /// Bytes in the archive.
+    pub(super) stored: u64,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) mtime: Option<InodeTime>,
+    pub(super) attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Offset and length of what is there; none if the list stands before the data.
+    pub(super) parts: Option<Vec<(u64, u64)>>,
+}
+
+/// The way through an archive.
+pub(super) struct Entries<R> {
+    reader: R,
+    /// Bytes of the current entry that were not read yet, with what fills them up to a block.
+    left: u64,
+}
+
+/// What the extended headers before an entry say.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<(String, Vec<u8>)>,
+    path: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+}
+
+impl<R: Read> Entries<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self { reader, left: 0 }
+    }
+
+    /// The next entry; none at the end.
+    pub(super) fn next_entry(&mut self) -> Result<Option<Entry>> {
+        let mut lines = Lines::default();
+        loop {
+            let Some(header) = self.next_header()? else {
+                return Ok(None);
+            };
+            let size = header.entry_size()?;
+            self.left = size.next_multiple_of(TAR_BLOCK as u64);
+            match header.entry_type() {
+                EntryType::XHeader => lines.lines = parse_lines(&self.extended(size)?)?,
+                EntryType::GNULongName => lines.path = Some(name(self.extended(size)?)),
+                EntryType::GNULongLink => lines.target = Some(name(self.extended(size)?)),
+                EntryType::XGlobalHeader => {}
+                _ => return self.entry(header, lines).map(Some),
+            }
+        }
+    }
+
+    /// So many bytes of the current entry.
+    pub(super) fn read(&mut self, count: usize) -> Result<Vec<u8>> {
+        let Some(left) = self.left.checked_sub(count as u64) else {
+            bail!("it has fewer bytes than its list of parts says");
+        };
+        self.left = left;
+        let mut bytes = Vec::with_capacity(count);
+        let mut part = self.reader.by_ref().take(count as u64);
+        if part.read_to_end(&mut bytes)? < count {
+            bail!("the archive ends within it");
+        }
+        Ok(bytes)
+    }
+
+    /// The parts that are listed before the data of a sparse file (GNU, version 1.0): a number a line, filled up to a block.
+    pub(super) fn listed_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
+        let (mut numbers, mut number) = (Vec::new(), String::new());
+        let mut wanted = 1;
+        while numbers.len() < wanted {
+            for byte in self.read(TAR_BLOCK)? {
+                if numbers.len() == wanted {
+                    break;
+                }
+                if byte != b'\n' {
+                    number.push(char::from(byte));
+                    continue;
+                }
+                numbers.push(number.parse::<u64>().context("the list of its parts")?);
+                number.clear();
+                if numbers[0] > PARTS_MAX {
+                    bail!("a sparse file with {} parts", numbers[0]);
+                }
+                wanted = 1 + 2 * numbers[0] as usize;
+            }
+        }
+        let parts = numbers[1..].chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        checked(parts.collect(), entry.size)
+    }
+
+    fn next_header(&mut self) -> Result<Option<Header>> {
+        let mut rest = self.reader.by_ref().take(self.left);
+        if std::io::copy(&mut rest, &mut std::io::sink())? < self.left {
+            bail!("the archive ends within an entry");
+        }
+        self.left = 0;
+        let mut header = Header::new_old();
+        let mut block = Vec::with_capacity(TAR_BLOCK);
+        let mut next = self.reader.by_ref().take(TAR_BLOCK as u64);
+        match next.read_to_end(&mut block)? {
+            // Some archives end without the blocks of zeroes.
+            0 => return Ok(None),
+            TAR_BLOCK => header.as_mut_bytes().copy_from_slice(&block),
+            count => bail!("{count} bytes where an entry's header should be"),
+        }
+        let bytes = header.as_bytes();
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let summed = bytes
+            .iter()
+            .enumerate()
+            .map(|(at, byte)| u32::from(if CHECKSUM.contains(&at) { b' ' } else { *byte }));
+        let sum: u32 = summed.sum();
+        if header.cksum().context("an entry's header")? != sum {
+            bail!("the checksum of an entry's header is wrong");
+        }
+        Ok(Some(header))
+    }
+
+    fn extended(&mut self, size: u64) -> Result<Vec<u8>> {
+        if size > EXTENDED_BYTES_MAX {
+            bail!("an extended header of {size} bytes");
+        }
+        self.read(size as usize)
+    }
+
+    fn entry(&mut self, header: Header, lines: Lines) -> Result<Entry> {
+        let stored = header.entry_size()?;
+        let is_sparse = header.entry_type() == EntryType::GNUSparse;
+        let path = lines.path;
+        let target = lines.target;
+        let mut entry = Entry {
+            path: path.unwrap_or_else(|| header.path_bytes().into_owned()),
+            target: target
+                .unwrap_or_else(|| header.link_name_bytes().unwrap_or_default().into_owned()),
+            size: stored,
+            stored,
+            uid: None,
+            gid: None,
+            mtime: None,
+            attributes: Vec::new(),
+            parts: None,
+            header,
+        };
+        let is_listed = entry.take_lines(&lines.lines)?;
+        self.left = entry.stored.next_multiple_of(TAR_BLOCK as u64);
+        if is_sparse {
+            let parts = self.header_parts(&entry)?;
+            entry.size = gnu(&entry.header)?.real_size()?;
+            entry.parts = Some(checked(parts, entry.size)?);
+        } else if !is_listed {
+            entry.parts = Some(vec![(0, entry.stored)]);
+        }
+        Ok(entry)
+    }
+
+    /// The parts of a sparse file of GNU's old form: four in the header, and more in blocks behind it, which its size does not count.
+    fn header_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
+        let header = gnu(&entry.header)?;
+        let mut parts = Vec::new();
+        let mut is_extended = header.is_extended();
+        for part in header.sparse.iter().filter(|part| !part.is_empty()) {
+            parts.push((part.offset()?, part.length()?));
+        }
+        while is_extended {
+            let mut more = tar::GnuExtSparseHeader::new();
+            self.reader.read_exact(more.as_mut_bytes())?;
+            for part in more.sparse.iter().filter(|part| !part.is_empty()) {
+                parts.push((part.offset()?, part.length()?));
+            }
+            if parts.len() as u64 > PARTS_MAX {
+                bail!("a sparse file with more than {PARTS_MAX} parts");
+            }
+            is_extended = more.is_extended();
+        }
+        Ok(parts)
+    }
+}
+
+impl Entry {
+    /// Takes over extended lines; whether the parts of a sparse file are listed before its data.
+    fn take_lines(&mut self, lines: &[(String, Vec<u8>)]) -> Result<bool> {
+        let mut is_listed = false;
+        let mut real_size = None;
+        for (key, value) in lines {
+            let number = || -> Result<u64> { Ok(std::str::from_utf8(value)?.parse()?) };
+            if let Some(name) = key.strip_prefix(pax::ATTRIBUTE_PREFIX) {
+                self.attributes
+                    .push((name.as_bytes().to_vec(), value.clone()));
+                continue;
+            }
+            if let Some((_, name)) = pax::LISTS.iter().find(|(list, _)| list == key) {
+                let list = acl_text::parse(std::str::from_utf8(value)?)?;
+                self.attributes.push((name.to_vec(), list));
+                continue;
+            }
+            match key.as_str() {
+                "path" | "GNU.sparse.name" => self.path.clone_from(value),
+                "linkpath" => self.target.clone_from(value),
+                "size" => (self.size, self.stored) = (number()?, number()?),
+                "uid" => self.uid = Some(u32::try_from(number()?)?),
+                "gid" => self.gid = Some(u32::try_from(number()?)?),
+                "mtime" => self.mtime = Some(time(std::str::from_utf8(value)?)?),
+                "GNU.sparse.major" => is_listed = value == b"1",
+                "GNU.sparse.realsize" => real_size = Some(number()?),
+                _ => {}
+            }
+        }
+        self.size = real_size.unwrap_or(self.size);
+        self.attributes.sort_unstable();
+        self.attributes.dedup_by(|one, other| one.0 == other.0);
+        Ok(is_listed)
+    }
+}
+
+fn gnu(header: &Header) -> Result<&tar::GnuHeader> {
+    let header = header.as_gnu();
+    header.context("a sparse file without a header of GNU tar")
+}
+
+/// Parts that ascend and lie within the file.
+fn checked(parts: Vec<(u64, u64)>, size: u64) -> Result<Vec<(u64, u64)>> {
+    let mut reached = 0;
+    for (start, length) in &parts {
+        match start.checked_add(*length) {
+            Some(end) if *start >= reached && end <= size => reached = end,
+            _ => bail!("the parts of a sparse file do not ascend, or lie outside it"),
+        }
+    }
+    Ok(parts)
+}
+
+/// A name without the zero byte that ends it.
+fn name(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
+}
+
+/// The lines of an extended header: `length key=value`, the length counting itself and the line feed.
+fn parse_lines(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut lines = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let parsed = parse_line(rest);
+        let (key, value, length) = parsed.context("an extended header that cannot be read")?;
+        lines.push((key, value));
+        rest = &rest[length..];
+    }
+    Ok(lines)
+}
+
+fn parse_line(bytes: &[u8]) -> Option<(String, Vec<u8>, usize)> {
+    let space = bytes.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(&bytes[..space]).ok()?.parse().ok()?;
+    let line = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
+    let equals = line.iter().position(|byte| *byte == b'=')?;
+    let key = std::str::from_utf8(&line[..equals]).ok()?.to_owned();
+    Some((key, line[equals + 1..].to_vec(), length))
+}
+
+/// Seconds with a fraction.
+fn time(text: &str) -> Result<InodeTime> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.chars().chain("000000000".chars());
+    let digits: String = digits.take(9).collect();
+    Ok(InodeTime::new(seconds.parse()?, digits.parse()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_hold_any_bytes() {
+        let mut bytes = Vec::new();
+        pax::add(&mut bytes, "SCHILY.xattr.user.a", b"x\n12 y=\0\xFF");
+        pax::add(&mut bytes, "mtime", b"5.5");
+        let lines = parse_lines(&bytes).expect("they are lines");
+        assert_eq!(lines[0].1, b"x\n12 y=\0\xFF");
+        assert_eq!(lines[1], ("mtime".to_owned(), b"5.5".to_vec()));
+        for text in ["5 a=b", "9 a=b\n", "x a=b\n", "6 ab1\n", "2 "] {
+            assert!(parse_lines(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_fractions() {
+        for (text, seconds, nanos) in [
+            ("5", 5, 0),
+            ("5.25", 5, 250_000_000),
+            ("1.0000000019", 1, 1),
+        ] {
+            assert_eq!(time(text).expect(text), InodeTime::new(seconds, nanos));
+        }
+    }
+
+    #[test]
+    fn parts_ascend_within_the_file() {
+        assert!(checked(vec![(0, 5), (5, 5), (20, 0)], 20).is_ok());
+        for parts in [vec![(0, 21)], vec![(5, 5), (9, 1)], vec![(u64::MAX, 2)]] {
+            assert!(checked(parts, 20).is_err());
+        }
+    }
+}

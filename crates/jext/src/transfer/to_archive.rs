@@ -1,0 +1,201 @@
+//! A tar archive as a sink: the `ustar` form, with extended headers for what does not fit it, for extended attributes and for access
+//! control lists, as GNU tar and bsdtar read them. Holes become zeroes. The same tree gives the same bytes.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use ext::volume::FileKind;
+use tar::{EntryType, Header};
+
+use super::{Item, Node, Sink, acl_text, pax};
+
+/// Bytes of a tar block.
+const TAR_BLOCK: u64 = 512;
+/// The largest numbers that the octal fields of a header hold.
+const ID_MAX: u32 = 0o777_7777;
+const SIZE_MAX: u64 = 0o777_7777_7777;
+/// The longest names of a header.
+const NAME_BYTES_MAX: usize = 100;
+
+/// An archive that is being written.
+pub(crate) struct ArchiveSink<W: Write> {
+    out: W,
+    /// Bytes of the current file that are still to come, and where the next one lies.
+    left: u64,
+    reached: u64,
+}
+
+impl<W: Write> ArchiveSink<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self {
+            out,
+            left: 0,
+            reached: 0,
+        }
+    }
+
+    fn begin(&mut self, node: &Node) -> Result<()> {
+        let mut path = if node.path.is_empty() {
+            b"./".to_vec()
+        } else {
+            node.path.clone()
+        };
+        let is_link = node.link_to.is_some();
+        if node.kind == FileKind::Directory && !node.path.is_empty() {
+            path.push(b'/');
+        }
+        let target = node.link_to.as_ref().unwrap_or(&node.target);
+        let has_data = node.kind == FileKind::Regular && !is_link;
+        let size = if has_data { node.size } else { 0 };
+        let lines = extended_lines(node, &path, target, size);
+        if !lines.is_empty() {
+            let mut header = Header::new_ustar();
+            header.set_entry_type(EntryType::XHeader);
+            set_name(&mut header, b"PaxHeaders/extended");
+            header.set_mode(0o644);
+            header.set_size(lines.len() as u64);
+            header.set_cksum();
+            self.out.write_all(header.as_bytes())?;
+            self.out.write_all(&lines)?;
+            self.pad(lines.len() as u64)?;
+        }
+        let mut header = Header::new_ustar();
+        header.set_entry_type(entry_type(node)?);
+        set_name(&mut header, &path);
+        let link = &mut header.as_old_mut().linkname;
+        let length = target.len().min(link.len());
+        link[..length].copy_from_slice(&target[..length]);
+        header.set_mode(u32::from(node.permissions));
+        header.set_uid(u64::from(node.uid.min(ID_MAX)));
+        header.set_gid(u64::from(node.gid.min(ID_MAX)));
+        header.set_mtime(u64::try_from(node.mtime.seconds).unwrap_or(0));
+        header.set_size(size.min(SIZE_MAX));
+        if matches!(node.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+            header.set_device_major(node.device.major)?;
+            header.set_device_minor(node.device.minor)?;
+        }
+        header.set_cksum();
+        self.out.write_all(header.as_bytes())?;
+        (self.left, self.reached) = (size, 0);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let Some(hole) = offset.checked_sub(self.reached) else {
+            bail!("data that does not ascend");
+        };
+        let Some(left) = self.left.checked_sub(hole + bytes.len() as u64) else {
+            bail!("a file has grown while it was read");
+        };
+        self.zeroes(hole)?;
+        self.out.write_all(bytes)?;
+        self.left = left;
+        self.reached = offset + bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the current file.
+    fn finish_file(&mut self) -> Result<()> {
+        let size = self.reached + self.left;
+        self.zeroes(self.left)?;
+        self.pad(size)?;
+        (self.left, self.reached) = (0, 0);
+        Ok(())
+    }
+
+    fn pad(&mut self, size: u64) -> Result<()> {
+        self.zeroes(size.next_multiple_of(TAR_BLOCK) - size)
+    }
+
+    fn zeroes(&mut self, count: u64) -> Result<()> {
+        std::io::copy(
+            &mut std::io::Read::take(std::io::repeat(0), count),
+            &mut self.out,
+        )?;
+        Ok(())
+    }
+}
+
+fn set_name(header: &mut Header, name: &[u8]) {
+    let field = &mut header.as_old_mut().name;
+    let length = name.len().min(field.len());
+    field[..length].copy_from_slice(&name[..length]);
+}
+
+fn entry_type(node: &Node) -> Result<EntryType> {
+    if node.link_to.is_some() {
+        return Ok(EntryType::Link);
+    }
+    Ok(match node.kind {
+        FileKind::Regular => EntryType::Regular,
+        FileKind::Directory => EntryType::Directory,
+        FileKind::Symlink => EntryType::Symlink,
+        FileKind::CharacterDevice => EntryType::Char,
+        FileKind::BlockDevice => EntryType::Block,
+        FileKind::Fifo => EntryType::Fifo,
+        FileKind::Socket => bail!("an archive holds no sockets"),
+    })
+}
+
+/// What the header does not hold.
+fn extended_lines(node: &Node, path: &[u8], target: &[u8], size: u64) -> Vec<u8> {
+    let mut lines = Vec::new();
+    if path.len() > NAME_BYTES_MAX {
+        pax::add(&mut lines, "path", path);
+    }
+    if target.len() > NAME_BYTES_MAX {
+        pax::add(&mut lines, "linkpath", target);
+    }
+    for (key, id) in [("uid", node.uid), ("gid", node.gid)] {
+        if id > ID_MAX {
+            pax::add(&mut lines, key, id.to_string().as_bytes());
+        }
+    }
+    if size > SIZE_MAX {
+        pax::add(&mut lines, "size", size.to_string().as_bytes());
+    }
+    if node.mtime.nanos > 0 || node.mtime.seconds < 0 {
+        let text = format!("{}.{:09}", node.mtime.seconds, node.mtime.nanos);
+        pax::add(&mut lines, "mtime", text.as_bytes());
+    }
+    if node.link_to.is_some() {
+        return lines;
+    }
+    for (name, value) in &node.attributes {
+        let list = pax::LISTS.iter().find(|(_, list)| list == name);
+        match list.and_then(|(key, _)| Some((key, acl_text::write(value)?))) {
+            Some((key, text)) => pax::add(&mut lines, key, text.as_bytes()),
+            None => {
+                let key = format!("{}{}", pax::ATTRIBUTE_PREFIX, String::from_utf8_lossy(name));
+                pax::add(&mut lines, &key, value);
+            }
+        }
+    }
+    lines
+}
+
+impl<W: Write> Sink for ArchiveSink<W> {
+    fn take(&mut self, item: Item) -> Result<()> {
+        match item {
+            Item::Node(node) if node.kind == FileKind::Socket => {
+                self.finish_file()?;
+                crate::output::warn(&format!(
+                    "{}: a socket, which archives do not hold",
+                    node.text()
+                ));
+                Ok(())
+            }
+            Item::Node(node) => {
+                self.finish_file()?;
+                self.begin(&node).with_context(|| node.text())
+            }
+            Item::Data { offset, bytes } => self.write(offset, &bytes),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.finish_file()?;
+        self.zeroes(2 * TAR_BLOCK)?;
+        Ok(self.out.flush()?)
+    }
+}

@@ -1,0 +1,242 @@
+//! build, export and mkfs -d: whole trees into images and out of them, from directories and archives.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lgetxattr, llistxattr, lsetxattr, mknodat};
+use testkit::tree::{Tree, of_folder};
+use testkit::{Mount, privilege, tool};
+
+use crate::support::Folder;
+
+const UUID: &str = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
+const SECONDS: &str = "1700000000";
+/// `u:rwx u1000:r-x g:r-x m:r-x o:---`, in the form of programs.
+const LIST: &[u8] = &[
+    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 5, 0, 0xE8, 3, 0, 0, 4, 0, 5, 0, 255, 255,
+    255, 255, 16, 0, 5, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+];
+/// Names in the large directory, which is indexed.
+const NAMES: usize = 700;
+
+/// The attributes of every path that has some.
+type Marks = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// A tree with something of everything.
+fn make_tree(root: &Path) {
+    std::fs::create_dir_all(root.join("large")).unwrap();
+    for number in 0..NAMES {
+        let name = format!("large/a-name-of-some-length-{number}");
+        std::fs::write(root.join(name), number.to_string()).unwrap();
+    }
+    std::fs::write(root.join("file"), vec![7; 300_000]).unwrap();
+    std::fs::hard_link(root.join("file"), root.join("other-name")).unwrap();
+    let sparse = std::fs::File::create(root.join("sparse")).unwrap();
+    sparse.write_all_at(b"far away", 40 << 20).unwrap();
+    sparse.set_len((40 << 20) + 100_000).unwrap();
+    std::fs::write(root.join("nobody"), "secret").unwrap();
+    symlink("short", root.join("fast")).unwrap();
+    symlink("l".repeat(200), root.join("slow")).unwrap();
+    mknodat(
+        CWD,
+        root.join("null"),
+        FileType::CharacterDevice,
+        Mode::from_raw_mode(0o666),
+        rustix::fs::makedev(1, 3),
+    )
+    .unwrap();
+    mknodat(
+        CWD,
+        root.join("pipe"),
+        FileType::Fifo,
+        Mode::from_raw_mode(0o644),
+        0,
+    )
+    .unwrap();
+    std::fs::create_dir(root.join("listed")).unwrap();
+    for (path, name, value) in [
+        ("file", "user.colour", b"green".as_slice()),
+        ("file", "user.long", &[9; 900]),
+        ("listed", "system.posix_acl_default", LIST),
+        ("listed", "system.posix_acl_access", LIST),
+        ("nobody", "user.long", &[9; 900]),
+        ("large", "trusted.mark", b"\0binary\xFF"),
+    ] {
+        lsetxattr(root.join(path), name, value, XattrFlags::empty()).unwrap();
+    }
+    std::os::unix::fs::chown(root.join("file"), Some(1000), Some(70_000)).unwrap();
+    std::fs::set_permissions(root.join("nobody"), PermissionsExt::from_mode(0o000)).unwrap();
+    std::fs::set_permissions(root.join("file"), PermissionsExt::from_mode(0o4751)).unwrap();
+}
+
+fn marks(root: &Path) -> Marks {
+    let mut marks = Marks::new();
+    for path in of_folder(root).keys() {
+        let path = String::from_utf8(path.clone()).unwrap();
+        let at = root.join(path.trim_start_matches('/'));
+        let mut names = vec![0; 1 << 16];
+        let count = llistxattr(&at, &mut names).unwrap();
+        let names = names[..count].split(|byte| *byte == 0);
+        let found: BTreeMap<_, _> = names
+            .filter(|name| !name.is_empty())
+            .map(|name| {
+                let mut value = vec![0; 1 << 16];
+                let count = lgetxattr(&at, name, &mut value).unwrap();
+                (name.to_vec(), value[..count].to_vec())
+            })
+            .collect();
+        if !found.is_empty() {
+            marks.insert(path, found);
+        }
+    }
+    marks
+}
+
+/// What is there, without `lost+found`; modes and contents, links and times of files.
+fn tree(root: &Path) -> Tree {
+    let mut tree = of_folder(root);
+    tree.retain(|path, _| path != b"/lost+found");
+    if let Some(root) = tree.get_mut(b"".as_slice()) {
+        root.links = None;
+    }
+    tree
+}
+
+/// The kernel sees the same tree in the image.
+fn assert_same(folder: &Folder, image: &str, expected: &Path) {
+    folder.check(image);
+    let mount = Mount::new(&folder.path().join(image), None, "ext4", "ro").unwrap();
+    let (found, wanted) = (tree(mount.path()), tree(expected));
+    assert_eq!(
+        found.keys().collect::<Vec<_>>(),
+        wanted.keys().collect::<Vec<_>>()
+    );
+    for (path, node) in &wanted {
+        assert!(found[path] == *node, "{}", String::from_utf8_lossy(path));
+    }
+    assert_eq!(marks(mount.path()), marks(expected));
+}
+
+fn build(folder: &Folder, line: &str) {
+    let output = folder
+        .command(&format!("build -q -U {UUID} {line}"))
+        .env("SOURCE_DATE_EPOCH", SECONDS)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}: {}", tool::said(&output));
+}
+
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    make_tree(&folder.path().join("tree"));
+    // What is older than the image keeps its times.
+    tool::run_well(
+        "find",
+        &[
+            folder.path().join("tree").to_str().unwrap(),
+            "-exec",
+            "touch",
+            "-h",
+            "-d",
+            "@1500000000",
+            "{}",
+            "+",
+        ],
+    );
+    folder
+}
+
+#[test]
+fn a_directory_becomes_an_image_and_comes_back() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = prepared();
+    let from = folder.path().join("tree");
+    build(&folder, "one.img tree");
+    assert_same(&folder, "one.img", &from);
+    build(&folder, "two.img tree");
+    assert!(
+        folder.read("one.img") == folder.read("two.img"),
+        "the same bytes"
+    );
+    build(&folder, "-b 1024 -I 128 -t ext2 small.img tree");
+    assert_same(&folder, "small.img", &from);
+    folder.good("export one.img back");
+    assert_eq!(tree(&folder.path().join("back")), tree(&from));
+    assert_eq!(marks(&folder.path().join("back")), marks(&from));
+    folder.good("mkfs -q -d tree filled.img 64M");
+    assert_same(&folder, "filled.img", &from);
+}
+
+#[test]
+fn archives_of_tar_become_images_and_images_archives() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = prepared();
+    let from = folder.path().join("tree");
+    let tar = |arguments: &[&str]| {
+        let mut all = vec!["-C", folder.path().to_str().unwrap(), "--numeric-owner"];
+        all.extend(["--acls", "--xattrs", "--xattrs-include=*"]);
+        all.extend(arguments);
+        tool::run_well("tar", &all);
+    };
+    let root = folder.path().to_str().unwrap();
+    for (name, more) in [
+        ("plain.tar", ["--format=posix", "--sort=name"]),
+        ("sparse.tar.gz", ["-Sz", "--format=posix"]),
+        ("old.tar.zst", ["--zstd", "--format=posix"]),
+    ] {
+        let out = format!("{root}/{name}");
+        let tree = format!("{root}/tree");
+        let mut arguments = vec!["-cf", out.as_str(), "-C", tree.as_str()];
+        arguments.extend(more);
+        arguments.push(".");
+        tar(&arguments);
+        build(&folder, &format!("{name}.img {name}"));
+        assert_same(&folder, &format!("{name}.img"), &from);
+    }
+    for name in ["out.tar", "out.tar.gz", "out.tar.zst"] {
+        folder.good(&format!("export plain.tar.img {name}"));
+        let back = folder.path().join(format!("{name}.back"));
+        std::fs::create_dir(&back).unwrap();
+        let archive = format!("{root}/{name}");
+        tar(&["-xpf", &archive, "-C", back.to_str().unwrap()]);
+        assert_eq!(tree(&back), tree(&from), "{name}");
+        assert_eq!(marks(&back), marks(&from), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_said_in_one_line() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    folder.write("tree/file", b"x");
+    folder.write(
+        "text",
+        b"this is no archive, but it is long enough to be taken for one by mistake",
+    );
+    assert!(
+        folder
+            .bad("build out.img nowhere")
+            .contains("nowhere: No such file")
+    );
+    assert!(
+        folder
+            .bad("build out.img text")
+            .contains("neither a directory nor a tar archive")
+    );
+    assert!(!folder.path().join("out.img").exists());
+    folder.good("build -q out.img tree");
+    assert!(folder.bad("build out.img tree").contains("-F replaces it"));
+    folder.good("build -q -F out.img tree");
+    folder.check("out.img");
+    folder.write("tree/large", &[1; 2 << 20]);
+    let full = folder.bad("build --size 1M small.img tree");
+    assert!(full.contains("no space is left"), "{full}");
+    assert!(!folder.path().join("small.img").exists());
+    assert!(folder.bad("export out.img tree").contains("is not empty"));
+    assert!(folder.bad("export text x.tar").contains("it is empty"));
+}
