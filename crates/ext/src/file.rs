@@ -9,6 +9,7 @@
 //! | `read`, `ahead` | reading, and reading ahead |
 //! | `write`, `direct` | writing through the cache, and past it |
 //! | `truncate` | setting the size, deleting |
+//! | `seek` | where data and holes begin |
 //! | `write_back` | dirty pages on their way to the device |
 //! | `sync`, `flush` | fsync and its kin, and when the device has to be flushed |
 //! | `memory` | the budget: eviction, throttling |
@@ -45,6 +46,7 @@ mod memory;
 mod ordered;
 mod pages;
 mod read;
+mod seek;
 mod stalls;
 mod sync;
 #[cfg(test)]
@@ -60,8 +62,9 @@ pub(crate) use journaled::set_journaled;
 pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
 pub(crate) use read::{read, read_direct};
+pub(crate) use seek::seek;
 pub use stalls::CacheStalls;
 pub(crate) use sync::{sync, sync_all, sync_operation};
 pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};
-pub(crate) use write::{WriteOptions, write};
+pub(crate) use write::{WriteOptions, check_live, write};
 pub(crate) use write_back::write_back_round;

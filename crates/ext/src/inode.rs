@@ -90,7 +90,7 @@ pub(crate) struct Inode {
     pub(crate) window: Mutex<Window>,
     /// Where the last look-up in the map ended. // leaf
     pub(crate) map: Mutex<MapCache>,
-    /// How often it is held open.
+    /// How often it is held: by open files, and by look-ups that have not been forgotten.
     pub(crate) pins: AtomicU32,
     /// Of a linear directory: its names in memory. // leaf
     pub(crate) names_index: Mutex<crate::directory::NamesIndex>,

@@ -134,6 +134,28 @@ impl InodeCache {
         before == 1
     }
 
+    /// Ends so many pins, or all if there are fewer; true if no pin is left and there was one.
+    pub(crate) fn unpin_many(&self, inode: &Inode, count: u64) -> bool {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let less = |pins: u32| Some(pins.saturating_sub(count));
+        let before = inode
+            .pins
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+            .unwrap_or(0);
+        before > 0 && before <= count
+    }
+
+    /// Ends all pins; for a volume that closes, whose open files are closed.
+    pub(crate) fn unpin_all(&self) {
+        for shard in &self.shards {
+            for slot in &shard.table.lock().slots {
+                if let Slot::Ready { inode, .. } = slot {
+                    inode.pins.store(0, Ordering::Release);
+                }
+            }
+        }
+    }
+
     /// Whether anybody has it open.
     pub(crate) fn is_pinned(&self, inode: &Inode) -> bool {
         inode.pins.load(Ordering::Acquire) > 0

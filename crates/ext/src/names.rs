@@ -38,6 +38,25 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Looks a name up in a directory.
 pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    look_up(core, parent, name, Ok)
+}
+
+/// Looks a name up and pins what it names, before anybody can take the name away.
+pub(crate) fn look_up_and_pin(core: &Core, parent: InodeNr, name: &[u8]) -> Result<Arc<Inode>> {
+    look_up(core, parent, name, |nr| {
+        let inode = core.inodes.get(core, nr)?;
+        core.inodes.pin(&inode);
+        Ok(inode)
+    })
+}
+
+/// Looks a name up, and does something with what it names while the directory is locked.
+fn look_up<T>(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    then: impl FnOnce(InodeNr) -> Result<T>,
+) -> Result<T> {
     rt::charge(rt::Cost::Lookup);
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
@@ -46,7 +65,7 @@ pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeN
     let state = directory.state.read();
     check_is_directory(&state)?;
     match crate::directory::find(core, &directory, &state, name)? {
-        Some((nr, _)) => Ok(nr),
+        Some((nr, _)) => then(nr),
         None => Err(Error::NotFound),
     }
 }

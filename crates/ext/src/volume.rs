@@ -7,6 +7,7 @@ pub mod attributes;
 mod client;
 mod extended;
 mod files;
+mod nodes;
 mod open;
 pub mod path;
 mod restore;
@@ -28,6 +29,7 @@ pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
 pub use restore::Restored;
+pub use nodes::{Durability, Seek};
 pub use tree::RenameMode;
 
 pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
@@ -143,6 +145,15 @@ impl Volume {
     /// Whether the volume is, or has become, read-only.
     pub fn is_read_only(&self) -> bool {
         self.core.is_read_only.load(Ordering::Acquire)
+    }
+
+    /// Stops all changes, stickily, after something that must not happen: the journal aborts, and the volume is read-only. What
+    /// was promised stays, and the next open recovers to it.
+    pub fn abort(&self, why: &str) {
+        if let Some(journal) = &self.core.journal {
+            journal.abort(jbd2::Error::Stopped(why.to_owned()));
+        }
+        self.core.is_read_only.store(true, Ordering::Release);
     }
 
     /// What the journal has done so far; none on a volume without one.

@@ -72,6 +72,9 @@ pub enum Error {
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,
+    /// The file system has asked for it, after something that must not happen.
+    #[error("{0}")]
+    Stopped(String),
 }
 
 /// Which fact about a log's bytes is wrong, and where.

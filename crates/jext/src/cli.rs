@@ -4,7 +4,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
     bench, build, cat, completions, cp, crash, export, fsck, info, journal, lab, ln, ls, manual,
-    mkdir, mkfs, mv, replay, rm, stat, tune,
+    mkdir, mkfs, mount, mv, replay, rm, stat, tune, umount,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -29,6 +29,10 @@ pub(crate) enum Command {
     Build(Box<build::Arguments>),
     /// Export an image to an archive or a directory.
     Export(export::Arguments),
+    /// Mount a file system through FUSE.
+    Mount(mount::Arguments),
+    /// Unmount one, and wait until its image is closed.
+    Umount(umount::Arguments),
     /// Say what a file system is: features, sizes, state.
     Info(info::Arguments),
     /// Change a file system's label, UUID, journal and defaults.

@@ -16,11 +16,13 @@ pub(crate) mod ls;
 pub(crate) mod manual;
 pub(crate) mod mkdir;
 pub(crate) mod mkfs;
+pub(crate) mod mount;
 pub(crate) mod mv;
 pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
 pub(crate) mod tune;
+pub(crate) mod umount;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Mkfs(arguments) => mkfs::run(&arguments),
         Command::Build(arguments) => build::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Mount(arguments) => mount::run(&arguments),
+        Command::Umount(arguments) => umount::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),

@@ -24,7 +24,7 @@ use clap::Parser;
 use cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(commands::mount::helper::arguments(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

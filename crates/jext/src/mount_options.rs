@@ -175,7 +175,8 @@ impl ParsedOptions {
 }
 
 /// The options of a list: commas within parentheses and quotes separate nothing, as in device texts.
-fn split(list: &str) -> Vec<&str> {
+#[must_use]
+pub fn split(list: &str) -> Vec<&str> {
     let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);
     let mut parts = Vec::new();
     for (at, letter) in list.char_indices() {

@@ -96,7 +96,7 @@ pub(crate) fn write(
 }
 
 /// That the inode still exists and has contents.
-pub(super) fn check_live(state: &InodeState) -> Result<()> {
+pub(crate) fn check_live(state: &InodeState) -> Result<()> {
     if state.links == 0 && !state.is_orphan {
         return Err(Error::NotFound);
     }

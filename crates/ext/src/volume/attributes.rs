@@ -72,8 +72,22 @@ pub struct SetAttributes {
     pub atime: Option<SetTime>,
     /// Last change of contents.
     pub mtime: Option<SetTime>,
+    /// Last change of the inode, for a cache above this one that kept the times of its writes; otherwise it is the present.
+    pub ctime: Option<SetTime>,
     /// Inode flags that a user may set.
     pub flags: Option<InodeFlags>,
+}
+
+impl SetAttributes {
+    /// Whether a cache above tells when it wrote what it had kept, and nothing else.
+    fn are_times_of_writes(&self) -> bool {
+        let times = Self {
+            mtime: self.mtime,
+            ctime: self.ctime,
+            ..Self::default()
+        };
+        self.ctime.is_some() && *self == times
+    }
 }
 
 /// What a new inode shall be.
@@ -174,10 +188,12 @@ fn set_journaled(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) 
 
 fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
     let clears = change.flags.is_some();
-    let is_frozen = state
-        .flags
-        .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
-    if is_frozen && !clears {
+    let frozen = if change.are_times_of_writes() {
+        InodeFlags::IMMUTABLE
+    } else {
+        InodeFlags::IMMUTABLE | InodeFlags::APPEND
+    };
+    if state.flags.intersects(frozen) && !clears {
         return Err(Error::NotPermitted);
     }
     if change.size.is_some() {
@@ -219,7 +235,7 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
         let settable = InodeFlags::USER_MODIFIABLE.masked_for(state.kind.mode());
         state.flags = state.flags.difference(settable) | flags.intersection(settable);
     }
-    state.ctime = present;
+    state.ctime = change.ctime.map_or(present, resolve);
 }
 
 /// Turns a state into attributes.

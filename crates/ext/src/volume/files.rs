@@ -83,6 +83,29 @@ pub(super) struct OpenFiles {
 struct Table {
     next: u64,
     files: BTreeMap<u64, Arc<OpenFile>>,
+    /// How often each inode is open.
+    opens: BTreeMap<InodeNr, u32>,
+}
+
+impl Table {
+    fn insert(&mut self, file: Arc<OpenFile>) -> FileId {
+        *self.opens.entry(file.inode.nr).or_default() += 1;
+        self.next += 1;
+        self.files.insert(self.next, file);
+        FileId(self.next)
+    }
+
+    /// Takes a file out; whether its inode is not open any more.
+    fn remove(&mut self, id: FileId) -> Option<(Arc<OpenFile>, bool)> {
+        let file = self.files.remove(&id.0)?;
+        let count = self.opens.entry(file.inode.nr).or_default();
+        *count = count.saturating_sub(1);
+        let is_last = *count == 0;
+        if is_last {
+            self.opens.remove(&file.inode.nr);
+        }
+        Some((file, is_last))
+    }
 }
 
 impl Volume {
@@ -130,11 +153,7 @@ impl Volume {
             flags,
             seen_errors,
         });
-        let mut table = self.open_files.table.lock();
-        table.next += 1;
-        let id = table.next;
-        table.files.insert(id, file);
-        FileId(id)
+        self.open_files.table.lock().insert(file)
     }
 
     fn opened(&self, file: FileId) -> Result<Arc<OpenFile>> {
@@ -148,31 +167,41 @@ impl Volume {
     /// - [`Error::DataLost`] once, if writing its data has failed since this handle last looked.
     pub fn release(&self, file: FileId) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let removed = self.open_files.table.lock().files.remove(&file.0);
-        let opened = removed.ok_or(Error::BadHandle)?;
+        let removed = self.open_files.table.lock().remove(file);
+        let (opened, is_last) = removed.ok_or(Error::BadHandle)?;
+        if is_last {
+            self.core.discard_window(&opened.inode.window);
+        }
         let reported = report_errors(&opened);
         self.unpin(&opened.inode)?;
         reported
     }
 
-    /// Ends all pins; for a volume that closes.
+    /// Closes all files and forgets all look-ups; for a volume that closes.
     pub(super) fn release_all(&self) -> Result<()> {
-        let files = core::mem::take(&mut self.open_files.table.lock().files);
+        let table = core::mem::take(&mut *self.open_files.table.lock());
         let mut result = Ok(());
-        for opened in files.into_values() {
+        for opened in table.files.into_values() {
+            self.core.discard_window(&opened.inode.window);
             result = result
                 .and(report_errors(&opened))
                 .and(self.unpin(&opened.inode));
         }
+        self.core.inodes.unpin_all();
         result
     }
 
     fn unpin(&self, inode: &Arc<Inode>) -> Result<()> {
-        let is_last = self.core.inodes.unpin(inode);
-        if is_last {
-            self.core.discard_window(&inode.window);
+        if self.core.inodes.unpin(inode) {
+            self.delete_unnamed(inode)
+        } else {
+            Ok(())
         }
-        if is_last && inode.state.read().links == 0 && !self.is_read_only() {
+    }
+
+    /// After the last pin has gone: deletes what has no name.
+    pub(super) fn delete_unnamed(&self, inode: &Arc<Inode>) -> Result<()> {
+        if inode.state.read().links == 0 && !self.is_read_only() {
             return file::delete_or_leave(&self.core, inode);
         }
         Ok(())

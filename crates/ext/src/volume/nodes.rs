@@ -1,0 +1,154 @@
+//! Inodes as a kernel knows them: by number, from the first look-up until it forgets them.
+//!
+//! A look-up holds its inode as an open file does, so that the number stays its own: what loses its last name is deleted when
+//! the last look-up is forgotten and the last file closed. Contents are read and written by number here, without an open file; who may
+//! do that, and who is to be told of errors, is the caller's concern.
+
+use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
+
+use super::attributes::describe;
+use super::{Attributes, Entry, Volume};
+use crate::error::{Error, Result};
+use crate::file::{self, WriteOptions};
+use crate::inode::FileKind;
+use crate::names;
+
+/// When a write is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Some time later, or with the next sync.
+    #[default]
+    Later,
+    /// When the call returns, with what is needed to read it back: O_DSYNC.
+    Data,
+    /// When the call returns, with all of the inode: O_SYNC.
+    All,
+}
+
+/// What to look for in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// The next block that is there.
+    Data,
+    /// The next hole; there is one at the end.
+    Hole,
+}
+
+impl Volume {
+    /// Looks a name up, and holds what it names until it is forgotten.
+    pub fn look_up_node(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = names::look_up_and_pin(&self.core, parent, name)?;
+        let state = inode.state.read();
+        Ok(describe(inode.nr, &state))
+    }
+
+    /// Holds an inode until it is forgotten: once more for each call.
+    ///
+    /// What has no name and is not held already may be gone: the caller keeps the name there meanwhile.
+    pub fn remember(&self, nr: InodeNr) -> Result<Attributes> {
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        self.core.inodes.pin(&inode);
+        let state = inode.state.read();
+        Ok(describe(nr, &state))
+    }
+
+    /// Ends so many look-ups. What has no name left, and is not open, is deleted.
+    pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        if self.core.inodes.unpin_many(&inode, count) {
+            self.delete_unnamed(&inode)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Like [`Volume::read_directory`], and holds what each entry names, but `.` and `..`, until it is forgotten: where
+    /// `visit` returns false, the last one is not held.
+    pub fn read_directory_nodes(
+        &self,
+        nr: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
+    ) -> Result<()> {
+        let mut failed = Ok(());
+        self.read_directory(nr, cookie, &mut |next, entry| {
+            if entry.name == b"." || entry.name == b".." {
+                return visit(next, &entry, None);
+            }
+            match self.remember(entry.inode) {
+                Ok(attributes) => {
+                    let is_taken = visit(next, &entry, Some(&attributes));
+                    if !is_taken {
+                        failed = self.forget(entry.inode, 1);
+                    }
+                    is_taken
+                }
+                // A damaged inode is told when somebody wants it; its name can be seen.
+                Err(_) => visit(next, &entry, None),
+            }
+        })?;
+        failed
+    }
+
+    /// Reads at an offset; fewer bytes than asked only at the end of the file. `is_direct` reads past the page cache.
+    pub fn read_node(
+        &self,
+        nr: InodeNr,
+        offset: u64,
+        into: &mut [u8],
+        is_direct: bool,
+    ) -> Result<usize> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        file::check_live(&inode.state.read())?;
+        if is_direct {
+            file::read_direct(&self.core, &inode, offset, into)
+        } else {
+            file::read(&self.core, &inode, offset, into)
+        }
+    }
+
+    /// Writes at an offset. Returns how many bytes: fewer when the volume fills up on the way.
+    pub fn write_node(
+        &self,
+        nr: InodeNr,
+        offset: u64,
+        from: &[u8],
+        is_direct: bool,
+        durability: Durability,
+    ) -> Result<usize> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        if inode.state.read().flags.contains(InodeFlags::IMMUTABLE) {
+            return Err(Error::NotPermitted);
+        }
+        let options = WriteOptions {
+            append: false,
+            sync: durability == Durability::All,
+            data_sync: durability == Durability::Data,
+            direct: is_direct,
+        };
+        file::write(&self.core, &inode, offset, from, options)
+    }
+
+    /// Makes a file or directory durable: all of it, or what is needed to read its data back.
+    pub fn sync_node(&self, nr: InodeNr, data_only: bool) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        file::sync(&self.core, &inode, data_only)
+    }
+
+    /// Where the next data or the next hole begins, from an offset on; none from the end of the file on, and none if no more
+    /// data follow.
+    pub fn seek_node(&self, nr: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let state = inode.state.read();
+        if state.kind != FileKind::Regular {
+            return Err(Error::Invalid("only a regular file has contents here"));
+        }
+        file::seek(&self.core, &inode, &state, offset, what)
+    }
+}

@@ -1,0 +1,48 @@
+//! Mounts a volume through FUSE: the kernel's requests become operations of an [`ext::Volume`].
+//!
+//! ```text
+//! kernel -- /dev/fuse --> session (threads of fuser) --> adapter --> Vfs --> ext::Volume
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`vfs`] | what a kernel asks of a file system, as a trait of our own |
+//! | [`served`] | that trait over a volume |
+//! | `adapter` | from fuser's callbacks to the trait and back; catches panics |
+//! | `errno` | the one table from errors to numbers |
+//! | `attributes` | attributes and times in fuser's form |
+//! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
+//! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
+//!
+//! # What the kernel keeps
+//!
+//! There is one writer, so the kernel may believe what it knows for ever: names, absent names and attributes have no expiry.
+//! Its page cache is kept between opens and written back late; it tells sizes and times of change of regular files when it
+//! writes back. `fsync` is the promise: what the kernel has not written yet, nobody here has seen.
+//!
+//! # Rules
+//!
+//! - Only this crate knows fuser, and only `errno` knows the numbers of errors.
+//! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume.
+//! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
+//! - A panic is answered with an I/O error and aborts the journal; the process goes on.
+//! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
+//!   `FUSE_HANDLE_KILLPRIV_V2` and its kin are never asked for: fuser does not carry what they need.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a mount lives in the real world: threads and times of the host"
+)]
+
+mod adapter;
+mod attributes;
+mod errno;
+pub mod mount;
+pub mod mount_point;
+pub mod served;
+pub mod vfs;
+
+pub use mount::{Mount, MountError, Settings, Unmounter};
+pub use served::{Owners, Served};
+pub use vfs::Vfs;

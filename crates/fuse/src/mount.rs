@@ -1,0 +1,171 @@
+//! A mounted volume: made, served, and closed when it is unmounted.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use ext::Volume;
+use fuser::{Config, Session, SessionACL};
+
+use crate::adapter::Adapter;
+use crate::mount_point::{self, Description, MountPoint};
+use crate::served::{Owners, Served};
+use crate::vfs::Vfs;
+
+/// How many requests are worked on at once, unless somebody says so. A thread that syncs waits for the device.
+pub const THREADS: usize = 16;
+
+/// How a volume is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What is told of the mount.
+    pub description: Description,
+    /// Who everything belongs to.
+    pub owners: Owners,
+    /// Files are opened without a message: faster, but an open file does not learn of writes that failed in the background
+    /// when another has asked before, and append-only files are not kept from being overwritten.
+    pub is_lazy_open: bool,
+    /// How many requests are worked on at once.
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            description: Description::default(),
+            owners: Owners::default(),
+            is_lazy_open: false,
+            threads: THREADS,
+        }
+    }
+}
+
+/// Why a volume is not mounted, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The kernel, or the program that mounts, refused.
+    #[error("{}: {cause}", directory.display())]
+    Mount {
+        /// Where.
+        directory: std::path::PathBuf,
+        /// What was said.
+        cause: io::Error,
+    },
+    /// The conversation with the kernel broke.
+    #[error("the mount has ended: {0}")]
+    Session(io::Error),
+    /// The volume could not be closed.
+    #[error(transparent)]
+    Volume(#[from] ext::Error),
+}
+
+/// A mounted volume, which waits to be served.
+pub struct Mount<V: Vfs = Served> {
+    session: Session<Adapter<V>>,
+    vfs: Arc<V>,
+    point: MountPoint,
+}
+
+impl Mount<Served> {
+    /// Mounts a volume at a directory.
+    ///
+    /// # Errors
+    /// What was said by the kernel; the volume is closed.
+    pub fn new(
+        volume: Volume,
+        directory: &Path,
+        settings: &Settings,
+    ) -> Result<Self, MountError> {
+        let served = Arc::new(Served::new(
+            volume,
+            settings.owners,
+            settings.is_lazy_open,
+        ));
+        let mounted = Self::of(Arc::clone(&served), directory, settings);
+        if mounted.is_err()
+            && let Some(served) = Arc::into_inner(served)
+        {
+            served.into_volume().close()?;
+        }
+        mounted
+    }
+
+    /// Serves it until it is unmounted, and closes the volume.
+    ///
+    /// # Errors
+    /// What went wrong first. Whatever was promised is in the image, or in its journal.
+    pub fn run(self) -> Result<(), MountError> {
+        let (served, ended) = self.serve();
+        match Arc::try_unwrap(served) {
+            Ok(served) => served.into_volume().close()?,
+            // A thread is still at work: the journal holds what it had promised.
+            Err(served) => served.volume().sync()?,
+        }
+        ended.map_err(MountError::Session)
+    }
+}
+
+impl<V: Vfs> Mount<V> {
+    /// Mounts any file system at a directory.
+    ///
+    /// # Errors
+    /// What was said by the kernel.
+    pub fn of(vfs: Arc<V>, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
+        let failed = |cause| MountError::Mount {
+            directory: directory.to_owned(),
+            cause,
+        };
+        let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
+        let (point, device) =
+            MountPoint::mount(directory, &settings.description).map_err(failed)?;
+        let mut config = Config::default();
+        config.n_threads = Some(settings.threads);
+        config.clone_fd = true;
+        // Who may use it is the kernel's to decide.
+        match Session::from_fd(adapter, device, SessionACL::All, config) {
+            Ok(session) => Ok(Self {
+                session,
+                vfs,
+                point,
+            }),
+            Err(cause) => {
+                let _ = point.unmount_by_force();
+                Err(failed(cause))
+            }
+        }
+    }
+
+    /// What ends the mount from elsewhere.
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter(self.point.clone())
+    }
+
+    /// Answers the kernel until there is none.
+    pub fn serve(self) -> (Arc<V>, io::Result<()>) {
+        let ended = self.session.run();
+        (self.vfs, ended)
+    }
+}
+
+/// Ends a mount.
+#[derive(Debug, Clone)]
+pub struct Unmounter(MountPoint);
+
+impl Unmounter {
+    /// Unmounts. If the place is in use, what the kernel keeps is written first, and then it is taken from its users.
+    ///
+    /// # Errors
+    /// What was said by the kernel.
+    pub fn end(&self) -> io::Result<()> {
+        match self.0.unmount() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                tracing::warn!(at = %self.0.path().display(), "in use: taken from its users");
+                if let Err(error) = mount_point::sync(self.0.path()) {
+                    tracing::error!(%error, "not everything could be written before the end");
+                }
+                self.0.unmount_by_force()
+            }
+            result => result,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Mounting and unmounting.
+//!
+//! Root mounts by the system call. Everybody else, and root where it may not, asks `fusermount3`, which is installed with
+//! set-user-id and sends the open device back through a socket (`_FUSE_COMMFD`).
+//!
+//! A mount is known by its device number: only while the table of mounts has that number at that place is anything
+//! unmounted, so that what somebody else has mounted there since is left alone.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::{Errno, FdFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+
+/// The device of all FUSE file systems.
+const DEVICE: &str = "/dev/fuse";
+/// The type in the table of mounts.
+const TYPE: &str = "fuse.jext";
+/// Where this process sees mounts.
+const TABLE: &str = "/proc/self/mountinfo";
+/// The program that mounts for those who may not.
+const HELPER: &str = "fusermount3";
+
+/// Flags of a mount that the kernel keeps, in the words of mount(8).
+const FLAGS: &[(&str, MountFlags, bool)] = &[
+    ("ro", MountFlags::RDONLY, true),
+    ("rw", MountFlags::RDONLY, false),
+    ("nosuid", MountFlags::NOSUID, true),
+    ("suid", MountFlags::NOSUID, false),
+    ("nodev", MountFlags::NODEV, true),
+    ("dev", MountFlags::NODEV, false),
+    ("noexec", MountFlags::NOEXEC, true),
+    ("exec", MountFlags::NOEXEC, false),
+    ("noatime", MountFlags::NOATIME, true),
+    ("nodiratime", MountFlags::NODIRATIME, true),
+    ("sync", MountFlags::SYNCHRONOUS, true),
+    ("dirsync", MountFlags::DIRSYNC, true),
+];
+
+/// Whether the kernel keeps an option as a flag of the mount.
+#[must_use]
+pub fn is_kernel_flag(option: &str) -> bool {
+    FLAGS.iter().any(|(name, _, _)| *name == option)
+}
+
+/// What is told of a mount, and who may use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// What is mounted, for the table of mounts.
+    pub source: String,
+    /// Flags that the kernel keeps, in the words of mount(8); see [`is_kernel_flag`].
+    pub flags: Vec<String>,
+    /// Others than who mounts may use it.
+    pub allow_other: bool,
+}
+
+/// A mounted place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountPoint {
+    path: PathBuf,
+    /// `major:minor` of the mounted file system.
+    device: String,
+    has_helper: bool,
+}
+
+impl MountPoint {
+    /// Mounts, and gives the device through which the kernel speaks.
+    ///
+    /// # Errors
+    /// What the kernel or fusermount3 said.
+    pub(crate) fn mount(directory: &Path, what: &Description) -> io::Result<(Self, OwnedFd)> {
+        let path = directory.canonicalize()?;
+        let is_root = rustix::process::geteuid().is_root();
+        let direct = if is_root {
+            mount_directly(&path, what)
+        } else {
+            Err(Errno::PERM.into())
+        };
+        let (device, has_helper) = match direct {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
+                (mount_by_helper(&path, what)?, true)
+            }
+            direct => (direct?, false),
+        };
+        let Some(number) = device_at(&path)? else {
+            return Err(io::Error::other("the mount is gone already"));
+        };
+        let point = Self {
+            path,
+            device: number,
+            has_helper,
+        };
+        Ok((point, device))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is still mounted.
+    ///
+    /// # Errors
+    /// If the table of mounts cannot be read.
+    pub fn is_mounted(&self) -> io::Result<bool> {
+        Ok(device_at(&self.path)?.as_deref() == Some(&self.device))
+    }
+
+    /// Unmounts it, unless it is not mounted any more. Who uses it makes it busy.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`], or what else the kernel or fusermount3 said.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.take_down(UnmountFlags::empty(), &[])
+    }
+
+    /// Unmounts it although it is in use: whoever has a file open there is told that it is gone. Without root, files that
+    /// are open can be used until they are closed.
+    ///
+    /// # Errors
+    /// What the kernel or fusermount3 said.
+    pub fn unmount_by_force(&self) -> io::Result<()> {
+        self.take_down(UnmountFlags::FORCE | UnmountFlags::DETACH, &["-z"])
+    }
+
+    fn take_down(&self, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {
+        if !self.is_mounted()? {
+            return Ok(());
+        }
+        if !self.has_helper {
+            return Ok(rustix::mount::unmount(&self.path, flags)?);
+        }
+        let output = Command::new(HELPER)
+            .args(["-u", "-q"])
+            .args(helper_flags)
+            .arg("--")
+            .arg(&self.path)
+            .output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        ))
+    }
+}
+
+/// What the file system at a place, if one is mounted there, is mounted from.
+///
+/// # Errors
+/// If the table of mounts cannot be read.
+pub fn source_at(path: &Path) -> io::Result<Option<String>> {
+    let table = fs::read_to_string(TABLE)?;
+    let mount = mounts_at(&table, path).last();
+    Ok(mount
+        .filter(|mount| mount.kind == TYPE)
+        .map(|mount| String::from_utf8_lossy(&unescape(mount.source)).into_owned()))
+}
+
+/// The device number of what is mounted last at a place.
+fn device_at(path: &Path) -> io::Result<Option<String>> {
+    let table = fs::read_to_string(TABLE)?;
+    let mount = mounts_at(&table, path).last();
+    Ok(mount.map(|mount| mount.device.to_owned()))
+}
+
+struct Line<'t> {
+    device: &'t str,
+    kind: &'t str,
+    source: &'t str,
+}
+
+/// `36 35 98:0 /root /point options ... - type source options`
+fn mounts_at<'t>(table: &'t str, path: &'t Path) -> impl Iterator<Item = Line<'t>> {
+    table.lines().filter_map(move |line| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(2);
+        let (device, _root, point) = (mount.next()?, mount.next()?, mount.next()?);
+        let mut file_system = file_system.split(' ');
+        let (kind, source) = (file_system.next()?, file_system.next()?);
+        let is_here = unescape(point) == path.as_os_str().as_bytes();
+        is_here.then_some(Line {
+            device,
+            kind,
+            source,
+        })
+    })
+}
+
+/// The table writes blanks and backslashes as `\040`.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().iter();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        let digits = bytes.as_slice().get(..3).unwrap_or_default();
+        let code = std::str::from_utf8(digits)
+            .ok()
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) if *byte == b'\\' => {
+                plain.push(code);
+                bytes.nth(2);
+            }
+            _ => plain.push(*byte),
+        }
+    }
+    plain
+}
+
+fn mount_directly(path: &Path, what: &Description) -> io::Result<OwnedFd> {
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(DEVICE)
+        .map_err(|error| io::Error::new(error.kind(), format!("{DEVICE}: {error}")))?;
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(path)?);
+    let mut options = format!(
+        "fd={},rootmode={mode:o},user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    if what.allow_other {
+        options.push_str(",allow_other");
+    }
+    let options = CString::new(options).map_err(io::Error::other)?;
+    let mut flags = MountFlags::empty();
+    for (name, flag, is_on) in FLAGS {
+        if what.flags.iter().any(|given| given == name) {
+            flags.set(*flag, *is_on);
+        }
+    }
+    rustix::mount::mount(&*what.source, path, TYPE, flags, options.as_c_str())?;
+    Ok(OwnedFd::from(device))
+}
+
+fn mount_by_helper(path: &Path, what: &Description) -> io::Result<OwnedFd> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+    // A comma would end the source, and begin an option that nobody gave.
+    let source = what.source.replace('\\', "\\\\").replace(',', "\\,");
+    let mut options = format!("fsname={source},subtype=jext,default_permissions");
+    if what.allow_other {
+        options.push_str(",allow_other");
+    }
+    for flag in &what.flags {
+        options.push(',');
+        options.push_str(flag);
+    }
+    let output = Command::new(HELPER)
+        .args(["-o", &options, "--"])
+        .arg(path)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| {
+            let said = format!("mounting without root needs {HELPER} (Debian: fuse3): {error}");
+            io::Error::new(error.kind(), said)
+        })?;
+    drop(theirs);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(said.trim().replace('\n', "; ")));
+    }
+    receive(&ours)
+}
+
+/// The device that came through the socket.
+fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0_u8];
+    rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let device = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut devices) => devices.next(),
+        _ => None,
+    });
+    device.ok_or_else(|| io::Error::other(format!("{HELPER} sent no device")))
+}
+
+/// Writes what the kernel keeps of the file system at a place.
+pub(crate) fn sync(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(path)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "\
+        21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        40 21 0:50 / /mnt/a\\040b rw shared:5 - fuse.jext /images/one\\054two.img rw,user_id=0\n\
+        41 40 0:51 / /mnt/a\\040b rw - tmpfs none rw\n";
+
+    #[test]
+    fn the_table_of_mounts_is_read() {
+        let found: Vec<_> = mounts_at(LINES, Path::new("/mnt/a b"))
+            .map(|line| (line.device, line.kind, line.source))
+            .collect();
+        let expected = [
+            ("0:50", "fuse.jext", "/images/one\\054two.img"),
+            ("0:51", "tmpfs", "none"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(unescape("/images/one\\054two.img"), b"/images/one,two.img");
+        assert_eq!(mounts_at(LINES, Path::new("/mnt")).count(), 0);
+    }
+}

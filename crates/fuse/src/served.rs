@@ -1,0 +1,291 @@
+//! A volume as a kernel asks for it.
+
+use ext::volume::{
+    Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode,
+    OpenFlags, RenameMode, Seek, SetAttributes, Usage,
+};
+use ext::{Error, Result, Volume};
+use layout::InodeNr;
+
+use crate::vfs::{Allocation, Copy, Handle, Vfs};
+
+/// Bytes that a copy within the volume moves at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Who everything belongs to, whatever the inodes say: `uid=`, `gid=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Owners {
+    /// The owner that is shown.
+    pub uid: Option<u32>,
+    /// The group that is shown.
+    pub gid: Option<u32>,
+}
+
+/// A volume that is served.
+pub struct Served {
+    volume: Volume,
+    owners: Owners,
+    /// Files are opened without a message, so nothing is known of them here.
+    is_lazy: bool,
+}
+
+impl Served {
+    /// Serves a volume. `is_lazy` if files are opened without a message.
+    pub fn new(volume: Volume, owners: Owners, is_lazy: bool) -> Self {
+        Self {
+            volume,
+            owners,
+            is_lazy,
+        }
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// The volume, which is served no more.
+    pub fn into_volume(self) -> Volume {
+        self.volume
+    }
+
+    fn show(&self, mut attributes: Attributes) -> Attributes {
+        attributes.uid = self.owners.uid.unwrap_or(attributes.uid);
+        attributes.gid = self.owners.gid.unwrap_or(attributes.gid);
+        attributes
+    }
+
+    /// Holds what was just made; its directory is locked by the kernel meanwhile.
+    fn made(&self, node: InodeNr) -> Result<Attributes> {
+        Ok(self.show(self.volume.remember(node)?))
+    }
+
+    /// An owner that is shown instead of the inode's own cannot be changed.
+    fn check_owners(&self, change: &SetAttributes) -> Result<()> {
+        let differs = |shown: Option<u32>, wanted: Option<u32>| {
+            shown.is_some() && wanted.is_some() && shown != wanted
+        };
+        if differs(self.owners.uid, change.uid) || differs(self.owners.gid, change.gid) {
+            return Err(Error::NotPermitted);
+        }
+        Ok(())
+    }
+}
+
+impl Vfs for Served {
+    fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
+        Ok(self.show(self.volume.look_up_node(parent, name)?))
+    }
+
+    fn forget(&self, node: InodeNr, count: u64) {
+        if let Err(error) = self.volume.forget(node, count) {
+            tracing::warn!(%node, %error, "a node could not be forgotten");
+        }
+    }
+
+    fn attributes(&self, node: InodeNr) -> Result<Attributes> {
+        Ok(self.show(self.volume.attributes(node)?))
+    }
+
+    fn set_attributes(&self, node: InodeNr, change: &SetAttributes) -> Result<Attributes> {
+        self.check_owners(change)?;
+        let change = SetAttributes {
+            uid: change.uid.filter(|_| self.owners.uid.is_none()),
+            gid: change.gid.filter(|_| self.owners.gid.is_none()),
+            ..change.clone()
+        };
+        self.volume.set_attributes(node, &change)?;
+        self.attributes(node)
+    }
+
+    fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()> {
+        let change = SetAttributes {
+            flags: Some(flags),
+            ..SetAttributes::default()
+        };
+        self.volume.set_attributes(node, &change)
+    }
+
+    fn read_link(&self, node: InodeNr) -> Result<Vec<u8>> {
+        self.volume.read_link(node)
+    }
+
+    fn make_node(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        kind: FileKind,
+        device: DeviceNumber,
+        new: &NewInode,
+    ) -> Result<Attributes> {
+        self.made(self.volume.make_node(parent, name, kind, device, new)?)
+    }
+
+    fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<Attributes> {
+        self.made(self.volume.make_directory(parent, name, new)?)
+    }
+
+    fn symlink(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        target: &[u8],
+        new: &NewInode,
+    ) -> Result<Attributes> {
+        self.made(self.volume.symlink(parent, name, target, new)?)
+    }
+
+    fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
+        self.volume.link(node, parent, name)?;
+        self.made(node)
+    }
+
+    fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+        self.volume.unlink(parent, name)
+    }
+
+    fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+        self.volume.remove_directory(parent, name)
+    }
+
+    fn rename(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new_parent: InodeNr,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.volume.rename(parent, name, new_parent, new_name, mode)
+    }
+
+    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Handle> {
+        if self.is_lazy {
+            return Ok(Handle::NONE);
+        }
+        Ok(Handle(self.volume.open_inode(node, flags)?.get()))
+    }
+
+    fn create(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new: &NewInode,
+        flags: OpenFlags,
+    ) -> Result<(Attributes, Handle)> {
+        let attributes = self.made(self.volume.create(parent, name, new)?)?;
+        match self.open(attributes.inode, flags) {
+            Ok(handle) => Ok((attributes, handle)),
+            Err(error) => {
+                self.forget(attributes.inode, 1);
+                Err(error)
+            }
+        }
+    }
+
+    fn release(&self, handle: Handle) -> Result<()> {
+        if handle == Handle::NONE {
+            return Ok(());
+        }
+        self.volume.release(FileId::from_raw(handle.0))
+    }
+
+    fn read(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        into: &mut [u8],
+        is_direct: bool,
+    ) -> Result<usize> {
+        self.volume.read_node(node, offset, into, is_direct)
+    }
+
+    fn write(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        from: &[u8],
+        is_direct: bool,
+        durability: Durability,
+    ) -> Result<usize> {
+        self.volume
+            .write_node(node, offset, from, is_direct, durability)
+    }
+
+    fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()> {
+        if handle == Handle::NONE {
+            return self.volume.sync_node(node, data_only);
+        }
+        self.volume
+            .sync_file(FileId::from_raw(handle.0), data_only)
+    }
+
+    fn sync_directory(&self, node: InodeNr) -> Result<()> {
+        self.volume.sync_directory(node)
+    }
+
+    fn read_directory(
+        &self,
+        node: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, &Entry) -> bool,
+    ) -> Result<()> {
+        self.volume
+            .read_directory(node, cookie, &mut |next, entry| visit(next, &entry))
+    }
+
+    fn read_directory_nodes(
+        &self,
+        node: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
+    ) -> Result<()> {
+        self.volume
+            .read_directory_nodes(node, cookie, &mut |next, entry, attributes| {
+                let shown = attributes.map(|attributes| self.show(attributes.clone()));
+                visit(next, entry, shown.as_ref())
+            })
+    }
+
+    fn usage(&self) -> Usage {
+        self.volume.usage()
+    }
+
+    fn allocate(
+        &self,
+        _node: InodeNr,
+        _offset: u64,
+        _length: u64,
+        _allocation: Allocation,
+    ) -> Result<()> {
+        Err(Error::Unsupported("no range can be allocated".to_owned()))
+    }
+
+    fn seek(&self, node: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>> {
+        self.volume.seek_node(node, offset, what)
+    }
+
+    fn copy(&self, copy: Copy) -> Result<u64> {
+        let mut bytes = vec![0; copy.length.min(COPY_BYTES) as usize];
+        let mut done = 0;
+        while done < copy.length {
+            let wanted = (copy.length - done).min(COPY_BYTES) as usize;
+            let from = copy.source_offset + done;
+            let count = self.read(copy.source, from, &mut bytes[..wanted], false)?;
+            let to = copy.target_offset + done;
+            let written = match count {
+                0 => 0,
+                _ => self.write(copy.target, to, &bytes[..count], false, Durability::Later)?,
+            };
+            done += written as u64;
+            if written < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn abort(&self, why: &str) {
+        self.volume.abort(why);
+    }
+}

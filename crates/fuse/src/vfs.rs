@@ -1,0 +1,194 @@
+//! What a kernel asks of a file system. Numbers are inode numbers of the volume; permissions have been checked.
+
+use ext::Result;
+use ext::volume::{
+    Attributes, DeviceNumber, Durability, Entry, FileKind, InodeFlags, NewInode, OpenFlags,
+    RenameMode, Seek, SetAttributes, Usage,
+};
+use layout::InodeNr;
+
+/// An open file; [`Handle::NONE`] where opening takes no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handle(pub u64);
+
+impl Handle {
+    /// No file was opened: the node is all there is.
+    pub const NONE: Self = Self(0);
+}
+
+/// What fallocate is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    /// What happens to the range.
+    pub what: AllocationKind,
+    /// The size stays, whatever the range says.
+    pub keeps_size: bool,
+}
+
+/// What happens to a range of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocationKind {
+    /// It gets blocks; what is there stays.
+    Allocate,
+    /// Its blocks are given back, and it reads as zeroes.
+    PunchHole,
+    /// It reads as zeroes, and has blocks.
+    Zero,
+}
+
+/// A range of one file, to be copied to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// From this file.
+    pub source: InodeNr,
+    /// From there.
+    pub source_offset: u64,
+    /// To this file.
+    pub target: InodeNr,
+    /// To there.
+    pub target_offset: u64,
+    /// So many bytes.
+    pub length: u64,
+}
+
+/// A file system that a kernel mounts.
+///
+/// What makes or finds a node holds it: the kernel forgets each as often as it was told of it.
+pub trait Vfs: Send + Sync + 'static {
+    /// Finds a name.
+    fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes>;
+
+    /// The kernel forgets a node so many times.
+    fn forget(&self, node: InodeNr, count: u64);
+
+    /// What a node says of itself.
+    fn attributes(&self, node: InodeNr) -> Result<Attributes>;
+
+    /// Changes what a node says of itself.
+    fn set_attributes(&self, node: InodeNr, change: &SetAttributes) -> Result<Attributes>;
+
+    /// The flags of chattr.
+    fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()>;
+
+    /// A symbolic link's target.
+    fn read_link(&self, node: InodeNr) -> Result<Vec<u8>>;
+
+    /// Makes a file, device, fifo or socket.
+    fn make_node(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        kind: FileKind,
+        device: DeviceNumber,
+        new: &NewInode,
+    ) -> Result<Attributes>;
+
+    /// Makes a directory.
+    fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<Attributes>;
+
+    /// Makes a symbolic link.
+    fn symlink(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        target: &[u8],
+        new: &NewInode,
+    ) -> Result<Attributes>;
+
+    /// Gives a node another name.
+    fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes>;
+
+    /// Takes a name away that is no directory's.
+    fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()>;
+
+    /// Takes an empty directory away.
+    fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()>;
+
+    /// Moves a name.
+    fn rename(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new_parent: InodeNr,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()>;
+
+    /// Opens a file.
+    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Handle>;
+
+    /// Makes a file and opens it.
+    fn create(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new: &NewInode,
+        flags: OpenFlags,
+    ) -> Result<(Attributes, Handle)>;
+
+    /// Closes an open file.
+    fn release(&self, handle: Handle) -> Result<()>;
+
+    /// Reads; fewer bytes than asked only at the end.
+    fn read(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        into: &mut [u8],
+        is_direct: bool,
+    ) -> Result<usize>;
+
+    /// Writes; fewer bytes than given only when space runs out.
+    fn write(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        from: &[u8],
+        is_direct: bool,
+        durability: Durability,
+    ) -> Result<usize>;
+
+    /// Makes a file durable; tells the open file of writes that have failed.
+    fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()>;
+
+    /// Makes a directory durable.
+    fn sync_directory(&self, node: InodeNr) -> Result<()>;
+
+    /// Visits a directory's entries from a cookie on, until `visit` returns false.
+    fn read_directory(
+        &self,
+        node: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, &Entry) -> bool,
+    ) -> Result<()>;
+
+    /// Visits a directory's entries with what they name, from a cookie on, until `visit` returns false. `.` and `..` have no
+    /// attributes here.
+    fn read_directory_nodes(
+        &self,
+        node: InodeNr,
+        cookie: u64,
+        visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
+    ) -> Result<()>;
+
+    /// Free and used space.
+    fn usage(&self) -> Usage;
+
+    /// Allocates or frees a range of a file.
+    fn allocate(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        length: u64,
+        allocation: Allocation,
+    ) -> Result<()>;
+
+    /// The next data or hole; none behind the last.
+    fn seek(&self, node: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>>;
+
+    /// Copies within the file system; how many bytes.
+    fn copy(&self, copy: Copy) -> Result<u64>;
+
+    /// Stops all changes, after something that must not happen.
+    fn abort(&self, why: &str);
+}

@@ -1,0 +1,144 @@
+//! `jext mount`: a volume in the tree of the host, through FUSE.
+//!
+//! In the foreground with `-f`, else in a process of its own ([`background`]). As `mount.fuse.jext`, which mount(8) and
+//! fstab call, see [`helper`].
+
+mod background;
+pub(crate) mod helper;
+mod options;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use block::DeviceText;
+use clap::Args;
+use ext::Volume;
+use ext::volume::OpenReport;
+use fuse::{Mount, Unmounter};
+
+use crate::image::{Access, MountArguments, open_device, parse_device};
+use crate::output;
+use options::Options;
+
+/// Mount a file system through FUSE.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The image or block device.
+    #[arg(value_name = "IMAGE")]
+    image: String,
+    /// Where: a directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Stay in the foreground.
+    #[arg(short, long)]
+    foreground: bool,
+    /// Where the mount writes its messages when it runs in the background.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// This is the process in the background.
+    #[arg(long, hide = true)]
+    detached: bool,
+    #[command(flatten)]
+    mount: MountArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if !arguments.foreground && !arguments.detached {
+        return background::start();
+    }
+    let options = Options::parse(&arguments.mount)?;
+    let directory = find_directory(&arguments.directory)?;
+    let log = arguments.log.as_deref();
+    let log = log.map(background::open_log).transpose()?;
+    let mount = mount(&arguments.image, &directory, &options)?;
+    end_on_signals(mount.unmounter())?;
+    if arguments.detached {
+        background::leave(log)?;
+    }
+    mount
+        .run()
+        .with_context(|| arguments.image.clone())
+        .inspect_err(|error| tracing::error!("{error:#}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A directory to mount on, that answers.
+fn find_directory(path: &Path) -> Result<PathBuf> {
+    let place = || path.display().to_string();
+    match path.canonicalize() {
+        Ok(found) if found.is_dir() => Ok(found),
+        Ok(_) => bail!("{}: not a directory", place()),
+        Err(error) if error.raw_os_error() == Some(NOT_CONNECTED) => bail!(
+            "{0}: a mount whose process has ended; `umount {0}` takes it away",
+            place()
+        ),
+        Err(error) => Err(error).with_context(place),
+    }
+}
+
+/// What the kernel says of a FUSE mount whose process has ended: ENOTCONN.
+const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
+
+fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
+    let (volume, report) = open(image, options)?;
+    if report.replayed_transactions > 0 {
+        let count = report.replayed_transactions;
+        tracing::info!("{image}: replayed {count} transactions of the journal");
+    }
+    let mut settings = options.settings.clone();
+    settings.description.source = source(image)?;
+    if volume.is_read_only() {
+        settings.description.flags.push("ro".to_owned());
+    }
+    Ok(Mount::new(volume, directory, &settings)?)
+}
+
+/// What the table of mounts says: the path of an image that has one.
+fn source(image: &str) -> Result<String> {
+    Ok(match parse_device(image)? {
+        DeviceText::File { path, .. } => std::fs::canonicalize(&path)
+            .with_context(|| path.clone())?
+            .display()
+            .to_string(),
+        _ => image.to_owned(),
+    })
+}
+
+/// Opens the volume. Read-only, the devices are only read, unless the journal has to be replayed.
+fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
+    let engine = &options.engine.options;
+    let attempt = |access| -> Result<(Volume, OpenReport)> {
+        let device = open_device(image, access)?;
+        let journal = options.engine.journal_path.as_deref();
+        let journal = journal.map(|text| open_device(text, access)).transpose()?;
+        Volume::open_with_report(device, journal, engine.clone()).with_context(|| image.to_owned())
+    };
+    if !engine.read_only {
+        let (volume, report) = attempt(Access::Write)?;
+        if let Some(why) = &report.read_only_because {
+            volume.close()?;
+            bail!("{image}: can only be read: {why}; mount it with -o ro");
+        }
+        return Ok((volume, report));
+    }
+    match attempt(Access::Read) {
+        Err(error) if !engine.no_recovery && is_unreplayed(&error) => attempt(Access::Write),
+        result => result,
+    }
+}
+
+fn is_unreplayed(error: &anyhow::Error) -> bool {
+    let engine = error.downcast_ref::<ext::Error>();
+    engine.is_some_and(|error| matches!(error, ext::Error::Unsupported(why) if why.contains("replayed")))
+}
+
+/// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume is closed.
+fn end_on_signals(unmounter: Unmounter) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if let Err(error) = unmounter.end() {
+            output::warn(&format!("not unmounted: {error}"));
+        }
+    })
+    .context("signals")
+}

@@ -1,0 +1,63 @@
+//! A mount in the background: this program is started once more, and says through a pipe when the mount can be used.
+//!
+//! A process cannot fork once it has threads, so nothing here forks. The new one stands in a session of its own; until it is
+//! ready its messages go where the caller's go, and its end is the caller's.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::helper;
+
+/// What the process in the background writes when the mount can be used.
+const READY: &[u8] = b"ready\n";
+
+/// Starts the process in the background, and waits until its mount can be used or it has said why not.
+pub(super) fn start() -> Result<ExitCode> {
+    let program = std::env::current_exe().context("this program")?;
+    let mut child = Command::new(&program)
+        .args(helper::arguments(std::env::args_os()).into_iter().skip(1))
+        .arg("--detached")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| program.display().to_string())?;
+    let mut said = Vec::new();
+    let mut pipe = child.stdout.take().context("the pipe of the process")?;
+    pipe.read_to_end(&mut said)?;
+    if said == READY {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = child.wait()?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// Opens the file for messages.
+pub(super) fn open_log(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.create(true).append(true).open(path);
+    opened.with_context(|| path.display().to_string())
+}
+
+/// Says that the mount can be used, and leaves the caller's session, directory and streams.
+pub(super) fn leave(log: Option<File>) -> Result<()> {
+    // Somebody may have made this process the leader of a session already.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/").context("/")?;
+    let nothing = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .context("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stderr(log.as_ref().unwrap_or(&nothing))?;
+    let mut pipe = std::io::stdout();
+    pipe.write_all(READY)?;
+    pipe.flush()?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(())
+}

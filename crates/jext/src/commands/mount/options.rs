@@ -1,0 +1,124 @@
+//! The options of `jext mount`: those of the volume, those of FUSE, those that the kernel keeps, and those of fstab that
+//! mean nothing here.
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `uid=N`, `gid=N` | everything is shown as theirs; nothing is changed on the volume |
+//! | `allow_other` | others than who mounts may use it (root's mounts are for all) |
+//! | `lazy_open` | files are opened without asking: faster, see [`fuse::Settings::is_lazy_open`] |
+//! | `threads=N` | how many requests are worked on at once |
+//! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
+//! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for others; ignored |
+
+use anyhow::{Result, bail};
+use fuse::Settings;
+use fuse::mount_point::is_kernel_flag;
+use jext::mount_options::{ParsedOptions, split};
+
+use crate::image::MountArguments;
+
+/// Words of fstab that are meant for others.
+const IGNORED: &[&str] = &[
+    "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
+    "default_permissions", "diratime",
+];
+/// Their beginnings.
+const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "fsname=", "subtype="];
+/// The most threads.
+const THREADS_MAX: usize = 1024;
+
+/// All that `-o` says.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// What the volume is told.
+    pub(super) engine: ParsedOptions,
+    /// What the mount is told.
+    pub(super) settings: Settings,
+}
+
+impl Options {
+    /// Reads all options.
+    pub(super) fn parse(arguments: &MountArguments) -> Result<Self> {
+        let mut settings = Settings::default();
+        settings.description.allow_other = rustix::process::geteuid().is_root();
+        let mut for_engine = Vec::new();
+        for option in arguments.options.iter().flat_map(|list| split(list)) {
+            if is_kernel_flag(option) {
+                settings.description.flags.push(option.to_owned());
+            }
+            if !take(&mut settings, option)? {
+                for_engine.push(option.to_owned());
+            }
+        }
+        let engine = MountArguments {
+            options: vec![for_engine.join(",")],
+            ..arguments.clone()
+        };
+        let engine = engine.parse()?;
+        Ok(Self { engine, settings })
+    }
+}
+
+/// Takes an option that is not the volume's.
+fn take(settings: &mut Settings, option: &str) -> Result<bool> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    match name {
+        "uid" => settings.owners.uid = Some(number(option, value)?),
+        "gid" => settings.owners.gid = Some(number(option, value)?),
+        "threads" => settings.threads = number(option, value)?,
+        "allow_other" => settings.description.allow_other = true,
+        "lazy_open" => settings.is_lazy_open = true,
+        "nosuid" | "suid" | "nodev" | "dev" | "noexec" | "exec" | "nodiratime" => {}
+        _ if IGNORED.contains(&option) => {}
+        _ if IGNORED_PREFIXES.iter().any(|known| option.starts_with(known)) => {}
+        _ => return Ok(false),
+    }
+    if !(1..=THREADS_MAX).contains(&settings.threads) {
+        bail!("mount option {option:?}: expected 1 to {THREADS_MAX} threads");
+    }
+    Ok(true)
+}
+
+fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
+    match value.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => bail!("mount option {option:?}: expected a number"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(list: &str) -> Result<Options, String> {
+        let arguments = MountArguments {
+            options: vec![list.to_owned()],
+            ..MountArguments::default()
+        };
+        Options::parse(&arguments).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_go_where_they_belong() {
+        let list = "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3";
+        let Options { engine, settings } = parse(list).unwrap();
+        assert_eq!(engine.options.data, ext::options::DataMode::Journal);
+        assert!(engine.options.sync);
+        assert_eq!(settings.description.flags, ["rw", "nosuid", "sync"]);
+        assert_eq!(settings.owners.uid, Some(7));
+        assert!(settings.is_lazy_open);
+        assert_eq!(settings.threads, 3);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        for (list, said) in [
+            ("uid=me", "mount option \"uid=me\": expected a number"),
+            ("threads=0", "mount option \"threads=0\": expected 1 to 1024 threads"),
+            ("ro,frobnicate", "mount option \"frobnicate\": expected one of"),
+        ] {
+            let error = parse(list).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+    }
+}
