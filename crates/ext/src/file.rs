@@ -9,6 +9,7 @@
 //! | `read`, `ahead` | reading, and reading ahead |
 //! | `write`, `direct` | writing through the cache, and past it |
 //! | `truncate` | setting the size, deleting |
+//! | `ranges` | allocating, punching and zeroing parts of a file |
 //! | `seek` | where data and holes begin |
 //! | `write_back` | dirty pages on their way to the device |
 //! | `sync`, `flush` | fsync and its kin, and when the device has to be flushed |
@@ -45,6 +46,7 @@ mod journaled;
 mod memory;
 mod ordered;
 mod pages;
+mod ranges;
 mod read;
 mod seek;
 mod stalls;
@@ -61,6 +63,7 @@ pub(crate) use cache::{Pages, Wake};
 pub(crate) use journaled::set_journaled;
 pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
+pub(crate) use ranges::{ByteRange, change_range};
 pub(crate) use read::{read, read_direct};
 pub(crate) use seek::seek;
 pub use stalls::CacheStalls;

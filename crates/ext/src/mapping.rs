@@ -21,12 +21,14 @@
 mod allocate;
 mod path;
 mod prune;
+mod unmap;
 mod walk;
 
 use layout::{BlockNr, FileBlock};
 
 pub(crate) use allocate::find_or_allocate;
 pub(crate) use prune::{CREDITS_FREE, free_from};
+pub(crate) use unmap::unmap;
 pub(crate) use walk::walk;
 
 use crate::core::Core;

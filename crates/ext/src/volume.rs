@@ -28,8 +28,8 @@ pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
+pub use nodes::{Durability, RangeChange, Seek};
 pub use restore::Restored;
-pub use nodes::{Durability, Seek};
 pub use tree::RenameMode;
 
 pub(crate) use open::{close as close_core, log_of_inode, open as open_core};

@@ -7,6 +7,9 @@
 //! | locks, poll, access, bmap | "not implemented": the kernel does it itself |
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
+mod answers;
+mod directories;
+mod flags;
 mod guard;
 mod ioctl;
 
@@ -18,23 +21,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ext::volume::{
-    Attributes, DeviceNumber, Durability, NewInode, OpenFlags, RenameMode, Seek, SetAttributes,
-    SetTime,
-};
+use ext::volume::{OpenFlags, RenameMode, Seek, SetAttributes, SetTime};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenAccMode,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use layout::InodeNr;
 
-use crate::attributes::{
-    decode_device, inode_of, inode_time, kind_of, node_of, set_time, shown, type_of,
-};
-use crate::vfs::{Allocation, AllocationKind, Copy, Handle, Vfs};
+use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
+use crate::vfs::{Copy, Handle, Vfs};
+use answers::{absent, answer, answer_count, generation};
+use flags::{SEEK_DATA, SEEK_HOLE, durability, has, new_inode, open_flags, opened, range_change};
 
 /// How long the kernel may believe what it was told: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -42,6 +41,8 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// Requests of read-ahead and write-back that may be on their way at once.
 const BACKGROUND_MAX: u16 = 64;
+/// The answer to a copy has 32 bits.
+const COPY_BYTES_MAX: u64 = 1 << 30;
 /// The longest name.
 const NAME_BYTES_MAX: u32 = 255;
 /// What the kernel is asked for. `HANDLE_KILLPRIV_V2`, `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING`
@@ -76,106 +77,10 @@ impl<V: Vfs> Adapter<V> {
             block_bytes,
         }
     }
-
-    fn shown(&self, attributes: &Attributes) -> FileAttr {
-        shown(attributes, self.block_bytes)
-    }
-
-    /// As in the answer to a look-up, where the number is the node's.
-    fn entry(&self, attributes: &Attributes) -> FileAttr {
-        FileAttr {
-            ino: node_of(attributes.inode),
-            ..self.shown(attributes)
-        }
-    }
-
-    fn answer_entry(&self, reply: ReplyEntry, made: Result<Attributes, Errno>) {
-        match made {
-            Ok(made) => reply.entry(&FOREVER, &self.entry(&made), generation(&made)),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn answer_attributes(&self, reply: ReplyAttr, found: Result<Attributes, Errno>) {
-        match found {
-            Ok(found) => reply.attr(&FOREVER, &self.shown(&found)),
-            Err(errno) => reply.error(errno),
-        }
-    }
-}
-
-fn generation(attributes: &Attributes) -> Generation {
-    Generation(u64::from(attributes.generation))
-}
-
-fn answer(reply: ReplyEmpty, done: Result<(), Errno>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-fn answer_count(reply: ReplyWrite, done: Result<u64, Errno>) {
-    match done {
-        Ok(count) => reply.written(u32::try_from(count).unwrap_or(u32::MAX)),
-        Err(errno) => reply.error(errno),
-    }
 }
 
 fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
     inode_of(node).ok_or(Errno::ESTALE)
-}
-
-fn new_inode(request: &Request, mode: u32, umask: u32) -> NewInode {
-    NewInode {
-        permissions: (mode & !umask & 0o7777) as u16,
-        uid: request.uid(),
-        gid: request.gid(),
-    }
-}
-
-fn has(flags: i32, flag: rustix::fs::OFlags) -> bool {
-    rustix::fs::OFlags::from_bits_retain(flags.cast_unsigned()).contains(flag)
-}
-
-/// How a file is opened. Offsets of appends are the kernel's, and so is the right to read what it has to fill up before it
-/// writes.
-fn open_flags(flags: fuser::OpenFlags) -> OpenFlags {
-    OpenFlags {
-        read: true,
-        write: flags.acc_mode() != OpenAccMode::O_RDONLY,
-        append: has(flags.0, rustix::fs::OFlags::APPEND),
-        truncate: has(flags.0, rustix::fs::OFlags::TRUNC),
-        direct: has(flags.0, rustix::fs::OFlags::DIRECT),
-        ..OpenFlags::default()
-    }
-}
-
-/// How durable a write has to be. What comes from the kernel's cache is synced by the kernel.
-fn durability(write: WriteFlags, flags: i32) -> Durability {
-    use rustix::fs::OFlags;
-    if write.contains(WriteFlags::FUSE_WRITE_CACHE) {
-        Durability::Later
-    } else if has(flags, OFlags::SYNC) {
-        Durability::All
-    } else if has(flags, OFlags::DSYNC) {
-        Durability::Data
-    } else {
-        Durability::Later
-    }
-}
-
-fn allocation(mode: i32) -> Option<Allocation> {
-    use rustix::fs::FallocateFlags as Flags;
-    let flags = Flags::from_bits_retain(mode.cast_unsigned());
-    let what = match flags.difference(Flags::KEEP_SIZE) {
-        rest if rest.is_empty() => AllocationKind::Allocate,
-        Flags::PUNCH_HOLE => AllocationKind::PunchHole,
-        Flags::ZERO_RANGE => AllocationKind::Zero,
-        _ => return None,
-    };
-    let keeps_size = flags.contains(Flags::KEEP_SIZE);
-    Some(Allocation { what, keeps_size })
 }
 
 impl<V: Vfs> Filesystem for Adapter<V> {
@@ -198,19 +103,18 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         });
         match found {
             Err(errno) if errno.code() == Errno::ENOENT.code() => {
-                reply.entry(&FOREVER, &guard::absent(), Generation(0));
+                reply.entry(&FOREVER, &absent(), Generation(0));
             }
             found => self.answer_entry(reply, found),
         }
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        let done = self.guard("forget", || {
+        // Nobody waits for an answer; what went wrong has been told.
+        let _ = self.guard("forget", || {
             self.vfs.forget(inode(node)?, count);
             Ok(())
         });
-        // Nobody waits for an answer; what happened has been told.
-        drop(done);
     }
 
     fn getattr(
@@ -278,12 +182,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let new = new_inode(request, mode, umask);
         let made = self.guard("mknod", || {
             let kind = kind_of(mode).ok_or(Errno::EINVAL)?;
-            let is_device = rdev != 0;
-            let device = if is_device {
-                decode_device(rdev)
-            } else {
-                DeviceNumber::default()
-            };
+            let device = decode_device(rdev);
             let name = name.as_bytes();
             Ok(self
                 .vfs
@@ -389,7 +288,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         match self.guard("open", || {
             Ok(self.vfs.open(inode(node)?, open_flags(flags))?)
         }) {
-            Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(made) => reply.opened(FileHandle(made.handle.0), opened(made)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -415,12 +314,12 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .create(inode(parent)?, name.as_bytes(), &new, flags)?)
         });
         match made {
-            Ok((made, handle)) => reply.created(
+            Ok((made, file)) => reply.created(
                 &FOREVER,
                 &self.entry(&made),
                 generation(&made),
-                FileHandle(handle.0),
-                FopenFlags::FOPEN_KEEP_CACHE,
+                FileHandle(file.handle.0),
+                opened(file),
             ),
             Err(errno) => reply.error(errno),
         }
@@ -533,15 +432,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let done = self.guard("readdir", || {
-            let mut visit = |next, entry: &ext::volume::Entry| {
-                let ino = INodeNo(u64::from(entry.inode.get()));
-                // An image whose entries carry no kinds leaves them to whoever asks for the attributes.
-                let kind = entry.kind.map_or(fuser::FileType::RegularFile, type_of);
-                !reply.add(ino, next, kind, OsStr::from_bytes(&entry.name))
-            };
-            Ok(self.vfs.read_directory(inode(node)?, offset, &mut visit)?)
-        });
+        let done = self.guard("readdir", || self.list(node, offset, &mut reply));
         match done {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(errno),
@@ -556,20 +447,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let done = self.guard("readdirplus", || {
-            let mut visit =
-                |next, entry: &ext::volume::Entry, attributes: Option<&Attributes>| {
-                    let name = OsStr::from_bytes(&entry.name);
-                    let (attr, generation) = match attributes {
-                        Some(found) => (self.entry(found), generation(found)),
-                        None => (guard::unknown(entry), Generation(0)),
-                    };
-                    !reply.add(attr.ino, next, name, &FOREVER, &attr, generation)
-                };
-            Ok(self
-                .vfs
-                .read_directory_nodes(inode(node)?, offset, &mut visit)?)
-        });
+        let done = self.guard("readdirplus", || self.list_nodes(node, offset, &mut reply));
         match done {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(errno),
@@ -662,10 +540,11 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEmpty,
     ) {
         let done = self.guard("fallocate", || {
-            let allocation = allocation(mode).ok_or(Errno::EOPNOTSUPP)?;
+            let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
+            let node = inode(node)?;
             Ok(self
                 .vfs
-                .allocate(inode(node)?, offset, length, allocation)?)
+                .change_range(node, offset, length, what, keeps_size)?)
         });
         answer(reply, done);
     }
@@ -682,8 +561,8 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let found = self.guard("lseek", || {
             let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
             let what = match whence {
-                guard::SEEK_DATA => Seek::Data,
-                guard::SEEK_HOLE => Seek::Hole,
+                SEEK_DATA => Seek::Data,
+                SEEK_HOLE => Seek::Hole,
                 _ => return Err(Errno::EINVAL.into()),
             };
             let found = self.vfs.seek(inode(node)?, offset, what)?;
@@ -714,7 +593,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 source_offset,
                 target: inode(target)?,
                 target_offset,
-                length: length.min(guard::COPY_BYTES_MAX),
+                length: length.min(COPY_BYTES_MAX),
             };
             Ok(self.vfs.copy(copy)?)
         });

@@ -71,16 +71,8 @@ impl Mount<Served> {
     ///
     /// # Errors
     /// What was said by the kernel; the volume is closed.
-    pub fn new(
-        volume: Volume,
-        directory: &Path,
-        settings: &Settings,
-    ) -> Result<Self, MountError> {
-        let served = Arc::new(Served::new(
-            volume,
-            settings.owners,
-            settings.is_lazy_open,
-        ));
+    pub fn new(volume: Volume, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
+        let served = Arc::new(Served::new(volume, settings.owners, settings.is_lazy_open));
         let mounted = Self::of(Arc::clone(&served), directory, settings);
         if mounted.is_err()
             && let Some(served) = Arc::into_inner(served)

@@ -1,13 +1,13 @@
 //! A volume as a kernel asks for it.
 
 use ext::volume::{
-    Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode,
-    OpenFlags, RenameMode, Seek, SetAttributes, Usage,
+    Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode, OpenFlags,
+    RangeChange, RenameMode, Seek, SetAttributes, Usage,
 };
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
 
-use crate::vfs::{Allocation, Copy, Handle, Vfs};
+use crate::vfs::{Copy, Handle, Opened, Vfs};
 
 /// Bytes that a copy within the volume moves at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -58,6 +58,15 @@ impl Served {
     /// Holds what was just made; its directory is locked by the kernel meanwhile.
     fn made(&self, node: InodeNr) -> Result<Attributes> {
         Ok(self.show(self.volume.remember(node)?))
+    }
+
+    /// What an entry names, on a volume whose entries do not say.
+    fn kind_of(&self, directory: InodeNr, entry: &Entry) -> Option<FileKind> {
+        if entry.inode == directory || entry.name == b".." {
+            return Some(FileKind::Directory);
+        }
+        let attributes = self.volume.attributes(entry.inode);
+        attributes.map(|attributes| attributes.kind).ok()
     }
 
     /// An owner that is shown instead of the inode's own cannot be changed.
@@ -159,11 +168,23 @@ impl Vfs for Served {
         self.volume.rename(parent, name, new_parent, new_name, mode)
     }
 
-    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Handle> {
+    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Opened> {
         if self.is_lazy {
-            return Ok(Handle::NONE);
+            return Ok(Opened {
+                handle: Handle::NONE,
+                writes_through: false,
+            });
         }
-        Ok(Handle(self.volume.open_inode(node, flags)?.get()))
+        let handle = Handle(self.volume.open_inode(node, flags)?.get());
+        let is_synchronous = || -> Result<bool> {
+            let flags = self.volume.attributes(node)?.flags;
+            Ok(flags.contains(InodeFlags::SYNC))
+        };
+        let writes_through = flags.write && is_synchronous()?;
+        Ok(Opened {
+            handle,
+            writes_through,
+        })
     }
 
     fn create(
@@ -172,10 +193,10 @@ impl Vfs for Served {
         name: &[u8],
         new: &NewInode,
         flags: OpenFlags,
-    ) -> Result<(Attributes, Handle)> {
+    ) -> Result<(Attributes, Opened)> {
         let attributes = self.made(self.volume.create(parent, name, new)?)?;
         match self.open(attributes.inode, flags) {
-            Ok(handle) => Ok((attributes, handle)),
+            Ok(opened) => Ok((attributes, opened)),
             Err(error) => {
                 self.forget(attributes.inode, 1);
                 Err(error)
@@ -190,13 +211,7 @@ impl Vfs for Served {
         self.volume.release(FileId::from_raw(handle.0))
     }
 
-    fn read(
-        &self,
-        node: InodeNr,
-        offset: u64,
-        into: &mut [u8],
-        is_direct: bool,
-    ) -> Result<usize> {
+    fn read(&self, node: InodeNr, offset: u64, into: &mut [u8], is_direct: bool) -> Result<usize> {
         self.volume.read_node(node, offset, into, is_direct)
     }
 
@@ -216,8 +231,7 @@ impl Vfs for Served {
         if handle == Handle::NONE {
             return self.volume.sync_node(node, data_only);
         }
-        self.volume
-            .sync_file(FileId::from_raw(handle.0), data_only)
+        self.volume.sync_file(FileId::from_raw(handle.0), data_only)
     }
 
     fn sync_directory(&self, node: InodeNr) -> Result<()> {
@@ -231,7 +245,10 @@ impl Vfs for Served {
         visit: &mut dyn FnMut(u64, &Entry) -> bool,
     ) -> Result<()> {
         self.volume
-            .read_directory(node, cookie, &mut |next, entry| visit(next, &entry))
+            .read_directory(node, cookie, &mut |next, mut entry| {
+                entry.kind = entry.kind.or_else(|| self.kind_of(node, &entry));
+                visit(next, &entry)
+            })
     }
 
     fn read_directory_nodes(
@@ -251,14 +268,16 @@ impl Vfs for Served {
         self.volume.usage()
     }
 
-    fn allocate(
+    fn change_range(
         &self,
-        _node: InodeNr,
-        _offset: u64,
-        _length: u64,
-        _allocation: Allocation,
+        node: InodeNr,
+        offset: u64,
+        length: u64,
+        what: RangeChange,
+        keeps_size: bool,
     ) -> Result<()> {
-        Err(Error::Unsupported("no range can be allocated".to_owned()))
+        self.volume
+            .change_range(node, offset, length, what, keeps_size)
     }
 
     fn seek(&self, node: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>> {

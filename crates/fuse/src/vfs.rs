@@ -3,9 +3,18 @@
 use ext::Result;
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileKind, InodeFlags, NewInode, OpenFlags,
-    RenameMode, Seek, SetAttributes, Usage,
+    RangeChange, RenameMode, Seek, SetAttributes, Usage,
 };
 use layout::InodeNr;
+
+/// What opening a file gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// The open file.
+    pub handle: Handle,
+    /// Every write has to come at once, since each is to be durable when it returns: `chattr +S`.
+    pub writes_through: bool,
+}
 
 /// An open file; [`Handle::NONE`] where opening takes no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,26 +23,6 @@ pub struct Handle(pub u64);
 impl Handle {
     /// No file was opened: the node is all there is.
     pub const NONE: Self = Self(0);
-}
-
-/// What fallocate is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allocation {
-    /// What happens to the range.
-    pub what: AllocationKind,
-    /// The size stays, whatever the range says.
-    pub keeps_size: bool,
-}
-
-/// What happens to a range of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllocationKind {
-    /// It gets blocks; what is there stays.
-    Allocate,
-    /// Its blocks are given back, and it reads as zeroes.
-    PunchHole,
-    /// It reads as zeroes, and has blocks.
-    Zero,
 }
 
 /// A range of one file, to be copied to another.
@@ -115,7 +104,7 @@ pub trait Vfs: Send + Sync + 'static {
     ) -> Result<()>;
 
     /// Opens a file.
-    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Handle>;
+    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Opened>;
 
     /// Makes a file and opens it.
     fn create(
@@ -124,19 +113,13 @@ pub trait Vfs: Send + Sync + 'static {
         name: &[u8],
         new: &NewInode,
         flags: OpenFlags,
-    ) -> Result<(Attributes, Handle)>;
+    ) -> Result<(Attributes, Opened)>;
 
     /// Closes an open file.
     fn release(&self, handle: Handle) -> Result<()>;
 
     /// Reads; fewer bytes than asked only at the end.
-    fn read(
-        &self,
-        node: InodeNr,
-        offset: u64,
-        into: &mut [u8],
-        is_direct: bool,
-    ) -> Result<usize>;
+    fn read(&self, node: InodeNr, offset: u64, into: &mut [u8], is_direct: bool) -> Result<usize>;
 
     /// Writes; fewer bytes than given only when space runs out.
     fn write(
@@ -174,13 +157,14 @@ pub trait Vfs: Send + Sync + 'static {
     /// Free and used space.
     fn usage(&self) -> Usage;
 
-    /// Allocates or frees a range of a file.
-    fn allocate(
+    /// Allocates, frees or zeroes a range of a file.
+    fn change_range(
         &self,
         node: InodeNr,
         offset: u64,
         length: u64,
-        allocation: Allocation,
+        what: RangeChange,
+        keeps_size: bool,
     ) -> Result<()>;
 
     /// The next data or hole; none behind the last.

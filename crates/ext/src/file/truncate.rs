@@ -66,7 +66,12 @@ pub(super) fn finish_cut(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
     shrink(core, inode, state, size)
 }
 
-fn grow(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+pub(super) fn grow(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    size: u64,
+) -> Result<()> {
     if size > state.size {
         clear_tail(core, inode, state)?;
     }

@@ -10,7 +10,7 @@ use layout::inode_flags::InodeFlags;
 use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
 use crate::error::{Error, Result};
-use crate::file::{self, WriteOptions};
+use crate::file::{self, ByteRange, WriteOptions};
 use crate::inode::FileKind;
 use crate::names;
 
@@ -24,6 +24,17 @@ pub enum Durability {
     Data,
     /// When the call returns, with all of the inode: O_SYNC.
     All,
+}
+
+/// What becomes of a range of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeChange {
+    /// It gets blocks; what is there stays.
+    Allocate,
+    /// Its blocks are given back, and it reads as zeroes.
+    PunchHole,
+    /// It reads as zeroes, and has blocks.
+    Zero,
 }
 
 /// What to look for in a file.
@@ -138,6 +149,23 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
         file::sync(&self.core, &inode, data_only)
+    }
+
+    /// Allocates, punches or zeroes a range. The file grows to its end, but for holes, unless the size is to be kept; then a
+    /// range behind the end is refused, since ext3 has no blocks there.
+    pub fn change_range(
+        &self,
+        nr: InodeNr,
+        offset: u64,
+        length: u64,
+        what: RangeChange,
+        keeps_size: bool,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
+        let range = ByteRange { start: offset, end };
+        file::change_range(&self.core, &inode, range, what, keeps_size)
     }
 
     /// Where the next data or the next hole begins, from an offset on; none from the end of the file on, and none if no more

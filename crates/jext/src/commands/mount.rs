@@ -130,7 +130,9 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
 
 fn is_unreplayed(error: &anyhow::Error) -> bool {
     let engine = error.downcast_ref::<ext::Error>();
-    engine.is_some_and(|error| matches!(error, ext::Error::Unsupported(why) if why.contains("replayed")))
+    engine.is_some_and(
+        |error| matches!(error, ext::Error::Unsupported(why) if why.contains("replayed")),
+    )
 }
 
 /// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume is closed.

@@ -16,7 +16,10 @@ pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     let Some(program) = given.next() else {
         return Vec::new();
     };
-    let name = Path::new(&program).file_name().unwrap_or_default().to_owned();
+    let name = Path::new(&program)
+        .file_name()
+        .unwrap_or_default()
+        .to_owned();
     let command = match name.to_str() {
         Some("mount.fuse.jext" | "mount.jext") => "mount",
         Some("umount.fuse.jext" | "umount.jext") => "umount",

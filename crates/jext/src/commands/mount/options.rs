@@ -19,8 +19,17 @@ use crate::image::MountArguments;
 
 /// Words of fstab that are meant for others.
 const IGNORED: &[&str] = &[
-    "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
-    "default_permissions", "diratime",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "nofail",
+    "_netdev",
+    "default_permissions",
+    "diratime",
 ];
 /// Their beginnings.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "fsname=", "subtype="];
@@ -70,7 +79,9 @@ fn take(settings: &mut Settings, option: &str) -> Result<bool> {
         "lazy_open" => settings.is_lazy_open = true,
         "nosuid" | "suid" | "nodev" | "dev" | "noexec" | "exec" | "nodiratime" => {}
         _ if IGNORED.contains(&option) => {}
-        _ if IGNORED_PREFIXES.iter().any(|known| option.starts_with(known)) => {}
+        _ if IGNORED_PREFIXES
+            .iter()
+            .any(|known| option.starts_with(known)) => {}
         _ => return Ok(false),
     }
     if !(1..=THREADS_MAX).contains(&settings.threads) {
@@ -100,7 +111,8 @@ mod tests {
 
     #[test]
     fn options_go_where_they_belong() {
-        let list = "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3";
+        let list =
+            "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3";
         let Options { engine, settings } = parse(list).unwrap();
         assert_eq!(engine.options.data, ext::options::DataMode::Journal);
         assert!(engine.options.sync);
@@ -114,8 +126,14 @@ mod tests {
     fn wrong_options_are_named() {
         for (list, said) in [
             ("uid=me", "mount option \"uid=me\": expected a number"),
-            ("threads=0", "mount option \"threads=0\": expected 1 to 1024 threads"),
-            ("ro,frobnicate", "mount option \"frobnicate\": expected one of"),
+            (
+                "threads=0",
+                "mount option \"threads=0\": expected 1 to 1024 threads",
+            ),
+            (
+                "ro,frobnicate",
+                "mount option \"frobnicate\": expected one of",
+            ),
         ] {
             let error = parse(list).unwrap_err();
             assert!(error.starts_with(said), "{error}");
