@@ -17,6 +17,7 @@ mod journals;
 mod lab_errors;
 mod labs;
 mod manual;
+mod mounting;
 mod peers;
 mod strays;
 mod support;

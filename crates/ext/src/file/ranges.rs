@@ -1,0 +1,264 @@
+//! Ranges of a file that get blocks, lose them, or become zeroes: fallocate, as far as maps without "unwritten" go.
+//!
+//! | what | in a hole | on blocks | behind the end |
+//! |---|---|---|---|
+//! | allocate | blocks with zeroes | nothing | as in a hole, and the file grows; with the size kept: refused |
+//! | zero | blocks with zeroes | zeroes | the same |
+//! | punch | nothing | given back; parts of blocks become zeroes | nothing |
+//!
+//! A map of ext3 cannot say that a block was never written, so allocating writes zeroes. It cannot have blocks behind the end
+//! either: e2fsck takes them for damage. A map block whose pointers are all gone stays until the file is cut or deleted.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::FileBlock;
+use layout::inode_flags::InodeFlags;
+
+use super::truncate::{finish_cut, grow};
+use super::write::{buffered, check_live};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{Inode, InodeState, now};
+use crate::mapping::{self, CREDITS_FREE, Mapped};
+use crate::space::Run;
+use crate::transaction::Transaction;
+use crate::volume::RangeChange;
+
+/// Bytes changed under one hold of the inode lock.
+const STEP_BYTES: u64 = 1 << 20;
+/// Blocks that one transaction gives back: each may need a revoke.
+const FREED_MAX: u32 = 64;
+/// Beside freeing: the map block, the inode.
+const CREDITS_PUNCH: u32 = CREDITS_FREE.blocks + 2;
+
+/// A part of a file in bytes: from and to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ByteRange {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl ByteRange {
+    fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
+/// Changes a range. Takes the inode lock, a step at a time; after an error a part may have changed.
+pub(crate) fn change_range(
+    core: &Core,
+    inode: &Arc<Inode>,
+    range: ByteRange,
+    what: RangeChange,
+    keeps_size: bool,
+) -> Result<()> {
+    core.check_writable()?;
+    let size = {
+        let state = inode.state.read();
+        check(core, &state, range, what)?;
+        state.size
+    };
+    if what == RangeChange::PunchHole {
+        punch(core, inode, range)?;
+    } else if keeps_size && range.end > size {
+        return Err(Error::Unsupported(
+            "ext3 has no blocks behind the end of a file".to_owned(),
+        ));
+    } else {
+        fill(core, inode, range, what)?;
+    }
+    let state = inode.state.read();
+    let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
+    drop(state);
+    if is_synchronous {
+        super::sync(core, inode, false)?;
+    }
+    Ok(())
+}
+
+fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -> Result<()> {
+    check_live(state)?;
+    let only_grows = state.flags.contains(InodeFlags::APPEND) && what != RangeChange::Allocate;
+    if only_grows || state.flags.contains(InodeFlags::IMMUTABLE) {
+        return Err(Error::NotPermitted);
+    }
+    if range.is_empty() {
+        return Err(Error::Invalid("a range has a length"));
+    }
+    let is_growing = what != RangeChange::PunchHole;
+    if is_growing && range.end > mapping::size_max(core.geometry.block_bytes) {
+        return Err(Error::FileTooLarge);
+    }
+    Ok(())
+}
+
+/// Writes zeroes: everywhere, or into holes.
+fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) -> Result<()> {
+    let zeroes = vec![0; STEP_BYTES as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let written = {
+            let mut state = inode.state.write();
+            check_live(&state)?;
+            let end = range.end.min(at + STEP_BYTES);
+            let part = match what {
+                RangeChange::Zero => Part {
+                    bytes: end - at,
+                    is_hole: true,
+                },
+                _ => part(core, inode, &state, ByteRange { start: at, end })?,
+            };
+            if part.is_hole {
+                buffered(core, inode, &mut state, at, &zeroes[..part.bytes as usize])? as u64
+            } else {
+                grow_to(core, inode, &mut state, at + part.bytes)?;
+                part.bytes
+            }
+        };
+        at += written;
+        let pages = written.div_ceil(u64::from(core.geometry.block_bytes));
+        core.pages.throttle(core, pages as usize);
+    }
+    Ok(())
+}
+
+/// The beginning of a range, which is a hole or is none.
+struct Part {
+    bytes: u64,
+    is_hole: bool,
+}
+
+fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Result<Part> {
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let first = range.start / block_bytes;
+    let count = range.end.div_ceil(block_bytes) - first;
+    let found = mapping::find(core, inode, state, FileBlock::new(first), count as u32)?;
+    let (blocks, is_hole) = match found {
+        Mapped::Run(run) => (u64::from(run.count), false),
+        Mapped::Hole(count) => (count, true),
+    };
+    let end = range.end.min((first + blocks) * block_bytes);
+    Ok(Part {
+        bytes: end - range.start,
+        is_hole,
+    })
+}
+
+/// Blocks that are there already come inside the file.
+fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+    if size <= state.size {
+        return Ok(());
+    }
+    let _table = core.hold_table(inode.nr)?;
+    finish_cut(core, inode, state)?;
+    grow(core, inode, state, size)
+}
+
+/// Gives whole blocks back, and makes the rest of the range zeroes.
+fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let mut state = inode.state.write();
+    check_live(&state)?;
+    super::ahead::settle(inode);
+    let end = range.end.min(state.size);
+    let first = range.start.div_ceil(block_bytes);
+    let last = if end == state.size {
+        end.div_ceil(block_bytes)
+    } else {
+        end / block_bytes
+    };
+    let head = ByteRange {
+        start: range.start,
+        end: end.min(first * block_bytes),
+    };
+    let tail = ByteRange {
+        start: range.start.max(last * block_bytes),
+        end,
+    };
+    zero_part(core, inode, &mut state, head)?;
+    if last >= first {
+        zero_part(core, inode, &mut state, tail)?;
+    }
+    let mut block = first;
+    while block < last {
+        let count = u32::try_from(last - block)
+            .unwrap_or(u32::MAX)
+            .min(FREED_MAX);
+        match mapping::find(core, inode, &state, FileBlock::new(block), count)? {
+            Mapped::Run(run) => {
+                give_back(core, inode, &mut state, block, run)?;
+                block += u64::from(run.count);
+            }
+            Mapped::Hole(count) => block += count,
+        }
+    }
+    Ok(())
+}
+
+/// Zeroes a part of one block, unless it is a hole.
+fn zero_part(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    range: ByteRange,
+) -> Result<()> {
+    if range.is_empty() || part(core, inode, state, range)?.is_hole {
+        return Ok(());
+    }
+    let zeroes = vec![0; (range.end - range.start) as usize];
+    buffered(core, inode, state, range.start, &zeroes)?;
+    Ok(())
+}
+
+/// One run of blocks leaves the file, in one transaction.
+fn give_back(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    block: u64,
+    run: Run,
+) -> Result<()> {
+    let _table = core.hold_table(inode.nr)?;
+    let mut transaction = drop_pages(core, inode, block, run.count)?;
+    let freed = mapping::unmap(
+        core,
+        &mut transaction,
+        inode,
+        state,
+        FileBlock::new(block),
+        run,
+    );
+    if freed.is_ok() {
+        state.mtime = now();
+        state.ctime = state.mtime;
+        state.store(core, &mut transaction, inode.nr, true)?;
+    }
+    transaction.finish()?;
+    freed
+}
+
+/// Drops the pages of a run, within a new transaction.
+fn drop_pages<'c>(
+    core: &'c Core,
+    inode: &Arc<Inode>,
+    block: u64,
+    count: u32,
+) -> Result<Transaction<'c>> {
+    loop {
+        inode.pages.wait_landed();
+        let transaction = core.begin(Credits {
+            blocks: CREDITS_PUNCH,
+            revokes: count,
+        })?;
+        let mut inner = inode.pages.lock();
+        if !inner.is_busy(block) {
+            let end = block + u64::from(count);
+            inner.drop_range(&core.pages, inode, block, end, transaction.tid());
+            drop(inner);
+            return Ok(transaction);
+        }
+        drop(inner);
+        transaction.finish()?;
+    }
+}

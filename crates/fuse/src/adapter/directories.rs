@@ -1,0 +1,51 @@
+//! Directories, as much of them as an answer takes.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ext::volume::{Attributes, Entry};
+use fuser::{FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+
+use super::answers::{generation, unknown};
+use super::guard::Failure;
+use super::{Adapter, FOREVER, inode};
+use crate::attributes::type_of;
+use crate::vfs::Vfs;
+
+impl<V: Vfs> Adapter<V> {
+    /// Names and numbers.
+    pub(super) fn list(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        reply: &mut ReplyDirectory,
+    ) -> Result<(), Failure> {
+        let mut visit = |next, entry: &Entry| {
+            let number = INodeNo(u64::from(entry.inode.get()));
+            // Whoever needs to know it asks for the attributes where an image's entries carry no kinds.
+            let kind = entry.kind.map_or(FileType::RegularFile, type_of);
+            !reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
+        };
+        Ok(self.vfs.read_directory(inode(node)?, offset, &mut visit)?)
+    }
+
+    /// Names, and what they name, as if each had been looked up.
+    pub(super) fn list_nodes(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Result<(), Failure> {
+        let mut visit = |next, entry: &Entry, attributes: Option<&Attributes>| {
+            let name = OsStr::from_bytes(&entry.name);
+            let (attr, generation) = match attributes {
+                Some(found) => (self.entry(found), generation(found)),
+                None => (unknown(entry), Generation(0)),
+            };
+            !reply.add(attr.ino, next, name, &FOREVER, &attr, generation)
+        };
+        Ok(self
+            .vfs
+            .read_directory_nodes(inode(node)?, offset, &mut visit)?)
+    }
+}

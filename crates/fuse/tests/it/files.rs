@@ -1,0 +1,172 @@
+//! Contents, attributes, and how long they live.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustix::fs::{IFlags, OFlags};
+
+use super::support::on_a_mount;
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed))
+        .collect()
+}
+
+#[test]
+fn contents_come_back() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        let bytes = pattern(5_000_001, 3);
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"the end").unwrap();
+        file.sync_all().unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(b"new", 4094).unwrap();
+        file.sync_data().unwrap();
+        file.set_len(5_000_003).unwrap();
+        let mut expected = bytes;
+        expected[4094..4097].copy_from_slice(b"new");
+        expected.extend_from_slice(b"th");
+        assert_eq!(fs::read(&path).unwrap(), expected);
+    });
+}
+
+#[test]
+fn a_file_without_a_name_lives_until_it_is_closed() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        let mut file = OpenOptions::new();
+        let mut file = file.read(true).write(true).create_new(true).open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        file.write_all(&pattern(100_000, 9)).unwrap();
+        file.sync_all().unwrap();
+        fs::write(&path, "another").unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut back = Vec::new();
+        file.read_to_end(&mut back).unwrap();
+        assert_eq!(back, pattern(100_000, 9));
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert_eq!(fs::read(&path).unwrap(), b"another");
+    });
+}
+
+#[test]
+fn direct_reads_and_writes_see_what_others_wrote() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        fs::write(&path, pattern(1 << 20, 1)).unwrap();
+        let mut direct = OpenOptions::new();
+        let flags = OFlags::DIRECT.bits().cast_signed();
+        let direct = direct.read(true).write(true).custom_flags(flags).open(&path).unwrap();
+        // Aligned memory: a page within a larger piece.
+        let mut memory = vec![0_u8; 3 * 4096];
+        let skip = memory.as_ptr().align_offset(4096);
+        let page = &mut memory[skip..skip + 4096];
+        direct.read_exact_at(page, 8192).unwrap();
+        assert_eq!(page, &pattern(1 << 20, 1)[8192..12_288]);
+        page.fill(7);
+        direct.write_all_at(page, 4096).unwrap();
+        let back = fs::read(&path).unwrap();
+        assert_eq!(back[4096..8192], [7; 4096]);
+        assert_eq!(back[8192..], pattern(1 << 20, 1)[8192..]);
+    });
+}
+
+#[test]
+fn attributes_are_kept() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        File::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o1640)).unwrap();
+        std::os::unix::fs::chown(&path, Some(70_000), Some(80_000)).unwrap();
+        let old = UNIX_EPOCH - Duration::from_millis(1_300);
+        let times = fs::FileTimes::new().set_modified(old).set_accessed(old);
+        OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(found.mode() & 0o7777, 0o1640);
+        assert_eq!((found.uid(), found.gid()), (70_000, 80_000));
+        assert_eq!(found.modified().unwrap(), old);
+        assert_eq!(found.accessed().unwrap(), old);
+    });
+}
+
+/// Who writes to a program takes its set-user-id bit, and so does who gives it away.
+#[test]
+fn set_id_bits_do_not_survive_a_stranger() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("program");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        fs::write(&path, "contents").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
+        std::os::unix::fs::chown(&path, Some(1), Some(1)).unwrap();
+        assert_eq!(mode(), 0o0777, "chown");
+        for words in [["dd", "bs=1", "count=1"], ["truncate", "-s", "3"]] {
+            fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
+            let target = match words[0] {
+                "dd" => format!("of={}", path.display()),
+                _ => path.display().to_string(),
+            };
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+            command.args(words).arg(target);
+            if words[0] == "dd" {
+                command.args(["if=/dev/zero", "conv=notrunc"]);
+            }
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(mode(), 0o0777, "{words:?}");
+        }
+    });
+}
+
+#[test]
+fn flags_are_set_and_obeyed() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        fs::write(&path, "contents").unwrap();
+        let file = File::open(&path).unwrap();
+        let set = |flags| rustix::fs::ioctl_setflags(&file, flags).unwrap();
+        set(IFlags::IMMUTABLE | IFlags::NOATIME);
+        let found = rustix::fs::ioctl_getflags(&file).unwrap();
+        assert_eq!(found, IFlags::IMMUTABLE | IFlags::NOATIME);
+        let refused = fs::remove_file(&path).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+        set(IFlags::APPEND | IFlags::SYNC);
+        let mut end = OpenOptions::new().append(true).open(&path).unwrap();
+        end.write_all(b", and more").unwrap();
+        drop(end);
+        assert_eq!(fs::read(&path).unwrap(), b"contents, and more");
+        set(IFlags::empty());
+        fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+fn many_threads_at_once() {
+    on_a_mount(|mounted| {
+        std::thread::scope(|scope| {
+            for worker in 0..8_u8 {
+                scope.spawn(move || {
+                    let directory = mounted.at(&format!("d{worker}"));
+                    fs::create_dir(&directory).unwrap();
+                    for number in 0..40 {
+                        let path = directory.join(format!("f{number}"));
+                        let bytes = pattern(3000 + number * 100, worker);
+                        let mut file = File::create(&path).unwrap();
+                        file.write_all(&bytes).unwrap();
+                        file.sync_all().unwrap();
+                        assert_eq!(fs::read(&path).unwrap(), bytes);
+                        if number % 2 == 0 {
+                            fs::remove_file(&path).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    });
+}

@@ -1,0 +1,16 @@
+//! Volumes that this process mounts and uses.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests of the real world"
+)]
+
+mod devices;
+mod files;
+mod names;
+mod panics;
+mod ranges;
+mod support;

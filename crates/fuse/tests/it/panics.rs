@@ -1,0 +1,41 @@
+//! A panic under the mount.
+
+use std::fs;
+use std::sync::Arc;
+
+use ext::{MountOptions, Volume};
+use fuse::Settings;
+
+use super::devices::Bomb;
+use super::support::Place;
+
+/// Who asked gets an error, nothing is changed any more, the process goes on, and the image recovers to what was promised.
+#[test]
+fn a_panic_is_an_error_and_the_end_of_changes() {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    let volume = Volume::open(place.device(), None, MountOptions::default()).unwrap();
+    volume.write_file("/old", &vec![5; 1 << 20]).unwrap();
+    volume.close().unwrap();
+    let bomb = Arc::new(Bomb::new(place.device()));
+    let device = Arc::<Bomb>::clone(&bomb);
+    let mounted = place.mount_device(device, &Settings::default(), MountOptions::default());
+    fs::write(mounted.at("new"), "promised").unwrap();
+    fs::File::open(mounted.at("new")).unwrap().sync_all().unwrap();
+    bomb.set_armed(true);
+    let read = fs::read(mounted.at("old")).unwrap_err();
+    assert_eq!(read.raw_os_error(), Some(5));
+    bomb.set_armed(false);
+    assert_eq!(fs::read(mounted.at("new")).unwrap(), b"promised");
+    let refused = fs::create_dir(mounted.at("more")).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(fs::read_dir(mounted.path()).unwrap().count(), 3);
+    // The journal has aborted, which is told once more at the end.
+    assert!(mounted.end().is_err());
+    let recovered = Volume::open(place.device(), None, MountOptions::default()).unwrap();
+    assert_eq!(recovered.read_file("/new").unwrap(), b"promised");
+    recovered.close().unwrap();
+    place.check();
+}

@@ -1,0 +1,94 @@
+//! fallocate, holes, and copying within the file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags as Flags, SeekFrom};
+
+use super::support::on_a_mount;
+
+fn open(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).open(path).unwrap()
+}
+
+/// What punching, zeroing and allocating do to bytes, against a copy in memory; at the borders of direct, indirect and
+/// double indirect blocks.
+#[test]
+fn ranges_become_what_was_asked_for() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        let mut expected: Vec<u8> = (0..6_000_000_u32).map(|at| (at / 7) as u8 | 1).collect();
+        fs::write(&path, &expected).unwrap();
+        let file = open(&path);
+        let before = file.metadata().unwrap().blocks();
+        let keep = Flags::KEEP_SIZE;
+        for (flags, start, length) in [
+            (Flags::PUNCH_HOLE | keep, 100, 50),
+            (Flags::PUNCH_HOLE | keep, 5_000, 20_000),
+            (Flags::PUNCH_HOLE | keep, 40_960, 3_000_000),
+            (Flags::ZERO_RANGE, 3_500_001, 70_000),
+            (Flags::PUNCH_HOLE | keep, 4_300_000, 100_000),
+            (Flags::PUNCH_HOLE | keep, 5_900_000, 1_000_000),
+            (Flags::ZERO_RANGE | keep, 10, 20),
+            (keep, 60_000, 100_000),
+        ] {
+            rustix::fs::fallocate(&file, flags, start, length).unwrap();
+            if !flags.difference(keep).is_empty() {
+                let end = (start + length).min(6_000_000) as usize;
+                expected[start as usize..end].fill(0);
+            }
+            assert!(fs::read(&path).unwrap() == expected, "{flags:?} {start}");
+        }
+        let after = file.metadata().unwrap().blocks();
+        assert!(after * 512 + 2_900_000 < before * 512, "{before} {after}");
+        rustix::fs::fallocate(&file, Flags::empty(), 5_950_000, 100_000).unwrap();
+        expected.resize(6_050_000, 0);
+        assert!(fs::read(&path).unwrap() == expected);
+        let beyond = rustix::fs::fallocate(&file, keep, 6_050_000, 10_000_000);
+        assert_eq!(beyond, Err(rustix::io::Errno::OPNOTSUPP));
+        let collapsed = rustix::fs::fallocate(&file, Flags::COLLAPSE_RANGE, 0, 4096);
+        assert_eq!(collapsed, Err(rustix::io::Errno::OPNOTSUPP));
+    });
+}
+
+/// Also of what the kernel has not written yet.
+#[test]
+fn data_and_holes_are_found() {
+    on_a_mount(|mounted| {
+        let file = open(&mounted.at("file"));
+        file.set_len(1 << 20).unwrap();
+        file.write_all_at(b"data", 400_000).unwrap();
+        let seek = |from| rustix::fs::seek(&file, from).ok();
+        assert_eq!(seek(SeekFrom::Data(0)), Some(397_312));
+        assert_eq!(seek(SeekFrom::Hole(400_000)), Some(401_408));
+        assert_eq!(seek(SeekFrom::Data(401_408)), None);
+        assert_eq!(seek(SeekFrom::Hole(1 << 20)), None);
+        assert_eq!(seek(SeekFrom::Hole(0)), Some(0));
+    });
+}
+
+#[test]
+fn ranges_are_copied() {
+    on_a_mount(|mounted| {
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 11) as u8).collect();
+        fs::write(mounted.at("from"), &bytes).unwrap();
+        let (from, to) = (open(&mounted.at("from")), open(&mounted.at("to")));
+        let (mut at, mut target) = (1_000, 77);
+        let mut left = 2_500_000;
+        while left > 0 {
+            let copied = rustix::fs::copy_file_range(
+                &from,
+                Some(&mut at),
+                &to,
+                Some(&mut target),
+                left,
+            );
+            left -= copied.unwrap();
+        }
+        let back = fs::read(mounted.at("to")).unwrap();
+        assert!(back[77..] == bytes[1_000..2_501_000]);
+        assert_eq!(back[..77], [0; 77]);
+    });
+}

@@ -1,0 +1,124 @@
+//! An image, mounted by this process.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use block::{BlockDevice, FileDevice};
+use ext::{MountOptions, Volume, mkfs};
+use fuse::{Mount, MountError, Settings, Unmounter};
+use tempfile::TempDir;
+use testkit::tool;
+
+/// The size of an image.
+pub(crate) const IMAGE_BYTES: u64 = 64 << 20;
+
+/// A folder with an image and a place to mount it.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    /// With a new file system.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Others than root pass through it, too.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir(folder.path().join("mounted")).unwrap();
+        let place = Self { folder };
+        block::file::create_sparse(place.image(), IMAGE_BYTES).unwrap();
+        mkfs::format(&place.device(), &mkfs::Options::default()).unwrap();
+        place
+    }
+
+    pub(crate) fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    pub(crate) fn device(&self) -> Arc<dyn BlockDevice> {
+        Arc::new(FileDevice::open(self.image(), &Default::default()).unwrap())
+    }
+
+    pub(crate) fn point(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+
+    /// Lets e2fsck look; it must find nothing.
+    pub(crate) fn check(&self) {
+        tool::run_well("e2fsck", &["-fn".as_ref(), self.image().as_os_str()]);
+    }
+
+    /// Mounts the image.
+    pub(crate) fn mount(&self, settings: &Settings) -> Mounted {
+        self.mount_device(self.device(), settings, MountOptions::default())
+    }
+
+    /// Mounts a device.
+    pub(crate) fn mount_device(
+        &self,
+        device: Arc<dyn BlockDevice>,
+        settings: &Settings,
+        options: MountOptions,
+    ) -> Mounted {
+        let volume = Volume::open(device, None, options).unwrap();
+        let mount = Mount::new(volume, &self.point(), settings).unwrap();
+        Mounted {
+            point: self.point(),
+            unmounter: mount.unmounter(),
+            server: Some(std::thread::spawn(move || mount.run())),
+        }
+    }
+}
+
+/// A mounted image, which is unmounted with its value.
+pub(crate) struct Mounted {
+    point: PathBuf,
+    unmounter: Unmounter,
+    server: Option<JoinHandle<Result<(), MountError>>>,
+}
+
+impl Mounted {
+    pub(crate) fn path(&self) -> &Path {
+        &self.point
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.point.join(name)
+    }
+
+    /// Unmounts; how the mount has ended.
+    pub(crate) fn end(mut self) -> Result<(), MountError> {
+        self.unmounter.end().unwrap();
+        self.server.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            let _ = self.unmounter.end();
+            let _ = server.join();
+        }
+    }
+}
+
+/// Does something on a mounted image, with both ways of opening files; the image is clean afterwards.
+#[track_caller]
+pub(crate) fn on_a_mount(work: impl Fn(&Mounted)) {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    for is_lazy_open in [false, true] {
+        let place = Place::new();
+        let settings = Settings {
+            is_lazy_open,
+            ..Settings::default()
+        };
+        let mounted = place.mount(&settings);
+        work(&mounted);
+        mounted.end().unwrap();
+        place.check();
+    }
+}

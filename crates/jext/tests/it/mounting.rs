@@ -1,0 +1,291 @@
+//! `jext mount` and `jext umount`, as users, mount(8), signals and power cuts call them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{privilege, tool};
+
+use crate::support::Folder;
+
+/// How long a mount may take to come or to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder with an image and a place for it, which is unmounted in any case.
+struct Place {
+    folder: Folder,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = Folder::with_image();
+        fs::create_dir(folder.path().join("mnt")).unwrap();
+        Self { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mnt").join(name)
+    }
+
+    fn is_mounted(&self) -> bool {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.contains(&format!(" {} ", self.folder.path().join("mnt").display()))
+    }
+
+    fn wait_until(&self, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < PATIENCE, "nothing for too long");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The process that serves, started in the foreground.
+    fn serve(&self, options: &str) -> std::process::Child {
+        let server = Command::new(assert_cmd::cargo::cargo_bin("jext"))
+            .current_dir(self.folder.path())
+            .args(["mount", "-f", "disk.img", "mnt", "-o", options])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.wait_until(|| self.is_mounted());
+        server
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let at = self.folder.path().join("mnt");
+            let _ = Command::new("umount").arg("-l").arg(at).status();
+        }
+    }
+}
+
+fn signal(process: u32, name: &str) {
+    tool::run_well("kill", &["-s", name, &process.to_string()]);
+}
+
+#[test]
+fn a_mount_goes_to_the_background_and_comes_down_clean() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    place.folder.good("mount disk.img mnt --log log");
+    fs::write(place.at("file"), "contents").unwrap();
+    let twice = place.folder.bad("mount disk.img mnt");
+    assert!(twice.contains("disk.img"), "{twice}");
+    let elsewhere = place.folder.bad("rm disk.img:/file");
+    assert!(elsewhere.contains("in use"), "{elsewhere}");
+    place.folder.good("umount mnt");
+    assert!(!place.is_mounted());
+    place.folder.check("disk.img");
+    assert_eq!(place.folder.good("cat disk.img:/file"), "contents");
+    assert_eq!(place.folder.read("log"), b"");
+    let nothing = place.folder.bad("umount mnt");
+    assert!(nothing.contains("has mounted nothing there"), "{nothing}");
+}
+
+#[test]
+fn a_signal_unmounts_even_what_is_in_use() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for name in ["TERM", "INT"] {
+        let place = Place::new();
+        let mut server = place.serve("rw");
+        let open = fs::File::create(place.at("file")).unwrap();
+        fs::write(place.at("other"), "kept by the kernel").unwrap();
+        signal(server.id(), name);
+        assert!(server.wait().unwrap().success(), "{name}");
+        drop(open);
+        assert!(!place.is_mounted());
+        place.folder.check("disk.img");
+        assert_eq!(place.folder.good("cat disk.img:/other"), "kept by the kernel");
+    }
+}
+
+/// What was synced is there after the process is killed at any moment, and the image recovers.
+#[test]
+fn killed_at_work_it_recovers() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for (round, data) in ["ordered", "writeback", "journal"].into_iter().enumerate() {
+        let place = Place::new();
+        let mut server = place.serve(&format!("data={data},commit=1"));
+        let promised = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4)
+                .map(|worker| {
+                    let place = &place;
+                    scope.spawn(move || write_until_gone(place, worker))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(700 + 150 * round as u64));
+            signal(server.id(), "KILL");
+            let written = writers.into_iter().map(|writer| writer.join().unwrap());
+            written.collect::<Vec<_>>()
+        });
+        server.wait().unwrap();
+        tool::run_well("umount", &["-l".as_ref(), place.at("").as_os_str()]);
+        place.folder.good("journal replay disk.img");
+        place.folder.check("disk.img");
+        for (worker, count) in promised.into_iter().enumerate() {
+            assert!(count > 0, "worker {worker} has written something");
+            for number in 0..count {
+                let path = format!("disk.img:/w{worker}-{number}");
+                let back = place.folder.good(&format!("cat {path}"));
+                assert_eq!(back, contents(worker, number), "data={data} {path}");
+            }
+        }
+    }
+}
+
+fn contents(worker: usize, number: usize) -> String {
+    format!("{worker}:{number}").repeat(100 + number % 50)
+}
+
+/// Writes and syncs files until the mount is gone; how many are promised.
+fn write_until_gone(place: &Place, worker: usize) -> usize {
+    use std::io::Write as _;
+    for number in 0.. {
+        let path = place.at(&format!("w{worker}-{number}"));
+        let synced = fs::File::create(path).and_then(|mut file| {
+            file.write_all(contents(worker, number).as_bytes())?;
+            file.sync_all()
+        });
+        if synced.is_err() {
+            return number;
+        }
+    }
+    unreachable!("the mount goes before the numbers end")
+}
+
+#[test]
+fn mount_8_calls_it_by_its_other_name() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.folder.path();
+    let program = assert_cmd::cargo::cargo_bin("jext");
+    let call = |name: &str, words: &[&str]| {
+        let link = folder.join(name);
+        symlink(&program, &link).unwrap();
+        let output = Command::new(&link).current_dir(folder).args(words).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{name}: {}", tool::said(&output));
+    };
+    let options = "rw,nosuid,noauto,x-systemd.automount,uid=77,gid=88";
+    call("mount.fuse.jext", &["disk.img", "mnt", "-n", "-o", options]);
+    let owner = fs::metadata(place.at("")).unwrap();
+    use std::os::unix::fs::MetadataExt as _;
+    assert_eq!((owner.uid(), owner.gid()), (77, 88));
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = table.lines().find(|line| line.contains(folder.to_str().unwrap()));
+    assert!(line.unwrap().contains("nosuid"), "{line:?}");
+    call("umount.fuse.jext", &["mnt"]);
+    place.folder.check("disk.img");
+}
+
+#[test]
+fn read_only_means_that_nothing_is_written() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.folder.read("disk.img");
+    place.folder.good("mount -o ro disk.img mnt");
+    let refused = fs::write(place.at("file"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    place.folder.good("umount mnt");
+    assert!(place.folder.read("disk.img") == before);
+}
+
+/// One line that says what and what next, and nothing is changed.
+#[test]
+fn what_cannot_be_mounted_is_refused_in_one_line() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    let folder = &place.folder;
+    let whole = folder.read("disk.img");
+    folder.write("short.img", &whole[..whole.len() / 2]);
+    folder.write("text.img", &b"Dear reader,\n".repeat(400));
+    folder.write("empty.img", b"");
+    for (name, arguments) in [
+        ("xfs.img", "mkfs.xfs -q"),
+        ("ext4.img", "mke2fs -q -t ext4"),
+        ("log.img", "mke2fs -q -O journal_dev"),
+        ("foreign.img", "mke2fs -q -O journal_dev"),
+    ] {
+        fs::File::create(folder.path().join(name)).unwrap().set_len(300 << 20).unwrap();
+        let mut words = arguments.split(' ');
+        let maker = words.next().unwrap();
+        let path = folder.path().join(name);
+        let words: Vec<_> = words.map(Into::into).chain([path.into_os_string()]).collect();
+        tool::run_well(maker, &words);
+    }
+    folder.good("mkfs -q -b 4096 -J device=log.img far.img 64M");
+    folder.write("a-file", b"");
+    for (line, said) in [
+        ("short.img mnt", "short.img"),
+        ("text.img mnt", "no ext2/ext3/ext4 superblock"),
+        ("empty.img mnt", "too small"),
+        ("xfs.img mnt", "no ext2/ext3/ext4 superblock"),
+        ("ext4.img mnt", "extent"),
+        ("far.img mnt", "journal_path="),
+        ("far.img mnt -o journal_path=foreign.img", "UUID"),
+        ("absent.img mnt", "absent.img"),
+        ("disk.img absent", "absent"),
+        ("disk.img a-file", "not a directory"),
+        ("disk.img mnt -o frobnicate", "frobnicate"),
+        ("mem:64MiB mnt", "one process only"),
+    ] {
+        let image = folder.path().join(line.split(' ').next().unwrap());
+        let before = fs::read(&image).ok();
+        let error = folder.bad(&format!("mount {line}"));
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(fs::read(&image).ok() == before, "{line} has changed something");
+        assert!(!place.is_mounted(), "{line}");
+    }
+}
+
+/// Programs as they are: an archive in and out, and a repository that is cloned, checked and packed.
+#[test]
+fn programs_find_what_they_expect() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let place = Place::new();
+    place.folder.good("mkfs -q --force disk.img 128M");
+    place.folder.good("mount disk.img mnt");
+    let run = |line: &str| {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.current_dir(place.at("")).args(words);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{line}: {}", tool::said(&output));
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = source.display();
+    run("mkdir unpacked");
+    run(&format!("tar -cf source.tar -C {source} ."));
+    run("tar -xf source.tar -C unpacked");
+    run(&format!("diff -r {source} unpacked"));
+    run("git init -q first");
+    run("cp -r unpacked first/src");
+    run("git -C first add .");
+    run("git -C first -c user.name=N -c user.email=E commit -q -m all");
+    run("git clone -q first second");
+    run("git -C second fsck --strict");
+    run("git -C second gc -q");
+    run("git -C second fsck --strict");
+    run(&format!("diff -r {source} second/src"));
+    place.folder.good("umount mnt");
+    place.folder.check("disk.img");
+}
