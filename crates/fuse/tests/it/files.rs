@@ -95,6 +95,30 @@ fn attributes_are_kept() {
     });
 }
 
+/// The earliest and the latest time that anybody may ask for: fuser stumbles over the first if its overflow is checked.
+#[test]
+fn times_beyond_all_are_the_nearest_that_can_be_kept() {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+    on_a_mount(|mounted| {
+        let path = mounted.at("directory");
+        fs::create_dir(&path).unwrap();
+        let set = |tv_sec, tv_nsec| {
+            let time = Timespec { tv_sec, tv_nsec };
+            let times = Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
+            rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+            fs::metadata(&path).unwrap().mtime()
+        };
+        for _ in 0..2 * fuse::mount::THREADS {
+            assert_eq!(set(i64::MIN, 5), layout::time::SECONDS_MIN);
+        }
+        assert_eq!(set(i64::MAX, 5), layout::time::SECONDS_MAX_EXTRA);
+        assert_eq!(set(-2, 800_000_000), -2);
+    });
+}
+
 /// Who writes to a program takes its set-user-id bit, and so does who gives it away.
 #[test]
 fn set_id_bits_do_not_survive_a_stranger() {

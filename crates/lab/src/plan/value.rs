@@ -53,7 +53,7 @@ pub enum Kind {
     DeviceOr(&'static [&'static str]),
     /// A host profile.
     Host,
-    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, or `fuse:fuse2fs`.
+    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, or `fuse:jext`.
     Target,
 }
 
@@ -66,7 +66,7 @@ pub(crate) const KERNEL_PREFIX: &str = "kernel:";
 /// What the name of a FUSE program stands behind.
 pub(crate) const FUSE_PREFIX: &str = "fuse:";
 /// The FUSE programs.
-const FUSE_PROGRAMS: &[&str] = &["fuse2fs"];
+const FUSE_PROGRAMS: &[&str] = &["fuse2fs", "jext"];
 
 impl Kind {
     /// What a value of this kind looks like, for messages.
@@ -94,7 +94,7 @@ impl Kind {
                 HostProfile::names().collect::<Vec<_>>().join(", ")
             ),
             Self::Target => {
-                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", or \"fuse:fuse2fs\""
+                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", \"fuse:fuse2fs\", or \"fuse:jext\""
                     .to_owned()
             }
         }
@@ -357,6 +357,7 @@ mod tests {
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
         ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");
         ok(Kind::Target, "\"fuse:fuse2fs\"", "fuse:fuse2fs");
+        ok(Kind::Target, "\"fuse:jext\"", "fuse:jext");
     }
 
     #[test]

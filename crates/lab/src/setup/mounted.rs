@@ -30,6 +30,8 @@ pub enum Driver {
     Kernel,
     /// `fuse2fs` of e2fsprogs.
     Fuse2fs,
+    /// `jext mount`: this program.
+    Jext,
 }
 
 /// What the programs have in common that make file systems of a family.
@@ -178,8 +180,11 @@ impl Reader<'_> {
         let target = self.text("target");
         let (driver, kind) = match target.strip_prefix(KERNEL_PREFIX) {
             Some(kind) => (Driver::Kernel, kind),
-            None if target.starts_with(FUSE_PREFIX) => (Driver::Fuse2fs, "ext3"),
-            None => return Ok(None),
+            None => match target.strip_prefix(FUSE_PREFIX) {
+                Some("jext") => (Driver::Jext, "ext3"),
+                Some(_) => (Driver::Fuse2fs, "ext3"),
+                None => return Ok(None),
+            },
         };
         self.check_keys(driver, kind)?;
         let Some(crate::plan::value::Value::Text(text)) = self.settings.get("device") else {
@@ -232,7 +237,7 @@ impl Reader<'_> {
             "internal" if kind == "ext2" && !self.is_said("journal") => Ok(JournalPlace::None),
             _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; say \"none\"")),
             "internal" => Ok(JournalPlace::Internal),
-            _ if driver == Driver::Kernel && ["ext3", "ext4", "xfs"].contains(&kind) => {
+            _ if driver != Driver::Fuse2fs && ["ext3", "ext4", "xfs"].contains(&kind) => {
                 Ok(JournalPlace::External(self.mountable("journal", text)?))
             }
             _ => Err(wrong(

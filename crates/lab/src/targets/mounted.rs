@@ -127,10 +127,11 @@ pub fn check_system(setup: &MountedSetup) -> Result<()> {
     );
     tool::check(&TOOLS)?;
     let maker = setup.maker();
-    let is_fuse = setup.driver == Driver::Fuse2fs;
+    let is_fuse = setup.driver != Driver::Kernel;
+    let needs_fuse2fs = setup.driver == Driver::Fuse2fs;
     for needed in [maker.as_str()]
         .into_iter()
-        .chain(is_fuse.then_some("fuse2fs"))
+        .chain(needs_fuse2fs.then_some("fuse2fs"))
     {
         match MAKERS.iter().find(|(tool, _)| *tool == needed) {
             Some(known) => tool::check(std::slice::from_ref(known))?,
@@ -259,18 +260,10 @@ impl Mount {
                 program: None,
             });
         }
-        let program = tool::find("fuse2fs").context("fuse2fs is missing")?;
-        let mut program = Command::new(program)
-            .args(["-f", "-o", &options, device])
-            .arg(place)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("fuse2fs")?;
+        let mut program = serve(setup.driver, &options, device, place)?;
         let is_up = || -> Result<bool> {
             if let Some(status) = program.try_wait()? {
-                bail!("fuse2fs did not mount: {status}");
+                bail!("the FUSE program did not mount: {status}");
             }
             is_mount_point(place)
         };
@@ -297,12 +290,31 @@ impl Mount {
     }
 }
 
+/// Starts the program that mounts by FUSE, and serves.
+fn serve(driver: Driver, options: &str, device: &str, place: &Path) -> Result<Child> {
+    let mut command = if driver == Driver::Jext {
+        let mut command = Command::new(std::env::current_exe().context("this program")?);
+        command.arg("mount");
+        command
+    } else {
+        Command::new(tool::find("fuse2fs").context("fuse2fs is missing")?)
+    };
+    command
+        .args(["-f", "-o", options, device])
+        .arg(place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("the FUSE program")
+}
+
 fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let began = Instant::now();
     while !is_so()? {
         ensure!(
             began.elapsed() < PATIENCE,
-            "fuse2fs: nothing for {} s",
+            "the FUSE program: nothing for {} s",
             PATIENCE.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
