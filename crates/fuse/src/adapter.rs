@@ -4,7 +4,7 @@
 //! |---|---|
 //! | opendir, releasedir, flush | "not implemented": the kernel asks once and then does without; nothing is lost by it |
 //! | open, release | an open file, which learns of failed writes; with `lazy_open` "not implemented", too |
-//! | locks, poll, access, bmap | "not implemented": the kernel does it itself |
+//! | locks, poll, access, bmap, extended attributes | "not implemented", by fuser: the kernel does it itself, or has none |
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
@@ -26,7 +26,7 @@ use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use layout::InodeNr;
 
@@ -480,34 +480,6 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             ),
             Err(errno) => reply.error(errno),
         }
-    }
-
-    fn setxattr(
-        &self,
-        _request: &Request,
-        _node: INodeNo,
-        _name: &OsStr,
-        _value: &[u8],
-        _flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn getxattr(
-        &self,
-        _request: &Request,
-        _node: INodeNo,
-        _name: &OsStr,
-        _size: u32,
-        reply: ReplyXattr,
-    ) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn listxattr(&self, _request: &Request, _node: INodeNo, _size: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENOSYS);
     }
 
     fn ioctl(

@@ -53,7 +53,7 @@ pub fn is_kernel_flag(option: &str) -> bool {
 }
 
 /// What is told of a mount, and who may use it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// What is mounted, for the table of mounts.
     pub source: String,
@@ -61,6 +61,17 @@ pub struct Description {
     pub flags: Vec<String>,
     /// Others than who mounts may use it.
     pub allow_other: bool,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self {
+            // The kernel refuses a mount of nothing.
+            source: "jext".to_owned(),
+            flags: Vec::new(),
+            allow_other: false,
+        }
+    }
 }
 
 /// A mounted place.

@@ -41,7 +41,12 @@ fn a_file_without_a_name_lives_until_it_is_closed() {
     on_a_mount(|mounted| {
         let path = mounted.at("file");
         let mut file = OpenOptions::new();
-        let mut file = file.read(true).write(true).create_new(true).open(&path).unwrap();
+        let mut file = file
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
         fs::remove_file(&path).unwrap();
         file.write_all(&pattern(100_000, 9)).unwrap();
         file.sync_all().unwrap();
@@ -62,7 +67,12 @@ fn direct_reads_and_writes_see_what_others_wrote() {
         fs::write(&path, pattern(1 << 20, 1)).unwrap();
         let mut direct = OpenOptions::new();
         let flags = OFlags::DIRECT.bits().cast_signed();
-        let direct = direct.read(true).write(true).custom_flags(flags).open(&path).unwrap();
+        let direct = direct
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(&path)
+            .unwrap();
         // Aligned memory: a page within a larger piece.
         let mut memory = vec![0_u8; 3 * 4096];
         let skip = memory.as_ptr().align_offset(4096);
@@ -86,7 +96,12 @@ fn attributes_are_kept() {
         std::os::unix::fs::chown(&path, Some(70_000), Some(80_000)).unwrap();
         let old = UNIX_EPOCH - Duration::from_millis(1_300);
         let times = fs::FileTimes::new().set_modified(old).set_accessed(old);
-        OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_times(times)
+            .unwrap();
         let found = fs::metadata(&path).unwrap();
         assert_eq!(found.mode() & 0o7777, 0o1640);
         assert_eq!((found.uid(), found.gid()), (70_000, 80_000));

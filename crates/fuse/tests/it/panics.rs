@@ -23,7 +23,10 @@ fn a_panic_is_an_error_and_the_end_of_changes() {
     let device = Arc::<Bomb>::clone(&bomb);
     let mounted = place.mount_device(device, &Settings::default(), MountOptions::default());
     fs::write(mounted.at("new"), "promised").unwrap();
-    fs::File::open(mounted.at("new")).unwrap().sync_all().unwrap();
+    fs::File::open(mounted.at("new"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
     bomb.set_armed(true);
     let read = fs::read(mounted.at("old")).unwrap_err();
     assert_eq!(read.raw_os_error(), Some(5));

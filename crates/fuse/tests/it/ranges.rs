@@ -10,7 +10,13 @@ use super::support::on_a_mount;
 
 fn open(path: &Path) -> File {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap()
 }
 
 /// What punching, zeroing and allocating do to bytes, against a copy in memory; at the borders of direct, indirect and
@@ -78,13 +84,8 @@ fn ranges_are_copied() {
         let (mut at, mut target) = (1_000, 77);
         let mut left = 2_500_000;
         while left > 0 {
-            let copied = rustix::fs::copy_file_range(
-                &from,
-                Some(&mut at),
-                &to,
-                Some(&mut target),
-                left,
-            );
+            let copied =
+                rustix::fs::copy_file_range(&from, Some(&mut at), &to, Some(&mut target), left);
             left -= copied.unwrap();
         }
         let back = fs::read(mounted.at("to")).unwrap();

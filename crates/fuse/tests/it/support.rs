@@ -112,10 +112,11 @@ pub(crate) fn on_a_mount(work: impl Fn(&Mounted)) {
     }
     for is_lazy_open in [false, true] {
         let place = Place::new();
-        let settings = Settings {
+        let mut settings = Settings {
             is_lazy_open,
             ..Settings::default()
         };
+        settings.description.allow_other = true;
         let mounted = place.mount(&settings);
         work(&mounted);
         mounted.end().unwrap();

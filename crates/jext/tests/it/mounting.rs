@@ -104,7 +104,10 @@ fn a_signal_unmounts_even_what_is_in_use() {
         drop(open);
         assert!(!place.is_mounted());
         place.folder.check("disk.img");
-        assert_eq!(place.folder.good("cat disk.img:/other"), "kept by the kernel");
+        assert_eq!(
+            place.folder.good("cat disk.img:/other"),
+            "kept by the kernel"
+        );
     }
 }
 
@@ -185,7 +188,9 @@ fn mount_8_calls_it_by_its_other_name() {
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!((owner.uid(), owner.gid()), (77, 88));
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let line = table.lines().find(|line| line.contains(folder.to_str().unwrap()));
+    let line = table
+        .lines()
+        .find(|line| line.contains(folder.to_str().unwrap()));
     assert!(line.unwrap().contains("nosuid"), "{line:?}");
     call("umount.fuse.jext", &["mnt"]);
     place.folder.check("disk.img");
@@ -223,11 +228,17 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
         ("log.img", "mke2fs -q -O journal_dev"),
         ("foreign.img", "mke2fs -q -O journal_dev"),
     ] {
-        fs::File::create(folder.path().join(name)).unwrap().set_len(300 << 20).unwrap();
+        fs::File::create(folder.path().join(name))
+            .unwrap()
+            .set_len(300 << 20)
+            .unwrap();
         let mut words = arguments.split(' ');
         let maker = words.next().unwrap();
         let path = folder.path().join(name);
-        let words: Vec<_> = words.map(Into::into).chain([path.into_os_string()]).collect();
+        let words: Vec<_> = words
+            .map(Into::into)
+            .chain([path.into_os_string()])
+            .collect();
         tool::run_well(maker, &words);
     }
     folder.good("mkfs -q -b 4096 -J device=log.img far.img 64M");
@@ -250,7 +261,10 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
         let before = fs::read(&image).ok();
         let error = folder.bad(&format!("mount {line}"));
         assert!(error.contains(said), "{line}: {error}");
-        assert!(fs::read(&image).ok() == before, "{line} has changed something");
+        assert!(
+            fs::read(&image).ok() == before,
+            "{line} has changed something"
+        );
         assert!(!place.is_mounted(), "{line}");
     }
 }
