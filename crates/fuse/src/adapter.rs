@@ -5,6 +5,7 @@
 //! | opendir, releasedir, flush | "not implemented": the kernel asks once and then does without; nothing is lost by it |
 //! | open, release | an open file, which learns of failed writes; with `lazy_open` "not implemented", too |
 //! | locks, poll, access, bmap, extended attributes | "not implemented", by fuser: the kernel does it itself, or has none |
+//! | lseek for data and holes | "not implemented": the kernel asks before it has passed on what it keeps, and then says that all is data |
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
@@ -19,21 +20,22 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use ext::volume::{OpenFlags, RenameMode, Seek, SetAttributes, SetTime};
+use ext::volume::{OpenFlags, RenameMode, SetAttributes, SetTime};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
+    ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
 use crate::vfs::{Copy, Handle, Vfs};
 use answers::{absent, answer, answer_count, generation};
-use flags::{SEEK_DATA, SEEK_HOLE, durability, has, new_inode, open_flags, opened, range_change};
+use flags::{durability, has, new_inode, open_flags, opened, range_change};
 
 /// How long the kernel may believe what it was told: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -64,6 +66,8 @@ thread_local! {
 /// A file system as fuser wants it.
 pub(crate) struct Adapter<V> {
     vfs: Arc<V>,
+    /// Whether an operation has panicked: what it held is lost, so nothing is done any more.
+    has_panicked: Arc<AtomicBool>,
     is_lazy_open: bool,
     block_bytes: u32,
 }
@@ -73,9 +77,17 @@ impl<V: Vfs> Adapter<V> {
         let block_bytes = vfs.usage().block_bytes;
         Self {
             vfs,
+            has_panicked: Arc::default(),
             is_lazy_open,
             block_bytes,
         }
+    }
+}
+
+impl<V> Adapter<V> {
+    /// What says later whether an operation has panicked.
+    pub(crate) fn panic_mark(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_panicked)
     }
 }
 
@@ -519,31 +531,6 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .change_range(node, offset, length, what, keeps_size)?)
         });
         answer(reply, done);
-    }
-
-    fn lseek(
-        &self,
-        _request: &Request,
-        node: INodeNo,
-        _handle: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        let found = self.guard("lseek", || {
-            let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-            let what = match whence {
-                SEEK_DATA => Seek::Data,
-                SEEK_HOLE => Seek::Hole,
-                _ => return Err(Errno::EINVAL.into()),
-            };
-            let found = self.vfs.seek(inode(node)?, offset, what)?;
-            Ok(found.ok_or(Errno::ENXIO)?)
-        });
-        match found {
-            Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
-            Err(errno) => reply.error(errno),
-        }
     }
 
     fn copy_file_range(

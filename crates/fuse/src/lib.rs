@@ -25,7 +25,7 @@
 //! - Only this crate knows fuser, and only `errno` knows the numbers of errors.
 //! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume.
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
-//! - A panic is answered with an I/O error and aborts the journal; the process goes on.
+//! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
 //! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
 //!   `FUSE_HANDLE_KILLPRIV_V2` and its kin are never asked for: fuser does not carry what they need.
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ext::Volume;
 use fuser::{Config, Session, SessionACL};
@@ -54,6 +55,9 @@ pub enum MountError {
     /// The conversation with the kernel broke.
     #[error("the mount has ended: {0}")]
     Session(io::Error),
+    /// An operation has panicked.
+    #[error("an operation has panicked; the next mount, or e2fsck, replays the journal")]
+    Panicked,
     /// The volume could not be closed.
     #[error(transparent)]
     Volume(#[from] ext::Error),
@@ -63,6 +67,7 @@ pub enum MountError {
 pub struct Mount<V: Vfs = Served> {
     session: Session<Adapter<V>>,
     vfs: Arc<V>,
+    has_panicked: Arc<AtomicBool>,
     point: MountPoint,
 }
 
@@ -87,7 +92,12 @@ impl Mount<Served> {
     /// # Errors
     /// What went wrong first. Whatever was promised is in the image, or in its journal.
     pub fn run(self) -> Result<(), MountError> {
+        let has_panicked = Arc::clone(&self.has_panicked);
         let (served, ended) = self.serve();
+        if has_panicked.load(Ordering::Acquire) {
+            // Not closed: to the image that is a power cut, and the journal has what was promised.
+            return Err(MountError::Panicked);
+        }
         match Arc::try_unwrap(served) {
             Ok(served) => served.into_volume().close()?,
             // A thread is still at work: the journal holds what it had promised.
@@ -108,6 +118,7 @@ impl<V: Vfs> Mount<V> {
             cause,
         };
         let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
+        let has_panicked = adapter.panic_mark();
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
         let mut config = Config::default();
@@ -118,6 +129,7 @@ impl<V: Vfs> Mount<V> {
             Ok(session) => Ok(Self {
                 session,
                 vfs,
+                has_panicked,
                 point,
             }),
             Err(cause) => {

@@ -2,7 +2,7 @@
 
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode, OpenFlags,
-    RangeChange, RenameMode, Seek, SetAttributes, Usage,
+    RangeChange, RenameMode, SetAttributes, Usage,
 };
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
@@ -278,10 +278,6 @@ impl Vfs for Served {
     ) -> Result<()> {
         self.volume
             .change_range(node, offset, length, what, keeps_size)
-    }
-
-    fn seek(&self, node: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>> {
-        self.volume.seek_node(node, offset, what)
     }
 
     fn copy(&self, copy: Copy) -> Result<u64> {

@@ -3,7 +3,7 @@
 use ext::Result;
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileKind, InodeFlags, NewInode, OpenFlags,
-    RangeChange, RenameMode, Seek, SetAttributes, Usage,
+    RangeChange, RenameMode, SetAttributes, Usage,
 };
 use layout::InodeNr;
 
@@ -166,9 +166,6 @@ pub trait Vfs: Send + Sync + 'static {
         what: RangeChange,
         keeps_size: bool,
     ) -> Result<()>;
-
-    /// The next data or hole; none behind the last.
-    fn seek(&self, node: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>>;
 
     /// Copies within the file system; how many bytes.
     fn copy(&self, copy: Copy) -> Result<u64>;

@@ -5,11 +5,6 @@ use fuser::{FopenFlags, OpenAccMode, Request, WriteFlags};
 
 use crate::vfs::Opened;
 
-/// `whence` of lseek: the next data.
-pub(super) const SEEK_DATA: i32 = 3;
-/// `whence` of lseek: the next hole.
-pub(super) const SEEK_HOLE: i32 = 4;
-
 pub(super) fn new_inode(request: &Request, mode: u32, umask: u32) -> NewInode {
     NewInode {
         permissions: (mode & !umask & 0o7777) as u16,

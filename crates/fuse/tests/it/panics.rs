@@ -9,7 +9,7 @@ use fuse::Settings;
 use super::devices::Bomb;
 use super::support::Place;
 
-/// Who asked gets an error, nothing is changed any more, the process goes on, and the image recovers to what was promised.
+/// Who asked gets an error, nothing is done any more, the process goes on, and the image recovers to what was promised.
 #[test]
 fn a_panic_is_an_error_and_the_end_of_changes() {
     if !testkit::privilege::is_granted() {
@@ -31,12 +31,9 @@ fn a_panic_is_an_error_and_the_end_of_changes() {
     let read = fs::read(mounted.at("old")).unwrap_err();
     assert_eq!(read.raw_os_error(), Some(5));
     bomb.set_armed(false);
-    assert_eq!(fs::read(mounted.at("new")).unwrap(), b"promised");
     let refused = fs::create_dir(mounted.at("more")).unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
-    assert_eq!(fs::read_dir(mounted.path()).unwrap().count(), 3);
-    // The journal has aborted, which is told once more at the end.
-    assert!(mounted.end().is_err());
+    assert_eq!(refused.raw_os_error(), Some(5));
+    assert!(matches!(mounted.end(), Err(fuse::MountError::Panicked)));
     let recovered = Volume::open(place.device(), None, MountOptions::default()).unwrap();
     assert_eq!(recovered.read_file("/new").unwrap(), b"promised");
     recovered.close().unwrap();
