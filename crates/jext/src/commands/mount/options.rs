@@ -113,7 +113,7 @@ mod tests {
     fn options_go_where_they_belong() {
         let list =
             "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3";
-        let Options { engine, settings } = parse(list).unwrap();
+        let Options { engine, settings } = parse(list).expect("they are right");
         assert_eq!(engine.options.data, ext::options::DataMode::Journal);
         assert!(engine.options.sync);
         assert_eq!(settings.description.flags, ["rw", "nosuid", "sync"]);
@@ -135,7 +135,7 @@ mod tests {
                 "mount option \"frobnicate\": expected one of",
             ),
         ] {
-            let error = parse(list).unwrap_err();
+            let error = parse(list).expect_err("wrong");
             assert!(error.starts_with(said), "{error}");
         }
     }
