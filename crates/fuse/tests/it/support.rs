@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -80,10 +80,6 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    pub(crate) fn path(&self) -> &Path {
-        &self.point
-    }
-
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.point.join(name)
     }
