@@ -225,8 +225,8 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     for (name, arguments) in [
         ("xfs.img", "mkfs.xfs -q"),
         ("ext4.img", "mke2fs -q -t ext4"),
-        ("log.img", "mke2fs -q -O journal_dev"),
-        ("foreign.img", "mke2fs -q -O journal_dev"),
+        ("log.img", "mke2fs -q -b 4096 -O journal_dev"),
+        ("foreign.img", "mke2fs -q -b 4096 -O journal_dev"),
     ] {
         fs::File::create(folder.path().join(name))
             .unwrap()
@@ -246,7 +246,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     for (line, said) in [
         ("short.img mnt", "short.img"),
         ("text.img mnt", "no ext2/ext3/ext4 superblock"),
-        ("empty.img mnt", "too small"),
+        ("empty.img mnt", "it is empty"),
         ("xfs.img mnt", "no ext2/ext3/ext4 superblock"),
         ("ext4.img mnt", "extent"),
         ("far.img mnt", "journal_path="),
@@ -276,7 +276,8 @@ fn programs_find_what_they_expect() {
         return;
     }
     let place = Place::new();
-    place.folder.good("mkfs -q --force disk.img 128M");
+    fs::remove_file(place.folder.path().join("disk.img")).unwrap();
+    place.folder.good("mkfs -q disk.img 128M");
     place.folder.good("mount disk.img mnt");
     let run = |line: &str| {
         let mut words = line.split(' ');
