@@ -4,12 +4,13 @@
 //! |---|---|
 //! | opendir, releasedir, flush | "not implemented": the kernel asks once and then does without; nothing is lost by it |
 //! | open, release | an open file, which learns of failed writes; with `lazy_open` "not implemented", too |
-//! | locks, poll, access, bmap, extended attributes | "not implemented", by fuser: the kernel does it itself, or has none |
+//! | locks, poll, access, bmap | "not implemented", by fuser: the kernel does it itself, or has none |
 //! | lseek for data and holes | "not implemented": the kernel asks before it has passed on what it keeps, and then says that all is data |
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
 mod directories;
+mod extended;
 mod flags;
 mod guard;
 mod ioctl;
@@ -28,7 +29,7 @@ use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
-    ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use layout::InodeNr;
 
@@ -49,13 +50,16 @@ const COPY_BYTES_MAX: u64 = 1 << 30;
 const NAME_BYTES_MAX: u32 = 255;
 /// What the kernel is asked for. `HANDLE_KILLPRIV_V2`, `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING`
 /// never are: fuser says yes to them and does not carry them.
-const WANTED: [InitFlags; 6] = [
+const WANTED: [InitFlags; 8] = [
     InitFlags::FUSE_WRITEBACK_CACHE,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_ASYNC_DIO,
+    // Access control lists are checked by the kernel; what they hand down is not masked.
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_DONT_MASK,
 ];
 
 thread_local! {
@@ -557,5 +561,37 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             Ok(self.vfs.copy(copy)?)
         });
         answer_count(reply, done);
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        self.set_attribute(node, name, value, flags, reply);
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        self.get_attribute(node, name, size, reply);
+    }
+
+    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        self.list_attributes(node, size, reply);
+    }
+
+    fn removexattr(&self, _request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove_attribute(node, name, reply);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) fn of(error: &Error) -> Errno {
         Error::TooManySymlinks => Errno::ELOOP,
         Error::Invalid(_) => Errno::EINVAL,
         Error::BadHandle => Errno::EBADF,
+        Error::NoAttribute => Errno::ENODATA,
+        Error::AttributeName => Errno::ERANGE,
         // The list may grow; what is not known here yet went wrong all the same.
         _ => Errno::EIO,
     }
@@ -59,6 +61,8 @@ mod tests {
             (Error::TooManySymlinks, 40),
             (Error::Invalid("that"), 22),
             (Error::BadHandle, 9),
+            (Error::NoAttribute, 61),
+            (Error::AttributeName, 34),
             (Error::Unsupported("that".to_owned()), 95),
             (ext::Corrupt::Magic { magic: 0 }.into(), 117),
             (block::DeviceError::Gone.into(), 5),

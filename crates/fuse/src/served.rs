@@ -2,7 +2,7 @@
 
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode, OpenFlags,
-    RangeChange, RenameMode, SetAttributes, Usage,
+    RangeChange, RenameMode, SetAttributes, SetMode, Usage,
 };
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
@@ -298,6 +298,22 @@ impl Vfs for Served {
             }
         }
         Ok(done)
+    }
+
+    fn get_attribute(&self, node: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
+        self.volume.get_attribute(node, name)
+    }
+
+    fn list_attributes(&self, node: InodeNr) -> Result<Vec<Vec<u8>>> {
+        self.volume.list_attributes(node)
+    }
+
+    fn set_attribute(&self, node: InodeNr, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+        self.volume.set_attribute(node, name, value, mode)
+    }
+
+    fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()> {
+        self.volume.remove_attribute(node, name)
     }
 
     fn abort(&self, why: &str) {

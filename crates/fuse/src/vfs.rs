@@ -3,7 +3,7 @@
 use ext::Result;
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileKind, InodeFlags, NewInode, OpenFlags,
-    RangeChange, RenameMode, SetAttributes, Usage,
+    RangeChange, RenameMode, SetAttributes, SetMode, Usage,
 };
 use layout::InodeNr;
 
@@ -169,6 +169,18 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Copies within the file system; how many bytes.
     fn copy(&self, copy: Copy) -> Result<u64>;
+
+    /// The value of an extended attribute.
+    fn get_attribute(&self, node: InodeNr, name: &[u8]) -> Result<Vec<u8>>;
+
+    /// The names of all extended attributes.
+    fn list_attributes(&self, node: InodeNr) -> Result<Vec<Vec<u8>>>;
+
+    /// Sets an extended attribute.
+    fn set_attribute(&self, node: InodeNr, name: &[u8], value: &[u8], mode: SetMode) -> Result<()>;
+
+    /// Takes an extended attribute away.
+    fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()>;
 
     /// Stops all changes, after something that must not happen.
     fn abort(&self, why: &str);

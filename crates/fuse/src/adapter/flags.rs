@@ -7,9 +7,10 @@ use crate::vfs::Opened;
 
 pub(super) fn new_inode(request: &Request, mode: u32, umask: u32) -> NewInode {
     NewInode {
-        permissions: (mode & !umask & 0o7777) as u16,
+        permissions: (mode & 0o7777) as u16,
         uid: request.uid(),
         gid: request.gid(),
+        umask: (umask & 0o777) as u16,
     }
 }
 

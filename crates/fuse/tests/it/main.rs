@@ -9,6 +9,7 @@
 )]
 
 mod devices;
+mod extended;
 mod files;
 mod names;
 mod panics;

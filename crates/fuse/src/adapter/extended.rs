@@ -1,0 +1,76 @@
+//! Extended attributes and access control lists, which are attributes with names of their own.
+//!
+//! The kernel asks for a value twice: with no room, to hear its length, and then with so much.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ext::volume::SetMode;
+use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
+
+use super::answers::answer;
+use super::{Adapter, inode};
+use crate::vfs::Vfs;
+
+/// setxattr(2): the attribute must be new.
+const XATTR_CREATE: i32 = 1;
+/// setxattr(2): the attribute must be there.
+const XATTR_REPLACE: i32 = 2;
+
+impl<V: Vfs> Adapter<V> {
+    pub(super) fn set_attribute(
+        &self,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        reply: ReplyEmpty,
+    ) {
+        let done = self.guard("setxattr", || {
+            let mode = match flags {
+                0 => SetMode::Any,
+                XATTR_CREATE => SetMode::Create,
+                XATTR_REPLACE => SetMode::Replace,
+                _ => return Err(Errno::EINVAL.into()),
+            };
+            let node = inode(node)?;
+            Ok(self.vfs.set_attribute(node, name.as_bytes(), value, mode)?)
+        });
+        answer(reply, done);
+    }
+
+    pub(super) fn get_attribute(&self, node: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
+        let found = self.guard("getxattr", || {
+            Ok(self.vfs.get_attribute(inode(node)?, name.as_bytes())?)
+        });
+        answer_value(reply, found, room);
+    }
+
+    pub(super) fn list_attributes(&self, node: INodeNo, room: u32, reply: ReplyXattr) {
+        let found = self.guard("listxattr", || {
+            let mut names = Vec::new();
+            for name in self.vfs.list_attributes(inode(node)?)? {
+                names.extend(name);
+                names.push(0);
+            }
+            Ok(names)
+        });
+        answer_value(reply, found, room);
+    }
+
+    pub(super) fn remove_attribute(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let done = self.guard("removexattr", || {
+            Ok(self.vfs.remove_attribute(inode(node)?, name.as_bytes())?)
+        });
+        answer(reply, done);
+    }
+}
+
+fn answer_value(reply: ReplyXattr, found: Result<Vec<u8>, Errno>, room: u32) {
+    match found {
+        Ok(value) if room == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(errno) => reply.error(errno),
+    }
+}
