@@ -148,10 +148,14 @@ impl Explorer<'_> {
         };
         let home = behind(0, devices.home_device());
         let log = devices.log_device().map(|log| behind(1, log));
-        let opened = Volume::open(home, log, quiet(data));
+        let opened = Volume::open_with_report(home, log, quiet(data));
         let left = devices.disks(disks);
+        let mut last = None;
         match opened {
-            Ok(volume) => drop(volume.close()),
+            Ok((volume, report)) => {
+                last = report.last_committed;
+                drop(volume.close());
+            }
             Err(error) if self.is_read_of_log(fault) && left.hash() != disks.hash() => {
                 let what = format!("the log cannot be read ({error}), and something was written");
                 return Err(Broken::new(Rule::E6, what));
@@ -163,7 +167,9 @@ impl Explorer<'_> {
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
-        let again = recover(&devices.disks(disks), data, Extent::Read)?;
+        let mut again = recover(&devices.disks(disks), data, Extent::Read)?;
+        // What is committed while a volume is opened comes after what was recovered.
+        again.recovered.last = last.unwrap_or(again.recovered.last);
         if hides_record && again.recovered.last.next() == wanted.last {
             return self.oracle(&again).check_names();
         }
