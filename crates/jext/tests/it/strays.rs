@@ -9,8 +9,9 @@ use testkit::{privilege, tool};
 
 use crate::support::Folder;
 
+/// With few files PostMark soon has none left, and ends.
 const PLAN: &str = "[plan]\nname = \"mounted\"\nquestion = \"Does it run?\"\n[fixed]\ntarget = \"kernel:ext3\"\n\
-                    device = \"mem:64MiB\"\npostmark.number = 20\npostmark.transactions = TRANSACTIONS\n";
+                    device = \"mem:64MiB\"\npostmark.number = 2000\npostmark.transactions = TRANSACTIONS\n";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run of a plan, with its own folder for temporary files.
