@@ -85,9 +85,9 @@ fn file_systems_are_made_mounted_and_measured() {
         for record in &outcome.records {
             let metrics = &record.measured.metrics;
             assert!(metrics["elapsed"] > 0.0, "{target}");
-            // A sync does not reach a FUSE program: it writes when it is unmounted.
+            // A sync does not reach a FUSE program: it writes when it is unmounted, unless somebody syncs the whole machine.
             let is_kernel = target.starts_with("kernel:");
-            assert_eq!(metrics["home_writes"] > 0.0, is_kernel, "{target}");
+            assert!(metrics["home_writes"] > 0.0 || !is_kernel, "{target}");
             let has_log = record.context.settings["journal"].starts_with("mem:");
             assert_eq!(metrics["log_writes"] > 0.0, has_log, "{target}");
         }
