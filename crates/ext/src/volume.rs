@@ -28,7 +28,7 @@ pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
-pub use nodes::{Durability, RangeChange, Seek};
+pub use nodes::{Durability, RangeChange};
 pub use restore::Restored;
 pub use tree::RenameMode;
 

@@ -20,7 +20,7 @@ mod acl_text;
 mod from_archive;
 mod from_directory;
 mod from_image;
-mod host;
+pub(crate) mod host;
 mod pax;
 mod tally;
 mod tar_entries;

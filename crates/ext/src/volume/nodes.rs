@@ -11,7 +11,6 @@ use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
 use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, WriteOptions};
-use crate::inode::FileKind;
 use crate::names;
 
 /// When a write is durable.
@@ -35,15 +34,6 @@ pub enum RangeChange {
     PunchHole,
     /// It reads as zeroes, and has blocks.
     Zero,
-}
-
-/// What to look for in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seek {
-    /// The next block that is there.
-    Data,
-    /// The next hole; there is one at the end.
-    Hole,
 }
 
 impl Volume {
@@ -166,17 +156,5 @@ impl Volume {
         let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
         let range = ByteRange { start: offset, end };
         file::change_range(&self.core, &inode, range, what, keeps_size)
-    }
-
-    /// Where the next data or the next hole begins, from an offset on; none from the end of the file on, and none if no more
-    /// data follow.
-    pub fn seek_node(&self, nr: InodeNr, offset: u64, what: Seek) -> Result<Option<u64>> {
-        rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
-        let state = inode.state.read();
-        if state.kind != FileKind::Regular {
-            return Err(Error::Invalid("only a regular file has contents here"));
-        }
-        file::seek(&self.core, &inode, &state, offset, what)
     }
 }

@@ -81,7 +81,8 @@ pub(super) fn node(path: Vec<u8>, metadata: &Metadata) -> Node {
     }
 }
 
-fn kind(metadata: &Metadata) -> FileKind {
+/// What something on the host is.
+pub(crate) fn kind(metadata: &Metadata) -> FileKind {
     let file_type = metadata.file_type();
     let kinds = [
         (file_type.is_file(), FileKind::Regular),

@@ -1,7 +1,7 @@
 //! What a copy needs of the host's files beyond `std::fs`.
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -23,19 +23,7 @@ pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(anyhow::Error::from(error).context(path.display().to_string())),
     };
-    let file_type = metadata.file_type();
-    let kinds = [
-        (file_type.is_file(), FileKind::Regular),
-        (file_type.is_dir(), FileKind::Directory),
-        (file_type.is_symlink(), FileKind::Symlink),
-        (file_type.is_char_device(), FileKind::CharacterDevice),
-        (file_type.is_block_device(), FileKind::BlockDevice),
-        (file_type.is_fifo(), FileKind::Fifo),
-    ];
-    let kind = kinds
-        .into_iter()
-        .find(|(is, _)| *is)
-        .map_or(FileKind::Socket, |(_, kind)| kind);
+    let kind = crate::transfer::host::kind(&metadata);
     let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
     Ok(Some(Facts {
         kind,
