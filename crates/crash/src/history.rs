@@ -127,6 +127,8 @@ fn shortened(op: &Op, count: u32) -> Op {
         Op::Write(path, from, _) => Op::Write(path.clone(), *from, count),
         Op::WriteAs(how, path, from, _) => Op::WriteAs(*how, path.clone(), *from, count),
         Op::Append(path, _) => Op::Append(path.clone(), count),
+        Op::Allocate(path, from, _) => Op::Allocate(path.clone(), *from, count),
+        Op::Zero(path, from, _) => Op::Zero(path.clone(), *from, count),
         other => other.clone(),
     }
 }
@@ -281,7 +283,10 @@ impl Bounds {
                 if let Op::Write(path, ..)
                 | Op::WriteAs(_, path, ..)
                 | Op::Append(path, _)
-                | Op::Truncate(path, _) = op
+                | Op::Truncate(path, _)
+                | Op::Allocate(path, ..)
+                | Op::Punch(path, ..)
+                | Op::Zero(path, ..) = op
                 {
                     let after = &history.states[number + 1];
                     if let Some(id) = after.find(path) {
@@ -316,6 +321,9 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::WriteAs(..)
         | Op::Append(..)
         | Op::Truncate(..)
+        | Op::Allocate(..)
+        | Op::Punch(..)
+        | Op::Zero(..)
         | Op::Journaled(..)
         | Op::Chmod(..)
         | Op::Chown(..)

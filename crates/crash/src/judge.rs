@@ -26,12 +26,12 @@ use crate::oracle::{Oracle, Recovered};
 use crate::protocol::LogMap;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::{Hold, Outcome, Recording, Told, place_of};
-use crate::tag::Tag;
+use crate::tag::{NOBODY, Tag};
 
 /// Data of a file whose write has failed, and that may be anything now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Suspect {
-    /// The file, as it stands in tags.
+    /// The file, as it stands in tags; nobody's are zeroes, which do not say whose they are.
     pub(crate) file: u32,
     /// The block of the file.
     pub(crate) block: usize,
@@ -40,6 +40,14 @@ pub(crate) struct Suspect {
     /// The state that the write made.
     pub(crate) state: usize,
 }
+
+/// Zeroes that could not be written.
+const ZEROES: Suspect = Suspect {
+    file: NOBODY,
+    block: 0,
+    lane: 0,
+    state: 0,
+};
 
 /// Data of a file that could not be written.
 struct Failed {
@@ -62,22 +70,27 @@ pub(crate) fn suspects(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
         return Vec::new();
     };
     let mut suspects: Vec<Suspect> = Vec::new();
-    let first = sector.get();
-    let sectors = payload.iter().flat_map(|block| block.chunks(SECTOR_BYTES));
-    for (sector, bytes) in (first..).zip(sectors) {
-        let block = sector / BLOCK_SECTORS as u64;
-        if strike.device != 0 || map.log_block(0, block).is_some() {
+    let first = sector.get() / BLOCK_SECTORS as u64;
+    for (nr, block) in (first..).zip(payload) {
+        if strike.device != 0 || map.log_block(0, nr).is_some() {
             continue;
         }
-        if let Some(tag) = Tag::read(bytes)
-            && let Some((lane, number)) = place_of(tag.write)
-        {
-            suspects.push(Suspect {
-                file: tag.file,
-                block: tag.sector as usize / BLOCK_SECTORS,
-                lane,
-                state: number + 1,
-            });
+        let tags = || block.chunks(SECTOR_BYTES).filter_map(Tag::read);
+        for tag in tags() {
+            if let Some((lane, number)) = place_of(tag.write) {
+                suspects.push(Suspect {
+                    file: tag.file,
+                    block: tag.sector as usize / BLOCK_SECTORS,
+                    lane,
+                    state: number + 1,
+                });
+            }
+        }
+        let is_zero = |sector: &&[u8]| sector.iter().all(|byte| *byte == 0);
+        let zeroes = block.chunks(SECTOR_BYTES).filter(is_zero).count();
+        // Metadata says more than that.
+        if zeroes > 0 && zeroes + tags().count() == block.chunks(SECTOR_BYTES).count() {
+            suspects.push(ZEROES);
         }
     }
     suspects
@@ -257,7 +270,8 @@ impl Judge<'_> {
         let mut failed: Vec<Failed> = Vec::new();
         for strike in self.strikes() {
             let suspects = suspects(strike, &self.map);
-            failed.extend(suspects.iter().map(|suspect| {
+            let signed = suspects.iter().filter(|suspect| **suspect != ZEROES);
+            failed.extend(signed.map(|suspect| {
                 let op = &lanes[suspect.lane][suspect.state - 1];
                 Failed {
                     file: Some(suspect.file),

@@ -5,6 +5,7 @@
 //! it is from.
 
 mod apply;
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,6 +32,12 @@ pub enum Op {
     Append(Path, u32),
     /// Sets the size.
     Truncate(Path, u64),
+    /// Gives the holes among sectors, from a sector on, blocks with zeroes; the file reaches to their end.
+    Allocate(Path, u32, u32),
+    /// Gives up the blocks of sectors, from a sector on.
+    Punch(Path, u32, u32),
+    /// Makes sectors zeroes, from a sector on.
+    Zero(Path, u32, u32),
     /// Gives a file another name.
     Link(Path, Path),
     /// Makes a fifo, socket or device.
@@ -169,6 +175,9 @@ impl Op {
             | Self::Utimes(path, _)
             | Self::Append(path, _)
             | Self::Truncate(path, _)
+            | Self::Allocate(path, ..)
+            | Self::Punch(path, ..)
+            | Self::Zero(path, ..)
             | Self::Journaled(path, _)
             | Self::Unlink(path)
             | Self::Rmdir(path)
@@ -208,6 +217,9 @@ impl fmt::Display for Op {
             Self::Utimes(path, seconds) => write!(out, "utimes({path},{seconds})"),
             Self::Append(path, count) => write!(out, "append({path},{count})"),
             Self::Truncate(path, size) => write!(out, "truncate({path},{size})"),
+            Self::Allocate(path, from, count) => write!(out, "allocate({path},{from},{count})"),
+            Self::Punch(path, from, count) => write!(out, "punch({path},{from},{count})"),
+            Self::Zero(path, from, count) => write!(out, "zero({path},{from},{count})"),
             Self::Link(from, to) => write!(out, "link({from},{to})"),
             Self::Symlink(target, path) => write!(out, "symlink({target},{path})"),
             Self::Unlink(path) => write!(out, "unlink({path})"),
@@ -273,6 +285,11 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         ("utimes", [path, seconds]) => Op::Utimes((*path).into(), number(seconds)?),
         ("append", [path, count]) => Op::Append((*path).into(), number(count)?),
         ("truncate", [path, size]) => Op::Truncate((*path).into(), size.parse().ok()?),
+        ("allocate", [path, from, count]) => {
+            Op::Allocate((*path).into(), number(from)?, number(count)?)
+        }
+        ("punch", [path, from, count]) => Op::Punch((*path).into(), number(from)?, number(count)?),
+        ("zero", [path, from, count]) => Op::Zero((*path).into(), number(from)?, number(count)?),
         ("link", [from, to]) => Op::Link((*from).into(), (*to).into()),
         ("symlink", [target, path]) => Op::Symlink((*target).into(), (*path).into()),
         ("unlink", [path]) => Op::Unlink((*path).into()),
@@ -313,6 +330,9 @@ mod tests {
             "mknod(block.8.300,a)",
             "append(a,2)",
             "truncate(a,700)",
+            "allocate(a,1,5)",
+            "punch(a,0,3)",
+            "zero(a,2,2)",
             "link(a,b)",
             "symlink(x,b)",
             "unlink(a)",

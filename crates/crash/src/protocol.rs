@@ -54,10 +54,19 @@ pub struct Watcher {
     issued: BTreeMap<u64, Transaction>,
     /// Whether anything was written home, or the tail moved, since the last commit record was complete.
     has_gone_on: bool,
-    /// Blocks of files whose last write has failed.
-    failed_data: BTreeSet<u64>,
+    /// Blocks of files whose write has failed, and that are not durable since.
+    failed_data: BTreeMap<u64, Retry>,
     /// After a failure that ends all commits: how many commit records may still be on their way.
     records_left: Option<u32>,
+}
+
+/// Whether a block whose write has failed was written again. Until that is durable nobody's commit record waits for it: its
+/// transaction was committed without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    None,
+    OnItsWay(u64),
+    Done,
 }
 
 type Check = Result<(), Broken>;
@@ -78,7 +87,7 @@ impl Watcher {
             issued: BTreeMap::new(),
             // Nobody knows what was at home before a power cut.
             has_gone_on: setting.is_dirty,
-            failed_data: BTreeSet::new(),
+            failed_data: BTreeMap::new(),
             records_left: None,
         }
     }
@@ -104,12 +113,18 @@ impl Watcher {
                 }
                 Ok(())
             }
-            Event::Completed { batch, results, .. } => match self.issued.remove(batch) {
-                Some(transaction) if results.iter().all(Result::is_ok) => {
-                    self.committed(transaction, replays, counts)
+            Event::Completed { batch, results, .. } => {
+                let is_done = results.iter().all(Result::is_ok);
+                for retry in self.failed_data.values_mut() {
+                    if *retry == Retry::OnItsWay(*batch) && is_done {
+                        *retry = Retry::Done;
+                    }
                 }
-                _ => Ok(()),
-            },
+                match self.issued.remove(batch) {
+                    Some(transaction) if is_done => self.committed(transaction, replays, counts),
+                    _ => Ok(()),
+                }
+            }
             Event::Detached { .. } | Event::Mark(_) => Ok(()),
         }
     }
@@ -141,7 +156,7 @@ impl Watcher {
                     end(0);
                 }
                 None if self.images.contains_key(&block) => counts.note(Rule::E3),
-                None => drop(self.failed_data.insert(block)),
+                None => drop(self.failed_data.insert(block, Retry::None)),
             }
         }
     }
@@ -281,11 +296,13 @@ impl Watcher {
             return Ok(());
         }
         counts.note(Rule::T5);
+        self.failed_data
+            .retain(|block, retry| *retry != Retry::Done || is_unsettled(&replays[0], *block));
         for (sector, versions) in replays[0].versions().iter() {
             let block = sector.get() / BLOCK_SECTORS as u64;
             let is_data = self.map.log_block(0, block).is_none()
                 && block != SUPERBLOCK
-                && !self.failed_data.contains(&block)
+                && !self.failed_data.contains_key(&block)
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
             // A block that is written once more, since the next transaction has changed another part of it, is there already.
@@ -362,7 +379,9 @@ impl Watcher {
         if write.device != 0 || write.block == SUPERBLOCK {
             return Ok(());
         }
-        self.failed_data.remove(&write.block);
+        if let Some(retry) = self.failed_data.get_mut(&write.block) {
+            *retry = Retry::OnItsWay(write.batch);
+        }
         let Some(images) = self.images.get(&write.block) else {
             if self.revoked.contains(&write.block) {
                 counts.note(Rule::T4);

@@ -20,6 +20,11 @@ const FILES: usize = 2;
 /// Sectors of a file that is made before: two blocks.
 const FILE_SECTORS: u32 = 4;
 
+/// An extended attribute, and how long it is before the recording and when it is set.
+const MARK: &str = "a";
+const MARK_BYTES: u32 = 60;
+const NEW_MARK_BYTES: u32 = 200;
+
 /// A place for a file: directory, number.
 type Slot = (usize, usize);
 
@@ -37,6 +42,12 @@ enum Core {
     /// The same, past the cache.
     Direct,
     Truncate,
+    /// From within the last block beyond the end.
+    Allocate,
+    /// The first block, and a part of the second.
+    Punch,
+    Setxattr,
+    Removexattr,
     Unlink,
     Rmdir,
     Link,
@@ -49,7 +60,7 @@ enum Core {
     Exchange,
 }
 
-const CORES: [Core; 15] = [
+const CORES: [Core; 19] = [
     Core::Create,
     Core::Mkdir,
     Core::Symlink,
@@ -58,6 +69,10 @@ const CORES: [Core; 15] = [
     Core::Overwrite,
     Core::Direct,
     Core::Truncate,
+    Core::Allocate,
+    Core::Punch,
+    Core::Setxattr,
+    Core::Removexattr,
     Core::Unlink,
     Core::Rmdir,
     Core::Link,
@@ -72,6 +87,8 @@ const CORES: [Core; 15] = [
 enum Need {
     Nothing,
     File,
+    /// A file with an extended attribute.
+    MarkedFile,
     Directory,
 }
 
@@ -85,7 +102,11 @@ impl Core {
             | Self::Overwrite
             | Self::Direct
             | Self::Truncate
+            | Self::Allocate
+            | Self::Punch
+            | Self::Setxattr
             | Self::Unlink => &[Need::File],
+            Self::Removexattr => &[Need::MarkedFile],
             Self::Rmdir => &[Need::Directory],
             Self::Link | Self::Rename => &[Need::File, Need::Nothing],
             Self::Move => &[Need::Directory, Need::Nothing],
@@ -104,6 +125,10 @@ impl Core {
             Self::Overwrite => Op::Write(path(0), 0, 2),
             Self::Direct => Op::WriteAs(How::Direct, path(0), 0, 2),
             Self::Truncate => Op::Truncate(path(0), 700),
+            Self::Allocate => Op::Allocate(path(0), FILE_SECTORS - 1, 3),
+            Self::Punch => Op::Punch(path(0), 0, 3),
+            Self::Setxattr => Op::Setxattr(path(0), MARK.into(), NEW_MARK_BYTES),
+            Self::Removexattr => Op::Removexattr(path(0), MARK.into()),
             Self::Unlink => Op::Unlink(path(0)),
             Self::Rmdir => Op::Rmdir(path(0)),
             Self::Link => Op::Link(path(0), path(1)),
@@ -272,9 +297,12 @@ impl Search {
         for (slot, need) in &self.used {
             match need {
                 Need::Nothing => {}
-                Need::File => {
+                Need::File | Need::MarkedFile => {
                     ops.push(Op::Create(path(*slot)));
                     ops.push(Op::Append(path(*slot), FILE_SECTORS));
+                    if *need == Need::MarkedFile {
+                        ops.push(Op::Setxattr(path(*slot), MARK.into(), MARK_BYTES));
+                    }
                 }
                 Need::Directory => ops.push(Op::Mkdir(path(*slot))),
             }
@@ -421,12 +449,12 @@ mod tests {
                 assert!(workload.states(0).is_some(), "{:?}", workload.lanes[0]);
             }
         }
-        // 10 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
+        // 14 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
         // fdatasync says no more than fsync, nor does the move of a directory.
         let single = Orbits::new(1);
         assert_eq!(
             (single.count(), single.workload_count()),
-            (10 + 10, 6 * 4 + 4 * 3 + 8 * 4 + 2 * 3)
+            (14 + 10, 10 * 4 + 4 * 3 + 8 * 4 + 2 * 3)
         );
     }
 }

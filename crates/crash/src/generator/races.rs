@@ -96,6 +96,11 @@ fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     match random.below(8) {
         0..=3 if count < SECTORS_MAX => Op::Append(path, 1 + random.below(SECTORS_MAX / 2) as u32),
         4 => Op::Write(path, random.below(count + 1) as u32, 4),
+        5 => Op::Punch(
+            path,
+            random.below(count + 1) as u32,
+            1 + random.below(SECTORS_MAX / 2) as u32,
+        ),
         7 => Op::Unlink(path),
         _ => Op::Truncate(path, random.below(count + 1) * 300),
     }

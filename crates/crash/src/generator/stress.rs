@@ -146,7 +146,7 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     });
     let sectors = size.div_ceil(SECTOR_BYTES as u64);
     let count = 1 + random.below(WRITE_SECTORS_MAX);
-    match random.below(29) {
+    match random.below(31) {
         0..=3 => Op::Create(path),
         4..=8 if sectors + count < FILE_SECTORS_MAX => Op::Append(path, count as u32),
         9..=11 if sectors < FILE_SECTORS_MAX => {
@@ -179,7 +179,19 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
             _ => Op::Utimes(path, random.below(1 << 30) as u32),
         },
         27 => any_mark(path, random),
+        28 | 29 => any_range(path, sectors, random),
         _ => Op::Rename(path, other),
+    }
+}
+
+/// A range that gets blocks, loses them or becomes zeroes.
+fn any_range(path: Path, sectors: u64, random: &mut SplitMix) -> Op {
+    let from = random.below(sectors.min(FILE_SECTORS_MAX) + 4) as u32;
+    let count = 1 + random.below(WRITE_SECTORS_MAX) as u32;
+    match random.below(4) {
+        0 => Op::Allocate(path, from, count),
+        1 => Op::Zero(path, from, count),
+        _ => Op::Punch(path, random.below(sectors + 1) as u32, count),
     }
 }
 

@@ -63,12 +63,15 @@ impl History {
     /// end of one of them.
     fn parts(&self, number: usize) -> Vec<Tree> {
         let before = &self.states[number];
+        let change = Change::of(self.lane, number);
+        if let Op::Punch(path, from, count) = &self.ops[number] {
+            return before.punch_parts(path, (*from, *count), change);
+        }
         let Some((from, count)) = self.range_of(number) else {
             return Vec::new();
         };
         let op = &self.ops[number];
         let is_end = |done: &u32| (from + *done as usize).is_multiple_of(BLOCK_SECTORS);
-        let change = Change::of(self.lane, number);
         (1..count)
             .filter(is_end)
             .filter_map(|done| before.after(&shortened(op, done), change))
@@ -79,9 +82,10 @@ impl History {
 /// Which sectors a write writes: the first, and how many.
 pub(super) fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
     match op {
-        Op::Write(_, from, count) | Op::WriteAs(_, _, from, count) => {
-            Some((*from as usize, *count))
-        }
+        Op::Write(_, from, count)
+        | Op::WriteAs(_, _, from, count)
+        | Op::Allocate(_, from, count)
+        | Op::Zero(_, from, count) => Some((*from as usize, *count)),
         Op::Append(path, count) => match &before.get(before.find(path)?)?.kind {
             Kind::File { size, .. } => Some((size.div_ceil(SECTOR_BYTES as u64) as usize, *count)),
             _ => None,

@@ -69,6 +69,13 @@ impl Tree {
                 next.write(path, from, *count as usize, change)
             }
             Op::Truncate(path, size) => next.truncate(path, *size, change),
+            Op::Allocate(path, from, count) => {
+                next.allocate(path, *from as usize, *count as usize, change)
+            }
+            Op::Punch(path, from, count) => {
+                next.punch(path, *from as usize, *count as usize, change)
+            }
+            Op::Zero(path, from, count) => next.zero(path, *from as usize, *count as usize, change),
             Op::Link(from, to) => next.link(from, to, change),
             Op::Unlink(path) => next.unlink(path, change),
             Op::Rmdir(path) => next.rmdir(path, change),
@@ -85,7 +92,7 @@ impl Tree {
         done.map(|()| next)
     }
 
-    fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+    pub(super) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         Arc::make_mut(&mut self.nodes)
             .get_mut(&id)
             .map(Arc::make_mut)
@@ -152,7 +159,13 @@ impl Tree {
         self.touch_directory(parent, change)
     }
 
-    fn write(&mut self, path: &str, from: usize, count: usize, change: Change) -> Option<()> {
+    pub(super) fn write(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
         let node = self.node_mut(self.find(path)?)?;
         let Kind::File { size, sectors } = &mut node.kind else {
             return None;

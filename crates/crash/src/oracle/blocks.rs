@@ -10,7 +10,7 @@ use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::{NodeId, Sector, Tree};
 use crate::observe::{Contents, Seen};
 use crate::rule::{Broken, Rule};
-use crate::run::place_of;
+use crate::run::{number_of, place_of};
 use crate::tag::Tag;
 
 /// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector does not say.
@@ -84,7 +84,12 @@ impl Oracle<'_> {
             };
             let before = versions.get(from..index).into_iter().flatten();
             let mut before = (from..).zip(before);
-            let older = before.find(|(_, other)| other.is_some_and(|other| Some(other) < *write));
+            let older = before.find(|(sector, other)| match other {
+                // Zeroes do not say when: a range may have become zeroes, or a hole, after the write.
+                Some(0) => !is_zeroed_after(history, number, *sector),
+                Some(other) => Some(*other) < *write,
+                None => false,
+            });
             if let Some((sector, other)) = older {
                 let what = format!(
                     "inode {} has sector {index} of {}, but sector {sector} is older, of write {other:?}: a write is cut in the \
@@ -116,6 +121,18 @@ fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
             _ => false,
         };
         blocks > 1 || before.nodes().any(is_over)
+    })
+}
+
+/// Whether a sector of the file that an operation wrote is zeroes in a later state.
+fn is_zeroed_after(history: &History, number: usize, sector: usize) -> bool {
+    let write = number_of(history.lane, number);
+    let later = &history.states[number + 1..];
+    holder(&later[0], write).is_none_or(|id| {
+        let mut sectors = later
+            .iter()
+            .filter_map(|state| state.sectors(id)?.get(sector));
+        sectors.any(|sector| version(sector) == 0)
     })
 }
 

@@ -22,7 +22,7 @@ use crate::model::{NodeId, Sector};
 use crate::observe::Contents;
 use crate::op::Op;
 use crate::rule::{Broken, Rule};
-use crate::tag::Tag;
+use crate::tag::{NOBODY, Tag};
 
 /// One file.
 struct File {
@@ -99,6 +99,10 @@ impl Oracle<'_> {
         wanted: Sector,
     ) -> bool {
         let is = |sector: Sector| is_version(file.number, index, piece, sector);
+        // Where the map has a hole, nothing can be read that somebody wrote.
+        if wanted.allocated_in == 0 {
+            return is(wanted);
+        }
         if self.data == DataMode::Journal {
             return is(wanted);
         }
@@ -108,6 +112,9 @@ impl Oracle<'_> {
             is_here && suspect.state > file.bound
         };
         if self.suspects.iter().any(is_suspect) {
+            return true;
+        }
+        if self.was_zeroed(view, file, index) {
             return true;
         }
         let least = match (self.data, self.bounds.ordered) {
@@ -129,6 +136,21 @@ impl Oracle<'_> {
             return true;
         }
         self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
+    }
+
+    /// Whether zeroes could not be written somewhere, and this sector became zeroes since the last sync call that has said yes.
+    fn was_zeroed(&self, view: &View<'_>, file: &File, index: usize) -> bool {
+        let most = view.bounds.begun.max(view.whole);
+        let is_zeroed = |number: usize| {
+            let state = &view.history.states[number];
+            let is_changed = state
+                .get(file.id)
+                .is_some_and(|node| node.data_in == number);
+            let sector = state.sectors(file.id).and_then(|all| all.get(index));
+            is_changed && sector.is_some_and(|sector| sector.write == 0 && sector.allocated_in > 0)
+        };
+        self.suspects.iter().any(|suspect| suspect.file == NOBODY)
+            && (file.bound + 1..=most).any(is_zeroed)
     }
 
     /// Whether a block that was allocated after the last sync call shows what lay there before.

@@ -1,11 +1,13 @@
 //! The clients of a workload: each does its operations one after another.
 
 use core::fmt;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::trace::Trace;
 use ext::volume::{
-    FileId, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode, SetTime, Transactions,
+    FileId, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode, SetTime,
+    Transactions,
 };
 use ext::{Error, Volume};
 use layout::inode_flags::InodeFlags;
@@ -17,7 +19,7 @@ use super::holds::{Hold, Holds};
 use super::probe::Probe;
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
 use crate::fault::Fault;
-use crate::image::SECTOR_BYTES;
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks;
 use crate::observe::{Observation, observe};
 use crate::op::{How, Op};
@@ -403,6 +405,15 @@ impl Client<'_> {
             | Op::Journaled(..) => {
                 set(volume, op)?;
             }
+            Op::Allocate(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Allocate);
+            }
+            Op::Punch(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::PunchHole);
+            }
+            Op::Zero(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Zero);
+            }
             Op::Setxattr(path, name, length) => {
                 let (name, value) = (marks::whole_name(name), marks::value(*length));
                 mark(volume, path, &name, &value)?;
@@ -499,6 +510,36 @@ impl Client<'_> {
 fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Error> {
     let nr = volume.resolve(path, false)?;
     volume.set_attribute(nr, name, value, SetMode::Any)
+}
+
+/// Changes a range of sectors. Where space runs out, what has blocks up to there was done.
+fn change_range(
+    volume: &Volume,
+    path: &str,
+    (from, count): (u32, u32),
+    what: RangeChange,
+) -> Result<Outcome, Error> {
+    let nr = volume.resolve(path, false)?;
+    let bytes = |sectors: u32| u64::from(sectors) * SECTOR_BYTES as u64;
+    let keeps_size = what == RangeChange::PunchHole;
+    match volume.change_range(nr, bytes(from), bytes(count), what, keeps_size) {
+        Ok(()) => Ok(Outcome::Done),
+        Err(Error::NoSpace) => {
+            let blocks = volume.blocks_of(nr)?.into_iter();
+            let blocks = blocks.filter_map(|(first, _, count)| Some((first?, u64::from(count))));
+            let mapped: BTreeSet<u64> = blocks
+                .flat_map(|(first, count)| first..first + count)
+                .collect();
+            let is_mapped =
+                |sector: &u32| mapped.contains(&(u64::from(*sector) / BLOCK_SECTORS as u64));
+            let done = (from..from + count).take_while(is_mapped).count();
+            match done {
+                0 => Err(Error::NoSpace),
+                done => Ok(Outcome::Short(done as u32)),
+            }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// How a file is opened to be written to.

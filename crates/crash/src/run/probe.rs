@@ -46,6 +46,8 @@ impl Probe<'_> {
             | Op::Setfacl(path, _)
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
+            // A part of a range looks like none of it, or all.
+            Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) => return None,
             // What was on its way past the cache may have reached the device, whatever can be read now.
             Op::WriteAs(How::Direct, ..) => return None,
             Op::Write(path, from, count) | Op::WriteAs(_, path, from, count) => {

@@ -40,6 +40,19 @@ fn an_orphan_is_committed_while_the_volume_is_opened() {
     );
 }
 
+/// A page whose write has failed, and whose transaction was committed without it, is on its way once more when the commit record of
+/// the next one is issued: nobody waits for it but the sync call that has it written.
+#[test]
+fn a_failed_page_is_written_again_during_a_commit() {
+    check(
+        "crash2:ordered,internal,fua=0,writer=3825,lanes=2,fault=write.0.2184-2185,random=3645386349998238944:2+2:\
+         mkdir(d00);mkdir(d10);create(d00/f0);append(d00/f0,3);syncdir(d00);sync;unlink(d00/f0);symlink(d10/f0,d10/f1);\
+         create(d10/f2);append(d10/f2,8);sync;write-direct(d10/f2,10,2);symlink(d00/f2,d00/f1);sync+mkdir(d01);mkdir(d11);\
+         syncdir(d01);create(d01/f2);create(d11/f2);append(d01/f2,11);create(d11/f1);create(d01/f3);unlink(d11/f1);\
+         fdatasync(d11/f2);write(d11/f2,3,3);write(d01/f3,0,6);link(d11/f2,d11/f0);write-sync(d11/f0,0,4):115-kept",
+    );
+}
+
 /// A block that two appends share is written again for the second one, while the transaction of the first is committed: the
 /// first one's part of it is there already.
 #[test]

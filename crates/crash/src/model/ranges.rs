@@ -1,0 +1,185 @@
+//! What fallocate does to a file of the model: ranges of sectors get blocks, lose them, or become zeroes.
+//!
+//! A range that is punched is given up in an order: first what it has of a block at its beginning becomes zeroes, then the same at its
+//! end, then its whole blocks go, from the first to the last ([`Punch`]).
+
+use super::{Change, Kind, Node, Sector, Tree, sector_count};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::op::{Op, Path};
+
+/// The parts of a range that is punched, in sectors: from and to.
+struct Punch {
+    head: (usize, usize),
+    tail: (usize, usize),
+    whole: (usize, usize),
+}
+
+impl Punch {
+    fn new(from: usize, count: usize, size: u64) -> Self {
+        let end = (from + count).min(size.div_ceil(SECTOR_BYTES as u64) as usize);
+        let first = from.next_multiple_of(BLOCK_SECTORS);
+        // The last block of a file is whole up to the file's end.
+        let reaches_end = (end * SECTOR_BYTES) as u64 >= size;
+        let last = match reaches_end {
+            true => end.next_multiple_of(BLOCK_SECTORS),
+            false => end - end % BLOCK_SECTORS,
+        };
+        Self {
+            head: (from, end.min(first)),
+            tail: if last >= first {
+                (from.max(last), end)
+            } else {
+                (0, 0)
+            },
+            whole: (first, last),
+        }
+    }
+}
+
+impl Tree {
+    /// Sectors become zeroes, as if they were written.
+    pub(super) fn zero(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
+        self.write(path, from, count, change)?;
+        let node = self.node_mut(self.find(path)?)?;
+        clear(sectors_mut(node)?, (from, from + count));
+        Some(())
+    }
+
+    /// Holes get blocks with zeroes, and the file reaches to the end of the range.
+    pub(super) fn allocate(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
+        let id = self.find(path)?;
+        let node = self.node_mut(id)?;
+        let end = from + count;
+        let Kind::File { size, .. } = &mut node.kind else {
+            return None;
+        };
+        let is_growing = (end * SECTOR_BYTES) as u64 > *size;
+        if is_growing {
+            *size = (end * SECTOR_BYTES) as u64;
+        }
+        let sectors = sectors_mut(node)?;
+        let needed = sector_count((end * SECTOR_BYTES) as u64);
+        sectors.resize(sectors.len().max(needed), Sector::default());
+        let mut is_changed = is_growing;
+        let blocks = from - from % BLOCK_SECTORS..end.next_multiple_of(BLOCK_SECTORS);
+        for sector in &mut sectors[blocks] {
+            if sector.allocated_in == 0 {
+                sector.allocated_in = change.state as u32;
+                sector.ordered_in = change.state as u32;
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.note_contents(id, change)?;
+        }
+        Some(())
+    }
+
+    /// Whole blocks become holes, and the rest of the range zeroes.
+    pub(super) fn punch(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
+        let id = self.find(path)?;
+        let node = self.node_mut(id)?;
+        let Kind::File { size, .. } = &node.kind else {
+            return None;
+        };
+        let size = *size;
+        let punch = Punch::new(from, count, size);
+        let sectors = sectors_mut(node)?;
+        let mut is_changed = false;
+        for (start, end) in [punch.head, punch.tail] {
+            let is_hole = sectors
+                .get(start)
+                .is_none_or(|sector| sector.allocated_in == 0);
+            if start >= end || is_hole {
+                continue;
+            }
+            clear(sectors, (start, end));
+            is_changed = true;
+            let block = start - start % BLOCK_SECTORS;
+            if ((block + BLOCK_SECTORS) * SECTOR_BYTES) as u64 > size {
+                for sector in &mut sectors[block..block + BLOCK_SECTORS] {
+                    sector.ordered_in = change.state as u32;
+                }
+            }
+        }
+        let (first, last) = punch.whole;
+        for sector in sectors.iter_mut().take(last).skip(first) {
+            is_changed |= sector.allocated_in > 0;
+            *sector = Sector::default();
+        }
+        if is_changed {
+            self.note_contents(id, change)?;
+        }
+        Some(())
+    }
+
+    /// Contents and map of a file have changed.
+    fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
+        let node = self.node_mut(id)?;
+        node.data_in = change.state;
+        node.map_in = change.state;
+        node.modified = change.seconds;
+        node.changed = change.seconds;
+        node.changed_in = change.state;
+        Some(())
+    }
+
+    /// The states on the way of a punch: beginning and end are zeroes, then blocks are gone one after another.
+    pub(crate) fn punch_parts(&self, path: &Path, range: (u32, u32), change: Change) -> Vec<Self> {
+        let size = self.find(path).and_then(|id| match &self.node(id).kind {
+            Kind::File { size, .. } => Some(*size),
+            _ => None,
+        });
+        let Some(size) = size else {
+            return Vec::new();
+        };
+        let punch = Punch::new(range.0 as usize, range.1 as usize, size);
+        let (first, last) = punch.whole;
+        let blocks = (first..last)
+            .step_by(BLOCK_SECTORS)
+            .map(|start| (start, start + BLOCK_SECTORS));
+        let steps = [punch.head, punch.tail].into_iter().chain(blocks);
+        let mut parts = Vec::new();
+        let mut tree = self.clone();
+        for (start, end) in steps.filter(|(start, end)| start < end) {
+            let part = Op::Punch(path.clone(), start as u32, (end - start) as u32);
+            if let Some(next) = tree.after(&part, change) {
+                tree = next;
+                parts.push(tree.clone());
+            }
+        }
+        parts
+    }
+}
+
+fn sectors_mut(node: &mut Node) -> Option<&mut Vec<Sector>> {
+    match &mut node.kind {
+        Kind::File { sectors, .. } => Some(std::sync::Arc::make_mut(sectors)),
+        _ => None,
+    }
+}
+
+fn clear(sectors: &mut [Sector], (start, end): (usize, usize)) {
+    for sector in &mut sectors[start..end] {
+        sector.write = 0;
+        sector.cut = 0;
+    }
+}
