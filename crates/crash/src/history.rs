@@ -330,6 +330,7 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::Setxattr(..)
         | Op::Removexattr(..)
         | Op::Setfacl(..)
+        | Op::SetDefaultFacl(..)
         | Op::Utimes(..) => synchronous == Synchronous::All,
         _ => synchronous != Synchronous::No,
     }

@@ -9,6 +9,8 @@ use crate::op::Path;
 
 /// The name of the list that holds.
 const LIST: &[u8] = b"system.posix_acl_access";
+/// The name of a directory's list that what is made in it inherits.
+const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 /// Somebody whom every list names.
 const NAMED_USER: u32 = 1000;
 /// What the named user and the group may do, as far as the mask lets them.
@@ -22,6 +24,8 @@ pub struct Marks {
     pub values: BTreeMap<Path, u32>,
     /// Whether there is an access control list; what it says follows from the permission bits.
     pub has_list: bool,
+    /// The permission bits of the list that what is made in a directory inherits.
+    pub inherited: Option<u16>,
 }
 
 impl Marks {
@@ -34,7 +38,23 @@ impl Marks {
         if self.has_list {
             told.insert(LIST.to_vec(), list(permissions));
         }
+        if let Some(inherited) = self.inherited {
+            told.insert(DEFAULT_LIST.to_vec(), list(inherited));
+        }
         told
+    }
+
+    /// What is made in a directory with these attributes has, and the permission bits that are left of those it asks for.
+    pub fn inherit(&self, permissions: u16, is_directory: bool) -> (Self, u16) {
+        let Some(inherited) = self.inherited else {
+            return (Self::default(), permissions);
+        };
+        let own = Self {
+            values: BTreeMap::new(),
+            has_list: true,
+            inherited: is_directory.then_some(inherited),
+        };
+        (own, permissions & inherited)
     }
 }
 
@@ -46,6 +66,11 @@ pub fn whole_name(name: &str) -> Vec<u8> {
 /// The name of the list that holds.
 pub fn list_name() -> &'static [u8] {
     LIST
+}
+
+/// The name of the list that is inherited.
+pub fn default_list_name() -> &'static [u8] {
+    DEFAULT_LIST
 }
 
 /// The value of a length: no two lengths begin with the same byte for long.

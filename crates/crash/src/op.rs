@@ -64,6 +64,8 @@ pub enum Op {
     Removexattr(Path, Path),
     /// Gives a file an access control list, and the permission bits that go with it.
     Setfacl(Path, u16),
+    /// Gives a directory a list that what is made in it inherits, by its permission bits.
+    SetDefaultFacl(Path, u16),
     /// Turns data journaling of a file on or off.
     Journaled(Path, bool),
     /// Makes a file durable.
@@ -171,6 +173,7 @@ impl Op {
             | Self::Setxattr(path, ..)
             | Self::Removexattr(path, _)
             | Self::Setfacl(path, _)
+            | Self::SetDefaultFacl(path, _)
             | Self::Chown(path, ..)
             | Self::Utimes(path, _)
             | Self::Append(path, _)
@@ -212,6 +215,7 @@ impl fmt::Display for Op {
             Self::Setxattr(path, name, length) => write!(out, "setxattr({path},{name},{length})"),
             Self::Removexattr(path, name) => write!(out, "removexattr({path},{name})"),
             Self::Setfacl(path, mode) => write!(out, "setfacl({path},{mode:o})"),
+            Self::SetDefaultFacl(path, mode) => write!(out, "setfacl-default({path},{mode:o})"),
             Self::Mknod(special, path) => write!(out, "mknod({special},{path})"),
             Self::Chown(path, user, group) => write!(out, "chown({path},{user},{group})"),
             Self::Utimes(path, seconds) => write!(out, "utimes({path},{seconds})"),
@@ -276,6 +280,7 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         }
         ("chmod", [path, mode]) => Op::Chmod((*path).into(), octal(mode)?),
         ("setfacl", [path, mode]) => Op::Setfacl((*path).into(), octal(mode)?),
+        ("setfacl-default", [path, mode]) => Op::SetDefaultFacl((*path).into(), octal(mode)?),
         ("setxattr", [path, name, length]) => {
             Op::Setxattr((*path).into(), (*name).into(), number(length)?)
         }
@@ -322,6 +327,7 @@ mod tests {
             "setxattr(a,colour,200)",
             "removexattr(a,colour)",
             "setfacl(a,750)",
+            "setfacl-default(a,750)",
             "utimes(a,7)",
             "chown(a,1000,70000)",
             "mknod(fifo,a)",

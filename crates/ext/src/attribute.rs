@@ -202,6 +202,9 @@ pub(crate) fn store(
         transaction.finish()?;
         return Err(error);
     }
+    if rt::mutant!("attributes/change-in-two-steps") {
+        transaction.tear(change.credits())?;
+    }
     state.store(core, &mut transaction, nr, false)?;
     change.change_inode(core, &mut transaction, nr)?;
     transaction.finish()

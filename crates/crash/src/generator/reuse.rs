@@ -195,7 +195,11 @@ fn choose(lane: usize, weights: &Weights, random: &mut SplitMix) -> Op {
         3 => Op::Unlink(path),
         4 => Op::Write(path, 0, count),
         5 => Op::Append(path, count),
-        6 => Op::Truncate(path, random.below(2) * 1500),
+        6 => match random.below(3) {
+            0 => Op::Truncate(path, 0),
+            1 => Op::Truncate(path, 1500),
+            _ => Op::Punch(path, random.below(4) as u32, count),
+        },
         7 => Op::Rename(path, other),
         8 => Op::Journaled(path, random.below(2) == 0),
         9 => Op::Fsync(path),

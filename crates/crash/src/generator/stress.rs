@@ -178,7 +178,7 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
             2 => Op::Mknod(any_special(random), path),
             _ => Op::Utimes(path, random.below(1 << 30) as u32),
         },
-        27 => any_mark(path, random),
+        27 => any_mark(lane, path, random),
         28 | 29 => any_range(path, sectors, random),
         _ => Op::Rename(path, other),
     }
@@ -196,11 +196,15 @@ fn any_range(path: Path, sectors: u64, random: &mut SplitMix) -> Op {
 }
 
 /// A change of extended attributes or of the access control list; values of few lengths, so that blocks are shared.
-fn any_mark(path: Path, random: &mut SplitMix) -> Op {
+fn any_mark(lane: usize, path: Path, random: &mut SplitMix) -> Op {
     let name: Path = ["a", "b", "a-longer-name"][random.below(3) as usize].into();
-    match random.below(5) {
+    match random.below(6) {
         0..=2 => Op::Setxattr(path, name, [0, 5, 60, 200][random.below(4) as usize]),
         3 => Op::Removexattr(path, name),
+        4 => {
+            let directory = directory_path(lane, random.below(DIRECTORIES));
+            Op::SetDefaultFacl(directory, random.below(0o1000) as u16)
+        }
         _ => Op::Setfacl(path, random.below(0o1000) as u16),
     }
 }

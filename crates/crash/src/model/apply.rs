@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Kind, Node, NodeId, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::marks::Marks;
 use crate::op::{Op, Path};
 
 /// When and as what an operation is done.
@@ -55,6 +56,11 @@ impl Tree {
             Op::Setfacl(path, mode) => next.mark(path, change, |node| {
                 node.permissions = node.permissions & !0o777 | mode & 0o777;
                 Arc::make_mut(&mut node.marks).has_list = true;
+                Some(())
+            }),
+            Op::SetDefaultFacl(path, mode) => next.mark(path, change, |node| {
+                matches!(node.kind, Kind::Directory(_)).then_some(())?;
+                Arc::make_mut(&mut node.marks).inherited = Some(mode & 0o777);
                 Some(())
             }),
             Op::Utimes(path, seconds) => next.find(path).and_then(|id| {
@@ -141,11 +147,15 @@ impl Tree {
             Kind::File { .. } | Kind::Special(_) => 0o644,
             Kind::Symlink(_) => 0o777,
         };
+        let (marks, permissions) = match kind {
+            Kind::Symlink(_) => (Marks::default(), permissions),
+            _ => self.node(parent).marks.inherit(permissions, is_directory),
+        };
         let node = Node {
             kind,
             permissions,
             owner: (0, 0),
-            marks: Arc::default(),
+            marks: Arc::new(marks),
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
             changed: change.seconds,

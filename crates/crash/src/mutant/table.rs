@@ -15,6 +15,9 @@ macro_rules! mutants {
 
 mutants! {
     Faults "abort/log-error-ignored": "a failed log write stops the commit before its record",
+    Races "attributes/change-in-two-steps": "attributes in a block and the inode that names it are one transaction",
+    Stress "attributes/shared-block-rewritten": "a block of attributes that several inodes share does not change",
+    Stress "attributes/user-not-counted": "a block of attributes counts whoever comes to share it",
     Faults "checkpoint/error-ignored": "a block whose write home failed is still owed",
     Reuse "checkpoint/freed-block-written": "a freed block's old image does not go home any more once the freeing transaction commits",
     Stress "checkpoint/older-image-kept": "a transaction that commits a block takes over what older ones owed for it",
@@ -55,6 +58,9 @@ mutants! {
     Crash "orphan/deleted-file-not-listed": "a file without names is on the orphan list until it is deleted",
     Crash "orphan/not-finished-at-open": "recovery finishes what the orphan list names",
     Races "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",
+    Stress "ranges/pages-not-dropped": "pages of blocks that are punched leave the cache",
+    Stress "ranges/part-of-block-not-zeroed": "a punch makes zeroes of the parts of blocks that it reaches into",
+    Races "ranges/punch-in-two-steps": "blocks that are punched leave the map in the transaction that frees them",
     Laps "recovery/checksums-ignored": "recovery drops a last transaction whose checksums do not fit",
     Crash "recovery/home-not-flushed": "recovery flushes the replayed blocks before it empties the log",
     Crash "recovery/log-emptied-first": "recovery empties the log after the replay",

@@ -11,6 +11,7 @@ use block::trace::{Trace, TraceDevice};
 use block::versions::Versions;
 use block::{BlockDevice, Geometry};
 use ext::Volume;
+use ext::options::{DataMode, OrderedScope};
 
 use super::Plant;
 use super::gate::{Gate, Gated};
@@ -54,6 +55,7 @@ struct Stack {
 fn setting(cell: Cell, lanes: u32, random: &mut SplitMix) -> Setting {
     let mut chance = |one_in| random.below(one_in) == 0;
     let (wraps, commits, writes, cannot_force) = (chance(3), chance(2), chance(2), chance(5));
+    let is_allocated_only = cell.data == DataMode::Ordered && chance(4);
     let or_never = |is_on: bool, millis| if is_on { millis } else { 0 };
     Setting {
         lanes,
@@ -62,6 +64,11 @@ fn setting(cell: Cell, lanes: u32, random: &mut SplitMix) -> Setting {
         commit_ms: or_never(commits, 1 + random.below(20)),
         writer_ms: or_never(writes, 1 + random.below(20)),
         can_force: !cannot_force,
+        ordered: if is_allocated_only {
+            OrderedScope::Allocated
+        } else {
+            OrderedScope::All
+        },
         ..Setting::new(cell)
     }
 }

@@ -425,6 +425,14 @@ impl Client<'_> {
             Op::Setfacl(path, mode) => {
                 mark(volume, path, marks::list_name(), &marks::list(*mode))?;
             }
+            Op::SetDefaultFacl(path, mode) => {
+                mark(
+                    volume,
+                    path,
+                    marks::default_list_name(),
+                    &marks::list(*mode),
+                )?;
+            }
             Op::Link(from, to) => {
                 let nr = volume.resolve(from, false)?;
                 let (parent, name) = volume.resolve_parent(to)?;

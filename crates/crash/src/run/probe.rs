@@ -44,6 +44,7 @@ impl Probe<'_> {
             | Op::Setxattr(path, ..)
             | Op::Removexattr(path, _)
             | Op::Setfacl(path, _)
+            | Op::SetDefaultFacl(path, _)
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
             // A part of a range looks like none of it, or all.

@@ -53,6 +53,16 @@ fn a_failed_page_is_written_again_during_a_commit() {
     );
 }
 
+/// The shortest log that the engine takes is long enough for what is made in a directory that hands down a list.
+#[test]
+fn lists_are_inherited_on_the_shortest_log() {
+    for (op, count) in [("create(d/f)", 2), ("mkdir(d/f)", 2)] {
+        check(&format!(
+            "crash2:writeback,internal,log=131:1:mkdir(d);setfacl-default(d,407);{op};unlink(d/f):{count}-kept"
+        ));
+    }
+}
+
 /// A block that two appends share is written again for the second one, while the transaction of the first is committed: the
 /// first one's part of it is there already.
 #[test]

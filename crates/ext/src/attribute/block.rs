@@ -156,7 +156,9 @@ fn share(
             _ => continue,
         };
         if block != old {
-            set_count(transaction, &buffer, count + 1)?;
+            if !rt::mutant!("attributes/user-not-counted") {
+                set_count(transaction, &buffer, count + 1)?;
+            }
             if count + 1 == REFCOUNT_MAX {
                 shared.forget(block);
             }
@@ -178,7 +180,8 @@ fn rewrite(
     }
     let buffer = core.buffers.get(old)?;
     let mut shared = core.attribute_blocks.lock();
-    if header(&buffer.read()).h_refcount.get() != 1 {
+    let is_shared = header(&buffer.read()).h_refcount.get() != 1;
+    if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
         return Ok(false);
     }
     transaction.replace(&buffer, image(core, set))?;

@@ -203,7 +203,8 @@ fn zero_part(
     state: &mut InodeState,
     range: ByteRange,
 ) -> Result<()> {
-    if range.is_empty() || part(core, inode, state, range)?.is_hole {
+    let is_left = rt::mutant!("ranges/part-of-block-not-zeroed");
+    if is_left || range.is_empty() || part(core, inode, state, range)?.is_hole {
         return Ok(());
     }
     let zeroes = vec![0; (range.end - range.start) as usize];
@@ -229,6 +230,12 @@ fn give_back(
         FileBlock::new(block),
         run,
     );
+    if rt::mutant!("ranges/punch-in-two-steps") {
+        transaction.tear(Credits {
+            blocks: CREDITS_PUNCH,
+            revokes: 0,
+        })?;
+    }
     if freed.is_ok() {
         state.mtime = now();
         state.ctime = state.mtime;
@@ -254,6 +261,10 @@ fn drop_pages<'c>(
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {
             let end = block + u64::from(count);
+            if rt::mutant!("ranges/pages-not-dropped") {
+                drop(inner);
+                return Ok(transaction);
+            }
             inner.drop_range(&core.pages, inode, block, end, transaction.tid());
             drop(inner);
             return Ok(transaction);

@@ -22,9 +22,11 @@ const SET_GID: u16 = layout::mode::SET_GID;
 /// Blocks that adding one name may dirty: leaf and index blocks, what they allocate, the map, the directory's inode.
 pub(super) const CREDITS_NAME: u32 =
     directory::CREDITS_ADD + 3 * space::CREDITS_PER_GROUP + mapping::CREDITS_MAP + 1;
-/// Blocks that making an inode may dirty, its first block included.
-pub(super) const CREDITS_NEW_INODE: u32 =
-    space::CREDITS_INODE + space::CREDITS_PER_GROUP + mapping::CREDITS_MAP + 1;
+/// Blocks that making an inode may dirty, its first block, to which the inode points itself, and one of inherited attributes included.
+pub(super) const CREDITS_NEW_INODE: u32 = space::CREDITS_INODE + 2 * (space::CREDITS_PER_GROUP + 1);
+
+/// What is taken back when the name cannot be added: the first block and that of attributes.
+const REVOKES: u32 = 2;
 
 const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
 
@@ -88,10 +90,9 @@ pub(super) fn make(
         check_takes(core, &directory, &parent_state, name, kind)?;
         let inherited = attribute::inherit(core, parent, &parent_state, kind, new)?;
         let change = inherited.change.as_ref();
-        let more = change.map_or(Credits::default(), Change::credits);
         let credits = Credits {
-            blocks: CREDITS_NEW_INODE + CREDITS_NAME + more.blocks,
-            revokes: 1 + more.revokes,
+            blocks: CREDITS_NEW_INODE + CREDITS_NAME,
+            revokes: REVOKES,
         };
         let _held = core.hold_for_names(&[parent])?;
         let mut transaction = core.begin(credits)?;
