@@ -245,7 +245,10 @@ impl Bounds {
         }
         self.lanes[lane].returned = number + 1;
         let promises_nothing = [Outcome::NoSpace, Outcome::Refused, Outcome::Unsynced];
-        if promises_nothing.contains(&outcome) {
+        // A range that ran out of space was refused, though a part of it is there.
+        let is_refused_range =
+            matches!(outcome, Outcome::Short(_)) && history.ops[number].is_range();
+        if promises_nothing.contains(&outcome) || is_refused_range {
             return false;
         }
         let state = &history.states[number];

@@ -161,6 +161,11 @@ impl Op {
         is_file || matches!(self, Self::SyncDirectory(_) | Self::Sync)
     }
 
+    /// Whether it is one of fallocate's.
+    pub fn is_range(&self) -> bool {
+        matches!(self, Self::Allocate(..) | Self::Punch(..) | Self::Zero(..))
+    }
+
     /// The paths that it names.
     pub fn paths(&self) -> Vec<&Path> {
         match self {

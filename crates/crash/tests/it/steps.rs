@@ -53,6 +53,18 @@ fn a_failed_page_is_written_again_during_a_commit() {
     );
 }
 
+/// A range for which there was no space promises nothing on a synchronous volume, though a part of it has blocks.
+#[test]
+fn a_range_without_space_on_a_synchronous_volume() {
+    check(
+        "crash2:ordered,external,log=131,commit=610,writer=1054,free=37,lanes=3,sync=2,fault=write.0.10,\
+         pct=13242066288822903643:2+2+2:mkdir(d00);mkdir(d10);create(d10/f0);write(d10/f0,3,1);create(d00/f0);append(d00/f0,10);\
+         create(d10/f2);setfacl-default(d10,617);create(d10/f1);append(d10/f2,10);allocate(d10/f2,11,4)+mkdir(d01);mkdir(d11);\
+         create(d01/f2);create(d11/f3);write(d01/f2,1,10);setxattr(d11/f3,a-longer-name,200)+mkdir(d02);mkdir(d12);\
+         create(d12/f3);write-dsync(d12/f3,2,2);append(d12/f3,3);append(d12/f3,12):210-lost",
+    );
+}
+
 /// The shortest log that the engine takes is long enough for what is made in a directory that hands down a list.
 #[test]
 fn lists_are_inherited_on_the_shortest_log() {
