@@ -12,18 +12,18 @@
 //!
 //! | bug | where |
 //! |---|---|
-//! | space behind the end, holes that are punched (468, 483, 512, 059, 177, 695) | fallocate is not offered yet |
-//! | extended attributes that are lost or come back (066, 489) | they are not offered yet |
 //! | files without a name (509, 764, 771) | O_TMPFILE is not offered yet |
 //! | copies and shared blocks that O_SYNC forgets (628, 629) | the format has no shared blocks |
-//! | files that were unlinked while they are open (557); direct writes that extend a file (325, and those of 552) | scripts have no words for them; `ext`'s tests of durability and its sequences do |
+//! | files that were unlinked while they are open (557) | scripts have no words for them; `ext`'s tests of durability and its sequences do |
 //! | read-only devices with a log to be replayed (050) | `ext`: `damage.rs` |
 //! | errors of write-back, told once to everybody (441, 484); a tail that passes a failed checkpoint | `ext`: `faults.rs`; `jbd2`: `abort.rs` |
 //! | `csum_v3` tags, journals in several pieces, checksums of the superblock (rsext4 398, Ext4Fsd 4); torn commit blocks | `jbd2`: `formats.rs`, `damage.rs`; `ext`: `crossing.rs` |
 //! | fast commits (e2fsprogs 85), asynchronous commits, growing a mounted volume | the engine does none of them and refuses the first |
 
+mod attributes;
 mod links;
 mod log;
+mod ranges;
 mod renames;
 mod sizes;
 

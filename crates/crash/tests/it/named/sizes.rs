@@ -41,6 +41,16 @@ fn write_rename_fsync() {
     );
 }
 
+/// generic/552, generic/325, ext4 4.15: a direct write that extends a file while what was written through the cache waits; size or data was lost in
+/// spite of fsync.
+#[test]
+fn direct_write_that_extends() {
+    check(
+        &[F1],
+        "create(f); append(f,4) | append(f,3); write-direct(f,8,4); fsync(f); write-direct(f,14,2); rename(f,g); fsync(g)",
+    );
+}
+
 /// ext4 before 2.6.36 and others: fdatasync did not commit a size that had grown.
 #[test]
 fn fdatasync_of_a_file_that_has_grown() {
