@@ -13,6 +13,8 @@
 //!   due and not answered when a level ends count with the time that they had waited by then.
 //! - [`Parameters::hot_accesses`] percent of the requests go to the first [`Parameters::hot_space`] percent of the file,
 //!   80 and 20 by default; [`Parameters::reads`] percent of them read.
+//! - After the file was made and synced comes [`Parameters::pause`], none by default: what a controller's cache still holds of the file
+//!   goes to its disks then, and not at the expense of the first users.
 //! - Levels of [`Parameters::step`] more users each last [`Parameters::level`]; the first half second of it, at most a
 //!   tenth, is not counted. The load stops behind the first level above the limit, or at [`Parameters::users_max`].
 //! - A level ends on time: nothing new is begun after it, and whoever waits for a request to become due stops waiting.
@@ -81,6 +83,11 @@ pub const DEFINITION: Definition = Definition {
             "users of the last level at most",
         ),
         Parameter::time(
+            "oblload.pause",
+            Nanos::ZERO,
+            "how long nobody asks for anything after the file was made",
+        ),
+        Parameter::time(
             "oblload.level",
             Nanos::from_secs(30),
             "how long a level lasts",
@@ -138,6 +145,8 @@ pub struct Parameters {
     pub step: u32,
     /// Users of the last level at most.
     pub users_max: u32,
+    /// How long nobody asks for anything between the making of the file and the first level.
+    pub pause: Nanos,
     /// How long a level lasts.
     pub level: Nanos,
     /// The mean response that ends the run.
@@ -168,6 +177,7 @@ impl Parameters {
             rate: values.number("oblload.rate"),
             step: values.number("oblload.step"),
             users_max: values.number("oblload.users_max"),
+            pause: values.time("oblload.pause"),
             level: values.time("oblload.level"),
             limit: values.time("oblload.limit"),
             direct: values.switch("oblload.direct"),
@@ -233,6 +243,7 @@ impl Workload for Parameters {
             u64::from(self.users_max.div_ceil(self.step)),
         );
         self.make(&mut run)?;
+        rt::sleep(self.pause);
         let (mut supported, mut operations) = (None, 0);
         let mut users = 0;
         while users < self.users_max {
