@@ -112,7 +112,7 @@ fn check_setup(
                     return lack(key, format!("{error:#}"));
                 }
             }
-            Ok(())
+            check_simulated(machine, settings, volume.memory_left())
         }
         Place::Process { volume } => {
             let devices = devices(&volume.device, &volume.journal);
@@ -219,17 +219,54 @@ fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Re
     }
 }
 
+/// Looks for the memory that a simulated machine takes: its disks keep what is written to them, and arrays their parity; beside that
+/// there is the machine's own memory.
+fn check_simulated(machine: &dyn Offers, settings: &Settings, cache: u64) -> Result<(), Lack> {
+    let Some(written) = bytes_wanted(settings) else {
+        return Ok(());
+    };
+    let wanted = written
+        .saturating_add(written / 2)
+        .saturating_add(cache.min(written));
+    match machine.memory() {
+        Some(free) if free < wanted => {
+            let (wanted, free) = (Size::from(wanted), Size::from(free));
+            lack(
+                "workload",
+                format!(
+                    "simulated disks keep what is written to them: about {wanted} of memory are needed, {free} are free"
+                ),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// About how much a workload writes before it deletes anything, where its parameters say it.
 fn bytes_wanted(settings: &Settings) -> Option<u64> {
-    let number = match (settings.get("workload")?, settings.get("postmark.number")?) {
-        (Value::Text(name), Value::Number(number)) if name == "postmark" => *number,
-        _ => return None,
+    let Some(Value::Text(workload)) = settings.get("workload") else {
+        return None;
     };
-    match settings.get("postmark.size")? {
-        Value::Range(low, high) => {
-            let mean = u64::from(*low).midpoint(u64::from(*high));
-            u64::try_from(number).ok()?.checked_mul(mean)
-        }
+    let bytes = |key: &str| match settings.get(key) {
+        Some(Value::Bytes(bytes)) => Some(*bytes),
+        _ => None,
+    };
+    match workload.as_str() {
+        "postmark" => match (
+            settings.get("postmark.number")?,
+            settings.get("postmark.size")?,
+        ) {
+            (Value::Number(number), Value::Range(low, high)) => {
+                let mean = u64::from(*low).midpoint(u64::from(*high));
+                u64::try_from(*number).ok()?.checked_mul(mean)
+            }
+            _ => None,
+        },
+        // The tree and its copy.
+        "tree-copy" => bytes("tree-copy.bytes")?.checked_mul(2),
+        "bonnie" => bytes("bonnie.size"),
+        "obldisk" => bytes("obldisk.size"),
+        "oblload" => bytes("oblload.size"),
         _ => None,
     }
 }
@@ -349,6 +386,23 @@ mod tests {
             true,
             "target = \"directory:/no/such/place\"",
             "No such file",
+        );
+    }
+
+    #[test]
+    fn a_simulated_machine_needs_memory_for_its_disks() {
+        let tree = |bytes: &str| {
+            said(
+                true,
+                &format!(
+                    "device = \"sim:atlas-v-18\"\nworkload = \"tree-copy\"\ntree-copy.bytes = \"{bytes}\""
+                ),
+            )
+        };
+        assert_eq!(tree("100MiB"), "");
+        assert_eq!(
+            tree("300MiB"),
+            "p.toml:6: workload: simulated disks keep what is written to them: about 1412MiB of memory are needed, 600MiB are free"
         );
     }
 
