@@ -37,6 +37,7 @@ builtin!(
     "synctest",
     "make-many-files",
     "linuxinsight",
+    "mount",
     "tree-copy",
     "tree-copy-kernel",
     "obldisk",

@@ -53,7 +53,7 @@ pub enum Kind {
     DeviceOr(&'static [&'static str]),
     /// A host profile.
     Host,
-    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, or `fuse:jext`.
+    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, `fuse:jext`, or `fuse:passthrough`.
     Target,
 }
 
@@ -66,7 +66,7 @@ pub(crate) const KERNEL_PREFIX: &str = "kernel:";
 /// What the name of a FUSE program stands behind.
 pub(crate) const FUSE_PREFIX: &str = "fuse:";
 /// The FUSE programs.
-const FUSE_PROGRAMS: &[&str] = &["fuse2fs", "jext"];
+const FUSE_PROGRAMS: &[&str] = &["fuse2fs", "jext", "passthrough"];
 
 impl Kind {
     /// What a value of this kind looks like, for messages.
@@ -94,7 +94,7 @@ impl Kind {
                 HostProfile::names().collect::<Vec<_>>().join(", ")
             ),
             Self::Target => {
-                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", \"fuse:fuse2fs\", or \"fuse:jext\""
+                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", \"fuse:fuse2fs\", \"fuse:jext\", or \"fuse:passthrough\""
                     .to_owned()
             }
         }

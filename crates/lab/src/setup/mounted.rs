@@ -32,6 +32,8 @@ pub enum Driver {
     Fuse2fs,
     /// `jext mount`: this program.
     Jext,
+    /// libfuse's `passthrough_ll`, over a folder in memory: what FUSE alone costs.
+    Passthrough,
 }
 
 /// What the programs have in common that make file systems of a family.
@@ -182,6 +184,7 @@ impl Reader<'_> {
             Some(kind) => (Driver::Kernel, kind),
             None => match target.strip_prefix(FUSE_PREFIX) {
                 Some("jext") => (Driver::Jext, "ext3"),
+                Some("passthrough") => (Driver::Passthrough, "tmpfs"),
                 Some(_) => (Driver::Fuse2fs, "ext3"),
                 None => return Ok(None),
             },
@@ -193,10 +196,15 @@ impl Reader<'_> {
                 "device: a file system needs one: a file, a block device, or mem:SIZE",
             ));
         };
+        let device = self.mountable("device", text)?;
+        if driver == Driver::Passthrough && !matches!(device, DeviceText::Memory { .. }) {
+            let message = "device: fuse:passthrough serves a folder in memory; it takes mem:SIZE";
+            return Err(wrong(&["target", "device"], message));
+        }
         let setup = MountedSetup {
             driver,
             kind: kind.to_owned(),
-            device: self.mountable("device", text)?,
+            device,
             journal: self.journal_of(driver, kind)?,
             format: self.format()?,
             options: self.options(driver, kind),
@@ -236,6 +244,7 @@ impl Reader<'_> {
             )),
             "internal" if kind == "ext2" && !self.is_said("journal") => Ok(JournalPlace::None),
             _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; say \"none\"")),
+            "internal" if driver == Driver::Passthrough => Ok(JournalPlace::None),
             "internal" => Ok(JournalPlace::Internal),
             _ if driver != Driver::Fuse2fs && ["ext3", "ext4", "xfs"].contains(&kind) => {
                 Ok(JournalPlace::External(self.mountable("journal", text)?))
@@ -264,8 +273,10 @@ impl Reader<'_> {
     }
 
     fn options(&self, driver: Driver, kind: &str) -> String {
-        if driver == Driver::Fuse2fs {
-            return "rw".to_owned();
+        match driver {
+            Driver::Fuse2fs => return "rw".to_owned(),
+            Driver::Passthrough => return "writeback".to_owned(),
+            Driver::Kernel | Driver::Jext => {}
         }
         let mut all = vec![self.text("fs.access_time").to_owned()];
         if matches!(kind, "ext3" | "ext4") {

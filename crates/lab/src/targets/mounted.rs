@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use block::DeviceText;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::setup::{Driver, JournalPlace, MountedSetup};
 use crate::system::attached::Requests;
@@ -35,6 +36,9 @@ const MAKERS: [Needed; 7] = [
     ("mkfs.f2fs", "f2fs-tools"),
     ("fuse2fs", "fuse2fs"),
 ];
+
+/// The example of libfuse that passes everything on.
+const PASSTHROUGH: &str = "passthrough_ll";
 
 /// A file system that was made and mounted. Fields are dropped in this order.
 pub struct MountedFileSystem {
@@ -128,11 +132,18 @@ pub fn check_system(setup: &MountedSetup) -> Result<()> {
     tool::check(&TOOLS)?;
     let maker = setup.maker();
     let is_fuse = setup.driver != Driver::Kernel;
-    let needs_fuse2fs = setup.driver == Driver::Fuse2fs;
-    for needed in [maker.as_str()]
-        .into_iter()
-        .chain(needs_fuse2fs.then_some("fuse2fs"))
-    {
+    let needed = match setup.driver {
+        Driver::Kernel | Driver::Jext => vec![maker.as_str()],
+        Driver::Fuse2fs => vec![maker.as_str(), "fuse2fs"],
+        Driver::Passthrough => {
+            ensure!(
+                tool::find(PASSTHROUGH).is_some(),
+                "{PASSTHROUGH} is missing: scripts/install-passthrough makes it of what Debian's libfuse3-dev brings"
+            );
+            vec![]
+        }
+    };
+    for needed in needed {
         match MAKERS.iter().find(|(tool, _)| *tool == needed) {
             Some(known) => tool::check(std::slice::from_ref(known))?,
             None if tool::find(needed).is_none() => bail!("{needed} is missing"),
@@ -164,6 +175,9 @@ pub fn check_system(setup: &MountedSetup) -> Result<()> {
 }
 
 fn format(setup: &MountedSetup, home: &Device, log: Option<&Device>) -> Result<()> {
+    if setup.driver == Driver::Passthrough {
+        return Ok(());
+    }
     let call = |tool: &str, arguments: Vec<String>| {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         tool::call(tool, &arguments)
@@ -200,14 +214,16 @@ impl Drop for Folder {
 struct Device {
     attached: Attached,
     bytes: u64,
+    /// The folder beside the image, if that is in memory.
+    place: Option<PathBuf>,
     _memory: Option<Mounted>,
 }
 
 impl Device {
     /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file that has the folder's name.
     fn make(text: &DeviceText, folder: &Folder, kind: &str) -> Result<Self> {
-        let (path, memory) = match text {
-            DeviceText::File { path, .. } => (PathBuf::from(path), None),
+        let (path, place, memory) = match text {
+            DeviceText::File { path, .. } => (PathBuf::from(path), None, None),
             DeviceText::Memory { size } => {
                 let place = folder.0.join(kind);
                 fs::create_dir(&place).context("mount point")?;
@@ -218,7 +234,7 @@ impl Device {
                 let path = place.join(name);
                 let image = File::create(&path).context("image")?;
                 image.set_len(bytes).context("image")?;
-                (path, Some(memory))
+                (path, Some(place), Some(memory))
             }
             other => bail!("{other}: not a device of the kernel"),
         };
@@ -227,6 +243,7 @@ impl Device {
         Ok(Self {
             attached,
             bytes,
+            place,
             _memory: memory,
         })
     }
@@ -260,7 +277,7 @@ impl Mount {
                 program: None,
             });
         }
-        let mut program = serve(setup.driver, &options, device, place)?;
+        let mut program = serve(setup.driver, &options, home, place)?;
         let is_up = || -> Result<bool> {
             if let Some(status) = program.try_wait()? {
                 bail!("the FUSE program did not mount: {status}");
@@ -291,22 +308,50 @@ impl Mount {
 }
 
 /// Starts the program that mounts by FUSE, and serves.
-fn serve(driver: Driver, options: &str, device: &str, place: &Path) -> Result<Child> {
-    let mut command = if driver == Driver::Jext {
-        let mut command = Command::new(std::env::current_exe().context("this program")?);
-        command.arg("mount");
-        command
-    } else {
-        Command::new(tool::find("fuse2fs").context("fuse2fs is missing")?)
+fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<Child> {
+    let mut command = match driver {
+        Driver::Jext => {
+            let mut command = Command::new(std::env::current_exe().context("this program")?);
+            command.args(["mount", "-f", "-o", options, home.attached.path()]);
+            command
+        }
+        Driver::Passthrough => {
+            // Beside the image, which nobody writes to: so there is as much room.
+            let memory = home.place.as_ref().context("the folder is in memory")?;
+            let source = memory.join("passed-on");
+            fs::create_dir(&source).context("the folder that is passed on")?;
+            raise_file_limit()?;
+            let mut command = Command::new(tool::find(PASSTHROUGH).context("it was there")?);
+            command.args([
+                "-f",
+                "-o",
+                &format!("{options},source={}", source.display()),
+            ]);
+            command
+        }
+        Driver::Kernel | Driver::Fuse2fs => {
+            let mut command = Command::new(tool::find("fuse2fs").context("fuse2fs is missing")?);
+            command.args(["-f", "-o", options, home.attached.path()]);
+            command
+        }
     };
     command
-        .args(["-f", "-o", options, device])
         .arg(place)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .context("the FUSE program")
+}
+
+/// As many open files as this process may have, for those that it starts: `passthrough_ll` keeps one for each inode.
+fn raise_file_limit() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).context("the limit of open files")
 }
 
 fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
