@@ -13,6 +13,7 @@ mod damage;
 mod failures;
 mod nested;
 pub(crate) mod select;
+pub mod silent;
 
 pub(crate) use nested::record as record_recovery;
 
@@ -38,6 +39,7 @@ use crate::setting::Schedule;
 use crate::unjournaled;
 use age::DataAge;
 use failures::Failures;
+use silent::SilentTally;
 
 /// When recovery takes place: long after everything else.
 pub(crate) const RECOVERED_AT: i64 = MADE_AT + 1_000_000;
@@ -67,6 +69,8 @@ pub struct Limits {
     pub e2fsck_one_in: u64,
     /// One recovered image in so many has a byte of its log changed and is recovered once more.
     pub damage_one_in: u64,
+    /// One recovered image in so many has a block of the file system changed silently, and is used once more.
+    pub silent_one_in: u64,
     /// Whether the order of requests is watched, beside what it leads to.
     pub watches: bool,
 }
@@ -86,6 +90,7 @@ impl Limits {
             fail_one_in: 128,
             e2fsck_one_in: 8192,
             damage_one_in: 64,
+            silent_one_in: 256,
             watches: true,
         }
     }
@@ -116,6 +121,8 @@ pub struct Tally {
     pub e2fsck: u64,
     /// Images whose log was damaged.
     pub damaged: u64,
+    /// Blocks that were changed silently, and who noticed.
+    pub silent: SilentTally,
     /// How often each rule was exercised.
     pub rules: RuleCounts,
 }
@@ -152,6 +159,7 @@ impl core::ops::AddAssign<&Self> for Tally {
         self.failed += other.failed;
         self.e2fsck += other.e2fsck;
         self.damaged += other.damaged;
+        self.silent += &other.silent;
         self.rules += &other.rules;
     }
 }
@@ -165,25 +173,27 @@ pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found
     let inside = current.clone();
     let mutant = recording.workload.setting.mutant;
     let config = world(Schedule::Fair, RECOVERED_AT, mutant);
+    let again = Rc::clone(&recording);
     let run = sim::run(config, move || {
-        let mut explorer = match Explorer::new(&recording, limits, inside) {
+        let mut explorer = match Explorer::new(&again, limits, inside) {
             Ok(explorer) => explorer,
             Err(broken) => {
-                return (
-                    Tally::default(),
-                    Some(Found {
-                        broken,
-                        cuts: Vec::new(),
-                    }),
-                );
+                let cuts = Vec::new();
+                let found = Some(Found { broken, cuts });
+                return (Tally::default(), found, Vec::new());
             }
         };
         let found = explorer.run().err();
         explorer.tally.workloads = 1;
-        (explorer.tally, found.map(|found| *found))
+        let found = found.map(|found| *found);
+        (explorer.tally, found, explorer.to_be_damaged)
     });
     match run {
-        Ok(report) => report.value,
+        Ok(report) => {
+            let (mut tally, found, chosen) = report.value;
+            let found = found.or_else(|| silent::explore(&recording, chosen, &mut tally));
+            (tally, found)
+        }
         Err(error) => {
             let broken = Broken::new(Rule::U1, format!("recovery did not end well: {error}"));
             let cuts = current.take().unwrap_or_default();
@@ -213,6 +223,8 @@ pub(crate) struct Explorer<'r> {
     /// What has failed so far.
     failures: Failures,
     known: BTreeMap<u64, Known>,
+    /// Images of which a block will change silently, each in a world of its own.
+    to_be_damaged: Vec<(Cut, Disks)>,
     current: Shared<Vec<Cut>>,
     tally: Tally,
 }
@@ -249,6 +261,7 @@ impl<'r> Explorer<'r> {
             held: Held::of(recording),
             failures: Failures::new(recording),
             known: BTreeMap::new(),
+            to_be_damaged: Vec::new(),
             current,
             tally: Tally::default(),
         })
@@ -405,6 +418,9 @@ impl<'r> Explorer<'r> {
         if self.is_chosen(hash, self.limits.damage_one_in, 5) {
             self.damage(&disks, hash)
                 .map_err(|broken| found(broken, vec![cut.clone()]))?;
+        }
+        if self.is_chosen(hash, self.limits.silent_one_in, 8) {
+            self.to_be_damaged.push((cut.clone(), disks.clone()));
         }
         if self.is_chosen(hash, self.limits.fail_one_in, 7) {
             self.fail(&disks, &checked.recovered, hash)

@@ -16,6 +16,7 @@
 //! | [`run`] | a workload, run and recorded |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
+//! | [`explore::silent`] | a block of a recovered volume that changes silently |
 //! | [`leftover`] | what lay in the blocks of files before |
 //! | [`protocol`] | what the order of requests itself must keep to |
 //! | [`generator`] | workloads: all short ones, and long ones that stress |

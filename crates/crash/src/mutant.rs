@@ -134,6 +134,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         use_one_in: 32,
         damage_one_in: 8,
         e2fsck_one_in: 0,
+        silent_one_in: 0,
         ..Limits::new(seed)
     };
     let mut volumes = Volumes::default();

@@ -18,6 +18,7 @@ use layout::journal::Header;
 
 use crate::cut::{Cut, Moment};
 use crate::disks::{Disks, MADE_AT};
+use crate::explore::silent::{Case, Trial};
 use crate::explore::{Limits, explore};
 use crate::fault::strikes;
 use crate::history::{Bounds, History};
@@ -141,6 +142,8 @@ pub struct Shown {
     pub recording: Rc<Recording>,
     /// What is broken; none if the violation is gone.
     pub broken: Option<Broken>,
+    /// The block of the recovered volume that was changed silently, and who noticed, if that went as rule E7 says.
+    pub silent: Option<Trial>,
 }
 
 /// Repeats a violation.
@@ -152,38 +155,65 @@ pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
         Disks::make(&id.workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
     let prepared = prepare(&id.workload, &empty)?;
     let recording = Rc::new(record(&id.workload, &prepared)?);
-    let broken = judge(id, &recording);
-    Ok(Shown { recording, broken })
+    let judged = judge_cut(id, &recording)
+        .and_then(|()| damage(id, &recording))
+        .and_then(|trial| judge_run(&recording).map(|()| trial));
+    let (silent, broken) = match judged {
+        Ok(trial) => (trial, None),
+        Err(broken) => (None, Some(broken)),
+    };
+    Ok(Shown {
+        recording,
+        broken,
+        silent,
+    })
 }
 
-/// What is broken at the cut. Violations of the protocol have no image to look at, so the whole run is judged for them.
-fn judge(id: &ReplayId, recording: &Rc<Recording>) -> Option<Broken> {
+/// What is broken at the cut.
+fn judge_cut(id: &ReplayId, recording: &Rc<Recording>) -> Result<(), Broken> {
     let (again, cuts) = (Rc::clone(recording), id.cuts.clone());
     let mutant = id.workload.setting.mutant;
     let config = world(Schedule::Fair, MADE_AT + 1_000_000, mutant);
-    let run = sim::run(config, move || cut(&again, &cuts).err());
-    let at_cut = match run {
+    match sim::run(config, move || cut(&again, &cuts)) {
         Ok(report) => report.value,
-        Err(error) => return Some(Broken::new(crate::rule::Rule::U1, error.to_string())),
+        Err(error) => Err(Broken::new(crate::rule::Rule::U1, error.to_string())),
+    }
+}
+
+/// Changes a block of what is recovered from the cut, as the explorer does with some images.
+fn damage(id: &ReplayId, recording: &Recording) -> Result<Option<Trial>, Broken> {
+    let [cut] = &id.cuts[..] else {
+        return Ok(None);
     };
-    at_cut.or_else(|| {
-        // Whole images and the order of requests.
-        let protocol_only = Limits {
-            singles: 0,
-            pairs: 0,
-            randoms: 0,
-            nested_one_in: 0,
-            use_one_in: 0,
-            repeat_one_in: 0,
-            fail_one_in: 0,
-            e2fsck_one_in: 0,
-            damage_one_in: 0,
-            ..Limits::new(0)
-        };
-        explore(Rc::clone(recording), protocol_only)
-            .1
-            .map(|found| found.broken)
-    })
+    if !recording.workload.setting.cell.has_journal() {
+        return Ok(None);
+    }
+    let replays = replays(recording);
+    let left = left(&recording.events, replays, cut, &recording.initial);
+    left.map(|disks| Case::of(recording, disks).run())
+        .transpose()
+}
+
+/// Violations of the protocol have no image to look at, so the whole run is judged for them.
+fn judge_run(recording: &Rc<Recording>) -> Result<(), Broken> {
+    // Whole images and the order of requests.
+    let protocol_only = Limits {
+        singles: 0,
+        pairs: 0,
+        randoms: 0,
+        nested_one_in: 0,
+        use_one_in: 0,
+        repeat_one_in: 0,
+        fail_one_in: 0,
+        e2fsck_one_in: 0,
+        damage_one_in: 0,
+        silent_one_in: 0,
+        ..Limits::new(0)
+    };
+    match explore(Rc::clone(recording), protocol_only).1 {
+        Some(found) => Err(found.broken),
+        None => Ok(()),
+    }
 }
 
 /// What was done and what is promised when the power is cut.
@@ -212,12 +242,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     };
     let (histories, bounds) = promises(recording, first);
     let initial = &recording.initial;
-    let images = core::iter::once(&initial.home).chain(&initial.log);
-    let replays = images.zip(&recording.geometries).enumerate();
-    let replays = replays
-        .map(|(device, (image, geometry))| DeviceReplay::on(device, geometry.clone(), image))
-        .collect();
-    let Some(mut disks) = left(&recording.events, replays, first, initial) else {
+    let Some(mut disks) = left(&recording.events, replays(recording), first, initial) else {
         return Ok(());
     };
     if !recording.workload.setting.cell.has_journal() {
@@ -248,6 +273,16 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         counts: &mut counts,
     };
     oracle.check().map(drop)
+}
+
+/// The devices before the run.
+fn replays(recording: &Recording) -> Vec<DeviceReplay<Image>> {
+    let initial = &recording.initial;
+    let images = core::iter::once(&initial.home).chain(&initial.log);
+    let replays = images.zip(&recording.geometries).enumerate();
+    replays
+        .map(|(device, (image, geometry))| DeviceReplay::on(device, geometry.clone(), image))
+        .collect()
 }
 
 /// What a cut leaves.

@@ -66,6 +66,7 @@ rules! {
     E5: "a failed read fails the operation that needs it, and nothing else",
     E6: "where the log is damaged or cannot be read, what can be a torn end drops the last transaction; anything else is refused, \
          and nothing is written",
+    E7: "a block that changes silently makes nothing panic or hang, and costs a reader only what hangs on it",
     E8: "a write that was accepted does not fail later for want of space",
     E9: "after an error that passes, and calls that were repeated, all is as if it had not been",
 }

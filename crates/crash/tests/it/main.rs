@@ -11,4 +11,5 @@ mod real;
 mod rules;
 mod scripted;
 mod sessions;
+mod silent;
 mod steps;

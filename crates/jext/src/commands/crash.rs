@@ -3,6 +3,7 @@
 mod compare;
 mod mutants;
 mod real;
+mod silent;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -288,6 +289,7 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
             rule.text()
         );
     }
+    text.push_str(&silent::to_text(&total.silent));
     let elapsed: Duration = reports.iter().map(|(_, report)| report.elapsed).sum();
     let _ = writeln!(
         text,
@@ -376,6 +378,7 @@ fn tally_json(tally: &Tally) -> Value {
         "failed": tally.failed,
         "e2fsck": tally.e2fsck,
         "damaged": tally.damaged,
+        "silent": silent::to_json(&tally.silent),
         "rules": rules,
     })
 }

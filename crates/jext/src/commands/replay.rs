@@ -44,6 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         let _ = writeln!(text, "the power fails in {what}: {cut}");
     }
+    if let Some(trial) = &shown.silent {
+        let _ = writeln!(text, "after the recovery: {trial}");
+    }
     let code = match &shown.broken {
         Some(broken) => {
             let _ = writeln!(text, "violation of {broken}");

@@ -35,6 +35,10 @@ fn a_short_exploration_finds_nothing() {
     let total = &session["total"];
     assert!(total["recovered"].as_u64().unwrap() >= 300, "{total}");
     assert!(total["rules"]["U3"].as_u64().unwrap() > 0, "{total}");
+    let parts = total["silent"].as_object().unwrap();
+    let fates = parts.values().flat_map(|part| part.as_object().unwrap());
+    let damaged: u64 = fates.filter_map(|(_, count)| count.as_u64()).sum();
+    assert_eq!(Some(damaged), total["rules"]["E7"].as_u64(), "{total}");
 }
 
 #[test]
@@ -99,6 +103,8 @@ fn a_replay_shows_what_led_to_it() {
         "lane 0:   0 mkdir(d0)  (before the recording)",
         "fsync(d0/f0)  (makes durable)",
         "the power fails in the run: 5-lost",
+        "after the recovery: block ",
+        ") has changed silently: ",
         "no violation",
     ] {
         assert!(text.contains(said), "{said}: {text}");

@@ -1,0 +1,175 @@
+//! One block that is not what it was, and nobody said so.
+
+use core::fmt;
+use std::sync::Arc;
+
+use block::random::SplitMix;
+use layout::group::GroupDescriptor;
+use layout::superblock::Superblock;
+use layout::{Block, InodeNr};
+use zerocopy::FromBytes;
+
+use super::territory::{Claim, PARTS, Part, Territory};
+use crate::image::Image;
+
+/// How many bytes are drawn until one is found that is not zero: most of a block of metadata means nothing.
+const BYTES_DRAWN: usize = 8;
+
+/// How a block went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// A byte has changed: its place, and what was changed in it.
+    Rot { at: usize, by: u8 },
+    /// The last writes did not get there: it holds what it held before the run.
+    Lost,
+    /// It holds what was meant for this block.
+    Misdirected { from: u64 },
+}
+
+/// A block that went wrong.
+#[derive(Debug, Clone)]
+pub(super) struct Harm {
+    pub(super) block: u64,
+    pub(super) claim: Claim,
+    manner: Manner,
+    /// What it held.
+    pub(super) good: Arc<Block>,
+    /// What it holds.
+    pub(super) bad: Arc<Block>,
+}
+
+impl Harm {
+    /// Draws one: each part of a volume is as likely, however many blocks it has, and each manner that changes something.
+    pub(super) fn draw(
+        territory: &Territory,
+        good: &Image,
+        initial: &Image,
+        random: &mut SplitMix,
+    ) -> Self {
+        let blocks_of = |part: Part| -> Vec<u64> {
+            let claims = territory.claims.iter();
+            let of_part = claims.filter(|(_, claim)| claim.part == part);
+            of_part.map(|(block, _)| *block).collect()
+        };
+        let parts = PARTS.into_iter().map(blocks_of);
+        let parts: Vec<Vec<u64>> = parts.filter(|blocks| !blocks.is_empty()).collect();
+        let blocks = pick(&parts, random);
+        let block = *pick(blocks, random);
+        let contents = good.block(block);
+        let mut manners = vec![rot(contents, random)];
+        if initial.block(block) != contents {
+            manners.push(Manner::Lost);
+        }
+        let in_use: Vec<u64> = territory.claims.keys().copied().collect();
+        let from = *pick(&in_use, random);
+        if good.block(from) != contents {
+            manners.push(Manner::Misdirected { from });
+        }
+        let manner = *pick(&manners, random);
+        let bad = match manner {
+            Manner::Rot { at, by } => {
+                let mut block = Block::clone(contents);
+                block[at] ^= by;
+                block.into_arc()
+            }
+            Manner::Lost => Arc::clone(initial.block(block)),
+            Manner::Misdirected { from } => Arc::clone(good.block(from)),
+        };
+        Self {
+            block,
+            claim: territory.claims[&block].clone(),
+            manner,
+            good: Arc::clone(contents),
+            bad,
+        }
+    }
+
+    /// Whether it is a part of the volume that says where the other parts are, and says it otherwise than before. Without
+    /// checksums nobody can see that, and then everything may be anything.
+    pub(super) fn moves_things(&self) -> bool {
+        match self.claim.part {
+            Part::Superblock => places_of_superblock(&self.good) != places_of_superblock(&self.bad),
+            Part::Descriptors => {
+                let table = |group: &GroupDescriptor| group.bg_inode_table_lo;
+                differ(&self.good, &self.bad, table)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a bitmap is said to be elsewhere: a file's block that lies there is taken for the bitmap, which no file can
+    /// have.
+    pub(super) fn moves_bitmaps(&self) -> bool {
+        let bitmaps =
+            |group: &GroupDescriptor| (group.bg_block_bitmap_lo, group.bg_inode_bitmap_lo);
+        self.claim.part == Part::Descriptors && differ(&self.good, &self.bad, bitmaps)
+    }
+}
+
+fn pick<'a, T>(all: &'a [T], random: &mut SplitMix) -> &'a T {
+    &all[random.below(all.len() as u64) as usize]
+}
+
+fn rot(contents: &Block, random: &mut SplitMix) -> Manner {
+    let mut draw = || random.below(contents.len() as u64) as usize;
+    let drawn: [usize; BYTES_DRAWN] = core::array::from_fn(|_| draw());
+    let telling = drawn.into_iter().find(|at| contents[*at] != 0);
+    Manner::Rot {
+        at: telling.unwrap_or(drawn[0]),
+        by: 1 + random.below(0xFF) as u8,
+    }
+}
+
+/// The fields by which everything else is found and read.
+fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
+    let (superblock, _) =
+        Superblock::read_from_prefix(block).expect("a block holds the superblock");
+    (
+        (
+            superblock.s_inodes_count,
+            superblock.s_blocks_count_lo,
+            superblock.s_first_data_block,
+            superblock.s_log_block_size,
+            superblock.s_blocks_per_group,
+            superblock.s_inodes_per_group,
+        ),
+        (
+            superblock.s_rev_level,
+            superblock.s_first_ino,
+            superblock.s_inode_size,
+            superblock.s_feature_compat,
+            superblock.s_feature_incompat,
+            superblock.s_feature_ro_compat,
+        ),
+    )
+}
+
+/// Whether a field of a descriptor differs.
+fn differ<T: PartialEq>(good: &Block, bad: &Block, field: fn(&GroupDescriptor) -> T) -> bool {
+    let groups = |block: &Block| -> Vec<GroupDescriptor> {
+        let pieces = block.chunks_exact(size_of::<GroupDescriptor>());
+        let group = |bytes| GroupDescriptor::read_from_bytes(bytes).expect("a descriptor's bytes");
+        pieces.map(group).collect()
+    };
+    let mut pairs = groups(good).into_iter().zip(groups(bad));
+    pairs.any(|(good, bad)| field(&good) != field(&bad))
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "block {} ({}", self.block, self.claim.part)?;
+        let owners: Vec<String> = self.claim.owners.iter().map(InodeNr::to_string).collect();
+        if !owners.is_empty() {
+            write!(out, " of inode {}", owners.join(", "))?;
+        }
+        out.write_str(") has changed silently: ")?;
+        match self.manner {
+            Manner::Rot { at, .. } => {
+                let (good, bad) = (self.good[at], self.bad[at]);
+                write!(out, "byte {at} is {bad:#04x} and was {good:#04x}")
+            }
+            Manner::Lost => out.write_str("it holds what it held before the run"),
+            Manner::Misdirected { from } => write!(out, "it holds what block {from} holds"),
+        }
+    }
+}

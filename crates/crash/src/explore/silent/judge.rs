@@ -1,0 +1,120 @@
+//! What silent corruption may cost those who only read.
+//!
+//! | what is damaged | what may differ, or be an error |
+//! |---|---|
+//! | file data | the contents of the file, in that block: they are what the block holds. Nothing is an error |
+//! | what a symbolic link says | that |
+//! | a directory | its entries |
+//! | a map | the contents of the file or directory |
+//! | the journal's map | nothing, or the volume is refused |
+//! | attributes | the attributes of the inodes that share the block |
+//! | an inode table | the inodes in that block; if the root or the journal is one of them the volume may be refused |
+//! | bitmaps | nothing |
+//! | superblock | nothing, or the volume is refused; everything if it says otherwise where things are |
+//! | descriptors | the same; if they say that a bitmap is elsewhere, the block that is there can be an error of its file |
+//!
+//! Every inode is looked at by its number, so that what only a damaged directory leads to is compared, too.
+
+use std::borrow::Cow;
+
+use super::harm::Harm;
+use super::look::{Contents, Object, Seen, Sight};
+use super::territory::Part;
+use crate::image::BLOCK_BYTES;
+
+/// Inodes up to this one are the volume's own: the root and the journal are among them.
+const LAST_RESERVED: u32 = 10;
+
+/// Whether a volume with this damage may say at once that it cannot be opened.
+pub(super) fn may_be_refused(harm: &Harm) -> bool {
+    match harm.claim.part {
+        Part::Superblock
+        | Part::Descriptors
+        | Part::BlockBitmap
+        | Part::InodeBitmap
+        | Part::JournalMap => true,
+        Part::InodeTable => {
+            let mut owners = harm.claim.owners.iter();
+            owners.any(|owner| owner.get() <= LAST_RESERVED)
+        }
+        Part::Directory | Part::Map | Part::Attributes | Part::Data => false,
+    }
+}
+
+/// That what was seen of a damaged volume is what it was, but for what hangs on the damage.
+///
+/// # Errors
+/// What differs.
+pub(super) fn compare(harm: &Harm, before: &Sight, after: &Sight) -> Result<(), String> {
+    if harm.moves_things() {
+        return Ok(());
+    }
+    for (nr, was) in &before.objects {
+        let is_owner = harm.claim.owners.contains(nr);
+        let Some(is) = after.objects.get(nr) else {
+            return Err(format!("nobody looked at inode {nr}"));
+        };
+        if let Some(what) = differs(harm, is_owner, was, is) {
+            return Err(format!("inode {nr} is not what it was: {what}"));
+        }
+    }
+    Ok(())
+}
+
+/// What of an inode differs that may not.
+fn differs(harm: &Harm, is_owner: bool, was: &Object, is: &Object) -> Option<String> {
+    let part = harm.claim.part;
+    if part == Part::InodeTable && is_owner {
+        return None;
+    }
+    let mut wanted = Cow::Borrowed(&was.contents);
+    if part == Part::Data && is_owner {
+        wanted = Cow::Owned(with_block(harm, &was.contents));
+    }
+    let is_link = matches!(was.contents, Ok(Contents::Symlink(_)));
+    let may_err = harm.moves_bitmaps();
+    let free_contents = match part {
+        Part::Directory | Part::Map => is_owner,
+        Part::Data => is_owner && is_link,
+        _ => may_err && is.contents.is_err(),
+    };
+    let free_marks = match part {
+        Part::Attributes => is_owner,
+        _ => may_err && is.marks.is_err(),
+    };
+    let attributes = difference("attributes", &was.attributes, &is.attributes);
+    let contents = || difference("contents", &wanted, &is.contents).filter(|_| !free_contents);
+    let marks = || difference("extended attributes", &was.marks, &is.marks).filter(|_| !free_marks);
+    attributes.or_else(contents).or_else(marks)
+}
+
+fn difference<T>(what: &str, was: &Seen<T>, is: &Seen<T>) -> Option<String>
+where
+    T: PartialEq + core::fmt::Debug,
+{
+    if matches!((was, is), (Ok(was), Ok(is)) if was == is) {
+        return None;
+    }
+    let short = |one: &Seen<T>| -> String {
+        let text = match one {
+            Ok(one) => format!("{one:?}"),
+            Err(error) => format!("the error `{error}`"),
+        };
+        text.chars().take(200).collect()
+    };
+    let (was, is) = (short(was), short(is));
+    Some(format!("{what} were {was}, and are {is}"))
+}
+
+/// The contents of a file whose block is the damaged one.
+fn with_block(harm: &Harm, contents: &Seen<Contents>) -> Seen<Contents> {
+    let mut contents = contents.clone();
+    if let Ok(Contents::File(bytes)) = &mut contents {
+        let start = harm.claim.file_block as usize * BLOCK_BYTES;
+        let rest = bytes.get_mut(start..).unwrap_or_default();
+        for (byte, bad) in rest.iter_mut().zip(harm.bad.iter()) {
+            *byte = *bad;
+        }
+    }
+    contents
+}

@@ -1,0 +1,62 @@
+//! Who noticed what, counted.
+
+use core::fmt;
+use core::ops::AddAssign;
+
+use super::territory::{PARTS, Part};
+
+/// Who noticed that a block has changed silently: the first of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Opening refused the volume.
+    Refused,
+    /// A call said that something is wrong.
+    Told,
+    /// Only a check found it.
+    Found,
+    /// Nobody: there are no checksums, or what has changed means nothing.
+    Undetected,
+}
+
+/// All of them.
+pub const FATES: [Fate; 4] = [Fate::Refused, Fate::Told, Fate::Found, Fate::Undetected];
+
+impl fmt::Display for Fate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Refused => "refused",
+            Self::Told => "told",
+            Self::Found => "fsck",
+            Self::Undetected => "undetected",
+        })
+    }
+}
+
+/// Blocks that were damaged silently, by what they are for and who noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SilentTally([[u64; FATES.len()]; PARTS.len()]);
+
+impl SilentTally {
+    /// One more.
+    pub fn note(&mut self, part: Part, fate: Fate) {
+        self.0[part as usize][fate as usize] += 1;
+    }
+
+    /// How many.
+    pub fn get(&self, part: Part, fate: Fate) -> u64 {
+        self.0[part as usize][fate as usize]
+    }
+
+    /// How many there were of a part.
+    pub fn of_part(&self, part: Part) -> u64 {
+        self.0[part as usize].iter().sum()
+    }
+}
+
+impl AddAssign<&Self> for SilentTally {
+    fn add_assign(&mut self, other: &Self) {
+        let own = self.0.iter_mut().flatten();
+        own.zip(other.0.iter().flatten())
+            .for_each(|(own, more)| *own += more);
+    }
+}

@@ -1,0 +1,175 @@
+//! Which block is what: the fixed parts by the superblock and the descriptors, the rest by what a good volume says of its
+//! inodes. What is free is left out, the log, and room for more descriptors, which nobody reads.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use ext::volume::FileKind;
+use ext::{Error, Volume};
+use layout::InodeNr;
+use layout::group::{self, GroupDescriptor};
+use layout::superblock::Superblock;
+use zerocopy::FromBytes;
+
+use super::look::Sight;
+use crate::disks::SUPERBLOCK;
+use crate::image::{BLOCK_BYTES, Image};
+
+/// What a block is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The superblock.
+    Superblock,
+    /// Group descriptors.
+    Descriptors,
+    /// A bitmap of blocks.
+    BlockBitmap,
+    /// A bitmap of inodes.
+    InodeBitmap,
+    /// Inodes.
+    InodeTable,
+    /// Entries of a directory.
+    Directory,
+    /// A part of the map of a file or directory.
+    Map,
+    /// A part of the journal's map.
+    JournalMap,
+    /// Extended attributes.
+    Attributes,
+    /// Contents of a file, or what a symbolic link says.
+    Data,
+}
+
+/// All of them.
+pub const PARTS: [Part; 10] = [
+    Part::Superblock,
+    Part::Descriptors,
+    Part::BlockBitmap,
+    Part::InodeBitmap,
+    Part::InodeTable,
+    Part::Directory,
+    Part::Map,
+    Part::JournalMap,
+    Part::Attributes,
+    Part::Data,
+];
+
+impl fmt::Display for Part {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Superblock => "superblock",
+            Self::Descriptors => "group descriptors",
+            Self::BlockBitmap => "block bitmap",
+            Self::InodeBitmap => "inode bitmap",
+            Self::InodeTable => "inode table",
+            Self::Directory => "directory",
+            Self::Map => "map",
+            Self::JournalMap => "journal's map",
+            Self::Attributes => "attributes",
+            Self::Data => "file data",
+        })
+    }
+}
+
+/// A block in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) part: Part,
+    /// Who hangs on it: inodes that lie in it, or whose block it is.
+    pub(super) owners: Vec<InodeNr>,
+    /// Of contents: which block of its file.
+    pub(super) file_block: u64,
+}
+
+/// All blocks in use.
+pub(super) struct Territory {
+    pub(super) claims: BTreeMap<u64, Claim>,
+}
+
+impl Territory {
+    /// Of a good volume, of which all was seen.
+    pub(super) fn of(home: &Image, volume: &Volume, sight: &Sight) -> Result<Self, Error> {
+        let mut territory = Self {
+            claims: BTreeMap::new(),
+        };
+        territory.claim_fixed(home);
+        for (nr, object) in &sight.objects {
+            let is_directory = match &object.attributes {
+                Ok(attributes) => attributes.kind == FileKind::Directory,
+                Err(_) => continue,
+            };
+            let part = match is_directory {
+                true => Part::Directory,
+                false => Part::Data,
+            };
+            territory.claim_inode(volume, *nr, Some(part), Part::Map)?;
+        }
+        if volume.superblock().journal_inode.is_some() {
+            territory.claim_inode(volume, InodeNr::JOURNAL, None, Part::JournalMap)?;
+        }
+        Ok(territory)
+    }
+
+    fn claim(&mut self, block: u64, part: Part, owner: Option<InodeNr>, file_block: u64) {
+        let claim = self.claims.entry(block).or_insert_with(|| Claim {
+            part,
+            owners: Vec::new(),
+            file_block,
+        });
+        claim.owners.extend(owner);
+    }
+
+    fn claim_fixed(&mut self, home: &Image) {
+        let (superblock, _) = Superblock::ref_from_prefix(home.block(SUPERBLOCK))
+            .expect("a block holds the superblock");
+        self.claim(SUPERBLOCK, Part::Superblock, None, 0);
+        let blocks = superblock.s_blocks_count_lo.get() - superblock.s_first_data_block.get();
+        let group_count = blocks.div_ceil(superblock.s_blocks_per_group.get());
+        let inodes = superblock.s_inodes_per_group.get();
+        let inodes_in_block = BLOCK_BYTES as u32 / u32::from(superblock.s_inode_size.get());
+        let in_block = (BLOCK_BYTES / group::SIZE) as u32;
+        for number in 0..group_count {
+            let block = SUPERBLOCK + 1 + u64::from(number / in_block);
+            let at = (number % in_block) as usize * group::SIZE;
+            let (group, _) = GroupDescriptor::ref_from_prefix(&home.block(block)[at..])
+                .expect("a block holds descriptors");
+            self.claim(block, Part::Descriptors, None, 0);
+            let bitmap = group.bg_block_bitmap_lo.get();
+            self.claim(bitmap.into(), Part::BlockBitmap, None, 0);
+            let bitmap = group.bg_inode_bitmap_lo.get();
+            self.claim(bitmap.into(), Part::InodeBitmap, None, 0);
+            let table = group.bg_inode_table_lo.get();
+            for index in 0..inodes {
+                let block = u64::from(table + index / inodes_in_block);
+                let inode = InodeNr::new(number * inodes + index + 1);
+                self.claim(block, Part::InodeTable, Some(inode), 0);
+            }
+        }
+    }
+
+    /// What an inode has; its contents only if they are something.
+    fn claim_inode(
+        &mut self,
+        volume: &Volume,
+        nr: InodeNr,
+        contents: Option<Part>,
+        map: Part,
+    ) -> Result<(), Error> {
+        for (file_block, first, count) in volume.blocks_of(nr)? {
+            let part = match file_block {
+                Some(_) => contents,
+                None => Some(map),
+            };
+            for index in 0..u64::from(count) {
+                if let Some(part) = part {
+                    let place = file_block.unwrap_or(0) + index;
+                    self.claim(first + index, part, Some(nr), place);
+                }
+            }
+        }
+        if let Some(block) = volume.attribute_block(nr)? {
+            self.claim(block, Part::Attributes, Some(nr), 0);
+        }
+        Ok(())
+    }
+}
