@@ -128,9 +128,12 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     let mut transaction = drop_pages(core, inode, keep)?;
     orphan::add(core, &mut transaction, inode.nr, state)?;
     state.is_cut = true;
-    state.size = size;
-    state.mtime = now();
-    state.ctime = state.mtime;
+    // What goes on with an earlier truncation changes nothing that can be seen.
+    if size < state.size {
+        state.size = size;
+        state.mtime = now();
+        state.ctime = state.mtime;
+    }
     if let mapping::Mapped::Run(run) = tail_at {
         zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
     }

@@ -6,6 +6,7 @@ use block::BlockDevice;
 use block::fault::{FaultDevice, FaultPlan};
 use block::memory::MemoryDevice;
 use layout::SectorNr;
+use layout::time::InodeTime;
 
 use super::testing::{Bench, Random, check, image};
 use crate::file;
@@ -103,4 +104,33 @@ fn a_file_without_a_name_is_cut_off_and_deleted() {
     drop(inode);
     bench.close();
     check(&device);
+}
+
+/// What goes on with a truncation does not change the file: its times are those of the truncation, also where the write or
+/// truncation that had to go on with it fails, and when the volume is closed.
+#[test]
+fn going_on_with_a_truncation_keeps_its_time() {
+    let device = volume();
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &[1; FILE_BYTES]);
+    bench.close();
+    let (failing, bench, inode) = open_without_map(&device);
+    assert!(file::truncate(&bench.core, &inode, SHORT_BYTES as u64).is_err());
+    let long_ago = InodeTime {
+        seconds: 1_000_000_000,
+        nanos: 0,
+    };
+    {
+        let mut state = inode.state.write();
+        (state.mtime, state.ctime) = (long_ago, long_ago);
+    }
+    assert!(file::truncate(&bench.core, &inode, LONG_BYTES).is_err());
+    assert_eq!(inode.state.read().mtime, long_ago);
+    failing.set_armed(false);
+    drop(inode);
+    bench.close();
+    check(&device);
+    let bench = Bench::open(device, MountOptions::default());
+    assert_eq!(bench.find("file").state.read().ctime, long_ago);
+    bench.close();
 }
