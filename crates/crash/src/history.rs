@@ -46,6 +46,8 @@ pub struct Bounds {
     data: DataMode,
     /// After so many milliseconds a change is committed by itself; 0 is never.
     commit_ms: u64,
+    /// What a commit takes at most, in milliseconds: nothing, but where threads lose their processor it is the time for which they do.
+    commit_takes_ms: u64,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
     pending: BTreeMap<usize, Vec<usize>>,
@@ -192,15 +194,17 @@ impl Bounds {
             data: setting.cell.data,
             // Where devices fail, commits do.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),
+            commit_takes_ms: setting.schedule.delay_ms(),
             synchronous: setting.synchronous,
             pending: BTreeMap::new(),
         }
     }
 
-    /// The time has come at which an operation begins: what returned more than a commit interval before is committed, since
-    /// commits take no time here. Whether the promises have changed.
+    /// The time has come at which an operation begins: what returned more than a commit interval before, and the time that a
+    /// commit takes, is committed. Whether the promises have changed.
     fn note_age(&mut self, number: usize) -> bool {
-        let old = (number as u64 * OPERATION_MS).saturating_sub(self.commit_ms);
+        let age = self.commit_ms + self.commit_takes_ms;
+        let old = (number as u64 * OPERATION_MS).saturating_sub(age);
         if self.commit_ms == 0 || !self.has_times {
             return false;
         }

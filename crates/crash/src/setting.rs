@@ -54,6 +54,19 @@ pub enum Schedule {
     Pct(u64),
 }
 
+/// For so long what is due may wait in all, in milliseconds, where a thread can lose its processor at every point for ten at most.
+const DELAY_MS: u64 = 1000;
+
+impl Schedule {
+    /// How late what is due at a time may be, in milliseconds.
+    pub(crate) fn delay_ms(self) -> u64 {
+        match self {
+            Self::Fair => 0,
+            Self::Random(_) | Self::Pct(_) => DELAY_MS,
+        }
+    }
+}
+
 /// Which operations are durable when they return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Synchronous {

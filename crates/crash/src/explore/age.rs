@@ -2,7 +2,8 @@
 //! writer has woken after that.
 //!
 //! Time is known where an operation begins, since one is due each second. Devices of these worlds take no virtual time: so
-//! writes do not, nor commits, nor waiting for a full log, and nothing has to be granted for them. Data that is journaled is
+//! writes do not, nor commits, nor waiting for a full log, and nothing has to be granted for them but the time for which threads
+//! lose their processor under hostile schedules. Data that is journaled is
 //! bound by the age of its transaction.
 
 use std::collections::BTreeSet;
@@ -42,7 +43,7 @@ impl DataAge {
             && !workload.lanes.iter().flatten().any(is_journaled);
         Self {
             // The pause of the writer, and the same time as expiry.
-            most_ms: is_watched.then_some(2 * setting.writer_ms),
+            most_ms: is_watched.then_some(2 * setting.writer_ms + setting.schedule.delay_ms()),
             map: LogMap::new(&recording.initial),
             written: BTreeSet::new(),
             checked: workload.prepared.clone(),

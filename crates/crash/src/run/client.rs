@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use block::trace::Trace;
 use ext::volume::{
-    FileId, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode, SetTime,
-    Transactions,
+    FileId, FileKind, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode,
+    SetTime, Transactions,
 };
 use ext::{Error, Volume};
 use layout::inode_flags::InodeFlags;
@@ -457,7 +457,14 @@ impl Client<'_> {
             }
             Op::Fsync(path) => self.sync_file(path, false)?,
             Op::Fdatasync(path) => self.sync_file(path, true)?,
-            Op::SyncDirectory(path) => volume.sync_directory(volume.resolve(path, false)?)?,
+            Op::SyncDirectory(path) => {
+                let nr = volume.resolve(path, false)?;
+                // Where what was to be a directory could not be made or moved, a file may have its name.
+                if volume.attributes(nr)?.kind != FileKind::Directory {
+                    return Err(Error::NotDirectory);
+                }
+                volume.sync_directory(nr)?;
+            }
             Op::Sync => volume.sync()?,
         }
         Ok(Outcome::Done)

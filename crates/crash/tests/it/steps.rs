@@ -65,6 +65,24 @@ fn a_range_without_space_on_a_synchronous_volume() {
     );
 }
 
+/// A directory that could not be moved over a file that could not be removed is not there to be synced.
+#[test]
+fn a_directory_that_could_not_be_moved_is_synced() {
+    check(
+        "crash2:ordered,internal,allocated=1,fault=read.0.2-3:3:mkdir(d0);create(d0/f0);mkdir(d0/f1);unlink(d0/f0);\
+         rename(d0/f1,d0/f0);syncdir(d0/f0):",
+    );
+}
+
+/// Three milliseconds after its interval a commit need not have ended where threads lose their processor.
+#[test]
+fn a_commit_takes_the_time_for_which_threads_wait() {
+    check(
+        "crash2:ordered,internal,allocated=1,fua=0,commit=997,writer=3021,random=14880650156791063670:1:mkdir(d00);\
+         create(d00/f0);create(d00/f2):7-lost",
+    );
+}
+
 /// The shortest log that the engine takes is long enough for what is made in a directory that hands down a list.
 #[test]
 fn lists_are_inherited_on_the_shortest_log() {
