@@ -14,6 +14,7 @@ mod extended;
 mod flags;
 mod guard;
 mod ioctl;
+mod privileges;
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -37,6 +38,7 @@ use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
 use crate::vfs::{Copy, Handle, Vfs};
 use answers::{absent, answer, answer_count, generation};
 use flags::{durability, has, new_inode, open_flags, opened, range_change};
+use privileges::NotifierSlot;
 
 /// How long the kernel may believe what it was told: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -48,9 +50,9 @@ const BACKGROUND_MAX: u16 = 64;
 const COPY_BYTES_MAX: u64 = 1 << 30;
 /// The longest name.
 const NAME_BYTES_MAX: u32 = 255;
-/// What the kernel is asked for. `HANDLE_KILLPRIV_V2`, `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING`
-/// never are: fuser says yes to them and does not carry them.
-const WANTED: [InitFlags; 8] = [
+/// What the kernel is asked for. `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING` never are: fuser says yes to
+/// them and does not carry them.
+const WANTED: [InitFlags; 9] = [
     InitFlags::FUSE_WRITEBACK_CACHE,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -60,6 +62,8 @@ const WANTED: [InitFlags; 8] = [
     // Access control lists are checked by the kernel; what they hand down is not masked.
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_DONT_MASK,
+    // The kernel does not ask for a file's capabilities at every write: see `privileges`.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
 thread_local! {
@@ -74,6 +78,7 @@ pub(crate) struct Adapter<V> {
     has_panicked: Arc<AtomicBool>,
     is_lazy_open: bool,
     block_bytes: u32,
+    notifier: NotifierSlot,
 }
 
 impl<V: Vfs> Adapter<V> {
@@ -84,6 +89,7 @@ impl<V: Vfs> Adapter<V> {
             has_panicked: Arc::default(),
             is_lazy_open,
             block_bytes,
+            notifier: NotifierSlot::default(),
         }
     }
 }
@@ -92,6 +98,11 @@ impl<V> Adapter<V> {
     /// What says later whether an operation has panicked.
     pub(crate) fn panic_mark(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_panicked)
+    }
+
+    /// Where the session's notifier is to be put.
+    pub(crate) fn notifier_slot(&self) -> NotifierSlot {
+        Arc::clone(&self.notifier)
     }
 }
 
@@ -146,7 +157,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -173,7 +184,13 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             flags: None,
         };
         let changed = self.guard("setattr", || {
-            Ok(self.vfs.set_attributes(inode(node)?, &change)?)
+            let node = inode(node)?;
+            let permissions = self.permissions_after(request, node, &change)?;
+            let change = SetAttributes {
+                permissions,
+                ..change
+            };
+            Ok(self.vfs.set_attributes(node, &change)?)
         });
         self.answer_attributes(reply, changed);
     }
@@ -297,12 +314,16 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         self.answer_entry(reply, made);
     }
 
-    fn open(&self, _request: &Request, node: INodeNo, flags: fuser::OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, node: INodeNo, flags: fuser::OpenFlags, reply: ReplyOpen) {
         if self.is_lazy_open {
             return reply.error(Errno::ENOSYS);
         }
         match self.guard("open", || {
-            Ok(self.vfs.open(inode(node)?, open_flags(flags))?)
+            let (node, flags) = (inode(node)?, open_flags(flags));
+            if flags.truncate {
+                self.contents_change(request, node)?;
+            }
+            Ok(self.vfs.open(node, flags)?)
         }) {
             Ok(made) => reply.opened(FileHandle(made.handle.0), opened(made)),
             Err(errno) => reply.error(errno),
@@ -385,6 +406,9 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let durability = durability(write_flags, flags.0);
         let done = self.guard("write", || {
             let node = inode(node)?;
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                self.take_privileges(node)?;
+            }
             let count = self.vfs.write(node, offset, data, is_direct, durability)?;
             Ok(count as u64)
         });
@@ -519,7 +543,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         _handle: FileHandle,
         offset: u64,
@@ -530,6 +554,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let done = self.guard("fallocate", || {
             let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
             let node = inode(node)?;
+            self.contents_change(request, node)?;
             Ok(self
                 .vfs
                 .change_range(node, offset, length, what, keeps_size)?)
@@ -539,7 +564,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         source: INodeNo,
         _source_handle: FileHandle,
         source_offset: u64,
@@ -558,6 +583,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 target_offset,
                 length: length.min(COPY_BYTES_MAX),
             };
+            self.contents_change(request, copy.target)?;
             Ok(self.vfs.copy(copy)?)
         });
         answer_count(reply, done);

@@ -27,7 +27,8 @@
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
 //! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
 //! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
-//!   `FUSE_HANDLE_KILLPRIV_V2` and its kin are never asked for: fuser does not carry what they need.
+//! - What needs a word of the kernel that fuser does not carry is never asked for; `FUSE_HANDLE_KILLPRIV_V2` is, since what is not carried
+//!   of it can be told from who asks.
 
 #![allow(
     clippy::disallowed_types,

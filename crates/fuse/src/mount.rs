@@ -119,6 +119,7 @@ impl<V: Vfs> Mount<V> {
         };
         let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
         let has_panicked = adapter.panic_mark();
+        let notifier = adapter.notifier_slot();
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
         let mut config = Config::default();
@@ -126,12 +127,16 @@ impl<V: Vfs> Mount<V> {
         config.clone_fd = true;
         // Who may use it is the kernel's to decide.
         match Session::from_fd(adapter, device, SessionACL::All, config) {
-            Ok(session) => Ok(Self {
-                session,
-                vfs,
-                has_panicked,
-                point,
-            }),
+            Ok(session) => {
+                // Nobody has put one there before.
+                let _ = notifier.set(session.notifier());
+                Ok(Self {
+                    session,
+                    vfs,
+                    has_panicked,
+                    point,
+                })
+            }
             Err(cause) => {
                 let _ = point.unmount_by_force();
                 Err(failed(cause))

@@ -13,5 +13,6 @@ mod extended;
 mod files;
 mod names;
 mod panics;
+mod privileges;
 mod ranges;
 mod support;

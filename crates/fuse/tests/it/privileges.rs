@@ -1,0 +1,74 @@
+//! The bits that give programs the rights of others go when somebody changes the program.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use testkit::tool;
+
+use super::support::on_a_mount;
+
+const BOTH_BITS: u32 = 0o6777;
+
+fn mode_of(file: &Path) -> u32 {
+    fs::metadata(file).unwrap().mode() & 0o7777
+}
+
+/// Runs a line of the shell as somebody who is not root, or as root.
+fn run(is_root: bool, line: &str, file: &Path) {
+    let user: &[&str] = match is_root {
+        true => &["--reuid", "0"],
+        false => &["--reuid", "1000", "--regid", "1000", "--clear-groups"],
+    };
+    let mut arguments: Vec<&std::ffi::OsStr> = user.iter().map(std::ffi::OsStr::new).collect();
+    for word in ["bash", "-c", line, "bash"] {
+        arguments.push(word.as_ref());
+    }
+    arguments.push(file.as_os_str());
+    tool::run_well("setpriv", &arguments);
+}
+
+#[test]
+fn they_go_when_somebody_changes_the_contents() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("program");
+        for line in [
+            "echo changed >> \"$1\"",
+            "echo changed | dd of=\"$1\" conv=notrunc status=none",
+            "head -c 4096 /dev/zero | dd of=\"$1\" bs=4096 oflag=direct conv=notrunc status=none",
+            "truncate -s 100 \"$1\"",
+            ": > \"$1\"",
+            "fallocate -l 20000 \"$1\"",
+        ] {
+            fs::write(&file, vec![7; 10_000]).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(BOTH_BITS)).unwrap();
+            assert_eq!(mode_of(&file), BOTH_BITS);
+            run(true, line, &file);
+            assert_eq!(mode_of(&file), BOTH_BITS, "root: {line}");
+            run(false, line, &file);
+            assert_eq!(mode_of(&file), 0o777, "{line}");
+        }
+    });
+}
+
+#[test]
+fn they_go_with_the_owner() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("program");
+        fs::write(&file, "a program").unwrap();
+        for owner in ["1000", ":1000", "1001:1001"] {
+            fs::set_permissions(&file, Permissions::from_mode(BOTH_BITS)).unwrap();
+            run(true, &format!("chown {owner} \"$1\""), &file);
+            assert_eq!(mode_of(&file), 0o777, "{owner}");
+        }
+        // Without the right to execute, the group's bit means something else.
+        fs::set_permissions(&file, Permissions::from_mode(0o6767)).unwrap();
+        run(true, "chown 7 \"$1\"", &file);
+        assert_eq!(mode_of(&file), 0o2767);
+        let directory = mounted.at("directory");
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o2775)).unwrap();
+        run(true, "chown 7:8 \"$1\"", &directory);
+        assert_eq!(mode_of(&directory), 0o2775);
+    });
+}
