@@ -83,6 +83,7 @@ impl Tree {
         }
         if is_changed {
             self.note_contents(id, change)?;
+            self.node_mut(id)?.map_in = change.state;
         }
         Some(())
     }
@@ -121,21 +122,24 @@ impl Tree {
             }
         }
         let (first, last) = punch.whole;
+        let mut is_unmapped = false;
         for sector in sectors.iter_mut().take(last).skip(first) {
-            is_changed |= sector.allocated_in > 0;
+            is_unmapped |= sector.allocated_in > 0;
             *sector = Sector::default();
         }
-        if is_changed {
+        if is_changed || is_unmapped {
             self.note_contents(id, change)?;
+        }
+        if is_unmapped {
+            self.node_mut(id)?.map_in = change.state;
         }
         Some(())
     }
 
-    /// Contents and map of a file have changed.
+    /// Contents of a file have changed.
     fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.data_in = change.state;
-        node.map_in = change.state;
         node.modified = change.seconds;
         node.changed = change.seconds;
         node.changed_in = change.state;

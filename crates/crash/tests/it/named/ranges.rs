@@ -21,6 +21,15 @@ fn overlapping_punches() {
     );
 }
 
+/// A punch of what is a hole already changes zeroes and times only: fdatasync need not keep the times.
+#[test]
+fn the_same_punch_twice() {
+    check(
+        &[F2],
+        "create(f); append(f,4) | punch(f,0,3); fsync(f); punch(f,0,3); fdatasync(f)",
+    );
+}
+
 /// generic/695: holes that were punched beside holes were lost in spite of fsync.
 #[test]
 fn punches_beside_holes() {

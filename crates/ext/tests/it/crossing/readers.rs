@@ -21,6 +21,16 @@ pub fn by_engine(image: &Image) -> u32 {
     report.replayed_transactions
 }
 
+/// Whether there is a list of orphans when the log was replayed, and nothing more.
+pub fn leaves_orphans(dirty: &Image) -> bool {
+    let image = dirty.copy();
+    let (code, said) = e2fsck(&["-y", "-E", "journal_only"], &image);
+    assert!(matches!(code, Some(0 | 1)), "e2fsck replays: {said}");
+    let arguments = ["-h".as_ref(), image.path.as_os_str()];
+    let said = tool::said(&tool::run("dumpe2fs", &arguments));
+    said.contains("First orphan inode:")
+}
+
 /// Replays with `e2fsck -fy`, which also sets right counts that nobody believes; see [`super::compare`].
 pub fn by_e2fsck(image: &Image) {
     let (code, said) = e2fsck(&["-fy"], image);
