@@ -8,6 +8,7 @@
 //! | `ordered` | ordered data by transaction |
 //! | `read`, `ahead` | reading, and reading ahead |
 //! | `write`, `direct` | writing through the cache, and past it |
+//! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
 //! | `write_back` | dirty pages on their way to the device |
@@ -42,6 +43,7 @@ mod direct;
 mod flush;
 mod folio;
 mod journaled;
+mod lay_out;
 mod memory;
 mod ordered;
 mod pages;
@@ -59,6 +61,7 @@ mod write_back;
 
 pub(crate) use cache::{Pages, Wake};
 pub(crate) use journaled::set_journaled;
+pub(crate) use lay_out::lay_out;
 pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
 pub(crate) use ranges::{ByteRange, change_range};

@@ -1,4 +1,5 @@
-//! What only those may set who make a volume from something else: all times, and the generation.
+//! What only those may do who make a volume from something else: set all times and the generation, and write the data of files
+//! past the page cache.
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -24,7 +25,34 @@ pub struct Restored {
     pub generation: u32,
 }
 
+/// A part of a file on the device, in whole blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where it begins, in bytes from the start of the device.
+    pub device_offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
 impl Volume {
+    /// Gives a new, empty file its size and blocks for all of it: where they lie, in the order of the file. Before the volume is
+    /// closed, the caller writes them to the device, the last one filled up with zeroes; no file loses blocks meanwhile.
+    ///
+    /// # Errors
+    /// - [`crate::Error::NoSpace`] and [`crate::Error::FileTooLarge`]; the file stays empty.
+    /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with `is_being_made`.
+    pub fn lay_out(&self, nr: InodeNr, size: u64) -> Result<Vec<Stretch>> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let runs = crate::file::lay_out(&self.core, &inode, size)?;
+        let block_bytes = u64::from(self.core.geometry.block_bytes);
+        let stretch = |run: &crate::space::Run| Stretch {
+            device_offset: run.first.get() * block_bytes,
+            bytes: u64::from(run.count) * block_bytes,
+        };
+        Ok(runs.iter().map(stretch).collect())
+    }
+
     /// Sets what an inode was elsewhere, in one step. An access control list is left as it is.
     pub fn restore(&self, nr: InodeNr, restored: &Restored) -> Result<()> {
         rt::charge(rt::Cost::Syscall);

@@ -1,0 +1,154 @@
+//! All blocks of a new file at once, while a volume is being made.
+//!
+//! Whoever makes a volume knows how long each file is before its data comes. So the file gets its size and its blocks in one
+//! step, and its data never goes through the page cache: the caller writes it to the device, in any order and from any thread.
+//! That would break the order of data and metadata in a volume that is in use; here a crash leaves nothing of worth anyway.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::FileBlock;
+
+use super::write::{check_live, hold_for_large_file, note_large_file};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{Inode, InodeState};
+use crate::mapping;
+use crate::space::Run;
+use crate::transaction::Transaction;
+
+/// Gives an empty file its size and blocks for all of it; they come in the order of the file.
+///
+/// # Errors
+/// - [`Error::NoSpace`] and [`Error::FileTooLarge`]; the file stays empty.
+/// - [`Error::Invalid`] if the file is not empty, or the volume not just being made.
+pub(crate) fn lay_out(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<Vec<Run>> {
+    core.check_writable()?;
+    if !core.options.is_being_made || core.journal.is_some() {
+        return Err(Error::Invalid("the volume is not just being made"));
+    }
+    if size > mapping::size_max(core.geometry.block_bytes) {
+        return Err(Error::FileTooLarge);
+    }
+    let mut state = inode.state.write();
+    check_live(&state)?;
+    if state.size > 0 {
+        return Err(Error::Invalid("the file is not empty"));
+    }
+    let _table = core.hold_table(inode.nr)?;
+    let _superblock = hold_for_large_file(core, size)?;
+    let mut transaction = core.begin(Credits::default())?;
+    let laid_out = allocate(core, &mut transaction, inode, &mut state, size);
+    core.discard_window(&inode.window);
+    if laid_out.is_ok() {
+        state.size = size;
+        note_large_file(core, &mut transaction, size)?;
+    } else {
+        mapping::free_from(core, &mut transaction, inode, &mut state, FileBlock::new(0))?;
+    }
+    state.store(core, &mut transaction, inode.nr, true)?;
+    transaction.finish()?;
+    laid_out
+}
+
+fn allocate(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    size: u64,
+) -> Result<Vec<Run>> {
+    let count = size.div_ceil(u64::from(core.geometry.block_bytes));
+    let mut runs = Vec::<Run>::new();
+    let mut reached = 0;
+    while reached < count {
+        let wanted = u32::try_from(count - reached).unwrap_or(u32::MAX);
+        let from = FileBlock::new(reached);
+        let (run, _) = mapping::find_or_allocate(core, transaction, inode, state, from, wanted)?;
+        reached += u64::from(run.count);
+        match runs.last_mut() {
+            Some(last) if last.end() == run.first => last.count += run.count,
+            _ => runs.push(run),
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use layout::Block;
+
+    use super::*;
+    use crate::file::testing::{Bench, Random, check, image};
+    use crate::options::MountOptions;
+
+    fn being_made() -> MountOptions {
+        MountOptions {
+            is_being_made: true,
+            ..MountOptions::default()
+        }
+    }
+
+    #[test]
+    fn data_that_goes_past_the_cache_is_the_files() {
+        for kind in ["ext2", "ext3"] {
+            let device = image(32 << 20, &["-t", kind, "-b", "1024"]);
+            let bench = Bench::open(device.clone(), being_made());
+            // Sizes on both sides of each border of the map.
+            for (number, blocks) in [0, 1, 11, 12, 13, 268, 269, 3000].into_iter().enumerate() {
+                let size = blocks * 1024 + number as u64 * 100;
+                let inode = bench.create(&format!("file-{number}"));
+                let bytes = Random::new(number as u64).bytes(size as usize);
+                let runs = lay_out(&bench.core, &inode, size).unwrap();
+                let mut rest = bytes.chunks(1024);
+                for run in runs {
+                    let pieces = rest.by_ref().take(run.count as usize).map(|piece| {
+                        let mut block = Block::zeroed(1024);
+                        block[..piece.len()].copy_from_slice(piece);
+                        block.into_arc()
+                    });
+                    let at = run.first.get() * 1024;
+                    bench
+                        .core
+                        .device
+                        .write_blocks(at, pieces.collect())
+                        .unwrap();
+                }
+                assert!(rest.next().is_none());
+                assert!(bench.read(&inode, 0, size as usize + 1) == bytes, "{size}");
+            }
+            bench.close();
+            check(&device);
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_stays_empty() {
+        let device = image(8 << 20, &["-t", "ext2", "-b", "1024"]);
+        let bench = Bench::open(device.clone(), being_made());
+        let inode = bench.create("file");
+        let before = bench.core.usage();
+        let laid_out = lay_out(&bench.core, &inode, 9 << 20);
+        assert!(matches!(laid_out, Err(Error::NoSpace)));
+        assert_eq!(bench.core.usage(), before);
+        assert_eq!(inode.state.read().size, 0);
+        bench.close();
+        check(&device);
+    }
+
+    #[test]
+    fn only_a_new_file_of_a_new_volume_is_laid_out() {
+        let device = image(8 << 20, &["-t", "ext2", "-b", "1024"]);
+        let bench = Bench::open(device.clone(), MountOptions::default());
+        let inode = bench.create("file");
+        let refused = |result| matches!(result, Err(Error::Invalid(_)));
+        assert!(refused(lay_out(&bench.core, &inode, 10)));
+        bench.write(&inode, 0, b"x");
+        bench.close();
+        let bench = Bench::open(device, being_made());
+        let inode = bench.create("other");
+        bench.write(&inode, 0, b"x");
+        assert!(refused(lay_out(&bench.core, &inode, 10)));
+        bench.close();
+    }
+}
