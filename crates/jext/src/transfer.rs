@@ -2,7 +2,8 @@
 //! directory.
 //!
 //! A *source* tells a tree as a stream of [`Item`]s, a *sink* makes what they say; they run on threads of their own, so that the
-//! one reads while the other writes.
+//! one reads while the other writes. A directory of the host, which becomes an image, is more than a stream: its tree is known
+//! before it is built, and the data of its files goes to the image past the sink.
 //!
 //! | | source | sink |
 //! |---|---|---|
@@ -17,11 +18,13 @@
 //! - A source tells the same tree in the same order each time.
 
 mod acl_text;
+mod file_data;
 mod from_archive;
 mod from_directory;
 mod from_image;
 pub(crate) mod host;
 mod pax;
+mod scan;
 mod tally;
 mod tar_entries;
 mod to_archive;
@@ -29,9 +32,11 @@ mod to_directory;
 mod to_image;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Result, anyhow};
+use block::BlockDevice;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 
@@ -48,6 +53,8 @@ const BATCH_ITEMS: usize = 128;
 const BATCH_BYTES: usize = 1 << 20;
 /// How many batches may be on their way.
 const BATCHES_ON_THE_WAY: usize = 8;
+/// More threads than this only wait for the device.
+const WORKERS_MAX: usize = 8;
 /// Bytes of data in one item.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
@@ -173,10 +180,51 @@ fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Resul
     send(batch)
 }
 
-/// The source that a path names: a directory, or an archive.
-pub(crate) fn open_source(path: &Path) -> Result<Box<dyn Source + Sync>> {
-    if path.is_dir() {
-        return Ok(Box::new(DirectorySource::new(path)));
+/// What an image can be made of.
+pub(crate) enum Origin {
+    Directory(DirectorySource),
+    Archive(ArchiveSource),
+}
+
+impl Origin {
+    /// What a path names: a directory, or an archive.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return DirectorySource::open(path).map(Self::Directory);
+        }
+        ArchiveSource::open(path).map(Self::Archive)
     }
-    Ok(Box::new(ArchiveSource::open(path)?))
+
+    /// Shows each node.
+    pub(crate) fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
+        match self {
+            Self::Directory(directory) => {
+                directory.nodes().iter().for_each(see);
+                Ok(())
+            }
+            Self::Archive(archive) => archive.tell(false, &mut |item| {
+                if let Item::Node(node) = item {
+                    see(&node);
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    /// Brings the tree into a volume that is being made on a device.
+    pub(crate) fn fill(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        sink: &mut ImageSink<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::Directory(directory) => directory.fill(device, sink),
+            Self::Archive(archive) => run(archive, sink),
+        }
+    }
+}
+
+/// How many threads share what can be done at once.
+fn worker_count() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(WORKERS_MAX))
 }

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::mkfs::{Format, FormatArguments};
 use crate::output;
-use crate::transfer::{self, ImageSink, Source, Tally};
+use crate::transfer::{ImageSink, Origin, Tally};
 
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
@@ -73,9 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             "-J device=: the journal of a built image lies within it; jext tune gives it another one"
         );
     };
-    let source = transfer::open_source(&arguments.from)?;
+    let origin = Origin::open(&arguments.from)?;
     let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
-    let tally = Tally::of(&*source, block_bytes)?;
+    let tally = Tally::of(&origin, block_bytes)?;
     let wanted = arguments.size.as_deref().map(|text| {
         Size::parse(text)
             .map(|size| size.bytes())
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if out.exists() {
         std::fs::remove_file(out).with_context(|| out.display().to_string())?;
     }
-    let made = make(out, bytes, &options, &*source, seconds, clamps);
+    let made = make(out, bytes, &options, &origin, seconds, clamps);
     if made.is_err() {
         // What is there of it is of no use; the error is told.
         let _ = std::fs::remove_file(out);
@@ -153,7 +153,7 @@ fn make(
     out: &Path,
     bytes: u64,
     options: &Options,
-    source: &(dyn Source + Sync),
+    origin: &Origin,
     seconds: i64,
     clamps: bool,
 ) -> Result<Summary> {
@@ -162,14 +162,14 @@ fn make(
     let device = block::FileDevice::open(out, &OpenOptions::default()).with_context(context)?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let summary = mkfs::format(&device, options).with_context(context)?;
-    fill(&device, source, seconds, clamps)?;
+    fill(&device, origin, seconds, clamps)?;
     Ok(summary)
 }
 
 /// Fills a volume that was just made, and seals it.
 pub(super) fn fill(
     device: &Arc<dyn BlockDevice>,
-    source: &(dyn Source + Sync),
+    origin: &Origin,
     seconds: i64,
     clamps: bool,
 ) -> Result<()> {
@@ -183,7 +183,7 @@ pub(super) fn fill(
         ..MountOptions::default()
     };
     let volume = Volume::open(Arc::clone(device), None, options)?;
-    let filled = transfer::run(source, &mut ImageSink::new(&volume, seconds, clamps));
+    let filled = origin.fill(device, &mut ImageSink::new(&volume, seconds, clamps));
     let closed = volume.close();
     filled?;
     closed?;

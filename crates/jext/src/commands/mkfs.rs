@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::image::{Access, open_device, open_parsed, parse_device};
 use crate::output;
-use crate::transfer;
+use crate::transfer::Origin;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const KIB: u64 = 1024;
@@ -257,8 +257,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.force {
         refuse_used(&arguments.device, &device)?;
     }
-    let source = arguments.from.as_deref().map(transfer::open_source);
-    let source = source.transpose()?;
+    let origin = arguments.from.as_deref().map(Origin::open);
+    let origin = origin.transpose()?;
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
     let clamps = options.seconds.is_some();
     options.seconds = Some(seconds);
@@ -270,8 +270,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     let summary = summary.with_context(|| arguments.device.clone())?;
-    if let Some(source) = source {
-        super::build::fill(&device, &*source, seconds, clamps)?;
+    if let Some(origin) = origin {
+        super::build::fill(&device, &origin, seconds, clamps)?;
     }
     summary
         .warnings

@@ -1,134 +1,115 @@
-//! A directory of the host as a source. Names come in the order of their bytes.
+//! A directory of the host that becomes an image. Names come in the order of their bytes.
+//!
+//! Its tree is scanned once, when it is opened; the tree that is counted is the one that is built. While nodes are made one after
+//! another, threads bring the data of files that are laid out already to the device: what lies where does not depend on them.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use block::BlockDevice;
 use ext::volume::FileKind;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::host::{self, AttributeReader};
-use super::{CHUNK_BYTES, Item, Source};
+use super::file_data::{self, Job, Jobs};
+use super::{CHUNK_BYTES, ImageSink, Item, Node, Sink, scan};
 
-/// A directory of the host.
+/// A directory of the host and all below it, as it was when it was opened.
 pub(crate) struct DirectorySource {
     root: PathBuf,
-}
-
-struct Walk<'s> {
-    root: &'s Path,
-    with_data: bool,
-    send: &'s mut dyn FnMut(Item) -> Result<()>,
-    attributes: AttributeReader,
-    /// Files with several names that have come already, by device and inode.
-    seen: BTreeMap<(u64, u64), Vec<u8>>,
+    nodes: Vec<Node>,
 }
 
 impl DirectorySource {
-    pub(crate) fn new(root: &Path) -> Self {
-        Self {
+    /// Scans a directory.
+    pub(crate) fn open(root: &Path) -> Result<Self> {
+        Ok(Self {
             root: root.to_owned(),
-        }
+            nodes: scan::scan(root)?,
+        })
+    }
+
+    /// What is there, each directory before what is in it.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Brings the tree into a volume that is being made on a device.
+    pub(crate) fn fill(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        sink: &mut ImageSink<'_>,
+    ) -> Result<()> {
+        file_data::with_writers(device, sink.block_bytes(), |jobs| {
+            for node in &self.nodes {
+                sink.node(node).with_context(|| node.text())?;
+                if node.is_regular_with_data() {
+                    let at = self.root.join(OsStr::from_bytes(&node.path));
+                    let sent = send_data(at.clone(), node, sink, jobs);
+                    sent.with_context(|| at.display().to_string())?;
+                }
+            }
+            Ok(())
+        })?;
+        sink.end()
     }
 }
 
-impl Source for DirectorySource {
-    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
-        let mut walk = Walk {
-            root: &self.root,
-            with_data,
-            send,
-            attributes: AttributeReader::new(),
-            seen: BTreeMap::new(),
-        };
-        walk.visit(Vec::new())
+impl Node {
+    fn is_regular_with_data(&self) -> bool {
+        self.kind == FileKind::Regular && self.size > 0 && self.link_to.is_none()
     }
 }
 
-impl Walk<'_> {
-    /// A file and, if it is a directory, all below it.
-    fn visit(&mut self, path: Vec<u8>) -> Result<()> {
-        let at = self.root.join(OsStr::from_bytes(&path));
-        let context = || at.display().to_string();
-        // The root may be named by a link.
-        let metadata = if path.is_empty() {
-            fs::metadata(&at)
-        } else {
-            fs::symlink_metadata(&at)
-        };
-        let metadata = metadata.with_context(context)?;
-        let mut node = host::node(path.clone(), &metadata);
-        let is_directory = node.kind == FileKind::Directory;
-        if !is_directory && metadata.nlink() > 1 {
-            let key = (metadata.dev(), metadata.ino());
-            if let Some(first) = self.seen.get(&key) {
-                node.link_to = Some(first.clone());
-                return (self.send)(Item::Node(Box::new(node)));
-            }
-            self.seen.insert(key, path.clone());
+/// The data of the node that the sink has just made: as jobs if there are no holes in it.
+fn send_data(
+    at: PathBuf,
+    node: &Node,
+    sink: &mut ImageSink<'_>,
+    jobs: &mut Jobs<'_>,
+) -> Result<()> {
+    let size = node.size;
+    // A file that is compressed has fewer blocks than bytes, too.
+    if node.held < size {
+        let file = File::open(&at)?;
+        if next_data(&file, 0, size)? != Some((0, size)) {
+            return send_parts(&file, size, sink);
         }
-        node.attributes = self.attributes.read(&at).with_context(context)?;
-        if node.kind == FileKind::Symlink {
-            let target = fs::read_link(&at).with_context(context)?;
-            node.target = target.into_os_string().into_vec();
-        }
-        let (kind, size, has_holes) = (node.kind, node.size, node.held < node.size);
-        (self.send)(Item::Node(Box::new(node)))?;
-        if kind == FileKind::Regular && self.with_data && size > 0 {
-            return self.send_data(&at, size, has_holes).with_context(context);
-        }
-        if !is_directory {
-            return Ok(());
-        }
-        let mut names = fs::read_dir(&at)
-            .with_context(context)?
-            .map(|entry| Ok(entry?.file_name()))
-            .collect::<Result<Vec<_>>>()?;
-        names.sort_unstable();
-        for name in names {
-            let mut child = path.clone();
-            if !child.is_empty() {
-                child.push(b'/');
-            }
-            child.extend_from_slice(name.as_bytes());
-            self.visit(child)?;
-        }
-        Ok(())
     }
-
-    fn send_data(&mut self, at: &Path, size: u64, has_holes: bool) -> Result<()> {
-        let file = File::open(at)?;
-        let mut offset = 0;
-        while offset < size {
-            let end = if has_holes {
-                let Some((start, end)) = next_data(&file, offset, size)? else {
-                    break;
-                };
-                offset = start;
-                end
-            } else {
-                size
-            };
-            while offset < end {
-                let length = (end - offset).min(CHUNK_BYTES as u64) as usize;
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, offset)
-                    .context("it is shorter now than it was")?;
-                (self.send)(Item::Data { offset, bytes })?;
-                offset += length as u64;
-            }
-        }
-        Ok(())
-    }
+    jobs.send(Job {
+        path: Arc::new(at),
+        offset: 0,
+        bytes: size,
+        stretches: sink.lay_out()?,
+    })
 }
 
-/// Where data begins and ends from an offset on; none if a hole reaches to the end.
+fn send_parts(file: &File, size: u64, sink: &mut ImageSink<'_>) -> Result<()> {
+    let mut offset = 0;
+    while let Some((start, end)) = next_data(file, offset, size)? {
+        offset = start;
+        while offset < end {
+            let length = (end - offset).min(CHUNK_BYTES as u64) as usize;
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, offset)
+                .context(file_data::TOO_SHORT)?;
+            sink.take(Item::Data { offset, bytes })?;
+            offset += length as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Where data begins and ends from an offset on; none if a hole reaches to the end, or this is it.
 fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> {
+    if offset >= size {
+        return Ok(None);
+    }
     let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),

@@ -1,19 +1,21 @@
 //! Extended attributes of the host's files, and what its files are.
 
 use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
-use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
+use rustix::fs::{FileType, Stat, XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use rustix::io::Errno;
 
 use super::Node;
 
 /// The most that the kernel gives of names, or of a value.
 const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
+/// Room for the names that most files have: the kernel takes as much memory as it is offered.
+const NAMES_BYTES: usize = 256;
 
 /// Reads attributes with one buffer for all files.
 pub(super) struct AttributeReader {
@@ -29,7 +31,12 @@ impl AttributeReader {
 
     /// All attributes that may be read, sorted by name.
     pub(super) fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let count = match llistxattr(path, &mut self.buffer) {
+        let few = llistxattr(path, &mut self.buffer[..NAMES_BYTES]);
+        let count = match few {
+            Err(Errno::RANGE) => llistxattr(path, &mut self.buffer),
+            other => other,
+        };
+        let count = match count {
             Ok(count) => count,
             Err(Errno::OPNOTSUPP) => 0,
             Err(error) => return Err(error).context("its attributes"),
@@ -63,19 +70,28 @@ pub(super) fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<()
 }
 
 /// What a file of the host is; target, data and attributes are still missing.
-pub(super) fn node(path: Vec<u8>, metadata: &Metadata) -> Node {
-    let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
+pub(super) fn node(path: Vec<u8>, stat: &Stat) -> Node {
+    let (size, blocks) = (stat.st_size as u64, stat.st_blocks as u64);
+    let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Node {
-        kind: kind(metadata),
-        permissions: (metadata.mode() & 0o7777) as u16,
-        uid: metadata.uid(),
-        gid: metadata.gid(),
-        mtime: time(metadata.mtime(), metadata.mtime_nsec()),
-        size: metadata.size(),
-        held: metadata.size().min(metadata.blocks() * 512),
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::Regular,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Symlink,
+            FileType::CharacterDevice => FileKind::CharacterDevice,
+            FileType::BlockDevice => FileKind::BlockDevice,
+            FileType::Fifo => FileKind::Fifo,
+            _ => FileKind::Socket,
+        },
+        permissions: (stat.st_mode & 0o7777) as u16,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        mtime: InodeTime::new(stat.st_mtime, nanos),
+        size,
+        held: size.min(blocks * 512),
         device: DeviceNumber {
-            major: rustix::fs::major(metadata.rdev()),
-            minor: rustix::fs::minor(metadata.rdev()),
+            major: rustix::fs::major(stat.st_rdev),
+            minor: rustix::fs::minor(stat.st_rdev),
         },
         ..Node::plain_directory(path)
     }

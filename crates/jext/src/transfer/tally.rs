@@ -5,7 +5,7 @@ use ext::volume::FileKind;
 use layout::directory::EntryHeader;
 use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 
-use super::{Item, Node, Source, split_path};
+use super::{Node, Origin, split_path};
 
 /// Names of an indexed directory fill at least this part of its blocks: a full block is split into halves.
 const FILLED_PART: u64 = 2;
@@ -24,18 +24,18 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a source's tree, in blocks of this size.
-    pub(crate) fn of(source: &dyn Source, block_bytes: u32) -> Result<Self> {
+    /// Counts a tree, in blocks of this size.
+    pub(crate) fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
         let mut tally = Self::default();
         let mut names = std::collections::BTreeMap::<Vec<u8>, u64>::new();
-        source.tell(false, &mut |item| {
-            if let Item::Node(node) = item {
-                let (parent, name) = split_path(&node.path);
-                let entry = (size_of::<EntryHeader>() + name.len()).next_multiple_of(4);
-                *names.entry(parent.to_vec()).or_default() += entry as u64;
-                tally.add(&node, u64::from(block_bytes));
+        origin.survey(&mut |node| {
+            let (parent, name) = split_path(&node.path);
+            let entry = ((size_of::<EntryHeader>() + name.len()).next_multiple_of(4)) as u64;
+            match names.get_mut(parent) {
+                Some(bytes) => *bytes += entry,
+                None => drop(names.insert(parent.to_vec(), entry)),
             }
-            Ok(())
+            tally.add(node, u64::from(block_bytes));
         })?;
         for bytes in names.into_values() {
             // The two first entries, and the index.

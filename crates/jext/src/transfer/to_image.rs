@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use ext::volume::{FileId, FileKind, NewInode, OpenFlags, Restored, SetMode};
+use ext::volume::{FileId, FileKind, NewInode, OpenFlags, Restored, SetMode, Stretch};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
@@ -22,7 +22,7 @@ pub(crate) struct ImageSink<'v> {
     clamps: bool,
     directories: BTreeMap<Vec<u8>, InodeNr>,
     /// What directories become when all is in them.
-    unfinished: Vec<(InodeNr, Restored)>,
+    unfinished: BTreeMap<InodeNr, Restored>,
     open: Option<Open>,
 }
 
@@ -43,9 +43,28 @@ impl<'v> ImageSink<'v> {
             seconds,
             clamps,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
-            unfinished: Vec::new(),
+            unfinished: BTreeMap::new(),
             open: None,
         }
+    }
+
+    pub(super) fn block_bytes(&self) -> u32 {
+        self.volume.superblock().geometry.block_bytes
+    }
+
+    /// Makes a node; its data follows.
+    pub(super) fn node(&mut self, node: &Node) -> Result<()> {
+        self.finish_file()?;
+        self.make(node)
+    }
+
+    /// Gives the file that was just made blocks for all its data, which the caller brings to the device himself.
+    pub(super) fn lay_out(&mut self) -> Result<Vec<Stretch>> {
+        let Some(open) = &mut self.open else {
+            bail!("data without a file");
+        };
+        open.reached = open.size;
+        Ok(self.volume.lay_out(open.nr, open.size)?)
     }
 
     fn restored(&self, nr: InodeNr, node: &Node) -> Restored {
@@ -89,8 +108,7 @@ impl<'v> ImageSink<'v> {
         };
         self.directories.insert(node.path.clone(), nr);
         self.set_attributes(nr, node)?;
-        self.unfinished.retain(|(known, _)| *known != nr);
-        self.unfinished.push((nr, self.restored(nr, node)));
+        self.unfinished.insert(nr, self.restored(nr, node));
         Ok(nr)
     }
 
@@ -214,10 +232,7 @@ impl<'v> ImageSink<'v> {
 impl Sink for ImageSink<'_> {
     fn take(&mut self, item: Item) -> Result<()> {
         match item {
-            Item::Node(node) => {
-                self.finish_file()?;
-                self.make(&node).with_context(|| node.text())
-            }
+            Item::Node(node) => self.node(&node).with_context(|| node.text()),
             Item::Data { offset, bytes } => self.write(offset, &bytes),
         }
     }

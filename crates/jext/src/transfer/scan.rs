@@ -1,0 +1,225 @@
+//! What is below a directory of the host: its nodes, without their data, found by several threads at once.
+//!
+//! A thread takes a directory, lists it and looks at what is in it; its directories are then for whoever has nothing to do. The
+//! order in which they are looked at plays no part in the result.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use anyhow::{Context, Error, Result};
+use ext::volume::FileKind;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat};
+
+use super::host::{self, AttributeReader};
+use super::{Node, worker_count};
+
+/// Room for the names that the kernel gives at once.
+const NAMES_BYTES: usize = 32 << 10;
+
+/// What was found in a directory, by name.
+type Listing = Vec<Found>;
+
+/// A node, and what it takes to bring all nodes into their order.
+struct Found {
+    node: Node,
+    /// Device and inode of what has several names.
+    inode: Option<(u64, u64)>,
+    /// Of a directory: which listing is its.
+    listing: Option<usize>,
+}
+
+/// The directories that somebody has still to list, and what has been found.
+#[derive(Default)]
+struct Board {
+    waiting: Vec<(usize, Vec<u8>)>,
+    listings: Vec<Listing>,
+    /// Threads that are listing a directory.
+    busy: usize,
+    failed: Option<Error>,
+}
+
+struct Scan<'r> {
+    root: &'r Path,
+    board: Mutex<Board>,
+    changed: Condvar,
+}
+
+/// What one thread has for itself.
+struct Scanner<'s> {
+    scan: &'s Scan<'s>,
+    attributes: AttributeReader,
+    names: Vec<u8>,
+}
+
+/// All nodes below a directory, each directory before what is in it, names in the order of their bytes. A later name of a file is a
+/// link to the first.
+pub(super) fn scan(root: &Path) -> Result<Vec<Node>> {
+    let context = || root.display().to_string();
+    // The root may be named by a link.
+    let stat = rustix::fs::stat(root).with_context(context)?;
+    let mut first = host::node(Vec::new(), &stat);
+    first.attributes = AttributeReader::new().read(root).with_context(context)?;
+    let scan = Scan {
+        root,
+        board: Mutex::new(Board {
+            waiting: vec![(0, Vec::new())],
+            listings: vec![Listing::new()],
+            ..Board::default()
+        }),
+        changed: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..worker_count() {
+            scope.spawn(|| Scanner::new(&scan).run());
+        }
+    });
+    let board = scan.board.into_inner();
+    let board = board.unwrap_or_else(PoisonError::into_inner);
+    match board.failed {
+        Some(error) => Err(error),
+        None => Ok(in_order(first, board.listings)),
+    }
+}
+
+fn in_order(root: Node, mut listings: Vec<Listing>) -> Vec<Node> {
+    let count: usize = listings.iter().map(Vec::len).sum();
+    let mut nodes = Vec::with_capacity(count + 1);
+    nodes.push(root);
+    let mut first_names = BTreeMap::<(u64, u64), Vec<u8>>::new();
+    let mut open = vec![std::mem::take(&mut listings[0]).into_iter()];
+    while let Some(listing) = open.last_mut() {
+        let Some(mut found) = listing.next() else {
+            open.pop();
+            continue;
+        };
+        if let Some(inode) = found.inode {
+            match first_names.get(&inode) {
+                Some(name) => found.node.link_to = Some(name.clone()),
+                None => drop(first_names.insert(inode, found.node.path.clone())),
+            }
+        }
+        nodes.push(found.node);
+        if let Some(number) = found.listing {
+            open.push(std::mem::take(&mut listings[number]).into_iter());
+        }
+    }
+    nodes
+}
+
+impl Scan<'_> {
+    /// A directory to list; none if there will be no more.
+    fn next(&self) -> Option<(usize, Vec<u8>)> {
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if board.failed.is_some() {
+                return None;
+            }
+            if let Some(next) = board.waiting.pop() {
+                board.busy += 1;
+                return Some(next);
+            }
+            if board.busy == 0 {
+                return None;
+            }
+            let woken = self.changed.wait(board);
+            board = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, number: usize, listed: Result<Listing>) {
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        board.busy -= 1;
+        match listed {
+            Ok(mut listing) => {
+                for found in &mut listing {
+                    if found.node.kind == FileKind::Directory {
+                        let number = board.listings.len();
+                        found.listing = Some(number);
+                        board.waiting.push((number, found.node.path.clone()));
+                        board.listings.push(Listing::new());
+                    }
+                }
+                board.listings[number] = listing;
+            }
+            Err(error) => board.failed = board.failed.take().or(Some(error)),
+        }
+        drop(board);
+        self.changed.notify_all();
+    }
+}
+
+impl<'s> Scanner<'s> {
+    fn new(scan: &'s Scan<'s>) -> Self {
+        Self {
+            scan,
+            attributes: AttributeReader::new(),
+            names: Vec::with_capacity(NAMES_BYTES),
+        }
+    }
+
+    fn run(mut self) {
+        while let Some((number, path)) = self.scan.next() {
+            let listed = self.list(&path);
+            self.scan.done(number, listed);
+        }
+    }
+
+    fn at(&self, path: &[u8]) -> PathBuf {
+        self.scan.root.join(OsStr::from_bytes(path))
+    }
+
+    fn list(&mut self, path: &[u8]) -> Result<Listing> {
+        let at = self.at(path);
+        let context = || at.display().to_string();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(&at, flags, Mode::empty()).with_context(context)?;
+        let names = self.names(&directory).with_context(context)?;
+        let mut listing = Listing::with_capacity(names.len());
+        for name in names {
+            let mut child = Vec::with_capacity(path.len() + 1 + name.as_bytes().len());
+            child.extend_from_slice(path);
+            if !path.is_empty() {
+                child.push(b'/');
+            }
+            child.extend_from_slice(name.as_bytes());
+            let at = self.at(&child);
+            let found = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(Error::from)
+                .and_then(|stat| self.look(child, &at, &stat));
+            listing.push(found.with_context(|| at.display().to_string())?);
+        }
+        Ok(listing)
+    }
+
+    /// The names in a directory, in order.
+    fn names(&mut self, directory: &OwnedFd) -> Result<Vec<CString>> {
+        let mut names = Vec::new();
+        let mut entries = RawDir::new(directory, self.names.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn look(&mut self, path: Vec<u8>, at: &Path, stat: &Stat) -> Result<Found> {
+        let mut node = host::node(path, stat);
+        node.attributes = self.attributes.read(at)?;
+        if node.kind == FileKind::Symlink {
+            node.target = rustix::fs::readlink(at, Vec::new())?.into_bytes();
+        }
+        let has_names = node.kind != FileKind::Directory && stat.st_nlink > 1;
+        Ok(Found {
+            node,
+            inode: has_names.then_some((stat.st_dev, stat.st_ino)),
+            listing: None,
+        })
+    }
+}
