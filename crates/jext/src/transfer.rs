@@ -37,6 +37,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Result, anyhow};
 use block::BlockDevice;
+use ext::Volume;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 
@@ -46,7 +47,7 @@ pub(crate) use from_image::ImageSource;
 pub(crate) use tally::Tally;
 pub(crate) use to_archive::ArchiveSink;
 pub(crate) use to_directory::DirectorySink;
-pub(crate) use to_image::ImageSink;
+pub(crate) use to_image::{ImageSink, Times};
 
 /// Items go in batches, so that the two threads do not wake each other for each: at most so many, or so many bytes of data.
 const BATCH_ITEMS: usize = 128;
@@ -211,15 +212,21 @@ impl Origin {
         }
     }
 
-    /// Brings the tree into a volume that is being made on a device.
+    /// Brings the tree into a volume that is being made on a device, and closes it.
     pub(crate) fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
-        sink: &mut ImageSink<'_>,
+        volume: Volume,
+        times: Times,
     ) -> Result<()> {
         match self {
-            Self::Directory(directory) => directory.fill(device, sink),
-            Self::Archive(archive) => run(archive, sink),
+            Self::Directory(directory) => directory.fill(device, volume, times),
+            Self::Archive(archive) => {
+                let filled = run(archive, &mut ImageSink::new(&volume, times));
+                let closed = volume.close();
+                filled?;
+                Ok(closed?)
+            }
         }
     }
 }

@@ -16,13 +16,19 @@ use crate::inode::{Inode, InodeState};
 use crate::mapping;
 use crate::space::Run;
 use crate::transaction::Transaction;
+use crate::volume::Restored;
 
-/// Gives an empty file its size and blocks for all of it; they come in the order of the file.
+/// Gives an empty file its size and blocks for all of it, which come in the order of the file, and what else it is.
 ///
 /// # Errors
 /// - [`Error::NoSpace`] and [`Error::FileTooLarge`]; the file stays empty.
 /// - [`Error::Invalid`] if the file is not empty, or the volume not just being made.
-pub(crate) fn lay_out(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<Vec<Run>> {
+pub(crate) fn lay_out(
+    core: &Core,
+    inode: &Arc<Inode>,
+    size: u64,
+    restored: &Restored,
+) -> Result<Vec<Run>> {
     core.check_writable()?;
     if !core.options.is_being_made || core.journal.is_some() {
         return Err(Error::Invalid("the volume is not just being made"));
@@ -42,6 +48,7 @@ pub(crate) fn lay_out(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<Vec<
     core.discard_window(&inode.window);
     if laid_out.is_ok() {
         state.size = size;
+        state.restore(restored);
         note_large_file(core, &mut transaction, size)?;
     } else {
         mapping::free_from(core, &mut transaction, inode, &mut state, FileBlock::new(0))?;
@@ -77,10 +84,20 @@ fn allocate(
 #[cfg(test)]
 mod tests {
     use layout::Block;
+    use layout::time::InodeTime;
 
     use super::*;
     use crate::file::testing::{Bench, Random, check, image};
     use crate::options::MountOptions;
+
+    const RESTORED: Restored = Restored {
+        permissions: 0o4751,
+        uid: 1000,
+        gid: 70_000,
+        mtime: InodeTime::new(1_500_000_000, 5),
+        other_times: InodeTime::new(1_700_000_000, 0),
+        generation: 7,
+    };
 
     fn being_made() -> MountOptions {
         MountOptions {
@@ -99,7 +116,7 @@ mod tests {
                 let size = blocks * 1024 + number as u64 * 100;
                 let inode = bench.create(&format!("file-{number}"));
                 let bytes = Random::new(number as u64).bytes(size as usize);
-                let runs = lay_out(&bench.core, &inode, size).unwrap();
+                let runs = lay_out(&bench.core, &inode, size, &RESTORED).unwrap();
                 let mut rest = bytes.chunks(1024);
                 for run in runs {
                     let pieces = rest.by_ref().take(run.count as usize).map(|piece| {
@@ -116,6 +133,8 @@ mod tests {
                 }
                 assert!(rest.next().is_none());
                 assert!(bench.read(&inode, 0, size as usize + 1) == bytes, "{size}");
+                let state = inode.state.read();
+                assert_eq!((state.permissions, state.mtime), (0o4751, RESTORED.mtime));
             }
             bench.close();
             check(&device);
@@ -128,7 +147,7 @@ mod tests {
         let bench = Bench::open(device.clone(), being_made());
         let inode = bench.create("file");
         let before = bench.core.usage();
-        let laid_out = lay_out(&bench.core, &inode, 9 << 20);
+        let laid_out = lay_out(&bench.core, &inode, 9 << 20, &RESTORED);
         assert!(matches!(laid_out, Err(Error::NoSpace)));
         assert_eq!(bench.core.usage(), before);
         assert_eq!(inode.state.read().size, 0);
@@ -142,13 +161,13 @@ mod tests {
         let bench = Bench::open(device.clone(), MountOptions::default());
         let inode = bench.create("file");
         let refused = |result| matches!(result, Err(Error::Invalid(_)));
-        assert!(refused(lay_out(&bench.core, &inode, 10)));
+        assert!(refused(lay_out(&bench.core, &inode, 10, &RESTORED)));
         bench.write(&inode, 0, b"x");
         bench.close();
         let bench = Bench::open(device, being_made());
         let inode = bench.create("other");
         bench.write(&inode, 0, b"x");
-        assert!(refused(lay_out(&bench.core, &inode, 10)));
+        assert!(refused(lay_out(&bench.core, &inode, 10, &RESTORED)));
         bench.close();
     }
 }

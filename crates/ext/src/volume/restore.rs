@@ -7,6 +7,7 @@ use layout::time::InodeTime;
 
 use super::Volume;
 use crate::error::Result;
+use crate::inode::InodeState;
 
 /// What an inode was elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,16 +36,17 @@ pub struct Stretch {
 }
 
 impl Volume {
-    /// Gives a new, empty file its size and blocks for all of it: where they lie, in the order of the file. Before the volume is
-    /// closed, the caller writes them to the device, the last one filled up with zeroes; no file loses blocks meanwhile.
+    /// Like [`Volume::restore`] of a new, empty file, which gets its size and blocks for all of it, too: where they lie, in the
+    /// order of the file. Before the device is
+    /// flushed for the last time, the caller writes them, the last one filled up with zeroes; no file loses blocks meanwhile.
     ///
     /// # Errors
     /// - [`crate::Error::NoSpace`] and [`crate::Error::FileTooLarge`]; the file stays empty.
     /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with `is_being_made`.
-    pub fn lay_out(&self, nr: InodeNr, size: u64) -> Result<Vec<Stretch>> {
+    pub fn lay_out(&self, nr: InodeNr, size: u64, restored: &Restored) -> Result<Vec<Stretch>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
-        let runs = crate::file::lay_out(&self.core, &inode, size)?;
+        let runs = crate::file::lay_out(&self.core, &inode, size, restored)?;
         let block_bytes = u64::from(self.core.geometry.block_bytes);
         let stretch = |run: &crate::space::Run| Stretch {
             device_offset: run.first.get() * block_bytes,
@@ -64,13 +66,20 @@ impl Volume {
             blocks: 1,
             revokes: 0,
         })?;
-        state.permissions = restored.permissions & layout::mode::PERMISSION_MASK;
-        (state.uid, state.gid) = (restored.uid, restored.gid);
-        state.mtime = restored.mtime;
-        (state.atime, state.ctime) = (restored.other_times, restored.other_times);
-        state.crtime = state.crtime.map(|_| restored.other_times);
-        state.generation = restored.generation;
+        state.restore(restored);
         state.store(&self.core, &mut transaction, nr, false)?;
         transaction.finish().map(drop)
+    }
+}
+
+impl InodeState {
+    /// Becomes what it was elsewhere.
+    pub(crate) fn restore(&mut self, restored: &Restored) {
+        self.permissions = restored.permissions & layout::mode::PERMISSION_MASK;
+        (self.uid, self.gid) = (restored.uid, restored.gid);
+        self.mtime = restored.mtime;
+        (self.atime, self.ctime) = (restored.other_times, restored.other_times);
+        self.crtime = self.crtime.map(|_| restored.other_times);
+        self.generation = restored.generation;
     }
 }

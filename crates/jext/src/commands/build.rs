@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::mkfs::{Format, FormatArguments};
 use crate::output;
-use crate::transfer::{ImageSink, Origin, Tally};
+use crate::transfer::{Origin, Tally, Times};
 
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
@@ -82,7 +82,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .map_err(|expected| anyhow::anyhow!("--size {text}: expected {expected}"))
     });
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
-    let clamps = options.seconds.is_some();
+    let times = Times {
+        seconds,
+        clamps: options.seconds.is_some(),
+    };
     let options = Options {
         block_bytes: Some(block_bytes),
         inode_count: Some(
@@ -101,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if out.exists() {
         std::fs::remove_file(out).with_context(|| out.display().to_string())?;
     }
-    let made = make(out, bytes, &options, &origin, seconds, clamps);
+    let made = make(out, bytes, &options, &origin, times);
     if made.is_err() {
         // What is there of it is of no use; the error is told.
         let _ = std::fs::remove_file(out);
@@ -154,25 +157,19 @@ fn make(
     bytes: u64,
     options: &Options,
     origin: &Origin,
-    seconds: i64,
-    clamps: bool,
+    times: Times,
 ) -> Result<Summary> {
     let context = || out.display().to_string();
     jext::create_image(out, bytes).with_context(context)?;
     let device = block::FileDevice::open(out, &OpenOptions::default()).with_context(context)?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let summary = mkfs::format(&device, options).with_context(context)?;
-    fill(&device, origin, seconds, clamps)?;
+    fill(&device, origin, times)?;
     Ok(summary)
 }
 
 /// Fills a volume that was just made, and seals it.
-pub(super) fn fill(
-    device: &Arc<dyn BlockDevice>,
-    origin: &Origin,
-    seconds: i64,
-    clamps: bool,
-) -> Result<()> {
+pub(super) fn fill(device: &Arc<dyn BlockDevice>, origin: &Origin, times: Times) -> Result<()> {
     let options = MountOptions {
         is_being_made: true,
         access_time: AccessTime::Never,
@@ -183,11 +180,8 @@ pub(super) fn fill(
         ..MountOptions::default()
     };
     let volume = Volume::open(Arc::clone(device), None, options)?;
-    let filled = origin.fill(device, &mut ImageSink::new(&volume, seconds, clamps));
-    let closed = volume.close();
-    filled?;
-    closed?;
-    Ok(mkfs::seal(device, seconds)?)
+    origin.fill(device, volume, times)?;
+    Ok(mkfs::seal(device, times.seconds)?)
 }
 
 fn report(arguments: &Arguments, summary: &Summary, tally: &Tally, bytes: u64) -> Result<ExitCode> {

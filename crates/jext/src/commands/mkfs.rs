@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::image::{Access, open_device, open_parsed, parse_device};
 use crate::output;
-use crate::transfer::Origin;
+use crate::transfer::{Origin, Times};
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const KIB: u64 = 1024;
@@ -260,7 +260,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let origin = arguments.from.as_deref().map(Origin::open);
     let origin = origin.transpose()?;
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
-    let clamps = options.seconds.is_some();
+    let times = Times {
+        seconds,
+        clamps: options.seconds.is_some(),
+    };
     options.seconds = Some(seconds);
     let summary = match journal_device {
         None => mkfs::format(&device, &options),
@@ -271,7 +274,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let summary = summary.with_context(|| arguments.device.clone())?;
     if let Some(origin) = origin {
-        super::build::fill(&device, &origin, seconds, clamps)?;
+        super::build::fill(&device, &origin, times)?;
     }
     summary
         .warnings

@@ -1,39 +1,48 @@
 //! The data of the host's files on its way to a device, by several threads.
 //!
 //! A job says where a file's data belongs. Whoever sends jobs has made sure that no two of them share a block; so they may be
-//! done in any order, and the device holds the same bytes in the end.
+//! done in any order, and the device holds the same bytes in the end. The sender is one of the threads: where more jobs wait than
+//! the others can do, it does some itself, and at the end helps until none is left.
 //!
-//! A thread reads into blocks of memory that it uses over and over, as many as fit into the cache of its processor. When all are
-//! full, they go to the device as one batch, which merges what lies side by side.
+//! A thread reads into blocks of memory that it uses over and over, and few enough for the cache of its processor. The full ones go to
+//! the device as one batch, which merges what lies side by side. A file takes one write at a time, and whoever waits for another
+//! thread's in the kernel does so at the cost of a processor: here he reads on meanwhile.
 
-use std::fs::File;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, bail};
 use block::{BlockDevice, Request};
 use ext::volume::Stretch;
 use layout::{Block, SectorNr};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::retry_on_intr;
 
-use super::worker_count;
+use super::{split_path, worker_count};
 
 /// What is said of a file that has lost data since it was looked at.
 pub(super) const TOO_SHORT: &str = "it is shorter now than it was";
-/// Bytes that a thread reads before it writes.
+/// Bytes that a thread reads before it writes, unless another one is writing.
 const BATCH_BYTES: usize = 256 << 10;
-/// Jobs go to the threads in parcels: at most so many, or of about so many bytes.
+/// Bytes that a thread has read when it cannot but wait.
+const MEMORY_BYTES: usize = 1 << 20;
+/// Jobs are done in parcels: at most so many, or of about so many bytes.
 const PARCEL_JOBS: usize = 64;
 const PARCEL_BYTES: u64 = 512 << 10;
-/// How many parcels wait for a thread.
+/// How many parcels may wait for a thread.
 const PARCELS_WAITING: usize = 64;
 /// The data of a larger file is more than one job, so that more than one thread has some of it. A multiple of all sizes of blocks.
 const JOB_BYTES_MAX: u64 = 4 << 20;
 
 /// A part of a file that belongs to a device.
-pub(super) struct Job {
-    pub(super) path: Arc<PathBuf>,
+pub(super) struct Job<'n> {
+    /// The file, below the directory that all are below.
+    pub(super) path: &'n [u8],
     /// Where the part begins in the file.
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -41,64 +50,104 @@ pub(super) struct Job {
     pub(super) stretches: Vec<Stretch>,
 }
 
-type Parcel = Vec<Job>;
+type Parcel<'n> = Vec<Job<'n>>;
 
-/// Takes jobs, and hands them on in parcels.
-pub(super) struct Jobs<'f> {
-    sender: SyncSender<Parcel>,
-    parcel: Parcel,
+/// Takes jobs, and lets threads do them.
+pub(super) struct Jobs<'q, 'n> {
+    queue: &'q Queue<'n>,
+    parcel: Parcel<'n>,
     parcel_bytes: u64,
-    failure: &'f Failure,
+    /// What the sender does itself.
+    writer: Writer<'q>,
 }
 
-/// The first error of all threads.
+/// What waits for a thread.
 #[derive(Default)]
-struct Failure(Mutex<Option<Error>>);
+struct Queue<'n> {
+    state: Mutex<Waiting<'n>>,
+    changed: Condvar,
+}
 
-/// Runs `send` beside threads that do the jobs it sends; returns when all are done.
-pub(super) fn with_writers(
+#[derive(Default)]
+struct Waiting<'n> {
+    parcels: VecDeque<Parcel<'n>>,
+    /// No more will come.
+    is_ended: bool,
+    /// The first error of all threads; then nothing more is done.
+    failed: Option<Error>,
+}
+
+/// Runs `send` beside threads that do the jobs it sends: data of files below a root for a device. Returns when all are done.
+pub(super) fn with_writers<'n>(
+    root: &Path,
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
-    send: impl FnOnce(&mut Jobs<'_>) -> Result<()>,
+    send: impl FnOnce(&mut Jobs<'_, 'n>) -> Result<()>,
 ) -> Result<()> {
-    let failure = Failure::default();
-    let (sender, receiver) = sync_channel(PARCELS_WAITING);
-    let receiver = Mutex::new(receiver);
+    let (queue, turn) = (Queue::default(), Mutex::default());
+    let writer = || Writer::new(root, device, block_bytes as usize, &turn);
     let sent = std::thread::scope(|scope| {
-        for _ in 0..worker_count() {
-            scope.spawn(|| Writer::new(device, block_bytes as usize).run(&receiver, &failure));
+        for _ in 1..worker_count() {
+            scope.spawn(|| queue.serve(&mut writer()));
         }
         let mut jobs = Jobs {
-            sender,
+            queue: &queue,
             parcel: Parcel::new(),
             parcel_bytes: 0,
-            failure: &failure,
+            writer: writer(),
         };
-        send(&mut jobs).and_then(|()| jobs.hand_on())
+        let sent = send(&mut jobs).and_then(|()| jobs.hand_on());
+        queue.end();
+        queue.serve(&mut jobs.writer);
+        sent
     });
     // What has stopped the threads is why nothing more could be sent.
-    failure.take().map_or(sent, Err)
+    let failed = queue.lock().failed.take();
+    failed.map_or(sent, Err)
 }
 
-impl Failure {
-    fn note(&self, error: Error) {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert(error);
+impl<'n> Queue<'n> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<'n>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_noted(&self) -> bool {
-        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.is_some()
+    /// Does what waits until no more will come.
+    fn serve(&self, writer: &mut Writer<'_>) {
+        while let Some(parcel) = self.next() {
+            self.note(writer.copy_all(&parcel));
+        }
+        self.note(writer.write());
     }
 
-    fn take(self) -> Option<Error> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn next(&self) -> Option<Parcel<'n>> {
+        let mut waiting = self.lock();
+        while waiting.failed.is_none() {
+            let parcel = waiting.parcels.pop_front();
+            if parcel.is_some() || waiting.is_ended {
+                return parcel;
+            }
+            let woken = self.changed.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+
+    fn note(&self, done: Result<()>) {
+        if let Err(error) = done {
+            self.lock().failed.get_or_insert(error);
+            self.changed.notify_all();
+        }
+    }
+
+    fn end(&self) {
+        self.lock().is_ended = true;
+        self.changed.notify_all();
     }
 }
 
-impl Jobs<'_> {
+impl<'n> Jobs<'_, 'n> {
     /// Sends a job, as several if it is long.
-    pub(super) fn send(&mut self, mut job: Job) -> Result<()> {
+    pub(super) fn send(&mut self, mut job: Job<'n>) -> Result<()> {
         while job.bytes > JOB_BYTES_MAX {
             let first = job.split_off_front();
             self.push(first)?;
@@ -106,7 +155,7 @@ impl Jobs<'_> {
         self.push(job)
     }
 
-    fn push(&mut self, job: Job) -> Result<()> {
+    fn push(&mut self, job: Job<'n>) -> Result<()> {
         self.parcel_bytes += job.bytes;
         self.parcel.push(job);
         if self.parcel.len() < PARCEL_JOBS && self.parcel_bytes < PARCEL_BYTES {
@@ -117,16 +166,24 @@ impl Jobs<'_> {
 
     fn hand_on(&mut self) -> Result<()> {
         self.parcel_bytes = 0;
-        if self.failure.is_noted() {
+        let parcel = std::mem::replace(&mut self.parcel, Parcel::with_capacity(PARCEL_JOBS));
+        let mut waiting = self.queue.lock();
+        if waiting.failed.is_some() {
             bail!("the copy has ended");
         }
-        let parcel = std::mem::replace(&mut self.parcel, Parcel::with_capacity(PARCEL_JOBS));
-        let sent = self.sender.send(parcel);
-        sent.map_err(|_| anyhow!("the copy has ended"))
+        waiting.parcels.push_back(parcel);
+        if waiting.parcels.len() <= PARCELS_WAITING {
+            drop(waiting);
+            self.queue.changed.notify_one();
+            return Ok(());
+        }
+        let first = waiting.parcels.pop_front().unwrap_or_default();
+        drop(waiting);
+        self.writer.copy_all(&first)
     }
 }
 
-impl Job {
+impl Job<'_> {
     /// Takes the first [`JOB_BYTES_MAX`] bytes out.
     fn split_off_front(&mut self) -> Self {
         let mut wanted = JOB_BYTES_MAX;
@@ -143,7 +200,7 @@ impl Job {
             }
         }
         let first = Self {
-            path: Arc::clone(&self.path),
+            path: self.path,
             offset: self.offset,
             bytes: JOB_BYTES_MAX,
             stretches,
@@ -154,53 +211,57 @@ impl Job {
     }
 }
 
-/// A thread that does jobs.
+/// What a thread needs to do jobs.
 struct Writer<'d> {
+    root: &'d Path,
     device: &'d dyn BlockDevice,
     block_bytes: usize,
+    /// Held by whoever is writing.
+    turn: &'d Mutex<()>,
     /// Memory: the first `filled` blocks wait to be written.
     blocks: Vec<Arc<Block>>,
     filled: usize,
-    requests: Vec<Request>,
+    /// Where they belong: first byte, and how many, in order.
+    waiting: Vec<(u64, usize)>,
+    /// The directory of the last file: most often the next one's, too.
+    directory: Option<(Vec<u8>, OwnedFd)>,
 }
 
 impl<'d> Writer<'d> {
-    fn new(device: &'d Arc<dyn BlockDevice>, block_bytes: usize) -> Self {
+    fn new(
+        root: &'d Path,
+        device: &'d Arc<dyn BlockDevice>,
+        block_bytes: usize,
+        turn: &'d Mutex<()>,
+    ) -> Self {
         let fresh = || Block::zeroed(block_bytes).into_arc();
-        let count = BATCH_BYTES / block_bytes;
+        let count = MEMORY_BYTES / block_bytes;
         Self {
+            root,
             device: &**device,
             block_bytes,
+            turn,
             blocks: std::iter::repeat_with(fresh).take(count).collect(),
             filled: 0,
-            requests: Vec::new(),
+            waiting: Vec::new(),
+            directory: None,
         }
     }
 
-    fn run(mut self, parcels: &Mutex<Receiver<Parcel>>, failure: &Failure) {
-        loop {
-            let received = {
-                let parcels = parcels.lock().unwrap_or_else(PoisonError::into_inner);
-                parcels.recv()
-            };
-            let Ok(parcel) = received else {
-                return;
-            };
-            // After an error what is still sent is only taken.
-            if failure.is_noted() {
-                continue;
-            }
-            let done = parcel.iter().try_for_each(|job| self.copy(job));
-            if let Err(error) = done.and_then(|()| self.write()) {
-                failure.note(error);
-            }
-        }
+    fn at(&self, path: &[u8]) -> PathBuf {
+        self.root.join(OsStr::from_bytes(path))
     }
 
-    fn copy(&mut self, job: &Job) -> Result<()> {
-        let path: &Path = &job.path;
-        let context = || path.display().to_string();
-        let file = File::open(path).with_context(context)?;
+    fn copy_all(&mut self, parcel: &[Job<'_>]) -> Result<()> {
+        for job in parcel {
+            let copied = self.copy(job);
+            copied.with_context(|| self.at(job.path).display().to_string())?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, job: &Job<'_>) -> Result<()> {
+        let file = self.open(job.path)?;
         let (mut offset, end) = (job.offset, job.offset + job.bytes);
         for stretch in &job.stretches {
             let mut done = 0;
@@ -208,8 +269,7 @@ impl<'d> Writer<'d> {
                 let left = (stretch.bytes - done) as usize / self.block_bytes;
                 let count = left.min(self.blocks.len() - self.filled);
                 let bytes = ((count * self.block_bytes) as u64).min(end - offset);
-                self.read(&file, offset, count, bytes as usize)
-                    .with_context(context)?;
+                self.read(&file, offset, count, bytes as usize)?;
                 self.ask(stretch.device_offset + done, count)?;
                 offset += bytes;
                 done += (count * self.block_bytes) as u64;
@@ -218,16 +278,38 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
+    fn open(&mut self, path: &[u8]) -> Result<OwnedFd> {
+        let (parent, name) = split_path(path);
+        let is_known = self
+            .directory
+            .as_ref()
+            .is_some_and(|(known, _)| known == parent);
+        if !is_known {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let at = self.at(parent);
+            let opened = retry_on_intr(|| rustix::fs::open(&at, flags, Mode::empty()))?;
+            self.directory = Some((parent.to_vec(), opened));
+        }
+        let Some((_, directory)) = &self.directory else {
+            bail!("a file lies in a directory");
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()));
+        Ok(opened?)
+    }
+
     /// Fills the next blocks with bytes of a file, and with zeroes behind them.
-    fn read(&mut self, file: &File, offset: u64, count: usize, bytes: usize) -> Result<()> {
+    fn read(&mut self, file: &OwnedFd, offset: u64, count: usize, bytes: usize) -> Result<()> {
         let blocks = &mut self.blocks[self.filled..self.filled + count];
         let mut slices: Vec<IoSliceMut<'_>> = Vec::with_capacity(count);
         for (index, block) in blocks.iter_mut().enumerate() {
-            // A device that has not let go of a block yet keeps it.
             if Arc::get_mut(block).is_none() {
+                // The device has not let go of it yet.
                 *block = Block::zeroed(self.block_bytes).into_arc();
             }
-            let memory = &mut Arc::make_mut(block)[..];
+            let Some(memory) = Arc::get_mut(block) else {
+                bail!("a new block is nobody else's");
+            };
             let here = (bytes - index * self.block_bytes).min(self.block_bytes);
             let (wanted, behind) = memory.split_at_mut(here);
             behind.fill(0);
@@ -235,7 +317,7 @@ impl<'d> Writer<'d> {
         }
         let (mut rest, mut at) = (&mut slices[..], offset);
         while !rest.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::preadv(file, rest, at))? {
+            match retry_on_intr(|| rustix::io::preadv(file, rest, at))? {
                 0 => bail!(TOO_SHORT),
                 done => {
                     at += done as u64;
@@ -246,23 +328,42 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    /// The blocks that have just been filled belong to the device; all go there when the memory is full.
+    /// The blocks that have just been filled belong to the device.
     fn ask(&mut self, device_offset: u64, count: usize) -> Result<()> {
-        self.requests.push(Request::Write {
-            sector: SectorNr::from_byte_offset(device_offset),
-            payload: self.blocks[self.filled..self.filled + count].to_vec(),
-            force_unit_access: false,
-        });
-        self.filled += count;
-        if self.filled < self.blocks.len() {
-            return Ok(());
+        let bytes = |count: usize| (count * self.block_bytes) as u64;
+        match self.waiting.last_mut() {
+            Some((first, length)) if *first + bytes(*length) == device_offset => *length += count,
+            _ => self.waiting.push((device_offset, count)),
         }
-        self.write()
+        self.filled += count;
+        if self.filled == self.blocks.len() {
+            return self.write();
+        }
+        if self.filled * self.block_bytes >= BATCH_BYTES
+            && let Ok(turn) = self.turn.try_lock()
+        {
+            return self.write_now(turn);
+        }
+        Ok(())
     }
 
     fn write(&mut self) -> Result<()> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_now(turn)
+    }
+
+    fn write_now(&mut self, turn: MutexGuard<'_, ()>) -> Result<()> {
+        let mut blocks = self.blocks.iter().cloned();
+        let request = |(offset, count)| Request::Write {
+            sector: SectorNr::from_byte_offset(offset),
+            payload: blocks.by_ref().take(count).collect(),
+            force_unit_access: false,
+        };
+        let ticket = self
+            .device
+            .submit(self.waiting.drain(..).map(request).collect());
+        drop(turn);
         self.filled = 0;
-        let requests = std::mem::take(&mut self.requests);
-        Ok(self.device.submit(requests).wait_all()?)
+        Ok(ticket.wait_all()?)
     }
 }

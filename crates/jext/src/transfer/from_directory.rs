@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use block::BlockDevice;
+use ext::Volume;
 use ext::volume::FileKind;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::file_data::{self, Job, Jobs};
-use super::{CHUNK_BYTES, ImageSink, Item, Node, Sink, scan};
+use super::{CHUNK_BYTES, ImageSink, Item, Node, Sink, Times, scan};
 
 /// A directory of the host and all below it, as it was when it was opened.
 pub(crate) struct DirectorySource {
@@ -39,24 +40,60 @@ impl DirectorySource {
         &self.nodes
     }
 
-    /// Brings the tree into a volume that is being made on a device.
+    /// Brings the tree into a volume that is being made on a device, and closes it.
     pub(crate) fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
-        sink: &mut ImageSink<'_>,
+        volume: Volume,
+        times: Times,
     ) -> Result<()> {
-        file_data::with_writers(device, sink.block_bytes(), |jobs| {
-            for node in &self.nodes {
+        let block_bytes = volume.superblock().geometry.block_bytes;
+        file_data::with_writers(&self.root, device, block_bytes, |jobs| {
+            let made = self.make(&mut ImageSink::new(&volume, times), jobs);
+            let closed = volume.close();
+            made?;
+            Ok(closed?)
+        })
+    }
+
+    fn make<'n>(&'n self, sink: &mut ImageSink<'_>, jobs: &mut Jobs<'_, 'n>) -> Result<()> {
+        for node in &self.nodes {
+            if node.is_regular_with_data() {
+                let sent = self.make_file(node, sink, jobs);
+                sent.with_context(|| self.at(node).display().to_string())?;
+            } else {
                 sink.node(node).with_context(|| node.text())?;
-                if node.is_regular_with_data() {
-                    let at = self.root.join(OsStr::from_bytes(&node.path));
-                    let sent = send_data(at.clone(), node, sink, jobs);
-                    sent.with_context(|| at.display().to_string())?;
-                }
             }
-            Ok(())
-        })?;
+        }
         sink.end()
+    }
+
+    fn at(&self, node: &Node) -> PathBuf {
+        self.root.join(OsStr::from_bytes(&node.path))
+    }
+
+    /// A file with data: the data is a job if there are no holes in it.
+    fn make_file<'n>(
+        &self,
+        node: &'n Node,
+        sink: &mut ImageSink<'_>,
+        jobs: &mut Jobs<'_, 'n>,
+    ) -> Result<()> {
+        let size = node.size;
+        // A file that is compressed has fewer blocks than bytes, too.
+        if node.held < size {
+            let file = File::open(self.at(node))?;
+            if next_data(&file, 0, size)? != Some((0, size)) {
+                sink.node(node)?;
+                return send_parts(&file, size, sink);
+            }
+        }
+        jobs.send(Job {
+            path: &node.path,
+            offset: 0,
+            bytes: size,
+            stretches: sink.laid_out(node)?,
+        })
     }
 }
 
@@ -64,29 +101,6 @@ impl Node {
     fn is_regular_with_data(&self) -> bool {
         self.kind == FileKind::Regular && self.size > 0 && self.link_to.is_none()
     }
-}
-
-/// The data of the node that the sink has just made: as jobs if there are no holes in it.
-fn send_data(
-    at: PathBuf,
-    node: &Node,
-    sink: &mut ImageSink<'_>,
-    jobs: &mut Jobs<'_>,
-) -> Result<()> {
-    let size = node.size;
-    // A file that is compressed has fewer blocks than bytes, too.
-    if node.held < size {
-        let file = File::open(&at)?;
-        if next_data(&file, 0, size)? != Some((0, size)) {
-            return send_parts(&file, size, sink);
-        }
-    }
-    jobs.send(Job {
-        path: Arc::new(at),
-        offset: 0,
-        bytes: size,
-        stretches: sink.lay_out()?,
-    })
 }
 
 fn send_parts(file: &File, size: u64, sink: &mut ImageSink<'_>) -> Result<()> {

@@ -16,14 +16,22 @@ use super::{Item, Node, Sink, split_path};
 /// A volume that is being filled.
 pub(crate) struct ImageSink<'v> {
     volume: &'v Volume,
-    /// The time at which the volume is made, in seconds since 1970.
-    seconds: i64,
-    /// Whether files are older than that: what has changed later counts as changed then.
-    clamps: bool,
+    times: Times,
     directories: BTreeMap<Vec<u8>, InodeNr>,
+    /// The one that was asked for last: what follows each other lies mostly in one.
+    last_directory: (Vec<u8>, InodeNr),
     /// What directories become when all is in them.
     unfinished: BTreeMap<InodeNr, Restored>,
     open: Option<Open>,
+}
+
+/// When the volume is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// In seconds since 1970.
+    pub(crate) seconds: i64,
+    /// Whether files are older than that: what has changed later counts as changed then.
+    pub(crate) clamps: bool,
 }
 
 /// The file whose data is coming.
@@ -37,19 +45,15 @@ struct Open {
 }
 
 impl<'v> ImageSink<'v> {
-    pub(crate) fn new(volume: &'v Volume, seconds: i64, clamps: bool) -> Self {
+    pub(crate) fn new(volume: &'v Volume, times: Times) -> Self {
         Self {
             volume,
-            seconds,
-            clamps,
+            times,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
+            last_directory: (Vec::new(), InodeNr::ROOT),
             unfinished: BTreeMap::new(),
             open: None,
         }
-    }
-
-    pub(super) fn block_bytes(&self) -> u32 {
-        self.volume.superblock().geometry.block_bytes
     }
 
     /// Makes a node; its data follows.
@@ -58,22 +62,24 @@ impl<'v> ImageSink<'v> {
         self.make(node)
     }
 
-    /// Gives the file that was just made blocks for all its data, which the caller brings to the device himself.
-    pub(super) fn lay_out(&mut self) -> Result<Vec<Stretch>> {
-        let Some(open) = &mut self.open else {
-            bail!("data without a file");
-        };
-        open.reached = open.size;
-        Ok(self.volume.lay_out(open.nr, open.size)?)
+    /// Makes a regular file with all its blocks, whose data the caller brings to the device himself.
+    pub(super) fn laid_out(&mut self, node: &Node) -> Result<Vec<Stretch>> {
+        self.finish_file()?;
+        let (parent, name) = split_path(&node.path);
+        let parent = self.directory(parent)?;
+        let nr = self.volume.create(parent, name, &NewInode::default())?;
+        self.set_attributes(nr, node)?;
+        let restored = self.restored(nr, node);
+        Ok(self.volume.lay_out(nr, node.size, &restored)?)
     }
 
     fn restored(&self, nr: InodeNr, node: &Node) -> Restored {
-        let made = InodeTime::new(self.seconds, 0);
+        let made = InodeTime::new(self.times.seconds, 0);
         Restored {
             permissions: node.permissions,
             uid: node.uid,
             gid: node.gid,
-            mtime: if self.clamps {
+            mtime: if self.times.clamps {
                 node.mtime.min(made)
             } else {
                 node.mtime
@@ -85,11 +91,15 @@ impl<'v> ImageSink<'v> {
 
     /// The inode of a directory; one that nobody has described is made.
     fn directory(&mut self, path: &[u8]) -> Result<InodeNr> {
+        if self.last_directory.0 == path {
+            return Ok(self.last_directory.1);
+        }
         if let Some(nr) = self.directories.get(path) {
+            self.last_directory = (path.to_vec(), *nr);
             return Ok(*nr);
         }
         let mut node = Node::plain_directory(path.to_vec());
-        node.mtime = InodeTime::new(self.seconds, 0);
+        node.mtime = InodeTime::new(self.times.seconds, 0);
         self.make_directory(&node)
     }
 
@@ -107,6 +117,7 @@ impl<'v> ImageSink<'v> {
             }
         };
         self.directories.insert(node.path.clone(), nr);
+        self.last_directory = (node.path.clone(), nr);
         self.set_attributes(nr, node)?;
         self.unfinished.insert(nr, self.restored(nr, node));
         Ok(nr)
@@ -183,7 +194,7 @@ impl<'v> ImageSink<'v> {
             uid: found.uid,
             gid: found.gid,
             mtime: found.mtime,
-            other_times: InodeTime::new(self.seconds, 0),
+            other_times: InodeTime::new(self.times.seconds, 0),
             generation: found.generation,
         };
         Ok(self.volume.restore(nr, &restored)?)
