@@ -25,7 +25,7 @@ use crate::transfer::{Origin, Tally, Times};
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
 /// Memory for what is on its way into the image.
-const MEMORY_BYTES: u64 = 256 << 20;
+const MEMORY_BYTES: u64 = 64 << 20;
 /// Inodes beside those of the tree: those that every volume has, and a few to begin with.
 const INODES_MORE: u64 = 64;
 /// How often the size is corrected before it is given up.
