@@ -1,5 +1,6 @@
 //! `jext bench`: benchmarks on a directory, an image or memory, and those whose figures are in `docs/performance.md`.
 
+mod compare_build;
 mod compare_kernel;
 mod compare_programs;
 mod figures;
@@ -53,6 +54,8 @@ enum Workload {
     Fsx(load::Arguments),
     /// fsstress: random operations on trees, compared with a model.
     Fsstress(load::Arguments),
+    /// jext build against mke2fs -d, on a tree of many files.
+    CompareBuild(compare_build::Arguments),
     /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
     CompareKernel(compare_kernel::Arguments),
     /// The benchmarks here against Debian's programs of the same name.
@@ -77,6 +80,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Workload::Filebench(arguments) => load::run("filebench", &arguments),
         Workload::Fsx(arguments) => load::run("fsx", &arguments),
         Workload::Fsstress(arguments) => load::run("fsstress", &arguments),
+        Workload::CompareBuild(arguments) => compare_build::run(&arguments),
         Workload::CompareKernel(arguments) => compare_kernel::run(&arguments),
         Workload::ComparePrograms(arguments) => compare_programs::run(&arguments),
         Workload::Memory(arguments) => memory::run(&arguments),

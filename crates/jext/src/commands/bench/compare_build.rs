@@ -1,0 +1,229 @@
+//! `jext bench compare-build`: `jext build` of a tree of many files beside `mke2fs -d`.
+//!
+//! Both make an image of the same size, with as many inodes, of the same tree, which is made from a seed. Each run is a process of its
+//! own and begins without an image. Runs are interleaved, so that what else the machine does meets both; a first pair is not counted: it
+//! warms the caches. At the end e2fsck looks at both images, and two builds are compared byte for byte.
+//!
+//! In a tmpfs the figures are those of the programs, elsewhere mostly those of the disk.
+
+mod child;
+mod report;
+mod tree;
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use block::text::Size;
+use clap::Args;
+use lab::system::tool::{self, Needed};
+
+use super::machine::Machine;
+use super::spans::Spans;
+use crate::{output, progress};
+use child::Usage;
+use tree::Shape;
+
+/// What makes all builds the same.
+const UUID: &str = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
+const EPOCH: &str = "1700000000";
+/// Bytes that are compared at once.
+const COMPARED_BYTES: usize = 1 << 20;
+const TOOLS: [Needed; 2] = [("mke2fs", "e2fsprogs"), ("e2fsck", "e2fsprogs")];
+
+/// Compare jext build with mke2fs -d on a tree of many files.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the tree and the images are made, and removed again; three times the size is needed.
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// How many files the tree has.
+    #[arg(long, value_name = "COUNT", default_value_t = 65_000, value_parser = clap::value_parser!(u32).range(1..))]
+    files: u32,
+    /// How long they are together.
+    #[arg(long, value_name = "SIZE", default_value = "700MB")]
+    size: String,
+    /// How often each is run.
+    #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The seconds of one program: by the clock, and of processors.
+struct Figures {
+    wall: Spans,
+    processor: Spans,
+}
+
+/// Both programs, and whether the images are as they should be.
+struct Comparison {
+    shape: Shape,
+    image_bytes: u64,
+    mke2fs: Figures,
+    jext: Figures,
+}
+
+/// A folder of the benchmark's own, removed when it ends.
+struct Place(PathBuf);
+
+impl Place {
+    fn make(folder: &Path) -> Result<Self> {
+        let path = folder.join(format!("jext-build-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Self(path))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Whoever cannot remove it can say no more about it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    tool::check(&TOOLS)?;
+    let size = Size::parse(&arguments.size)
+        .map_err(|expected| anyhow!("--size {}: expected {expected}", arguments.size))?;
+    let shape = Shape {
+        files: arguments.files,
+        bytes: size.bytes(),
+    };
+    let machine = Machine::read()?;
+    let place = Place::make(&arguments.folder)?;
+    // The children get the signal too and end; the folder goes with its value.
+    ctrlc::set_handler(|| {}).context("Ctrl-C")?;
+    tree::make(&place.at("tree"), shape)?;
+    let comparison = compare(&place, shape, arguments.runs)?;
+    if arguments.json {
+        output::print_json(&report::json(&machine, &comparison))?;
+    } else {
+        output::print(&report::text(&machine, &comparison))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(place: &Place, shape: Shape, runs: u32) -> Result<Comparison> {
+    let bar = progress::share(u64::from(runs) * 2);
+    let (ours, theirs) = (place.at("jext.img"), place.at("mke2fs.img"));
+    run_fresh(&ours, &mut build(place, &ours)?)?;
+    let image_bytes = fs::metadata(&ours).context("the image")?.len();
+    let mut mke2fs = mke2fs(place, &theirs, shape, image_bytes);
+    run_fresh(&theirs, &mut mke2fs)?;
+    let (mut our_usages, mut their_usages) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        bar.set_message("jext build");
+        our_usages.push(run_fresh(&ours, &mut build(place, &ours)?)?);
+        bar.inc(1);
+        bar.set_message("mke2fs -d");
+        their_usages.push(run_fresh(&theirs, &mut mke2fs)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    for image in [&theirs, &ours] {
+        check(image)?;
+    }
+    // There is room for two images.
+    fs::remove_file(&theirs).context("the image of mke2fs")?;
+    let again = place.at("again.img");
+    run_fresh(&again, &mut build(place, &again)?)?;
+    ensure!(are_equal(&ours, &again)?, "two builds of one tree differ");
+    Ok(Comparison {
+        shape,
+        image_bytes,
+        mke2fs: Figures::of(&their_usages),
+        jext: Figures::of(&our_usages),
+    })
+}
+
+impl Figures {
+    fn of(usages: &[Usage]) -> Self {
+        let spans = |seconds: fn(&Usage) -> f64| Spans::new(usages.iter().map(seconds).collect());
+        Self {
+            wall: spans(|usage| usage.seconds),
+            processor: spans(|usage| usage.processor_seconds),
+        }
+    }
+}
+
+fn build(place: &Place, image: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("this program")?);
+    command.env("SOURCE_DATE_EPOCH", EPOCH);
+    command.args(["build", "-q", "-t", "ext3", "-b", "4096", "-U", UUID]);
+    command.arg(image).arg(place.at("tree"));
+    Ok(command)
+}
+
+/// With as many inodes as `jext build` makes when it is not told: those of the tree, a tenth more, and a few.
+fn mke2fs(place: &Place, image: &Path, shape: Shape, image_bytes: u64) -> Command {
+    let mut command = Command::new(tool::find("mke2fs").unwrap_or_default());
+    let inodes = u64::from(shape.files) + u64::from(shape.directories());
+    let inodes = (inodes + inodes / 10 + 64).to_string();
+    command.args([
+        "-q", "-F", "-t", "ext3", "-b", "4096", "-U", UUID, "-N", &inodes, "-d",
+    ]);
+    command.arg(place.at("tree")).arg(image);
+    command.arg(format!("{}k", image_bytes >> 10));
+    command
+}
+
+fn run_fresh(image: &Path, command: &mut Command) -> Result<Usage> {
+    if image.exists() {
+        fs::remove_file(image).context("the last image")?;
+    }
+    child::run(command)
+}
+
+fn check(image: &Path) -> Result<()> {
+    let checked = Command::new(tool::find("e2fsck").unwrap_or_default())
+        .arg("-fn")
+        .arg(image)
+        .output();
+    let checked = checked.context("e2fsck")?;
+    let said = String::from_utf8_lossy(&checked.stdout);
+    ensure!(checked.status.success(), "{}: {said}", image.display());
+    Ok(())
+}
+
+fn are_equal(one: &Path, other: &Path) -> Result<bool> {
+    let open = |path| File::open(path).map(|file| BufReader::with_capacity(COMPARED_BYTES, file));
+    let (mut one, mut other) = (open(one)?, open(other)?);
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    loop {
+        for (file, bytes) in [(&mut one, &mut left), (&mut other, &mut right)] {
+            bytes.clear();
+            file.take(COMPARED_BYTES as u64).read_to_end(bytes)?;
+        }
+        if left != right {
+            return Ok(false);
+        }
+        if left.is_empty() {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_compared_to_their_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let bytes = vec![7; COMPARED_BYTES + 10];
+        fs::write(path("one"), &bytes).expect("it is written");
+        fs::write(path("same"), &bytes).expect("it is written");
+        fs::write(path("longer"), [&bytes[..], b"x"].concat()).expect("it is written");
+        assert!(are_equal(&path("one"), &path("same")).expect("both are read"));
+        assert!(!are_equal(&path("one"), &path("longer")).expect("both are read"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The comparison as a table and as JSON.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde_json::{Value, json};
+
+use super::super::spans::Spans;
+use super::{Comparison, Figures};
+use crate::commands::bench::machine::Machine;
+
+const HEADS: [&str; 3] = ["", "time, s", "processor time, s"];
+
+impl Comparison {
+    fn ratio(&self) -> f64 {
+        self.jext.wall.median() / self.mke2fs.wall.median()
+    }
+}
+
+pub(super) fn text(machine: &Machine, comparison: &Comparison) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(HEADS);
+    for (name, figures) in [
+        ("mke2fs -d", &comparison.mke2fs),
+        ("jext build", &comparison.jext),
+    ] {
+        let cells = [seconds(&figures.wall), seconds(&figures.processor)];
+        let mut row = vec![Cell::new(name)];
+        row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+        table.add_row(row);
+    }
+    format!(
+        "{table}\njext build takes {:.2} of the time. Medians, with the least and the greatest.\n{} files and {} directories, \
+         {} bytes; images of {} bytes. e2fsck finds both clean; two builds are the same to the byte.\n{}\n",
+        comparison.ratio(),
+        comparison.shape.files,
+        comparison.shape.directories(),
+        comparison.shape.bytes,
+        comparison.image_bytes,
+        machine.text()
+    )
+}
+
+pub(super) fn json(machine: &Machine, comparison: &Comparison) -> Value {
+    let figures = |figures: &Figures| json!({ "time": figures.wall.to_json(), "processor_time": figures.processor.to_json() });
+    json!({
+        "machine": machine.to_json(),
+        "files": comparison.shape.files,
+        "directories": comparison.shape.directories(),
+        "file_bytes": comparison.shape.bytes,
+        "image_bytes": comparison.image_bytes,
+        "mke2fs": figures(&comparison.mke2fs),
+        "jext": figures(&comparison.jext),
+        "ratio": comparison.ratio(),
+    })
+}
+
+fn seconds(spans: &Spans) -> String {
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        spans.median(),
+        spans.least(),
+        spans.greatest()
+    )
+}
