@@ -367,3 +367,89 @@ impl<'d> Writer<'d> {
         Ok(ticket.wait_all()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use block::memory::MemoryDevice;
+    use block::payload::payload_to_bytes;
+
+    use super::*;
+
+    /// Bytes that tell where they are.
+    fn numbered(length: usize) -> Vec<u8> {
+        let words = (0..=length / 4).flat_map(|number| (number as u32).to_le_bytes());
+        words.take(length).collect()
+    }
+
+    fn copy(root: &Path, device: &Arc<dyn BlockDevice>, jobs: Vec<Job<'_>>) -> Result<()> {
+        with_writers(root, device, 4096, |sender| {
+            jobs.into_iter().try_for_each(|job| sender.send(job))
+        })
+    }
+
+    fn job<'n>(path: &'n [u8], bytes: u64, stretches: &[(u64, u64)]) -> Job<'n> {
+        let stretch = |(first, count): &(u64, u64)| Stretch {
+            device_offset: first * 4096,
+            bytes: count * 4096,
+        };
+        Job {
+            path,
+            offset: 0,
+            bytes,
+            stretches: stretches.iter().map(stretch).collect(),
+        }
+    }
+
+    #[test]
+    fn data_comes_to_where_it_belongs_and_nowhere_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(16 << 20));
+        // What was there before, so that zeroes behind a file's end are seen.
+        let before = vec![Block::copy_from(&vec![0xFF; 16 << 20]).into_arc()];
+        device.write_blocks(0, before).expect("it is memory");
+        std::fs::create_dir(folder.path().join("in")).expect("there is room");
+        let large = numbered((9 << 20) + 5);
+        std::fs::write(folder.path().join("in/large"), &large).expect("there is room");
+        std::fs::write(folder.path().join("small"), b"a few bytes").expect("there is room");
+        // The large file is more than one job, and none of them ends where a stretch does.
+        let first_count = 1500;
+        let rest = (large.len() as u64).div_ceil(4096) - first_count;
+        let stretches = [(2000, first_count), (10, rest)];
+        let jobs = vec![
+            job(b"small", 11, &[(5, 1)]),
+            job(b"in/large", large.len() as u64, &stretches),
+        ];
+        copy(folder.path(), &device, jobs).expect("all is there");
+        let found = payload_to_bytes(&device.read_blocks(0, 4096, 4096).expect("it is memory"));
+        let mut expected = vec![0xFF; 16 << 20];
+        let mut put = |block: u64, count: u64, bytes: &[u8]| {
+            let at = block as usize * 4096;
+            expected[at..at + count as usize * 4096].fill(0);
+            expected[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(5, 1, b"a few bytes");
+        let (head, tail) = large.split_at(first_count as usize * 4096);
+        put(2000, first_count, head);
+        put(10, rest, tail);
+        assert!(found == expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 20));
+        std::fs::write(folder.path().join("short"), b"short").expect("there is room");
+        let told = |path: &[u8]| {
+            let jobs = vec![job(path, 5000, &[(0, 2)])];
+            let error = copy(folder.path(), &device, jobs).expect_err("it cannot be read");
+            format!("{error:#}")
+        };
+        let said = told(b"short");
+        assert!(
+            said.ends_with("short: it is shorter now than it was"),
+            "{said}"
+        );
+        let said = told(b"absent");
+        assert!(said.contains("absent: No such file"), "{said}");
+    }
+}

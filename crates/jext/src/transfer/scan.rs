@@ -223,3 +223,42 @@ impl<'s> Scanner<'s> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn nodes_come_in_the_order_of_their_names_whoever_finds_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        for number in 0..40 {
+            let inner = at(&format!("d{number:02}/inner"));
+            fs::create_dir_all(&inner).expect("there is room");
+            fs::write(inner.join("file"), b"x").expect("there is room");
+        }
+        fs::hard_link(at("d07/inner/file"), at("a-link")).expect("one file system");
+        let nodes = scan(folder.path()).expect("all is there");
+        let paths: Vec<_> = nodes.iter().map(Node::text).collect();
+        assert_eq!(paths.len(), 1 + 1 + 40 * 3);
+        assert_eq!(
+            paths[..5],
+            ["/", "/a-link", "/d00", "/d00/inner", "/d00/inner/file"]
+        );
+        assert!(paths.is_sorted());
+        let links: Vec<_> = nodes.iter().filter(|node| node.link_to.is_some()).collect();
+        assert_eq!(links.len(), 1);
+        assert_eq!(links[0].text(), "/d07/inner/file");
+        assert_eq!(links[0].link_to.as_deref(), Some(&b"a-link"[..]));
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let Err(error) = scan(Path::new("/nowhere/at/all")) else {
+            panic!("it is there");
+        };
+        assert!(format!("{error:#}").starts_with("/nowhere/at/all: No such file"));
+    }
+}
