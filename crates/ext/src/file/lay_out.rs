@@ -116,7 +116,7 @@ mod tests {
                 let size = blocks * 1024 + number as u64 * 100;
                 let inode = bench.create(&format!("file-{number}"));
                 let bytes = Random::new(number as u64).bytes(size as usize);
-                let runs = lay_out(&bench.core, &inode, size, &RESTORED).unwrap();
+                let runs = lay_out(&bench.core, &inode, size, &RESTORED).expect("there is room");
                 let mut rest = bytes.chunks(1024);
                 for run in runs {
                     let pieces = rest.by_ref().take(run.count as usize).map(|piece| {
@@ -129,7 +129,7 @@ mod tests {
                         .core
                         .device
                         .write_blocks(at, pieces.collect())
-                        .unwrap();
+                        .expect("it is memory");
                 }
                 assert!(rest.next().is_none());
                 assert!(bench.read(&inode, 0, size as usize + 1) == bytes, "{size}");

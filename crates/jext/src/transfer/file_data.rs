@@ -40,23 +40,29 @@ const PARCELS_WAITING: usize = 64;
 const JOB_BYTES_MAX: u64 = 4 << 20;
 
 /// A part of a file that belongs to a device.
-pub(super) struct Job<'n> {
+struct Job<'n> {
     /// The file, below the directory that all are below.
-    pub(super) path: &'n [u8],
+    path: &'n [u8],
     /// Where the part begins in the file.
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    /// Where it belongs, in whole blocks.
-    pub(super) stretches: Vec<Stretch>,
+    offset: u64,
+    bytes: u64,
+    /// Where it belongs: from where the job before ends in the parcel's stretches to here.
+    stretches_end: usize,
 }
 
-type Parcel<'n> = Vec<Job<'n>>;
+/// Jobs for one thread.
+#[derive(Default)]
+struct Parcel<'n> {
+    jobs: Vec<Job<'n>>,
+    /// Whole blocks.
+    stretches: Vec<Stretch>,
+    bytes: u64,
+}
 
 /// Takes jobs, and lets threads do them.
 pub(super) struct Jobs<'q, 'n> {
     queue: &'q Queue<'n>,
     parcel: Parcel<'n>,
-    parcel_bytes: u64,
     /// What the sender does itself.
     writer: Writer<'q>,
 }
@@ -92,8 +98,7 @@ pub(super) fn with_writers<'n>(
         }
         let mut jobs = Jobs {
             queue: &queue,
-            parcel: Parcel::new(),
-            parcel_bytes: 0,
+            parcel: Parcel::default(),
             writer: writer(),
         };
         let sent = send(&mut jobs).and_then(|()| jobs.hand_on());
@@ -146,27 +151,51 @@ impl<'n> Queue<'n> {
 }
 
 impl<'n> Jobs<'_, 'n> {
-    /// Sends a job, as several if it is long.
-    pub(super) fn send(&mut self, mut job: Job<'n>) -> Result<()> {
-        while job.bytes > JOB_BYTES_MAX {
-            let first = job.split_off_front();
-            self.push(first)?;
+    /// Sends a file's data, as several jobs if it is long: where it belongs, in the order of the file.
+    pub(super) fn send(&mut self, path: &'n [u8], bytes: u64, stretches: &[Stretch]) -> Result<()> {
+        let (mut offset, mut taken) = (0, 0);
+        for stretch in stretches {
+            let mut rest = *stretch;
+            while rest.bytes > 0 {
+                let here = rest.bytes.min(JOB_BYTES_MAX - taken);
+                self.parcel.stretches.push(Stretch {
+                    bytes: here,
+                    ..rest
+                });
+                rest.device_offset += here;
+                rest.bytes -= here;
+                taken += here;
+                if taken == JOB_BYTES_MAX {
+                    self.push(path, offset, taken.min(bytes - offset))?;
+                    offset += taken;
+                    taken = 0;
+                }
+            }
         }
-        self.push(job)
+        if taken > 0 {
+            self.push(path, offset, taken.min(bytes - offset))?;
+        }
+        Ok(())
     }
 
-    fn push(&mut self, job: Job<'n>) -> Result<()> {
-        self.parcel_bytes += job.bytes;
-        self.parcel.push(job);
-        if self.parcel.len() < PARCEL_JOBS && self.parcel_bytes < PARCEL_BYTES {
+    /// A job for the stretches that no job of the parcel has yet.
+    fn push(&mut self, path: &'n [u8], offset: u64, bytes: u64) -> Result<()> {
+        let parcel = &mut self.parcel;
+        parcel.bytes += bytes;
+        parcel.jobs.push(Job {
+            path,
+            offset,
+            bytes,
+            stretches_end: parcel.stretches.len(),
+        });
+        if parcel.jobs.len() < PARCEL_JOBS && parcel.bytes < PARCEL_BYTES {
             return Ok(());
         }
         self.hand_on()
     }
 
     fn hand_on(&mut self) -> Result<()> {
-        self.parcel_bytes = 0;
-        let parcel = std::mem::replace(&mut self.parcel, Parcel::with_capacity(PARCEL_JOBS));
+        let parcel = std::mem::take(&mut self.parcel);
         let mut waiting = self.queue.lock();
         if waiting.failed.is_some() {
             bail!("the copy has ended");
@@ -180,34 +209,6 @@ impl<'n> Jobs<'_, 'n> {
         let first = waiting.parcels.pop_front().unwrap_or_default();
         drop(waiting);
         self.writer.copy_all(&first)
-    }
-}
-
-impl Job<'_> {
-    /// Takes the first [`JOB_BYTES_MAX`] bytes out.
-    fn split_off_front(&mut self) -> Self {
-        let mut wanted = JOB_BYTES_MAX;
-        let mut stretches = Vec::new();
-        while wanted > 0 && !self.stretches.is_empty() {
-            let stretch = &mut self.stretches[0];
-            let bytes = stretch.bytes.min(wanted);
-            stretches.push(Stretch { bytes, ..*stretch });
-            wanted -= bytes;
-            stretch.device_offset += bytes;
-            stretch.bytes -= bytes;
-            if stretch.bytes == 0 {
-                self.stretches.remove(0);
-            }
-        }
-        let first = Self {
-            path: self.path,
-            offset: self.offset,
-            bytes: JOB_BYTES_MAX,
-            stretches,
-        };
-        self.offset += JOB_BYTES_MAX;
-        self.bytes -= JOB_BYTES_MAX;
-        first
     }
 }
 
@@ -252,18 +253,21 @@ impl<'d> Writer<'d> {
         self.root.join(OsStr::from_bytes(path))
     }
 
-    fn copy_all(&mut self, parcel: &[Job<'_>]) -> Result<()> {
-        for job in parcel {
-            let copied = self.copy(job);
+    fn copy_all(&mut self, parcel: &Parcel<'_>) -> Result<()> {
+        let mut start = 0;
+        for job in &parcel.jobs {
+            let stretches = &parcel.stretches[start..job.stretches_end];
+            let copied = self.copy(job, stretches);
             copied.with_context(|| self.at(job.path).display().to_string())?;
+            start = job.stretches_end;
         }
         Ok(())
     }
 
-    fn copy(&mut self, job: &Job<'_>) -> Result<()> {
+    fn copy(&mut self, job: &Job<'_>, stretches: &[Stretch]) -> Result<()> {
         let file = self.open(job.path)?;
         let (mut offset, end) = (job.offset, job.offset + job.bytes);
-        for stretch in &job.stretches {
+        for stretch in stretches {
             let mut done = 0;
             while done < stretch.bytes {
                 let left = (stretch.bytes - done) as usize / self.block_bytes;
@@ -381,23 +385,20 @@ mod tests {
         words.take(length).collect()
     }
 
-    fn copy(root: &Path, device: &Arc<dyn BlockDevice>, jobs: Vec<Job<'_>>) -> Result<()> {
-        with_writers(root, device, 4096, |sender| {
-            jobs.into_iter().try_for_each(|job| sender.send(job))
-        })
-    }
+    type Data<'n> = (&'n [u8], u64, &'n [(u64, u64)]);
 
-    fn job<'n>(path: &'n [u8], bytes: u64, stretches: &[(u64, u64)]) -> Job<'n> {
-        let stretch = |(first, count): &(u64, u64)| Stretch {
-            device_offset: first * 4096,
-            bytes: count * 4096,
-        };
-        Job {
-            path,
-            offset: 0,
-            bytes,
-            stretches: stretches.iter().map(stretch).collect(),
-        }
+    /// Files: path, length, and the first block and the number of blocks of each stretch.
+    fn copy(root: &Path, device: &Arc<dyn BlockDevice>, files: &[Data<'_>]) -> Result<()> {
+        with_writers(root, device, 4096, |jobs| {
+            files.iter().try_for_each(|(path, bytes, stretches)| {
+                let stretch = |(first, count): &(u64, u64)| Stretch {
+                    device_offset: first * 4096,
+                    bytes: count * 4096,
+                };
+                let stretches: Vec<_> = stretches.iter().map(stretch).collect();
+                jobs.send(path, *bytes, &stretches)
+            })
+        })
     }
 
     #[test]
@@ -415,11 +416,11 @@ mod tests {
         let first_count = 1500;
         let rest = (large.len() as u64).div_ceil(4096) - first_count;
         let stretches = [(2000, first_count), (10, rest)];
-        let jobs = vec![
-            job(b"small", 11, &[(5, 1)]),
-            job(b"in/large", large.len() as u64, &stretches),
+        let files: [Data<'_>; 2] = [
+            (b"small", 11, &[(5, 1)]),
+            (b"in/large", large.len() as u64, &stretches),
         ];
-        copy(folder.path(), &device, jobs).expect("all is there");
+        copy(folder.path(), &device, &files).expect("all is there");
         let found = payload_to_bytes(&device.read_blocks(0, 4096, 4096).expect("it is memory"));
         let mut expected = vec![0xFF; 16 << 20];
         let mut put = |block: u64, count: u64, bytes: &[u8]| {
@@ -440,8 +441,8 @@ mod tests {
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 20));
         std::fs::write(folder.path().join("short"), b"short").expect("there is room");
         let told = |path: &[u8]| {
-            let jobs = vec![job(path, 5000, &[(0, 2)])];
-            let error = copy(folder.path(), &device, jobs).expect_err("it cannot be read");
+            let files: [Data<'_>; 1] = [(path, 5000, &[(0, 2)])];
+            let error = copy(folder.path(), &device, &files).expect_err("it cannot be read");
             format!("{error:#}")
         };
         let said = told(b"short");

@@ -17,7 +17,7 @@ use ext::volume::FileKind;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::file_data::{self, Job, Jobs};
+use super::file_data::{self, Jobs};
 use super::{CHUNK_BYTES, ImageSink, Item, Node, Sink, Times, scan};
 
 /// A directory of the host and all below it, as it was when it was opened.
@@ -88,12 +88,7 @@ impl DirectorySource {
                 return send_parts(&file, size, sink);
             }
         }
-        jobs.send(Job {
-            path: &node.path,
-            offset: 0,
-            bytes: size,
-            stretches: sink.laid_out(node)?,
-        })
+        jobs.send(&node.path, size, &sink.laid_out(node)?)
     }
 }
 
