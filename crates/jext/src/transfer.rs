@@ -188,9 +188,9 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// What a path names: a directory, or an archive.
+    /// What a path names: a directory, or an archive; `-` is one from standard input.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        if path.is_dir() {
+        if path != Path::new(from_archive::STANDARD_INPUT) && path.is_dir() {
             return DirectorySource::open(path).map(Self::Directory);
         }
         ArchiveSource::open(path).map(Self::Archive)

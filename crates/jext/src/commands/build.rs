@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// The image, which must not be there yet.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// A directory, or an archive.
+    /// A directory, or an archive; `-` is an archive from standard input.
     #[arg(value_name = "FROM")]
     from: PathBuf,
     /// The size of the image: 64M, 2G; otherwise what the tree needs, and a little more.

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is made with it.
     #[arg(value_name = "SIZE")]
     size: Option<String>,
-    /// Fill it with what is in this directory or archive.
+    /// Fill it with what is in this directory or archive; `-` is an archive from standard input.
     #[arg(short = 'd', value_name = "FROM")]
     from: Option<PathBuf>,
     /// Make it even though the device holds a file system already.

@@ -2,7 +2,8 @@
 //! links, devices and sparse files as GNU tar, bsdtar and star write them.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -18,15 +19,22 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// The type of an entry that is the archive's label.
 const LABEL: u8 = b'V';
 
+/// What names standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+
 /// An archive.
 pub(crate) struct ArchiveSource {
     path: PathBuf,
+    /// What came from standard input: it is read twice, and is kept in a file without a name.
+    spool: Option<File>,
 }
 
 impl ArchiveSource {
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        let spool = (path == Path::new(STANDARD_INPUT)).then(spool);
         let source = Self {
             path: path.to_owned(),
+            spool: spool.transpose().context("standard input")?,
         };
         let first = source.entries()?.next_entry();
         first.with_context(|| {
@@ -36,7 +44,14 @@ impl ArchiveSource {
     }
 
     fn entries(&self) -> Result<Entries<Box<dyn Read>>> {
-        let file = File::open(&self.path).with_context(|| self.path.display().to_string())?;
+        let file = match &self.spool {
+            None => File::open(&self.path),
+            Some(spool) => spool.try_clone().and_then(|mut file| {
+                file.rewind()?;
+                Ok(file)
+            }),
+        };
+        let file = file.with_context(|| self.path.display().to_string())?;
         let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
         let first = file.fill_buf()?;
         let reader: Box<dyn Read> = if first.starts_with(&GZIP_MAGIC) {
@@ -48,6 +63,18 @@ impl ArchiveSource {
         };
         Ok(Entries::new(reader))
     }
+}
+
+/// Standard input as a file that goes when it is closed.
+fn spool() -> Result<File> {
+    let path = std::env::temp_dir().join(format!("jext-input-{}", std::process::id()));
+    let context = || path.display().to_string();
+    let mut options = File::options();
+    let file = options.read(true).write(true).create_new(true).mode(0o600);
+    let mut file = file.open(&path).with_context(context)?;
+    std::fs::remove_file(&path).with_context(context)?;
+    io::copy(&mut io::stdin().lock(), &mut file).with_context(context)?;
+    Ok(file)
 }
 
 impl Source for ArchiveSource {

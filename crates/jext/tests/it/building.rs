@@ -31,6 +31,8 @@ fn make_tree(root: &Path) {
         std::fs::write(root.join(name), number.to_string()).unwrap();
     }
     std::fs::write(root.join("file"), vec![7; 300_000]).unwrap();
+    let long: Vec<u8> = (0..1_300_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(root.join("long"), &long[..long.len() - 3]).unwrap();
     std::fs::hard_link(root.join("file"), root.join("other-name")).unwrap();
     let sparse = std::fs::File::create(root.join("sparse")).unwrap();
     sparse.write_all_at(b"far away", 40 << 20).unwrap();
@@ -127,6 +129,21 @@ fn build(folder: &Folder, line: &str) {
     assert!(output.status.success(), "{line}: {}", tool::said(&output));
 }
 
+/// Makes `piped.img` of an archive that comes through a pipe.
+fn build_from_input(folder: &Folder, archive: &str) {
+    let output = folder
+        .command(&format!("build -q -F -U {UUID} piped.img -"))
+        .env("SOURCE_DATE_EPOCH", SECONDS)
+        .write_stdin(folder.read(archive))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{archive}: {}",
+        tool::said(&output)
+    );
+}
+
 fn prepared() -> Folder {
     let folder = Folder::new();
     make_tree(&folder.path().join("tree"));
@@ -197,6 +214,13 @@ fn archives_of_tar_become_images_and_images_archives() {
         tar(&arguments);
         build(&folder, &format!("{name}.img {name}"));
         assert_same(&folder, &format!("{name}.img"), &from);
+    }
+    for name in ["plain.tar", "sparse.tar.gz", "old.tar.zst"] {
+        build_from_input(&folder, name);
+        assert!(
+            folder.read("piped.img") == folder.read(&format!("{name}.img")),
+            "{name} through a pipe"
+        );
     }
     for name in ["out.tar", "out.tar.gz", "out.tar.zst"] {
         folder.good(&format!("export plain.tar.img {name}"));
