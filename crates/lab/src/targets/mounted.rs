@@ -65,9 +65,11 @@ impl MountedFileSystem {
     pub fn make(setup: &MountedSetup) -> Result<Self> {
         check_system(setup)?;
         let folder = Folder::make()?;
-        let home = Device::make(&setup.device, &folder, "home")?;
+        let is_kernels = setup.driver == Driver::Kernel;
+        let make = |text, kind| Device::make(text, &folder, kind, is_kernels);
+        let home = make(&setup.device, "home")?;
         let log = match &setup.journal {
-            JournalPlace::External(text) => Some(Device::make(text, &folder, "log")?),
+            JournalPlace::External(text) => Some(make(text, "log")?),
             JournalPlace::Internal | JournalPlace::None => None,
         };
         format(setup, &home, log.as_ref())?;
@@ -84,7 +86,7 @@ impl MountedFileSystem {
             .into_iter()
             .flatten()
         {
-            device.attached.leave_to_mount()?;
+            device.leave_to_mount()?;
         }
         let root = File::open(&place).context("the mounted file system")?;
         rustix::fs::syncfs(&root).context("sync")?;
@@ -98,16 +100,20 @@ impl MountedFileSystem {
         self.folder.0.join("mounted")
     }
 
-    /// What its devices have done.
+    /// What its devices have done; nothing if they are files that a program has opened.
     ///
     /// # Errors
     /// If the kernel does not say.
-    pub fn requests(&self) -> Result<DeviceRequests> {
-        let log = self.log.as_ref().map(|log| log.attached.requests());
-        Ok(DeviceRequests {
-            home: self.home.attached.requests()?,
-            log: log.transpose()?.unwrap_or_default(),
-        })
+    pub fn requests(&self) -> Result<Option<DeviceRequests>> {
+        let Some(home) = self.home.requests()? else {
+            return Ok(None);
+        };
+        let log = match &self.log {
+            Some(log) => log.requests()?,
+            None => None,
+        };
+        let log = log.unwrap_or_default();
+        Ok(Some(DeviceRequests { home, log }))
     }
 
     /// Unmounts it, and waits until all is written.
@@ -182,11 +188,11 @@ fn format(setup: &MountedSetup, home: &Device, log: Option<&Device>) -> Result<(
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         tool::call(tool, &arguments)
     };
-    let log = log.map(|log| log.attached.path());
+    let log = log.map(Device::path);
     if let Some(arguments) = log.and_then(|log| setup.journal_arguments(home.bytes, log)) {
         call("mke2fs", arguments).context("journal device")?;
     }
-    let arguments = setup.maker_arguments(home.bytes, home.attached.path(), log);
+    let arguments = setup.maker_arguments(home.bytes, home.path(), log);
     call(&setup.maker(), arguments)
 }
 
@@ -212,7 +218,10 @@ impl Drop for Folder {
 
 /// A device, and the memory that it may be made of. Fields are dropped in this order.
 struct Device {
-    attached: Attached,
+    /// The file or device that the plan names, or the file that was made.
+    file: String,
+    /// None for a file that a program opens itself.
+    attached: Option<Attached>,
     bytes: u64,
     /// The folder beside the image, if that is in memory.
     place: Option<PathBuf>,
@@ -221,7 +230,7 @@ struct Device {
 
 impl Device {
     /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file that has the folder's name.
-    fn make(text: &DeviceText, folder: &Folder, kind: &str) -> Result<Self> {
+    fn make(text: &DeviceText, folder: &Folder, kind: &str, is_kernels: bool) -> Result<Self> {
         let (path, place, memory) = match text {
             DeviceText::File { path, .. } => (PathBuf::from(path), None, None),
             DeviceText::Memory { size } => {
@@ -238,20 +247,36 @@ impl Device {
             }
             other => bail!("{other}: not a device of the kernel"),
         };
-        let attached = Attached::new(&path)?;
-        let bytes = bytes_of(attached.path())?;
+        let attached = is_kernels.then(|| Attached::new(&path)).transpose()?;
+        let bytes = bytes_of(&path)?;
         Ok(Self {
+            file: path.to_str().context("a path is UTF-8")?.to_owned(),
             attached,
             bytes,
             place,
             _memory: memory,
         })
     }
+
+    /// Its path, for whoever makes a file system on it or mounts it.
+    fn path(&self) -> &str {
+        self.attached.as_ref().map_or(&self.file, Attached::path)
+    }
+
+    fn leave_to_mount(&mut self) -> Result<()> {
+        self.attached
+            .as_mut()
+            .map_or(Ok(()), Attached::leave_to_mount)
+    }
+
+    fn requests(&self) -> Result<Option<Requests>> {
+        self.attached.as_ref().map(Attached::requests).transpose()
+    }
 }
 
-fn bytes_of(device: &str) -> Result<u64> {
+fn bytes_of(device: &Path) -> Result<u64> {
     use std::io::Seek as _;
-    let mut file = File::open(device).with_context(|| device.to_owned())?;
+    let mut file = File::open(device).with_context(|| device.display().to_string())?;
     Ok(file.seek(std::io::SeekFrom::End(0))?)
 }
 
@@ -268,8 +293,8 @@ impl Mount {
         log: Option<&Device>,
         place: &Path,
     ) -> Result<Self> {
-        let options = setup.mount_options(log.map(|log| log.attached.path()));
-        let device = home.attached.path();
+        let options = setup.mount_options(log.map(Device::path));
+        let device = home.path();
         if setup.driver == Driver::Kernel {
             let mounted = Mounted::new(&setup.kind, &options, device, place)?;
             return Ok(Self {
@@ -312,7 +337,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
     let mut command = match driver {
         Driver::Jext => {
             let mut command = Command::new(std::env::current_exe().context("this program")?);
-            command.args(["mount", "-f", "-o", options, home.attached.path()]);
+            command.args(["mount", "-f", "-o", options, home.path()]);
             command
         }
         Driver::Passthrough => {
@@ -331,7 +356,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
         }
         Driver::Kernel | Driver::Fuse2fs => {
             let mut command = Command::new(tool::find("fuse2fs").context("fuse2fs is missing")?);
-            command.args(["-f", "-o", options, home.attached.path()]);
+            command.args(["-f", "-o", options, home.path()]);
             command
         }
     };

@@ -23,9 +23,13 @@ pub(super) fn run(setup: &MountedSetup, work: &Work) -> Result<Measured> {
     let after = mounted.requests()?;
     let closing = Instant::now();
     mounted.close()?;
+    let figures = [("close_time".to_owned(), closing.elapsed().as_secs_f64())];
+    measured.metrics.extend(figures);
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(measured);
+    };
     let (home, log) = (after.home - before.home, after.log - before.log);
     let figures = [
-        ("close_time", closing.elapsed().as_secs_f64()),
         ("flushes", (home.flushes + log.flushes) as f64),
         ("home_reads", home.reads as f64),
         ("home_writes", home.writes as f64),
