@@ -19,6 +19,8 @@ use crate::system::{Attached, Mounted, namespace, strays};
 
 /// Beside what is in it, a tmpfs holds so much.
 const ROOM_BYTES: u64 = 16 << 20;
+/// As many files as a process of root may have open, where nobody has said otherwise (`fs.nr_open`).
+const FILES_MAX: u64 = 1 << 20;
 /// How long a FUSE program may take to mount, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOOLS: [Needed; 3] = [
@@ -369,14 +371,22 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
         .context("the FUSE program")
 }
 
-/// As many open files as this process may have, for those that it starts: `passthrough_ll` keeps one for each inode.
+/// More open files, for the programs that this process starts: `passthrough_ll` keeps one for each inode.
 fn raise_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
+    let to = |most: Option<u64>| {
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: most,
+                maximum: most,
+            },
+        )
     };
-    setrlimit(Resource::Nofile, raised).context("the limit of open files")
+    // Where not even root may raise what is the most for this process, that has to do.
+    to(limit.maximum.map(|most| most.max(FILES_MAX)))
+        .or_else(|_| to(limit.maximum))
+        .context("the limit of open files")
 }
 
 fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
