@@ -25,7 +25,7 @@ use crate::op::{How, Op};
 use crate::oracle::{Oracle, Recovered};
 use crate::protocol::LogMap;
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{Hold, Outcome, Recording, Told, place_of};
+use crate::run::{Hold, Outcome, Recording, Told, number_of, place_of};
 use crate::tag::{NOBODY, Tag};
 
 /// Data of a file whose write has failed, and that may be anything now.
@@ -61,8 +61,34 @@ struct Failed {
 
 type Check = Result<(), Broken>;
 
-/// The data of files that a failed command was to write.
-pub(crate) fn suspects(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
+/// The data of files that may be anything after a failed command. The bounds are those of that time.
+pub(crate) fn suspects(
+    strike: &Strike,
+    map: &LogMap,
+    histories: &[History],
+    bounds: &Bounds,
+) -> Vec<Suspect> {
+    let mut suspects = signed(strike, map);
+    for suspect in &mut suspects {
+        if let Some(state) = newest_change(suspect, histories, bounds) {
+            suspect.state = suspect.state.max(state);
+        }
+    }
+    suspects
+}
+
+/// The last change of a file's data that may be in what could not be written: a sector that was cut off says who wrote it, and not
+/// who cut it off.
+fn newest_change(suspect: &Suspect, histories: &[History], bounds: &Bounds) -> Option<usize> {
+    let history = histories.get(suspect.lane)?;
+    let begun = bounds.lanes.get(suspect.lane)?.begun;
+    let write = number_of(suspect.lane, suspect.state.checked_sub(1)?);
+    let id = history.states.get(suspect.state)?.holder(write)?;
+    Some(history.states.get(begun)?.get(id)?.data_in)
+}
+
+/// The data of files that a failed command was to write, as far as it says whose it is.
+fn signed(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
     let Request::Write {
         sector, payload, ..
     } = &strike.request
@@ -269,7 +295,7 @@ impl Judge<'_> {
         let lanes = &self.recording.workload.lanes;
         let mut failed: Vec<Failed> = Vec::new();
         for strike in self.strikes() {
-            let suspects = suspects(strike, &self.map);
+            let suspects = signed(strike, &self.map);
             let signed = suspects.iter().filter(|suspect| **suspect != ZEROES);
             failed.extend(signed.map(|suspect| {
                 let op = &lanes[suspect.lane][suspect.state - 1];

@@ -139,6 +139,15 @@ impl Tree {
         }
     }
 
+    /// The file that a write is in.
+    pub(crate) fn holder(&self, write: u32) -> Option<NodeId> {
+        let has = |id| {
+            let mut sectors = self.sectors(id).into_iter().flatten();
+            sectors.any(|sector| sector.write == write)
+        };
+        self.nodes().map(|(id, _)| id).find(|id| has(*id))
+    }
+
     /// The contents of a file in this state, if it is there and is one.
     pub fn sectors(&self, id: NodeId) -> Option<&[Sector]> {
         match &self.get(id)?.kind {

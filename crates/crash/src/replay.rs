@@ -222,16 +222,22 @@ pub(crate) fn promises(recording: &Recording, cut: &Cut) -> (Vec<History>, Bound
     let histories: Vec<History> = lanes
         .filter_map(|lane| History::of(recording, lane))
         .collect();
-    let mut bounds = Bounds::new(&histories, recording);
-    for event in &recording.events[..cut.event.min(recording.events.len())] {
-        if let Event::Mark(mark) = event {
-            bounds.note(&histories, Mark::decode(*mark));
-        }
-    }
+    let mut bounds = bounds_at(recording, &histories, cut.event);
     if recording.ended.is_closed && cut.event == recording.events.len() {
         bounds.note_closed(&histories);
     }
     (histories, bounds)
+}
+
+/// What was promised before an event.
+fn bounds_at(recording: &Recording, histories: &[History], event: usize) -> Bounds {
+    let mut bounds = Bounds::new(histories, recording);
+    for event in &recording.events[..event.min(recording.events.len())] {
+        if let Event::Mark(mark) = event {
+            bounds.note(histories, Mark::decode(*mark));
+        }
+    }
+    bounds
 }
 
 /// Recovers what the cuts leave and compares it.
@@ -261,7 +267,12 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let map = LogMap::new(initial);
     let strikes = strikes(&recording.events);
     let until = strikes.iter().filter(|strike| strike.event < first.event);
-    let suspects: Vec<Suspect> = until.flat_map(|strike| suspects(strike, &map)).collect();
+    let suspects: Vec<Suspect> = until
+        .flat_map(|strike| {
+            let bounds = bounds_at(recording, &histories, strike.event);
+            suspects(strike, &map, &histories, &bounds)
+        })
+        .collect();
     let mut oracle = Oracle {
         histories: &histories,
         bounds: &bounds,

@@ -81,7 +81,7 @@ impl Explorer<'_> {
         while let Some(strike) = self.failures.coming.next_if(|one| one.event == event) {
             self.watcher
                 .failed(strike.device, &strike.request, &mut self.tally.rules);
-            let suspects = suspects(&strike, &self.failures.map);
+            let suspects = suspects(&strike, &self.failures.map, &self.histories, &self.bounds);
             self.failures.suspects.extend(suspects);
             self.failures.seen.push(strike);
         }

@@ -51,7 +51,7 @@ impl Oracle<'_> {
             };
             let first = block * BLOCK_SECTORS;
             let later = &history.states[number + 1..];
-            let Some(id) = holder(&later[0], newest) else {
+            let Some(id) = later[0].holder(newest) else {
                 continue;
             };
             let is_there = |tree: &Tree| {
@@ -128,21 +128,12 @@ fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
 fn is_zeroed_after(history: &History, number: usize, sector: usize) -> bool {
     let write = number_of(history.lane, number);
     let later = &history.states[number + 1..];
-    holder(&later[0], write).is_none_or(|id| {
+    later[0].holder(write).is_none_or(|id| {
         let mut sectors = later
             .iter()
             .filter_map(|state| state.sectors(id)?.get(sector));
         sectors.any(|sector| version(sector) == 0)
     })
-}
-
-/// The file that a state has a write in.
-fn holder(tree: &Tree, write: u32) -> Option<NodeId> {
-    let has = |id| {
-        let mut sectors = tree.sectors(id).into_iter().flatten();
-        sectors.any(|sector| sector.write == write)
-    };
-    tree.nodes().map(|(id, _)| id).find(|id| has(*id))
 }
 
 fn version(sector: &Sector) -> u32 {

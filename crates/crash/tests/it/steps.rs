@@ -83,6 +83,16 @@ fn a_commit_takes_the_time_for_which_threads_wait() {
     );
 }
 
+/// The page in which a truncation made zeroes of the end cannot be written, and half of it is old: as `data_err=ignore` says, that may show when
+/// the file grows again.
+#[test]
+fn the_end_of_a_truncated_file_could_not_be_written() {
+    check(
+        "crash2:ordered,internal,fault=write.0.2130-2131:3:mkdir(d0);create(d0/f0);append(d0/f0,4);truncate(d0/f0,700);\
+         allocate(d0/f0,3,3):17-kept,0.2131=0",
+    );
+}
+
 /// The shortest log that the engine takes is long enough for what is made in a directory that hands down a list.
 #[test]
 fn lists_are_inherited_on_the_shortest_log() {
