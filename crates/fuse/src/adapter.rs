@@ -9,6 +9,7 @@
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
+mod capabilities;
 mod directories;
 mod extended;
 mod flags;
@@ -28,7 +29,7 @@ use std::time::{Duration, SystemTime};
 use ext::volume::{OpenFlags, RenameMode, SetAttributes, SetTime};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
@@ -44,28 +45,10 @@ use privileges::NotifierSlot;
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// The longest write or read that the kernel sends at once, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// Requests of read-ahead and write-back that may be on their way at once.
-const BACKGROUND_MAX: u16 = 64;
 /// The answer to a copy has 32 bits.
 const COPY_BYTES_MAX: u64 = 1 << 30;
 /// The longest name.
 const NAME_BYTES_MAX: u32 = 255;
-/// What the kernel is asked for. `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING` never are: fuser says yes to
-/// them and does not carry them.
-const WANTED: [InitFlags; 9] = [
-    InitFlags::FUSE_WRITEBACK_CACHE,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_CACHE_SYMLINKS,
-    InitFlags::FUSE_ASYNC_DIO,
-    // Access control lists are checked by the kernel; what they hand down is not masked.
-    InitFlags::FUSE_POSIX_ACL,
-    InitFlags::FUSE_DONT_MASK,
-    // The kernel does not ask for a file's capabilities at every write: see `privileges`.
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-];
-
 thread_local! {
     /// What this thread reads into.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -112,15 +95,7 @@ fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
 
 impl<V: Vfs> Filesystem for Adapter<V> {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let truncates = (!self.is_lazy_open).then_some(InitFlags::FUSE_ATOMIC_O_TRUNC);
-        for flag in WANTED.into_iter().chain(truncates) {
-            if config.add_capabilities(flag).is_err() {
-                tracing::info!(?flag, "this kernel cannot");
-            }
-        }
-        // The nearest value that is right is taken where these are not.
-        let _ = config.set_max_write(TRANSFER_BYTES_MAX);
-        let _ = config.set_max_background(BACKGROUND_MAX);
+        capabilities::ask(config, self.is_lazy_open);
         Ok(())
     }
 

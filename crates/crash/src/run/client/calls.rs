@@ -1,0 +1,267 @@
+//! The calls of a volume that operations stand for.
+
+use std::collections::BTreeSet;
+
+use ext::volume::{
+    FileId, FileKind, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode, SetTime,
+};
+use ext::{Error, Volume};
+use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
+
+use super::{Client, Outcome, number_of};
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::marks;
+use crate::op::{How, Op};
+use crate::tag::Tag;
+
+impl Client<'_> {
+    pub(super) fn carry_out(&mut self, op: &Op, number: usize) -> Result<Outcome, Error> {
+        let volume = self.volume;
+        let new = NewInode::default();
+        match op {
+            Op::Create(path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                volume.create(parent, name, &new)?;
+            }
+            Op::Mkdir(path) => drop(volume.create_directory(path)?),
+            Op::Write(path, from, count) => {
+                return self.write(path, None, Some(*from), (*count, number));
+            }
+            Op::WriteAs(how, path, from, count) => {
+                return self.write(path, Some(*how), Some(*from), (*count, number));
+            }
+            Op::Append(path, count) => return self.write(path, None, None, (*count, number)),
+            Op::Truncate(..)
+            | Op::Chmod(..)
+            | Op::Chown(..)
+            | Op::Utimes(..)
+            | Op::Journaled(..) => {
+                set(volume, op)?;
+            }
+            Op::Allocate(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Allocate);
+            }
+            Op::Punch(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::PunchHole);
+            }
+            Op::Zero(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Zero);
+            }
+            Op::Setxattr(path, name, length) => {
+                let (name, value) = (marks::whole_name(name), marks::value(*length));
+                mark(volume, path, &name, &value)?;
+            }
+            Op::Removexattr(path, name) => {
+                let nr = volume.resolve(path, false)?;
+                volume.remove_attribute(nr, &marks::whole_name(name))?;
+            }
+            Op::Setfacl(path, mode) => {
+                mark(volume, path, marks::list_name(), &marks::list(*mode))?;
+            }
+            Op::SetDefaultFacl(path, mode) => {
+                mark(
+                    volume,
+                    path,
+                    marks::default_list_name(),
+                    &marks::list(*mode),
+                )?;
+            }
+            Op::Link(from, to) => {
+                let nr = volume.resolve(from, false)?;
+                let (parent, name) = volume.resolve_parent(to)?;
+                volume.link(nr, parent, name)?;
+            }
+            Op::Mknod(special, path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                let (kind, device) = special.parts();
+                volume.make_node(parent, name, kind, device, &new)?;
+            }
+            Op::Symlink(target, path) => {
+                let (parent, name) = volume.resolve_parent(path)?;
+                volume.symlink(parent, name, target.as_bytes(), &new)?;
+            }
+            Op::Unlink(path) => volume.remove_file(path)?,
+            Op::Rmdir(path) => volume.remove_directory_at(path)?,
+            Op::Rename(from, to) => volume.rename_path(from, to)?,
+            Op::Exchange(one, other) => {
+                let (parent, name) = volume.resolve_parent(one)?;
+                let (new_parent, new_name) = volume.resolve_parent(other)?;
+                volume.rename(parent, name, new_parent, new_name, RenameMode::Exchange)?;
+            }
+            Op::Fsync(path) => self.sync_file(path, false)?,
+            Op::Fdatasync(path) => self.sync_file(path, true)?,
+            Op::SyncDirectory(path) => {
+                let nr = volume.resolve(path, false)?;
+                // Where what was to be a directory could not be made or moved, a file may have its name.
+                if volume.attributes(nr)?.kind != FileKind::Directory {
+                    return Err(Error::NotDirectory);
+                }
+                volume.sync_directory(nr)?;
+            }
+            Op::Sync => volume.sync()?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn sync_file(&mut self, path: &str, data_only: bool) -> Result<(), Error> {
+        let volume = self.volume;
+        let nr = volume.resolve(path, false)?;
+        if let Some(holds) = &mut self.holds {
+            return holds.sync(volume, nr, data_only);
+        }
+        let file = volume.open_inode(nr, OpenFlags::READ_WRITE)?;
+        let synced = volume.sync_file(file, data_only);
+        let released = volume.release(file);
+        synced.and(released)
+    }
+
+    /// Writes tagged sectors, from a sector on or behind the last one.
+    fn write(
+        &mut self,
+        path: &str,
+        how: Option<How>,
+        from: Option<u32>,
+        (count, number): (u32, usize),
+    ) -> Result<Outcome, Error> {
+        let volume = self.volume;
+        let nr = volume.resolve(path, false)?;
+        let size = volume.attributes(nr)?.size;
+        let from = match (from, self.append_from) {
+            (Some(from), _) => u64::from(from),
+            (None, Some(from)) => from,
+            (None, None) => size.div_ceil(SECTOR_BYTES as u64),
+        };
+        self.append_from = Some(from);
+        let mut bytes = vec![0; count as usize * SECTOR_BYTES];
+        for (sector, piece) in (from as u32..).zip(bytes.chunks_mut(SECTOR_BYTES)) {
+            let tag = Tag {
+                file: nr.get(),
+                write: number_of(self.lane as usize, number),
+                sector,
+            };
+            tag.fill(piece);
+        }
+        if let Some(holds) = &mut self.holds {
+            let file = holds.open(volume, nr)?;
+            if how.is_none() {
+                return write_all(volume, file, from, &bytes);
+            }
+        }
+        let file = volume.open_inode(nr, flags_of(how))?;
+        let written = write_all(volume, file, from, &bytes);
+        volume.release(file)?;
+        written
+    }
+}
+
+/// Sets an extended attribute.
+fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    let nr = volume.resolve(path, false)?;
+    volume.set_attribute(nr, name, value, SetMode::Any)
+}
+
+/// Changes a range of sectors. Where space runs out, what has blocks up to there was done.
+fn change_range(
+    volume: &Volume,
+    path: &str,
+    (from, count): (u32, u32),
+    what: RangeChange,
+) -> Result<Outcome, Error> {
+    let nr = volume.resolve(path, false)?;
+    let bytes = |sectors: u32| u64::from(sectors) * SECTOR_BYTES as u64;
+    let keeps_size = what == RangeChange::PunchHole;
+    match volume.change_range(nr, bytes(from), bytes(count), what, keeps_size) {
+        Ok(()) => Ok(Outcome::Done),
+        Err(Error::NoSpace) => {
+            let blocks = volume.blocks_of(nr)?.into_iter();
+            let blocks = blocks.filter_map(|(first, _, count)| Some((first?, u64::from(count))));
+            let mapped: BTreeSet<u64> = blocks
+                .flat_map(|(first, count)| first..first + count)
+                .collect();
+            let is_mapped =
+                |sector: &u32| mapped.contains(&(u64::from(*sector) / BLOCK_SECTORS as u64));
+            let done = (from..from + count).take_while(is_mapped).count();
+            match done {
+                0 => Err(Error::NoSpace),
+                done => Ok(Outcome::Short(done as u32)),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How a file is opened to be written to.
+fn flags_of(how: Option<How>) -> OpenFlags {
+    OpenFlags {
+        sync: how == Some(How::Sync),
+        data_sync: how == Some(How::DataSync),
+        direct: how == Some(How::Direct),
+        ..OpenFlags::READ_WRITE
+    }
+}
+
+/// Changes attributes of a file.
+fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
+    let none = SetAttributes::default();
+    let (path, change) = match op {
+        Op::Truncate(path, size) => {
+            let size = Some(*size);
+            (path, SetAttributes { size, ..none })
+        }
+        Op::Chmod(path, mode) => {
+            let permissions = Some(*mode);
+            (
+                path,
+                SetAttributes {
+                    permissions,
+                    ..none
+                },
+            )
+        }
+        Op::Chown(path, user, group) => {
+            let (uid, gid) = (Some(*user), Some(*group));
+            (path, SetAttributes { uid, gid, ..none })
+        }
+        Op::Utimes(path, seconds) => {
+            let time = InodeTime {
+                seconds: i64::from(*seconds),
+                nanos: 0,
+            };
+            let mtime = Some(SetTime::At(time));
+            (path, SetAttributes { mtime, ..none })
+        }
+        Op::Journaled(path, is_on) => {
+            let flags = InodeFlags::JOURNAL_DATA;
+            let flags = Some(if *is_on { flags } else { InodeFlags::empty() });
+            (path, SetAttributes { flags, ..none })
+        }
+        _ => return Ok(()),
+    };
+    volume.set_attributes(volume.resolve(path, false)?, &change)
+}
+
+/// Writes bytes from a sector on, as far as that can be done.
+fn write_all(volume: &Volume, file: FileId, from: u64, bytes: &[u8]) -> Result<Outcome, Error> {
+    let mut done = 0;
+    let result = loop {
+        if done == bytes.len() {
+            break Ok(());
+        }
+        match volume.write(
+            file,
+            from * SECTOR_BYTES as u64 + done as u64,
+            &bytes[done..],
+        ) {
+            Ok(0) => break Err(Error::NoSpace),
+            Ok(written) => done += written,
+            Err(error) => break Err(error),
+        }
+    };
+    match result {
+        Ok(()) => Ok(Outcome::Done),
+        // What has been written stays; only the next call says why it was not all.
+        Err(_) if done > 0 => Ok(Outcome::Short((done / SECTOR_BYTES) as u32)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,36 @@
+//! What the kernel is asked for when it comes to a mount.
+
+use fuser::{InitFlags, KernelConfig};
+
+use super::TRANSFER_BYTES_MAX;
+
+/// Requests of read-ahead and write-back that may be on their way at once.
+const BACKGROUND_MAX: u16 = 64;
+/// What the kernel is asked for. `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING` never are: fuser says yes to
+/// them and does not carry them.
+const WANTED: [InitFlags; 9] = [
+    InitFlags::FUSE_WRITEBACK_CACHE,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_ASYNC_DIO,
+    // Access control lists are checked by the kernel; what they hand down is not masked.
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_DONT_MASK,
+    // The kernel does not ask for a file's capabilities at every write: see `privileges`.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+];
+
+/// Asks for it.
+pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool) {
+    let truncates = (!is_lazy_open).then_some(InitFlags::FUSE_ATOMIC_O_TRUNC);
+    for flag in WANTED.into_iter().chain(truncates) {
+        if config.add_capabilities(flag).is_err() {
+            tracing::info!(?flag, "this kernel cannot");
+        }
+    }
+    // The nearest value that is right is taken where these are not.
+    let _ = config.set_max_write(TRANSFER_BYTES_MAX);
+    let _ = config.set_max_background(BACKGROUND_MAX);
+}
