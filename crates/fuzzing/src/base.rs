@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use block::{BlockDevice, MemoryDevice};
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::DataMode;
-use ext::volume::NewInode;
+use ext::volume::{NewInode, SetMode};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use layout::group::GroupDescriptor;
@@ -26,6 +26,8 @@ pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
 /// An image, and where its parts lie, in bytes.
 pub(crate) struct Base {
     pub(crate) device: MemoryDevice,
+    /// The inode of a file with attributes in a block.
+    attributed_inode_at: u64,
     /// The inode of a file with holes up to triple indirection.
     pub(crate) sparse_inode_at: u64,
     /// The blocks of that file's map.
@@ -34,6 +36,8 @@ pub(crate) struct Base {
     pub(crate) linear_blocks_at: Vec<u64>,
     /// The blocks of one with an index, its root first.
     pub(crate) indexed_blocks_at: Vec<u64>,
+    /// The block of attributes that two files share.
+    pub(crate) attribute_blocks_at: Vec<u64>,
     /// The log's blocks, its superblock first; none without a journal.
     pub(crate) log_blocks_at: Vec<u64>,
 }
@@ -118,6 +122,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
     fill(&volume)?;
     let mut base = locate(&volume, &device)?;
     volume.close()?;
+    base.attribute_blocks_at = vec![attribute_block(&device, base.attributed_inode_at)?];
     base.device = match kind {
         Kind::Ext2 | Kind::Ext3 => memory.snapshot(),
         Kind::Ext3Dirty | Kind::Ext3DirtyJournaled => {
@@ -148,8 +153,25 @@ fn fill(volume: &Volume) -> ext::Result<()> {
     volume.symlink(InodeNr::ROOT, b"fast", b"d/e", &NewInode::default())?;
     volume.symlink(InodeNr::ROOT, b"slow", &[b'x'; 100], &NewInode::default())?;
     let file = volume.resolve("/file", true)?;
-    volume.link(file, InodeNr::ROOT, b"second name")
+    volume.link(file, InodeNr::ROOT, b"second name")?;
+    for path in ["/file", "/d/e/inner"] {
+        let nr = volume.resolve(path, true)?;
+        volume.set_attribute(nr, b"user.colour", b"green", SetMode::Any)?;
+        volume.set_attribute(nr, b"user.size", &[b's'; 100], SetMode::Any)?;
+    }
+    let directory = volume.resolve("/d", true)?;
+    volume.set_attribute(directory, b"system.posix_acl_default", &LIST, SetMode::Any)
 }
+
+/// A list of access control in the form of programs: owner, user 1000, group, mask, others.
+const LIST: [u8; 44] = [
+    2, 0, 0, 0, // version
+    1, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF, // owner
+    2, 0, 7, 0, 0xE8, 3, 0, 0, // user 1000
+    4, 0, 5, 0, 0xFF, 0xFF, 0xFF, 0xFF, // group
+    16, 0, 5, 0, 0xFF, 0xFF, 0xFF, 0xFF, // mask
+    32, 0, 5, 0, 0xFF, 0xFF, 0xFF, 0xFF, // others
+];
 
 /// Commits several transactions, with revokes, a deletion and an inode that is open without a name.
 fn churn(volume: &Volume) -> ext::Result<()> {
@@ -169,6 +191,15 @@ fn churn(volume: &Volume) -> ext::Result<()> {
     open.close()
 }
 
+/// Where the block of attributes of an inode lies.
+fn attribute_block(device: &Arc<dyn BlockDevice>, inode_at: u64) -> ext::Result<u64> {
+    let block = device.read_block(inode_at - inode_at % BLOCK_BYTES, BLOCK_BYTES as u32)?;
+    let (inode, _) =
+        layout::inode::Inode::read_from_prefix(&block[(inode_at % BLOCK_BYTES) as usize..])
+            .expect("a block holds an inode");
+    Ok(u64::from(inode.i_file_acl_lo.get()) * BLOCK_BYTES)
+}
+
 fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let blocks_of = |nr: InodeNr, wants_map: bool| -> ext::Result<Vec<u64>> {
         let mut all = Vec::new();
@@ -184,10 +215,13 @@ fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let (descriptor, _) =
         GroupDescriptor::read_from_prefix(&descriptor).expect("a block holds a descriptor");
     let table = u64::from(descriptor.bg_inode_table_lo.get()) * BLOCK_BYTES;
+    let inode_at = |nr: InodeNr| table + u64::from(nr.get() - 1) * INODE_BYTES;
     let has_journal = volume.journal_stats().is_some();
     Ok(Base {
         device: MemoryDevice::new(0),
-        sparse_inode_at: table + u64::from(sparse.get() - 1) * INODE_BYTES,
+        attributed_inode_at: inode_at(volume.resolve("/file", true)?),
+        attribute_blocks_at: Vec::new(),
+        sparse_inode_at: inode_at(sparse),
         map_blocks_at: blocks_of(sparse, true)?,
         linear_blocks_at: blocks_of(volume.resolve("/d", true)?, false)?,
         indexed_blocks_at: blocks_of(volume.resolve("/indexed", true)?, false)?,

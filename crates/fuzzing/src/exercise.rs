@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use ext::volume::{FileKind, NewInode, OpenFlags, RenameMode, SetAttributes};
+use ext::volume::{FileKind, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use rt::Nanos;
@@ -77,6 +77,9 @@ impl Walk<'_> {
                 continue;
             };
             drop(self.volume.blocks_of(entry.inode));
+            for name in self.volume.list_attributes(entry.inode).unwrap_or_default() {
+                drop(self.volume.get_attribute(entry.inode, &name));
+            }
             match attributes.kind {
                 FileKind::Directory if entry.name == b"." || entry.name == b".." => {}
                 FileKind::Directory if depth < 16 => self.directory(entry.inode, depth + 1),
@@ -134,6 +137,17 @@ fn change_file(volume: &Volume, parent: InodeNr, name: &[u8], nr: InodeNr) {
         drop(volume.set_attributes(nr, &truncated(5000)));
         drop(volume.release(file));
     }
+    for what in [
+        RangeChange::PunchHole,
+        RangeChange::Zero,
+        RangeChange::Allocate,
+    ] {
+        let keeps_size = what == RangeChange::PunchHole;
+        drop(volume.change_range(nr, 700, 20 << 10, what, keeps_size));
+    }
+    drop(volume.set_attribute(nr, b"user.colour", &[b'v'; 60], SetMode::Any));
+    drop(volume.set_attribute(nr, b"user.shape", &[b'v'; 60], SetMode::Create));
+    drop(volume.remove_attribute(nr, b"user.colour"));
     drop(volume.link(nr, InodeNr::ROOT, b"one more"));
     drop(volume.unlink(InodeNr::ROOT, b"one more"));
     drop(volume.create(parent, b"beside", &NewInode::default()));

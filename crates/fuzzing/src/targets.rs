@@ -81,6 +81,18 @@ pub const TARGETS: &[Target] = &[
         },
     },
     Target {
+        name: "attributes",
+        about: "1024 bytes in place of the attributes that two files share",
+        run: |bytes| blocks(bytes, |base| &base.attribute_blocks_at),
+        seeds: || {
+            vec![read(
+                base(Kind::Ext2),
+                &base(Kind::Ext2).attribute_blocks_at,
+                BLOCK_BYTES,
+            )]
+        },
+    },
+    Target {
         name: "journal-superblock",
         about: "1024 bytes in place of the journal's superblock",
         run: journal_superblock,
