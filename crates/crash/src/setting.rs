@@ -55,7 +55,7 @@ pub enum Schedule {
 }
 
 /// For so long what is due may wait in all, in milliseconds, where a thread can lose its processor at every point for ten at most.
-const DELAY_MS: u64 = 1000;
+const DELAY_MS: u64 = 500;
 
 impl Schedule {
     /// How late what is due at a time may be, in milliseconds.
