@@ -176,7 +176,8 @@ impl Tree {
         count: usize,
         change: Change,
     ) -> Option<()> {
-        let node = self.node_mut(self.find(path)?)?;
+        let id = self.find(path)?;
+        let node = self.node_mut(id)?;
         let Kind::File { size, sectors } = &mut node.kind else {
             return None;
         };
@@ -209,11 +210,7 @@ impl Tree {
             *size = end;
             node.map_in = change.state;
         }
-        node.data_in = change.state;
-        node.modified = change.seconds;
-        node.changed = change.seconds;
-        node.changed_in = change.state;
-        Some(())
+        self.note_contents(id, change)
     }
 
     fn truncate(&mut self, path: &str, new_size: u64, change: Change) -> Option<()> {

@@ -137,7 +137,7 @@ impl Tree {
     }
 
     /// Contents of a file have changed.
-    fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
+    pub(super) fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.data_in = change.state;
         node.modified = change.seconds;

@@ -222,7 +222,9 @@ impl Reader<'_> {
             let is_ext_key = EXT_KEYS.contains(&key) && !is_ext;
             let is_ext2s = kind == "ext2" && ["fs.data", "fs.commit", "fs.barrier"].contains(&key);
             let is_journaling = JOURNALING_KEYS.contains(&key) && driver == Driver::Fuse2fs;
-            if is_engines || is_ext_key || is_ext2s || is_journaling {
+            // There is no file system that could be made or mounted otherwise.
+            let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough;
+            if is_engines || is_ext_key || is_ext2s || is_journaling || is_file_systems {
                 return Err(wrong(&[key], &format!("{key}: means nothing for {target}")));
             }
         }
@@ -238,13 +240,13 @@ impl Reader<'_> {
         let text = self.text("journal");
         match text {
             "none" if kind == "ext2" => Ok(JournalPlace::None),
+            "none" | "internal" if driver == Driver::Passthrough => Ok(JournalPlace::None),
             "none" => Err(wrong(
                 &["journal"],
                 &format!("journal: {kind} has one; without a journal it is kernel:ext2"),
             )),
             "internal" if kind == "ext2" && !self.is_said("journal") => Ok(JournalPlace::None),
             _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; say \"none\"")),
-            "internal" if driver == Driver::Passthrough => Ok(JournalPlace::None),
             "internal" => Ok(JournalPlace::Internal),
             _ if driver != Driver::Fuse2fs && ["ext3", "ext4", "xfs"].contains(&kind) => {
                 Ok(JournalPlace::External(self.mountable("journal", text)?))

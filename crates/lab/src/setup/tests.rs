@@ -188,7 +188,7 @@ fn keys_become_arguments_of_mkfs_and_mount() {
 #[test]
 fn what_means_nothing_to_a_mounted_file_system_is_refused() {
     let kernel = |kind: &str| ("target", text(&format!("kernel:{kind}")));
-    let cases: [(&[(&'static str, Value)], &str); 8] = [
+    let cases: [(&[(&'static str, Value)], &str); 10] = [
         (
             &[kernel("ext3"), ("memory.host", Value::Bytes(1 << 30))],
             "memory.host: means nothing for kernel:ext3",
@@ -207,6 +207,20 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
                 ("fs.data", text("journal")),
             ],
             "fs.data: means nothing for fuse:fuse2fs",
+        ),
+        (
+            &[
+                ("target", text("fuse:passthrough")),
+                ("fs.sync", Value::Switch(true)),
+            ],
+            "fs.sync: means nothing for fuse:passthrough",
+        ),
+        (
+            &[
+                ("target", text("fuse:passthrough")),
+                ("device", text("/nowhere/image")),
+            ],
+            "serves a folder in memory",
         ),
         (
             &[kernel("xfs"), ("fs.type", text("ext3"))],

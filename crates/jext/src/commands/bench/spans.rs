@@ -69,6 +69,16 @@ impl Spans {
         Self(seconds)
     }
 
+    /// The median, and between which it lies, in seconds.
+    pub(super) fn shown(&self) -> String {
+        format!(
+            "{:.2} ({:.2} to {:.2})",
+            self.median(),
+            self.least(),
+            self.greatest()
+        )
+    }
+
     pub(super) fn median(&self) -> f64 {
         let (half, is_odd) = (self.0.len() / 2, self.0.len() % 2 == 1);
         if is_odd {

@@ -4,7 +4,6 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::super::spans::Spans;
 use super::{Comparison, Figures};
 use crate::commands::bench::machine::Machine;
 
@@ -24,7 +23,7 @@ pub(super) fn text(machine: &Machine, comparison: &Comparison) -> String {
         ("mke2fs -d", &comparison.mke2fs),
         ("jext build", &comparison.jext),
     ] {
-        let cells = [seconds(&figures.wall), seconds(&figures.processor)];
+        let cells = [figures.wall.shown(), figures.processor.shown()];
         let mut row = vec![Cell::new(name)];
         row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
         table.add_row(row);
@@ -53,13 +52,4 @@ pub(super) fn json(machine: &Machine, comparison: &Comparison) -> Value {
         "jext": figures(&comparison.jext),
         "ratio": comparison.ratio(),
     })
-}
-
-fn seconds(spans: &Spans) -> String {
-    format!(
-        "{:.2} ({:.2} to {:.2})",
-        spans.median(),
-        spans.least(),
-        spans.greatest()
-    )
 }

@@ -6,7 +6,6 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::super::spans::Spans;
 use super::{Comparison, Form, MOUNT_OPTIONS};
 use crate::commands::bench::machine::Machine;
 
@@ -29,7 +28,7 @@ pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
     } in comparisons
     {
         let ratio = engine.median() / kernel.median();
-        let cells = [seconds(kernel), seconds(engine), format!("{ratio:.2}")];
+        let cells = [kernel.shown(), engine.shown(), format!("{ratio:.2}")];
         let mut row = vec![Cell::new(format!("test {}", test.number))];
         row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
         table.add_row(row);
@@ -79,13 +78,4 @@ pub(super) fn json(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
         "mount_options": MOUNT_OPTIONS,
         "tests": tests,
     })
-}
-
-fn seconds(spans: &Spans) -> String {
-    format!(
-        "{:.2} ({:.2} to {:.2})",
-        spans.median(),
-        spans.least(),
-        spans.greatest()
-    )
 }
