@@ -28,7 +28,7 @@ use layout::{BlockNr, FileBlock};
 
 pub(crate) use allocate::find_or_allocate;
 pub(crate) use prune::{CREDITS_FREE, free_from};
-pub(crate) use unmap::unmap;
+pub(crate) use unmap::{free_empty_maps, unmap};
 pub(crate) use walk::walk;
 
 use crate::core::Core;

@@ -7,7 +7,7 @@
 //! | punch | nothing | given back; parts of blocks become zeroes | nothing |
 //!
 //! A map of ext3 cannot say that a block was never written, so allocating writes zeroes. It cannot have blocks behind the end
-//! either: e2fsck takes them for damage. A map block whose pointers are all gone stays until the file is cut or deleted.
+//! either: e2fsck takes them for damage.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{Inode, InodeState, now};
 use crate::mapping::{self, CREDITS_FREE, Mapped};
-use crate::space::Run;
+use crate::space::{CREDITS_PER_GROUP, Run};
 use crate::transaction::Transaction;
 use crate::volume::RangeChange;
 
@@ -29,8 +29,10 @@ use crate::volume::RangeChange;
 const STEP_BYTES: u64 = 1 << 20;
 /// Blocks that one transaction gives back: each may need a revoke.
 const FREED_MAX: u32 = 64;
-/// Beside freeing: the map block, the inode.
-const CREDITS_PUNCH: u32 = CREDITS_FREE.blocks + 2;
+/// Map blocks on the way to a block, which go when their last pointer has gone.
+const MAPS_MAX: u32 = 3;
+/// Beside freeing the run: the map blocks that change, those that are given back, the inode.
+const CREDITS_PUNCH: u32 = CREDITS_FREE.blocks + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
 
 /// A part of a file in bytes: from and to.
 #[derive(Debug, Clone, Copy)]
@@ -236,13 +238,17 @@ fn give_back(
             revokes: 0,
         })?;
     }
-    if freed.is_ok() {
-        state.mtime = now();
-        state.ctime = state.mtime;
-        state.store(core, &mut transaction, inode.nr, true)?;
+    if freed.is_err() {
+        transaction.finish()?;
+        return freed;
     }
+    let emptied =
+        mapping::free_empty_maps(core, &mut transaction, inode, state, FileBlock::new(block));
+    state.mtime = now();
+    state.ctime = state.mtime;
+    state.store(core, &mut transaction, inode.nr, true)?;
     transaction.finish()?;
-    freed
+    emptied
 }
 
 /// Drops the pages of a run, within a new transaction.
@@ -256,7 +262,7 @@ fn drop_pages<'c>(
         inode.pages.wait_landed();
         let transaction = core.begin(Credits {
             blocks: CREDITS_PUNCH,
-            revokes: count,
+            revokes: count + MAPS_MAX,
         })?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {

@@ -1,9 +1,9 @@
-//! Taking one run out of a map: a hole is left.
+//! Taking one run out of a map: a hole is left, and map blocks that point nowhere any more are given back.
 
-use layout::FileBlock;
+use layout::{BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{Leaf, MapCache, find_leaf};
+use super::{Leaf, MapCache, check_map_block, find_leaf, pointers, read_pointer};
 use crate::core::Core;
 use crate::error::Result;
 use crate::inode::{Inode, InodeState};
@@ -48,4 +48,65 @@ pub(crate) fn unmap(
     state.sectors = state.sectors.saturating_sub(sectors);
     *inode.map.lock() = MapCache::default();
     Ok(())
+}
+
+/// Gives the map blocks on the way to a block of the file back that have no pointers left, from the leaf up. Changes `state`
+/// (words, sectors), which the caller stores. It revokes up to three blocks and changes up to two map blocks that stay.
+///
+/// When it fails, map blocks without pointers may be left, which harm nobody, and the map is whole.
+pub(crate) fn free_empty_maps(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+) -> Result<()> {
+    let Some(path) = Path::of(from, core.geometry.pointers_per_block()) else {
+        return Ok(());
+    };
+    let way = way(core, inode, state, &path, from)?;
+    *inode.map.lock() = MapCache::default();
+    for (level, block) in way.iter().enumerate().rev() {
+        let is_empty = pointers(&core.buffers.get(*block)?.read()).all(|pointer| pointer == 0);
+        if !is_empty {
+            break;
+        }
+        let above = match level {
+            0 => None,
+            _ => Some(core.buffers.get(way[level - 1])?),
+        };
+        let run = Run {
+            first: *block,
+            count: 1,
+        };
+        core.free_blocks(transaction, run)?;
+        transaction.forget(*block)?;
+        match above {
+            None => state.words[path.root] = 0,
+            Some(above) => {
+                let at = path.offsets[level - 1] as usize * 4;
+                transaction.write(&above)?[at..at + 4].fill(0);
+            }
+        }
+        state.sectors = state.sectors.saturating_sub(core.sectors_per_block());
+    }
+    Ok(())
+}
+
+/// The map blocks on the way to a block of the file, from the root on, as far as there are any.
+fn way(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    path: &Path,
+    from: FileBlock,
+) -> Result<Vec<BlockNr>> {
+    let mut blocks = Vec::with_capacity(path.depth);
+    let mut pointer = state.words[path.root];
+    while pointer != 0 && blocks.len() < path.depth {
+        let block = check_map_block(core, inode, from, pointer)?;
+        pointer = read_pointer(core, block, path.offsets[blocks.len()])?;
+        blocks.push(block);
+    }
+    Ok(blocks)
 }
