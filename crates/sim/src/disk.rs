@@ -62,7 +62,7 @@ use block::BlockDevice;
 
 pub use catalogue::catalogue;
 pub use controller::{Controller, ControllerModel, open_controller};
-pub use elevator::Elevator;
+pub use elevator::{Elevator, Queueing};
 pub use hard_disk::HardDisk;
 pub use measure::{Measured, measure};
 pub use nvram::{Nvram, RamDisk};

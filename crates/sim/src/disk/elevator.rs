@@ -56,7 +56,7 @@ impl Elevator {
 
     /// How many requests of each direction the queue holds before `submit` blocks. Linux 2.4.18 had 128 for a queue, half
     /// for reads and half for writes; Linux 2.6 has 128 for each.
-    pub(super) fn requests_max(self) -> u32 {
+    fn requests_max(self) -> u32 {
         match self {
             Self::Linux24 => 64,
             Self::Deadline | Self::Noop => 128,
@@ -75,6 +75,36 @@ impl Elevator {
 impl fmt::Display for Elevator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// An elevator and the length of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queueing {
+    /// In which order requests leave.
+    pub elevator: Elevator,
+    /// How many requests of each direction there may be, within [`Queueing::LENGTHS`].
+    pub requests_max: u32,
+}
+
+impl Queueing {
+    /// How long a queue may be: those who wait for room are woken when a batch of requests has left.
+    pub const LENGTHS: std::ops::RangeInclusive<u32> = WAKE_BATCH..=65_536;
+}
+
+impl From<Elevator> for Queueing {
+    /// As long as that elevator's was.
+    fn from(elevator: Elevator) -> Self {
+        Self {
+            elevator,
+            requests_max: elevator.requests_max(),
+        }
+    }
+}
+
+impl Default for Queueing {
+    fn default() -> Self {
+        Self::from(Elevator::default())
     }
 }
 
@@ -140,13 +170,14 @@ enum Order {
 }
 
 impl<P> HostQueue<P> {
-    pub(super) fn new(kind: Elevator) -> Self {
+    pub(super) fn new(queueing: Queueing) -> Self {
+        let kind = queueing.elevator;
         Self {
             requests: BTreeMap::new(),
             next_id: 0,
             arrivals: 0,
             counts: [0; 2],
-            requests_max: kind.requests_max(),
+            requests_max: queueing.requests_max,
             sectors_max: kind.sectors_max(),
             by_start: BTreeMap::new(),
             by_end: BTreeMap::new(),

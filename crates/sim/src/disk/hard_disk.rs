@@ -11,7 +11,7 @@ use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 
 use super::SimulatedDevice;
 use super::batch::{Batch, Piece, Waited};
-use super::elevator::{Class, Elevator};
+use super::elevator::{Class, Queueing};
 use super::host_queue::Queue;
 use super::model::DiskModel;
 use super::stats::DiskStats;
@@ -42,7 +42,7 @@ impl HardDisk {
     /// Outside a simulated world, or if the store is too small.
     pub fn new(
         model: &DiskModel,
-        elevator: Elevator,
+        queueing: Queueing,
         store: Arc<dyn BlockDevice>,
         name: String,
     ) -> Self {
@@ -51,7 +51,7 @@ impl HardDisk {
             store.geometry().size_bytes >= size_bytes,
             "the store holds the whole disk"
         );
-        let queue = Queue::new(model, elevator);
+        let queue = Queue::new(model, queueing);
         let sectors_max = queue.sectors_max();
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
@@ -68,7 +68,7 @@ impl HardDisk {
             has_force_unit_access: model.has_force_unit_access,
             can_flush: true,
             atomic_write_bytes: 512,
-            queue_depth: elevator.requests_max(),
+            queue_depth: queueing.requests_max,
             is_read_only: false,
         };
         Self {

@@ -13,7 +13,7 @@ use block::Request;
 
 use super::batch::Piece;
 use super::drive::{Action, Command, Drive};
-use super::elevator::{Class, Elevator, HostQueue, IoRequest};
+use super::elevator::{Class, HostQueue, IoRequest, Queueing};
 use super::model::DiskModel;
 use super::stats::DiskStats;
 
@@ -40,11 +40,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(model: &DiskModel, elevator: Elevator) -> Self {
+    pub(super) fn new(model: &DiskModel, queueing: Queueing) -> Self {
         Self {
-            elevator: HostQueue::new(elevator),
+            elevator: HostQueue::new(queueing),
             // Whole pages, so that a long request is not cut within one.
-            sectors_max: elevator.sectors_max() / 8 * 8,
+            sectors_max: queueing.elevator.sectors_max() / 8 * 8,
             flushes: VecDeque::new(),
             drive: Drive::new(model),
             sent: Vec::new(),

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `wcache=on` or `off` | disks | the volatile write cache; as the model has it if absent |
 //! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; `linux24` if absent |
+//! | `requests=64` | disks | how many requests of each direction that queue holds, 32 to 65536; if absent 64 with `linux24`, otherwise 128 |
 //! | `tcq=32` | disks | how many commands the drive queues, 1 to 256 |
 //! | `seek=6.9` | disks | the mean seek over random pairs in milliseconds; the curve is stretched |
 //! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
@@ -24,7 +25,7 @@ use rt::Nanos;
 use super::SimulatedDevice;
 use super::catalogue::{self, Memory, catalogue};
 use super::controller::open_controller;
-use super::elevator::Elevator;
+use super::elevator::{Elevator, Queueing};
 use super::hard_disk::HardDisk;
 use super::model::{DiskModel, SeekSource};
 use super::nvram::{Nvram, RamDisk};
@@ -95,6 +96,8 @@ enum Kind {
     HardDisk {
         model: Box<DiskModel>,
         elevator: Elevator,
+        /// As long as the elevator's was if absent.
+        requests_max: Option<u32>,
     },
     Memory(Memory),
 }
@@ -108,7 +111,7 @@ pub struct Builder {
     store: Option<Arc<dyn BlockDevice>>,
 }
 
-const DISK_OPTIONS: &str = "wcache, elevator, tcq, seek, fua, capacity";
+const DISK_OPTIONS: &str = "wcache, elevator, requests, tcq, seek, fua, capacity";
 const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
 const RAMDISK_OPTIONS: &str = "capacity";
 const SSD_OPTIONS: &str = "capacity, plp";
@@ -122,6 +125,7 @@ impl Builder {
             (Some(model), _) => Kind::HardDisk {
                 model: Box::new(model),
                 elevator: Elevator::default(),
+                requests_max: None,
             },
             (None, Some(memory)) => Kind::Memory(memory),
             (None, None) => return Err(unknown_device(name)),
@@ -140,6 +144,7 @@ impl Builder {
         let kind = Kind::HardDisk {
             model: Box::new(model),
             elevator: Elevator::default(),
+            requests_max: None,
         };
         Self {
             kind,
@@ -187,6 +192,12 @@ impl Builder {
             (Kind::HardDisk { elevator, .. }, "elevator") => {
                 *elevator = Elevator::from_name(value)
                     .ok_or_else(|| bad_str("linux24, deadline or noop"))?;
+            }
+            (Kind::HardDisk { requests_max, .. }, "requests") => {
+                let parsed = value.parse().ok();
+                let length = parsed.filter(|length| Queueing::LENGTHS.contains(length));
+                let (from, to) = Queueing::LENGTHS.into_inner();
+                *requests_max = Some(length.ok_or_else(|| bad(format!("{from} to {to}")))?);
             }
             (Kind::HardDisk { model, .. }, "tcq") => {
                 model.queue_depth = parse_depth(value).ok_or_else(|| bad_str("1 to 256"))?;
@@ -294,8 +305,17 @@ impl Builder {
             });
         }
         Ok(match self.kind {
-            Kind::HardDisk { model, elevator } => {
-                Arc::new(HardDisk::new(&model, elevator, store, self.name))
+            Kind::HardDisk {
+                model,
+                elevator,
+                requests_max,
+            } => {
+                let usual = Queueing::from(elevator);
+                let queueing = Queueing {
+                    requests_max: requests_max.unwrap_or(usual.requests_max),
+                    ..usual
+                };
+                Arc::new(HardDisk::new(&model, queueing, store, self.name))
             }
             Kind::Memory(Memory::Nvram(model)) => Arc::new(Nvram::new(
                 store,

@@ -5,7 +5,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 fn queue(kind: Elevator) -> HostQueue<u32> {
-    HostQueue::new(kind)
+    HostQueue::new(kind.into())
 }
 
 /// Adds pieces of one class: (start, end), numbered from `first` on. Returns how many merged.
@@ -117,12 +117,18 @@ fn linux24_lets_no_request_be_passed_for_ever() {
 
 #[test]
 fn queues_are_bounded_by_direction_and_wake_in_batches() {
-    for (kind, requests_max) in [
-        (Elevator::Linux24, 64),
-        (Elevator::Deadline, 128),
-        (Elevator::Noop, 128),
+    let long = Queueing {
+        requests_max: 4_096,
+        ..Queueing::default()
+    };
+    for (queueing, requests_max) in [
+        (Elevator::Linux24.into(), 64),
+        (Elevator::Deadline.into(), 128),
+        (Elevator::Noop.into(), 128),
+        (long, 4_096),
     ] {
-        let mut queue = queue(kind);
+        let kind = queueing.elevator;
+        let mut queue = HostQueue::new(queueing);
         let ranges: Vec<_> = (0..requests_max)
             .map(|number| (number * 100, number * 100 + 8))
             .collect();

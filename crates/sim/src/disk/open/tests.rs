@@ -21,6 +21,7 @@ fn options_set_what_they_say() {
     let pairs = [
         ("wcache", "off"),
         ("elevator", "noop"),
+        ("requests", "4096"),
         ("tcq", "7"),
         ("seek", "6.9"),
         ("capacity", "9GB"),
@@ -71,6 +72,8 @@ fn mistakes_are_named() {
     );
     check("atlas-v-18", "seek", "0.5", "a mean between 1 and");
     check("atlas-v-18", "tcq", "300", "1 to 256");
+    check("atlas-v-18", "requests", "31", "32 to 65536");
+    check("atlas-v-18", "requests", "many", "32 to 65536");
     check("atlas-v-18", "capacity", "19GB", "4096 to");
     check("nvram", "latency", "10", "a time such as 10us");
     check("nvram", "wcache", "off", "nvram has no option wcache");
