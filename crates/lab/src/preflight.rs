@@ -219,17 +219,35 @@ fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Re
     }
 }
 
-/// Looks for the memory that a simulated machine takes: its disks keep what is written to them, and arrays their parity; beside that
-/// there is the machine's own memory.
+/// How many simulated trials of a plan, at most so many, this machine's memory holds at once; at least one.
+#[must_use]
+pub fn jobs_in_memory(plan: &Plan, jobs: usize) -> usize {
+    jobs_on(&ThisMachine, plan, jobs)
+}
+
+fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
+    let wanted = plan.combinations().into_iter().filter_map(|combination| {
+        let setup = Setup::of(&combination.settings).ok()?;
+        match &setup.place {
+            Place::Simulated { volume, .. } => {
+                memory_wanted(&combination.settings, volume.memory_left())
+            }
+            _ => None,
+        }
+    });
+    match machine.memory().zip(wanted.max()) {
+        Some((free, wanted)) => {
+            let fit = usize::try_from(free / wanted.max(1)).unwrap_or(usize::MAX);
+            jobs.min(fit).max(1)
+        }
+        None => jobs,
+    }
+}
+
+/// Looks for the memory that a simulated machine takes.
 fn check_simulated(machine: &dyn Offers, settings: &Settings, cache: u64) -> Result<(), Lack> {
-    let Some(written) = bytes_wanted(settings) else {
-        return Ok(());
-    };
-    let wanted = written
-        .saturating_add(written / 2)
-        .saturating_add(cache.min(written));
-    match machine.memory() {
-        Some(free) if free < wanted => {
+    match machine.memory().zip(memory_wanted(settings, cache)) {
+        Some((free, wanted)) if free < wanted => {
             let (wanted, free) = (Size::from(wanted), Size::from(free));
             lack(
                 "workload",
@@ -240,6 +258,14 @@ fn check_simulated(machine: &dyn Offers, settings: &Settings, cache: u64) -> Res
         }
         _ => Ok(()),
     }
+}
+
+/// The memory that a simulated machine takes: its disks keep what is written to them, and arrays their parity; beside that
+/// there is the machine's own memory.
+fn memory_wanted(settings: &Settings, cache: u64) -> Option<u64> {
+    let written = bytes_wanted(settings)?;
+    let kept = written.saturating_add(written / 2);
+    Some(kept.saturating_add(cache.min(written)))
 }
 
 /// About how much a workload writes before it deletes anything, where its parameters say it.
@@ -295,11 +321,15 @@ mod tests {
         }
     }
 
-    /// What a small machine says of a plan whose `[fixed]` and later lines, from line 5 on, are these.
-    fn said(is_root: bool, rest: &str) -> String {
+    /// A plan whose `[fixed]` and later lines, from line 5 on, are these.
+    fn plan(rest: &str) -> Plan {
         let text = format!("[plan]\nname = \"p\"\nquestion = \"?\"\n[fixed]\n{rest}");
-        let plan = Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-        let error = check_on(&Small { is_root }, &plan, "p.toml");
+        Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What a small machine says of it.
+    fn said(is_root: bool, rest: &str) -> String {
+        let error = check_on(&Small { is_root }, &plan(rest), "p.toml");
         error.map_or_else(|error| error.to_string(), |()| String::new())
     }
 
@@ -404,6 +434,20 @@ mod tests {
             tree("300MiB"),
             "p.toml:6: workload: simulated disks keep what is written to them: about 1412MiB of memory are needed, 600MiB are free"
         );
+    }
+
+    #[test]
+    fn no_more_trials_run_at_once_than_memory_holds() {
+        let tree = |bytes: &str| {
+            plan(&format!(
+                "device = \"sim:atlas-v-18\"\nworkload = \"tree-copy\"\ntree-copy.bytes = \"{bytes}\""
+            ))
+        };
+        let small = Small { is_root: true };
+        assert_eq!(jobs_on(&small, &tree("50MiB"), 8), 2);
+        assert_eq!(jobs_on(&small, &tree("50MiB"), 1), 1);
+        assert_eq!(jobs_on(&small, &tree("300MiB"), 8), 1);
+        assert_eq!(jobs_on(&Large, &tree("300MiB"), 8), 8);
     }
 
     #[test]

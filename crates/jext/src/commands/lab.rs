@@ -1,5 +1,6 @@
 //! `jext lab`: experiments by their plans.
 
+mod all;
 mod bar;
 mod compare;
 mod devices;
@@ -19,7 +20,7 @@ use lab::record::csv;
 use lab::runner::{self, Failure, RunOptions, RunOutcome};
 use lab::store::Store;
 use lab::system::{namespace, strays};
-use lab::{Plan, Progress, Report};
+use lab::{Plan, Progress, Report, preflight};
 use serde_json::json;
 
 use crate::output;
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a plan, and print its table. What was recorded by this very program is not run again.
+    /// Run a plan, or all that are built in, and print tables. What was recorded by this very program is not run again.
     Run(RunArguments),
     /// List the plans that are built in.
     List {
@@ -59,8 +60,14 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunArguments {
+    /// The name of a plan that is built in, or the path of a TOML file.
+    #[arg(value_name = "NAME|PATH", required_unless_present = "all")]
+    plan: Option<String>,
     #[command(flatten)]
-    plan: PlanArguments,
+    records: RecordArguments,
+    /// Run every plan that is built in, one after another, each in a process of its own.
+    #[arg(long, conflicts_with_all = ["plan", "resume", "json"])]
+    all: bool,
     /// How many simulated trials run at once.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
@@ -78,8 +85,11 @@ struct RunArguments {
 
 #[derive(Debug, Args)]
 struct ReportArguments {
+    /// The name of a plan that is built in, or the path of a TOML file.
+    #[arg(value_name = "NAME|PATH")]
+    plan: String,
     #[command(flatten)]
-    plan: PlanArguments,
+    records: RecordArguments,
     /// Print a row of CSV for each trial.
     #[arg(long, conflicts_with_all = ["json", "html"])]
     csv: bool,
@@ -89,10 +99,7 @@ struct ReportArguments {
 }
 
 #[derive(Debug, Args)]
-struct PlanArguments {
-    /// The name of a plan that is built in, or the path of a TOML file.
-    #[arg(value_name = "NAME|PATH")]
-    plan: String,
+struct RecordArguments {
     /// Where records are kept.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
@@ -103,7 +110,10 @@ struct PlanArguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
-        Command::Run(arguments) => run_plan(arguments),
+        Command::Run(arguments) => match &arguments.plan {
+            Some(name) => run_plan(name, arguments),
+            None => all::run(arguments),
+        },
         Command::List { json } => list(*json),
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
@@ -113,14 +123,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
-    let (plan, _) = arguments.plan.read()?;
+fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
+    let (plan, _) = read_plan(name)?;
+    let results = &arguments.records.results;
+    let defaults = RunOptions::default();
+    let bar = Arc::new(Bar::default());
+    stop_at_interrupt(&defaults.stop, &bar)?;
     if !arguments.inside {
-        arguments.plan.warn(&plan);
-        lab::preflight::check(&plan, &arguments.plan.plan)?;
-        let store = Store::new(&arguments.plan.results, &plan);
+        warn_of_rounding(name, &plan);
+        preflight::check(&plan, name)?;
+        let store = Store::new(results, &plan);
         if arguments.resume && !store.path().exists() {
-            let (name, folder) = (&arguments.plan.plan, arguments.plan.results.display());
+            let folder = results.display();
             bail!("{name}: nothing to resume: no records of this plan in {folder}");
         }
         store.prepare().context("records cannot be kept")?;
@@ -130,22 +144,20 @@ fn run_plan(arguments: &RunArguments) -> Result<ExitCode> {
             return Err(namespace::enter("--inside"));
         }
     }
-    let defaults = RunOptions::default();
+    let jobs = arguments.jobs.map_or(defaults.jobs, |jobs| jobs as usize);
     let options = RunOptions {
-        folder: arguments.plan.results.clone(),
-        jobs: arguments.jobs.map_or(defaults.jobs, |jobs| jobs as usize),
+        folder: results.clone(),
+        jobs: preflight::jobs_in_memory(&plan, jobs),
         fresh: arguments.fresh,
         stop: defaults.stop,
     };
-    let bar = Arc::new(Bar::default());
-    stop_at_interrupt(&options.stop, &bar)?;
     let watcher: Arc<dyn Progress> = Arc::<Bar>::clone(&bar);
     let outcome = runner::run(&plan, &options, &watcher);
     bar.end();
     let outcome = outcome?;
     let report = Report::new(&plan, &outcome.records);
-    arguments.plan.print(&report)?;
-    if !arguments.plan.json {
+    arguments.records.print(&report)?;
+    if !arguments.records.json {
         output::print(&summary(&outcome, &report))?;
     }
     for Failure { trial, cause } in &outcome.failures {
@@ -199,9 +211,9 @@ fn summary(outcome: &RunOutcome, report: &Report) -> String {
 }
 
 fn report(arguments: &ReportArguments) -> Result<ExitCode> {
-    let (plan, source) = arguments.plan.read()?;
-    arguments.plan.warn(&plan);
-    let (name, folder) = (&arguments.plan.plan, &arguments.plan.results);
+    let (name, folder) = (&arguments.plan, &arguments.records.results);
+    let (plan, source) = read_plan(name)?;
+    warn_of_rounding(name, &plan);
     let store = Store::new(folder, &plan);
     if !store.path().exists() {
         let folder = folder.display();
@@ -216,7 +228,7 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     }
     let report = Report::of(&plan, &store.read_briefs()?);
     let Some(path) = &arguments.html else {
-        arguments.plan.print(&report)?;
+        arguments.records.print(&report)?;
         return Ok(ExitCode::SUCCESS);
     };
     let again = format!(
@@ -253,29 +265,27 @@ fn list(json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl PlanArguments {
-    /// The plan and its text.
-    fn read(&self) -> Result<(Plan, String)> {
-        let name = &self.plan;
-        let (plan, text) = match builtin::named(name) {
-            Some(builtin) => (builtin.plan()?, builtin.text.to_owned()),
-            None if name.contains(['/', '.']) => {
-                let text = fs::read_to_string(name).with_context(|| name.clone())?;
-                (Plan::parse(name, &text)?, text)
-            }
-            None => bail!("{name}: no plan of that name is built in; `jext lab list` shows them"),
-        };
-        Ok((plan, text))
-    }
+/// The plan of that name, and its text.
+fn read_plan(name: &str) -> Result<(Plan, String)> {
+    let (plan, text) = match builtin::named(name) {
+        Some(builtin) => (builtin.plan()?, builtin.text.to_owned()),
+        None if name.contains(['/', '.']) => {
+            let text = fs::read_to_string(name).with_context(|| name.to_owned())?;
+            (Plan::parse(name, &text)?, text)
+        }
+        None => bail!("{name}: no plan of that name is built in; `jext lab list` shows them"),
+    };
+    Ok((plan, text))
+}
 
-    /// Says what was rounded while the plan was read.
-    fn warn(&self, plan: &Plan) {
-        let name = &self.plan;
-        plan.notes
-            .iter()
-            .for_each(|note| output::warn(&format!("{name}: {note}")));
-    }
+/// Says what was rounded while a plan was read.
+fn warn_of_rounding(name: &str, plan: &Plan) {
+    plan.notes
+        .iter()
+        .for_each(|note| output::warn(&format!("{name}: {note}")));
+}
 
+impl RecordArguments {
     fn print(&self, report: &Report) -> Result<()> {
         if self.json {
             output::print_json(&report.json())

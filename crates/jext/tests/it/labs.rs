@@ -1,6 +1,10 @@
 //! lab run, list and report.
 
-use testkit::privilege;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use testkit::{privilege, tool};
 
 use crate::support::Folder;
 
@@ -107,6 +111,41 @@ fn a_run_is_resumed_only_where_there_is_one() {
     let both = both.output().unwrap();
     let error = String::from_utf8_lossy(&both.stderr).into_owned();
     assert!(error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn all_plans_run_one_after_another_until_they_are_interrupted() {
+    let folder = Folder::new();
+    folder.write("tiny.toml", PLAN.as_bytes());
+    for wrong in ["lab run", "lab run tiny.toml --all", "lab run --all --json"] {
+        let output = folder.command(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+    }
+    let child = Command::new(env!("CARGO_BIN_EXE_jext"))
+        .current_dir(folder.path())
+        .args(["lab", "run", "--all", "--jobs", "1"])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = folder.path().join("lab-results/external-journal");
+    while !first.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // As a terminal does it: everybody of the group is told.
+    let group = format!("-{}", child.id());
+    tool::run_well("kill", &["-s", "INT", "--", &group]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let count = lab::plan::builtin::ALL.len();
+    for expected in [
+        format!("== external-journal (1 of {count})"),
+        "not complete, exit code 130".to_owned(),
+        format!("0 of {count} plans complete"),
+    ] {
+        assert!(text.contains(&expected), "{expected}\n{text}");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ const INTRODUCTION: &str = "\
 
 What others have published about the file systems and journals that jext is about, beside what jext's laboratory finds. This
 page is made from records, by `jext lab reproductions --out docs/reproductions.md`; each experiment is repeated by
-`jext lab run NAME`.
+`jext lab run NAME`, all of them by `jext lab run --all`.
 
 Where a published figure stands above another, that is a claim: this configuration is faster than that one. It is *reproduced*
 if ours stand in the same order and differ by more than 2 %, and, where trials were repeated, if the 95 % interval of their
