@@ -20,9 +20,9 @@ use super::write::{buffered, check_live};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{Inode, InodeState, now};
-use crate::mapping::{self, CREDITS_FREE, Mapped};
+use crate::mapping::{self, Mapped};
 use crate::space::{CREDITS_PER_GROUP, Run};
-use crate::transaction::Transaction;
+use crate::transaction::{CREDITS_MAX, Transaction};
 use crate::volume::RangeChange;
 
 /// Bytes changed under one hold of the inode lock.
@@ -31,8 +31,9 @@ const STEP_BYTES: u64 = 1 << 20;
 const FREED_MAX: u32 = 64;
 /// Map blocks on the way to a block, which go when their last pointer has gone.
 const MAPS_MAX: u32 = 3;
-/// Beside freeing the run: the map blocks that change, those that are given back, the inode.
-const CREDITS_PUNCH: u32 = CREDITS_FREE.blocks + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
+/// A run, which may lie in two groups; map blocks, which change or are given back; the inode.
+const CREDITS_PUNCH: u32 = 2 * CREDITS_PER_GROUP + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
+const _: () = assert!(CREDITS_PUNCH <= CREDITS_MAX);
 
 /// A part of a file in bytes: from and to.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 
 use block::memory::MemoryDevice;
 use ext::options::DataMode;
-use ext::volume::SetAttributes;
+use ext::volume::{RangeChange, SetAttributes};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
@@ -46,6 +46,14 @@ fn use_it(volume: &Volume) {
         volume.link(nr, InodeNr::ROOT, b"link").unwrap();
         volume.remove_file("/link").unwrap();
         volume.rename_path("/a/large", "/b/large").unwrap();
+        for (what, from, length) in [
+            (RangeChange::PunchHole, 280 << 10, 100 << 10),
+            (RangeChange::PunchHole, 5 << 10, 500 << 10),
+            (RangeChange::Allocate, 0, 100 << 10),
+            (RangeChange::Zero, 90 << 10, 100 << 10),
+        ] {
+            volume.change_range(nr, from, length, what, true).unwrap();
+        }
         let cut = SetAttributes {
             size: Some(300 << 10),
             ..SetAttributes::default()
