@@ -202,7 +202,7 @@ pub fn preview(device: &block::Geometry, options: &Options) -> Result<Summary> {
 /// uses yet. The journal's blocks and the volume's have one size.
 ///
 /// # Errors
-/// As [`format()`]; and [`Error::Unsupported`] if the other device is no journal device.
+/// As [`format()`]; [`Error::Unsupported`] if the other device is no journal device, and [`Error::Journal`] if somebody uses it.
 pub fn format_with_journal(
     device: &Arc<dyn BlockDevice>,
     journal: &Arc<dyn BlockDevice>,
@@ -222,9 +222,13 @@ pub fn format_with_journal(
         block_bytes: Some(found.block_bytes),
         ..options.clone()
     };
-    let summary = format(device, &options)?;
-    jbd2::format::add_user(journal, found.block_bytes, summary.uuid)?;
-    Ok(summary)
+    let mut plan = plan::plan(&device.geometry(), &options)?;
+    let image = files::populate(&mut plan, &options)?;
+    let raw = superblock::superblock(&plan, &options, &image);
+    // First, so that a journal which somebody uses is refused before anything is lost.
+    jbd2::format::add_user(journal, found.block_bytes, plan.uuid)?;
+    write::write(device, &plan, &image, &raw)?;
+    Ok(plan.summary(&image))
 }
 
 impl Summary {

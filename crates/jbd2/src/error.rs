@@ -3,6 +3,7 @@
 //! Three families: a device failed, the bytes of a log are wrong, or they are fine and mean something that is not
 //! supported; and what a caller did.
 
+use std::fmt;
 use std::sync::Arc;
 
 use block::DeviceError;
@@ -56,14 +57,33 @@ pub enum Error {
         least: u32,
     },
     /// The external journal is not the one that the file system names.
-    #[error("the journal device has UUID {found:02x?}, the file system wants {wanted:02x?}")]
+    #[error("the journal device has UUID {}, the file system wants {}", Uuid(.found), Uuid(.wanted))]
     WrongJournal {
         /// The UUID on the device.
         found: [u8; 16],
         /// The UUID that the file system names.
         wanted: [u8; 16],
     },
+    /// The file system is not the user that the external journal names.
+    #[error("the journal device belongs to {}, not to {}", User(.found.as_ref()), Uuid(.wanted))]
+    WrongUser {
+        /// The UUID of its first user, if it has one.
+        found: Option<[u8; 16]>,
+        /// The UUID of the file system.
+        wanted: [u8; 16],
+    },
     /// The external journal belongs to another file system already.
+    #[error("the journal device belongs to {} already", User(Some(.user)))]
+    Taken {
+        /// The UUID of that file system.
+        user: [u8; 16],
+    },
+    /// The external journal holds what was never replayed, so that nobody can begin to use it.
+    #[error(
+        "the log of the journal device was never replayed: replay it with its file system, or make the journal anew"
+    )]
+    NotEmpty,
+    /// Several file systems use the external journal.
     #[error("the journal device is in use by {users} file systems, one is supported")]
     InUse {
         /// How many users it has.
@@ -136,5 +156,55 @@ pub enum Corrupt {
     },
 }
 
+/// A UUID as everybody writes it.
+struct Uuid<'u>(&'u [u8; 16]);
+
+/// Who uses a journal device.
+struct User<'u>(Option<&'u [u8; 16]>);
+
+impl fmt::Display for Uuid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(index, 4 | 6 | 8 | 10) {
+                "-"
+            } else {
+                ""
+            };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for User<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(uuid) => write!(f, "the file system {}", Uuid(uuid)),
+            None => f.write_str("nobody"),
+        }
+    }
+}
+
 /// What functions of this crate return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_told_as_everybody_writes_them() {
+        let found = core::array::from_fn(|index| index as u8 * 0x11);
+        let text = Error::WrongJournal {
+            found,
+            wanted: [0xAB; 16],
+        };
+        assert_eq!(
+            text.to_string(),
+            "the journal device has UUID 00112233-4455-6677-8899-aabbccddeeff, the file system wants \
+             abababab-abab-abab-abab-abababababab"
+        );
+        let text = Error::Taken { user: found }.to_string();
+        assert!(text.contains("the file system 00112233-4455"), "{text}");
+    }
+}

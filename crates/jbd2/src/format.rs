@@ -12,7 +12,10 @@ use crate::location::Location;
 use crate::space::Limits;
 use crate::superblock::Superblock;
 pub use crate::superblock::{BLOCKS_MIN, Checksums};
-pub use external::{add_user, check_user, create_external, external_superblock, open_external};
+pub use external::{
+    add_user, check_user, create_external, external_superblock, open_external, remove_user,
+    rename_user,
+};
 
 /// How many bytes of zeroes are written at a time.
 const ZERO_BYTES: usize = 1 << 20;

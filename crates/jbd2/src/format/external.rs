@@ -84,7 +84,23 @@ pub fn open_external(
     block_bytes: u32,
     journal_uuid: [u8; 16],
 ) -> Result<Location> {
-    let found = external_superblock(&device)?;
+    let log = locate_external(&device, block_bytes, journal_uuid)?;
+    let superblock = Superblock::load(&log)?;
+    if superblock.user_count() > 1 {
+        return Err(Error::InUse {
+            users: superblock.user_count(),
+        });
+    }
+    Ok(log)
+}
+
+/// The journal on a device, however many users it has.
+fn locate_external(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    journal_uuid: [u8; 16],
+) -> Result<Location> {
+    let found = external_superblock(device)?;
     if found.s_uuid != journal_uuid {
         return Err(Error::WrongJournal {
             found: found.s_uuid,
@@ -103,18 +119,8 @@ pub fn open_external(
     }
     let on_device = device.geometry().size_bytes / u64::from(block_bytes);
     let blocks = found.blocks_count().min(on_device);
-    let log = contiguous(
-        &device,
-        block_bytes,
-        u32::try_from(blocks).unwrap_or(u32::MAX),
-    );
-    let superblock = Superblock::load(&log)?;
-    if superblock.user_count() > 1 {
-        return Err(Error::InUse {
-            users: superblock.user_count(),
-        });
-    }
-    Ok(log)
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    Ok(contiguous(device, block_bytes, blocks))
 }
 
 /// The ext superblock of an external journal device.
@@ -147,27 +153,73 @@ pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superbl
 /// Notes the file system that uses an external journal. Noting it again changes nothing.
 ///
 /// # Errors
-/// - [`Error::InUse`] when another one uses it.
+/// - [`Error::Taken`] when another one uses it.
+/// - [`Error::NotEmpty`] when its log was not replayed: what stands in it is not for this file system.
 /// - Those of [`open_external`].
 pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 16]) -> Result<()> {
     let journal_uuid = external_superblock(device)?.s_uuid;
     let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
     change(&log, |superblock| {
-        let is_free = superblock.users().iter().all(|user| *user == fs_uuid);
-        if !is_free {
-            return Err(Error::InUse {
-                users: superblock.user_count(),
-            });
+        check_free(superblock, &[fs_uuid])?;
+        if superblock.start().is_some() {
+            return Err(Error::NotEmpty);
         }
         superblock.set_users(&[fs_uuid]);
         Ok(())
     })
 }
 
+/// Takes a file system off the users of the external journal with this UUID. One that is not among them changes nothing.
+///
+/// # Errors
+/// - Those of [`open_external`], but for several users, of whom the others stay.
+pub fn remove_user(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    journal_uuid: [u8; 16],
+    fs_uuid: [u8; 16],
+) -> Result<()> {
+    let log = locate_external(device, block_bytes, journal_uuid)?;
+    change(&log, |superblock| {
+        let mut users = superblock.users().to_vec();
+        users.retain(|user| *user != fs_uuid);
+        superblock.set_users(&users);
+        Ok(())
+    })
+}
+
+/// Notes that the file system which uses the external journal with this UUID has a new UUID of its own. Repeating it changes nothing.
+///
+/// # Errors
+/// - [`Error::Taken`] when neither the old nor the new one is the journal's user, but another is.
+/// - Those of [`open_external`].
+pub fn rename_user(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    journal_uuid: [u8; 16],
+    [old, new]: [[u8; 16]; 2],
+) -> Result<()> {
+    let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
+    change(&log, |superblock| {
+        check_free(superblock, &[old, new])?;
+        superblock.set_users(&[new]);
+        Ok(())
+    })
+}
+
+/// That a journal has no other users than these.
+fn check_free(superblock: &Superblock, own: &[[u8; 16]]) -> Result<()> {
+    let mut users = superblock.users().iter();
+    match users.find(|user| !own.contains(user)) {
+        Some(user) => Err(Error::Taken { user: *user }),
+        None => Ok(()),
+    }
+}
+
 /// That a file system is the user of an external journal.
 ///
 /// # Errors
-/// - [`Error::WrongJournal`] when it is not; `found` is the user that the journal names, zero if it names none.
+/// - [`Error::WrongUser`] when it is not.
 /// - Those of [`open_external`].
 pub fn check_user(
     device: &Arc<dyn BlockDevice>,
@@ -179,13 +231,10 @@ pub fn check_user(
     let superblock = Superblock::load(&log)?;
     match superblock.users() {
         [user] if *user == fs_uuid => Ok(()),
-        users => {
-            let found = users.first().copied().unwrap_or([0; 16]);
-            Err(Error::WrongJournal {
-                found,
-                wanted: fs_uuid,
-            })
-        }
+        users => Err(Error::WrongUser {
+            found: users.first().copied(),
+            wanted: fs_uuid,
+        }),
     }
 }
 

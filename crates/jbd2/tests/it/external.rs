@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use jbd2::format::{add_user, check_user, create_external, open_external};
+use jbd2::format::{
+    add_user, check_user, create_external, open_external, remove_user, rename_user,
+};
 use jbd2::{Config, Corrupt, Error, Journal};
 use testkit::tool;
 
@@ -50,26 +52,59 @@ fn a_journal_device_has_one_user() {
     let nobody = check_user(&device, 1024, USER);
     assert_eq!(
         nobody,
-        Err(Error::WrongJournal {
-            found: [0; 16],
+        Err(Error::WrongUser {
+            found: None,
             wanted: USER
         })
     );
     add_user(&device, 1024, USER).unwrap();
     add_user(&device, 1024, USER).unwrap();
     check_user(&device, 1024, USER).unwrap();
-    assert_eq!(
-        add_user(&device, 1024, UUID),
-        Err(Error::InUse { users: 1 })
-    );
+    let taken = Err(Error::Taken { user: USER });
+    assert_eq!(add_user(&device, 1024, UUID), taken);
     let foreign = check_user(&device, 1024, UUID);
     assert_eq!(
         foreign,
-        Err(Error::WrongJournal {
-            found: USER,
+        Err(Error::WrongUser {
+            found: Some(USER),
             wanted: UUID
         })
     );
+}
+
+#[test]
+fn users_are_renamed_and_taken_off() {
+    let device = device(2 << 20);
+    create_external(&device, 1024, UUID, 2048).unwrap();
+    add_user(&device, 1024, USER).unwrap();
+    let new = [0x33; 16];
+    let rename = |names| rename_user(&device, 1024, UUID, names);
+    rename([USER, new]).unwrap();
+    rename([USER, new]).unwrap();
+    check_user(&device, 1024, new).unwrap();
+    assert_eq!(rename([USER, [0x44; 16]]), Err(Error::Taken { user: new }));
+    let wrong = remove_user(&device, 1024, USER, new);
+    assert!(
+        matches!(wrong, Err(Error::WrongJournal { .. })),
+        "{wrong:?}"
+    );
+    remove_user(&device, 1024, UUID, USER).unwrap();
+    check_user(&device, 1024, new).unwrap();
+    remove_user(&device, 1024, UUID, new).unwrap();
+    remove_user(&device, 1024, UUID, new).unwrap();
+    add_user(&device, 1024, USER).unwrap();
+}
+
+/// Its log belongs to somebody else's blocks.
+#[test]
+fn a_journal_that_was_never_replayed_gets_no_new_user() {
+    let device = device(2 << 20);
+    create_external(&device, 1024, UUID, 2048).unwrap();
+    let mut superblock = device.read_block(2048, 1024).unwrap();
+    let bytes: &mut layout::Block = Arc::make_mut(&mut superblock);
+    bytes[0x1C..0x20].copy_from_slice(&3_u32.to_be_bytes());
+    device.write_blocks(2048, vec![superblock]).unwrap();
+    assert_eq!(add_user(&device, 1024, USER), Err(Error::NotEmpty));
 }
 
 #[test]
