@@ -26,7 +26,7 @@ fn mkfs_says_what_it_made_and_info_agrees() {
     assert!(
         folder
             .good("info disk.img")
-            .contains("Label:            crowns")
+            .contains("Label:                    crowns")
     );
     folder.check("disk.img");
 }

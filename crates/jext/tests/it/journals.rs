@@ -42,7 +42,7 @@ fn an_external_journal_is_made_used_and_shown() {
     assert!(
         folder
             .good("info log.img")
-            .contains("Kind:             journal device")
+            .contains("Kind:                     journal device")
     );
 }
 

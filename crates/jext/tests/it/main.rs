@@ -12,6 +12,7 @@ mod building;
 mod checking;
 mod copying;
 mod crashes;
+mod facts;
 mod images;
 mod journals;
 mod lab_errors;

@@ -1,0 +1,365 @@
+//! What the superblock says: all that `dumpe2fs -h` tells, each fact under a key that does not change.
+
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
+use layout::superblock::{self as disk, MOUNT_COUNT_UNLIMITED, MiscFlags, Superblock};
+use serde_json::json;
+
+use super::words::{
+    error_policy, hex, kind, known, mount_options, name, seconds, state, time, uuid,
+};
+use super::{Fact, fact};
+
+/// Hashes of names, by their number.
+const HASHES: &[&str] = &[
+    "legacy",
+    "half_md4",
+    "tea",
+    "legacy_unsigned",
+    "half_md4_unsigned",
+    "tea_unsigned",
+    "siphash",
+];
+/// Systems that make file systems, by their number.
+const SYSTEMS: &[&str] = &["Linux", "GNU/Hurd", "Masix", "FreeBSD", "Lites"];
+const FLAGS: &[(MiscFlags, &str)] = &[
+    (MiscFlags::SIGNED_HASH, "signed_directory_hash"),
+    (MiscFlags::UNSIGNED_HASH, "unsigned_directory_hash"),
+    (MiscFlags::TEST_FILESYSTEM, "test_filesystem"),
+];
+/// The facts, in the order in which they are told.
+pub(super) fn facts(raw: &Superblock) -> Vec<Fact> {
+    let features = raw.features();
+    let mut facts = identity(raw, features);
+    facts.extend(sizes(raw, features));
+    facts.extend(times(raw));
+    facts.extend(inodes(raw));
+    facts.extend(checksums(raw, features));
+    facts.extend(errors(raw));
+    facts.extend(special_inodes(raw, features));
+    facts
+}
+
+fn identity(raw: &Superblock, features: Features) -> Vec<Fact> {
+    let flags = FLAGS
+        .iter()
+        .filter(|(bit, _)| raw.misc_flags().contains(*bit));
+    let flags: Vec<&str> = flags.map(|(_, name)| *name).collect();
+    let mut facts = vec![
+        fact("kind", "Kind", kind(features)),
+        fact("label", "Label", name(&raw.s_volume_name)),
+        fact("mounted_on", "Last mounted on", name(&raw.s_last_mounted)),
+        fact("uuid", "UUID", uuid(raw.s_uuid)),
+        fact("magic", "Magic", format!("{:#06x}", raw.s_magic.get())),
+        fact("revision", "Revision", raw.s_rev_level.get()),
+        fact("features", "Features", features.names()),
+        fact("flags", "Flags", flags),
+        fact(
+            "default_mount_options",
+            "Default mount options",
+            mount_options(raw),
+        ),
+        fact("state", "State", state(raw, features)),
+        fact("errors", "On errors", error_policy(raw)),
+        fact("os", "Made by", known(SYSTEMS, raw.s_creator_os.get())),
+    ];
+    let text = name(&raw.s_mount_opts);
+    if !text.is_empty() {
+        facts.push(fact("mount_options", "Mount options", text));
+    }
+    facts
+}
+
+fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
+    let block_bytes = raw.block_size();
+    let per_group = raw.s_inodes_per_group.get();
+    let table_blocks = block_bytes.map(|bytes| {
+        let table = u64::from(per_group) * u64::from(raw.inode_size());
+        table.div_ceil(u64::from(bytes))
+    });
+    let mut facts = vec![
+        fact("block_bytes", "Block bytes", block_bytes),
+        fact("blocks", "Blocks", raw.blocks_count()),
+        fact(
+            "reserved_blocks",
+            "Reserved blocks",
+            raw.reserved_blocks_count(),
+        ),
+        fact("free_blocks", "Free blocks", raw.free_blocks_count()),
+        fact(
+            "overhead_clusters",
+            "Overhead clusters",
+            raw.s_overhead_clusters.get(),
+        ),
+        fact("first_block", "First block", raw.s_first_data_block.get()),
+        fact("inodes", "Inodes", raw.s_inodes_count.get()),
+        fact("free_inodes", "Free inodes", raw.s_free_inodes_count.get()),
+        fact("inode_bytes", "Inode bytes", raw.inode_size()),
+        fact(
+            "blocks_per_group",
+            "Blocks per group",
+            raw.s_blocks_per_group.get(),
+        ),
+        fact("inodes_per_group", "Inodes per group", per_group),
+        fact(
+            "inode_blocks_per_group",
+            "Inode blocks per group",
+            table_blocks,
+        ),
+        fact(
+            "reserved_descriptor_blocks",
+            "Reserved GDT blocks",
+            raw.s_reserved_gdt_blocks.get(),
+        ),
+    ];
+    let is_clustered = features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::BIGALLOC);
+    let cluster = 1024_u64.checked_shl(raw.s_log_cluster_size.get());
+    let flexible = 1_u32.checked_shl(raw.s_log_groups_per_flex.into());
+    let per_cluster_group = raw.s_clusters_per_group.get();
+    let own = |has: bool, fact: Fact| has.then_some(fact);
+    facts.extend(
+        [
+            own(
+                is_clustered,
+                fact("cluster_bytes", "Cluster bytes", cluster),
+            ),
+            own(
+                is_clustered,
+                fact(
+                    "clusters_per_group",
+                    "Clusters per group",
+                    per_cluster_group,
+                ),
+            ),
+            own(
+                features.incompatible.contains(Incompatible::IS_64BIT),
+                fact(
+                    "descriptor_bytes",
+                    "Descriptor bytes",
+                    raw.s_desc_size.get(),
+                ),
+            ),
+            number("raid_stride_blocks", "RAID stride", raw.s_raid_stride.get()),
+            number(
+                "raid_stripe_blocks",
+                "RAID stripe",
+                raw.s_raid_stripe_width.get(),
+            ),
+            number(
+                "first_meta_group",
+                "First meta group",
+                raw.s_first_meta_bg.get(),
+            ),
+            own(
+                raw.s_log_groups_per_flex != 0,
+                fact(
+                    "groups_per_flexible_group",
+                    "Groups per flexible one",
+                    flexible,
+                ),
+            ),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    facts
+}
+
+fn times(raw: &Superblock) -> Vec<Fact> {
+    let mounts_max = match raw.s_max_mnt_count.get() {
+        0 | MOUNT_COUNT_UNLIMITED => json!("unlimited"),
+        count => json!(count),
+    };
+    let checked = seconds(raw.s_lastcheck.get(), raw.s_lastcheck_hi);
+    let interval = raw.s_checkinterval.get();
+    let mut facts = vec![
+        fact("mounts", "Mounts", raw.s_mnt_count.get()),
+        fact("mounts_max", "Mounts before a check", mounts_max),
+        fact(
+            "made",
+            "Made",
+            time(seconds(raw.s_mkfs_time.get(), raw.s_mkfs_time_hi)),
+        ),
+        fact(
+            "mounted",
+            "Last mounted",
+            time(seconds(raw.s_mtime.get(), raw.s_mtime_hi)),
+        ),
+        fact(
+            "written",
+            "Last written",
+            time(seconds(raw.s_wtime.get(), raw.s_wtime_hi)),
+        ),
+        fact("checked", "Last checked", time(checked)),
+        fact("check_interval_seconds", "Check interval, s", interval),
+    ];
+    if interval != 0 {
+        let next = time(checked + i64::from(interval));
+        facts.push(fact("check_due", "Check due", next));
+    }
+    let written = raw.s_kbytes_written.get();
+    if written != 0 {
+        facts.push(fact(
+            "lifetime_written_kib",
+            "Lifetime writes, KiB",
+            written,
+        ));
+    }
+    facts
+}
+
+fn inodes(raw: &Superblock) -> Vec<Fact> {
+    let mut facts = vec![
+        fact("reserved_uid", "Reserved for user", raw.s_def_resuid.get()),
+        fact("reserved_gid", "Reserved for group", raw.s_def_resgid.get()),
+        fact("first_inode", "First inode", raw.first_inode()),
+    ];
+    if raw.inode_size() > disk::GOOD_OLD_INODE_SIZE {
+        let (required, wanted) = (raw.s_min_extra_isize.get(), raw.s_want_extra_isize.get());
+        facts.push(fact(
+            "extra_bytes_required",
+            "Extra bytes required",
+            required,
+        ));
+        facts.push(fact("extra_bytes_wanted", "Extra bytes wanted", wanted));
+    }
+    let seed: [u8; 16] = zerocopy::transmute!(raw.s_hash_seed);
+    let has_index = raw.features().compatible.contains(Compatible::DIR_INDEX);
+    if has_index || raw.s_def_hash_version != 0 {
+        let hash = known(HASHES, raw.s_def_hash_version.into());
+        facts.push(fact("hash", "Directory hash", hash));
+    }
+    if seed != [0; 16] {
+        facts.push(fact("hash_seed", "Directory hash seed", uuid(seed)));
+    }
+    facts
+}
+
+fn checksums(raw: &Superblock, features: Features) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::METADATA_CSUM)
+    {
+        let kind = match raw.s_checksum_type {
+            disk::CHECKSUM_CRC32C => "crc32c".to_owned(),
+            other => other.to_string(),
+        };
+        facts.push(fact("checksum_type", "Checksums", kind));
+        facts.push(fact("checksum", "Checksum", hex(raw.s_checksum.get())));
+    }
+    if features
+        .incompatible
+        .contains(Incompatible::METADATA_CSUM_SEED)
+    {
+        facts.push(fact(
+            "checksum_seed",
+            "Checksum seed",
+            hex(raw.s_checksum_seed.get()),
+        ));
+    }
+    facts
+}
+
+fn errors(raw: &Superblock) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = number("error_count", "Errors", raw.s_error_count.get())
+        .into_iter()
+        .collect();
+    let first = seconds(raw.s_first_error_time.get(), raw.s_first_error_time_hi);
+    if first != 0 {
+        facts.extend([
+            fact("first_error", "First error", time(first)),
+            fact(
+                "first_error_function",
+                "  in function",
+                name(&raw.s_first_error_func),
+            ),
+            fact(
+                "first_error_line",
+                "  in line",
+                raw.s_first_error_line.get(),
+            ),
+            fact(
+                "first_error_inode",
+                "  of inode",
+                raw.s_first_error_ino.get(),
+            ),
+            fact(
+                "first_error_block",
+                "  of block",
+                raw.s_first_error_block.get(),
+            ),
+            fact("first_error_code", "  with code", raw.s_first_error_errcode),
+        ]);
+    }
+    let last = seconds(raw.s_last_error_time.get(), raw.s_last_error_time_hi);
+    if last != 0 {
+        facts.extend([
+            fact("last_error", "Last error", time(last)),
+            fact(
+                "last_error_function",
+                "  in function",
+                name(&raw.s_last_error_func),
+            ),
+            fact("last_error_line", "  in line", raw.s_last_error_line.get()),
+            fact("last_error_inode", "  of inode", raw.s_last_error_ino.get()),
+            fact(
+                "last_error_block",
+                "  of block",
+                raw.s_last_error_block.get(),
+            ),
+            fact("last_error_code", "  with code", raw.s_last_error_errcode),
+        ]);
+    }
+    facts
+}
+
+/// Inodes with a meaning of their own, and what else few file systems have.
+fn special_inodes(raw: &Superblock, features: Features) -> Vec<Fact> {
+    let backups = raw.s_backup_bgs.map(|group| group.get());
+    let has_two = features.compatible.contains(Compatible::SPARSE_SUPER2);
+    let has_mmp = features.incompatible.contains(Incompatible::MMP);
+    let found = [
+        number("first_orphan", "First orphan", raw.s_last_orphan.get()),
+        number(
+            "orphan_file_inode",
+            "Orphan file's inode",
+            raw.s_orphan_file_inum.get(),
+        ),
+        number(
+            "user_quota_inode",
+            "User quota's inode",
+            raw.s_usr_quota_inum.get(),
+        ),
+        number(
+            "group_quota_inode",
+            "Group quota's inode",
+            raw.s_grp_quota_inum.get(),
+        ),
+        number(
+            "project_quota_inode",
+            "Project quota's inode",
+            raw.s_prj_quota_inum.get(),
+        ),
+        number(
+            "snapshot_inode",
+            "Snapshot's inode",
+            raw.s_snapshot_inum.get(),
+        ),
+        number("encoding", "Encoding of names", raw.s_encoding.get()),
+        has_mmp.then(|| fact("mmp_block", "MMP block", raw.s_mmp_block.get())),
+        has_mmp.then(|| {
+            let interval = raw.s_mmp_update_interval.get();
+            fact("mmp_interval_seconds", "MMP interval, s", interval)
+        }),
+        has_two.then(|| fact("backup_groups", "Groups with backups", backups.to_vec())),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A fact that is told unless it is zero.
+fn number(key: &'static str, label: &'static str, value: impl Into<u32>) -> Option<Fact> {
+    let value = value.into();
+    (value != 0).then(|| fact(key, label, value))
+}

@@ -1,0 +1,109 @@
+//! How single facts are put into words.
+
+use layout::feature::{Compatible, Features, Incompatible};
+use layout::superblock::{DefaultMountOptions, ErrorPolicy, State, Superblock};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::output;
+
+/// Default mount options that are a bit each.
+const MOUNT_OPTIONS: &[(DefaultMountOptions, &str)] = &[
+    (DefaultMountOptions::DEBUG, "debug"),
+    (DefaultMountOptions::BSD_GROUPS, "bsdgroups"),
+    (DefaultMountOptions::USER_XATTR, "user_xattr"),
+    (DefaultMountOptions::ACL, "acl"),
+    (DefaultMountOptions::UID16, "uid16"),
+    (DefaultMountOptions::NO_BARRIER, "nobarrier"),
+    (DefaultMountOptions::BLOCK_VALIDITY, "block_validity"),
+    (DefaultMountOptions::DISCARD, "discard"),
+    (DefaultMountOptions::NO_DELAYED_ALLOCATION, "nodelalloc"),
+];
+
+/// What is known by a number, or the number.
+pub(super) fn known(names: &[&str], number: u32) -> String {
+    let found = names.get(number as usize).copied().map(str::to_owned);
+    found.unwrap_or_else(|| format!("unknown ({number})"))
+}
+
+pub(super) fn uuid(bytes: [u8; 16]) -> String {
+    Uuid::from_bytes(bytes).to_string()
+}
+
+pub(super) fn hex(number: u32) -> String {
+    format!("{number:#010x}")
+}
+
+/// A name that ends with a NUL.
+pub(super) fn name(bytes: &[u8]) -> String {
+    output::name_text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+pub(super) fn seconds(low: u32, high: u8) -> i64 {
+    i64::from(high) << 32 | i64::from(low)
+}
+
+pub(super) fn time(seconds: i64) -> Value {
+    match seconds {
+        0 => Value::Null,
+        seconds => json!(output::time_text(seconds)),
+    }
+}
+
+pub(super) fn error_policy(raw: &Superblock) -> String {
+    match ErrorPolicy::from_raw(raw.s_errors.get()) {
+        Some(ErrorPolicy::Continue) => "continue".to_owned(),
+        Some(ErrorPolicy::RemountReadOnly) => "remount-ro".to_owned(),
+        Some(ErrorPolicy::Panic) => "panic".to_owned(),
+        None => format!("unknown ({})", raw.s_errors.get()),
+    }
+}
+
+/// The mode of data, which is a number of two bits, and the options of one bit.
+pub(super) fn mount_options(raw: &Superblock) -> Vec<&'static str> {
+    let options = raw.default_mount_options();
+    let mode = options & DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
+    let mode = match mode {
+        DefaultMountOptions::JOURNAL_DATA => Some("journal_data"),
+        DefaultMountOptions::JOURNAL_DATA_ORDERED => Some("journal_data_ordered"),
+        DefaultMountOptions::JOURNAL_DATA_WRITEBACK => Some("journal_data_writeback"),
+        _ => None,
+    };
+    let bits = MOUNT_OPTIONS
+        .iter()
+        .filter(|(bit, _)| options.contains(*bit));
+    mode.into_iter()
+        .chain(bits.map(|(_, name)| *name))
+        .collect()
+}
+
+pub(super) fn kind(features: Features) -> &'static str {
+    if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
+        "journal device"
+    } else if features
+        .incompatible
+        .intersects(Incompatible::EXTENTS | Incompatible::IS_64BIT)
+    {
+        "ext4"
+    } else if features.compatible.contains(Compatible::HAS_JOURNAL) {
+        "ext3"
+    } else {
+        "ext2"
+    }
+}
+
+pub(super) fn state(raw: &Superblock, features: Features) -> String {
+    let state = raw.state();
+    let mut words = vec![if state.contains(State::VALID) {
+        "clean"
+    } else {
+        "in use or not closed"
+    }];
+    if state.contains(State::ERROR) {
+        words.push("with errors");
+    }
+    if features.incompatible.contains(Incompatible::NEEDS_RECOVERY) {
+        words.push("the journal has to be replayed");
+    }
+    words.join(", ")
+}
