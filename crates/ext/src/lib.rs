@@ -22,6 +22,7 @@
 //! | `superblock`, `geometry` | the validated superblock and what follows from it |
 //! | `mkfs` (+ `mkfs/`) | making an image |
 //! | `tune` (+ `tune/`) | changing what a closed volume says of itself, its journal among that |
+//! | `census` (+ `census/`), `tables` | what each block of a volume is; all inodes of one that is not open |
 //! | `core` | what all of these share |
 //!
 //! # Lock order
@@ -31,6 +32,7 @@
 
 pub(crate) mod attribute;
 pub(crate) mod buffers;
+pub mod census;
 pub(crate) mod core;
 pub(crate) mod directory;
 pub mod error;
@@ -45,6 +47,7 @@ pub mod options;
 pub(crate) mod orphan;
 pub(crate) mod space;
 pub mod superblock;
+pub(crate) mod tables;
 pub(crate) mod transaction;
 pub mod tune;
 pub mod volume;

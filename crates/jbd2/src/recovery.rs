@@ -37,6 +37,7 @@ mod reader;
 mod replay;
 mod revoke;
 mod scan;
+mod view;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ use crate::superblock::Superblock;
 pub use inspect::{End, Inspection, LoggedBlock, TransactionInfo, inspect};
 use replay::Replay;
 use scan::Scan;
+pub use view::view;
 
 /// What recovery did.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,6 +51,11 @@ impl Replay {
         self.images.len() as u64
     }
 
+    /// What goes home, in the order of the homes.
+    pub(super) fn into_images(self) -> impl Iterator<Item = Image> {
+        self.images.into_iter().map(|(image, _)| image)
+    }
+
     /// That all homes are on the device.
     pub(super) fn check(&self, home: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<()> {
         let blocks = home.geometry().size_bytes / u64::from(block_bytes);
@@ -106,7 +111,7 @@ fn read(log: &Location, batch: &[(Image, Tid)]) -> Result<Payload> {
 }
 
 /// Gives an escaped image its magic number back.
-fn unescape(mut block: Arc<Block>, image: &Image) -> Arc<Block> {
+pub(super) fn unescape(mut block: Arc<Block>, image: &Image) -> Arc<Block> {
     if image.is_escaped && !rt::mutant!("escape/not-undone") {
         let bytes: &mut Block = Arc::make_mut(&mut block);
         bytes[..MAGIC_BYTES.len()].copy_from_slice(&MAGIC_BYTES);

@@ -95,7 +95,7 @@ fn a_dirty_journal_is_shown_and_replayed() {
     assert_eq!(shown["transactions"][0]["blocks"][0]["home"], 5000);
     let text = folder.good("journal show --blocks disk.img");
     assert!(
-        text.contains("it has to be replayed") && text.contains(" of 5001"),
+        text.contains("it has to be replayed") && text.contains(" of 5001: free now\n"),
         "{text}"
     );
     assert!(

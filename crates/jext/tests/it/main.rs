@@ -17,6 +17,7 @@ mod images;
 mod journals;
 mod lab_errors;
 mod labs;
+mod logged;
 mod manual;
 mod mounting;
 mod peers;
