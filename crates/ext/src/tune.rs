@@ -6,20 +6,25 @@
 //! | journal | what is durable first | what a crash in between leaves |
 //! |---|---|---|
 //! | taken away | the superblock without it | blocks that only e2fsck gives back |
+//! | taken away, on a device | the superblock without it | a journal that can be given to this volume again |
 //! | made inside | its blocks, empty | blocks that only e2fsck gives back |
 //! | put on a device | that device, which names its user | a journal that can be given to this volume again |
+//! | on a device, and the volume gets another UUID | that device, which names the new one | what the same command again brings to its end |
 
+mod features;
 mod journal;
 
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::feature::{Compatible, ReadOnlyCompatible, Word, lookup};
+use layout::feature::Word;
 use layout::superblock::{self as disk, DefaultMountOptions, ErrorPolicy};
 
 use crate::error::{Error, Result};
 use crate::mkfs::superblock_block;
 use crate::superblock::{Superblock, split_time};
+use features::{Removal, clear_indexes};
+pub use features::{free_feature, removable_feature};
 
 /// The most of a volume that can be reserved.
 const RESERVED_PERCENT_MAX: f64 = 50.0;
@@ -41,8 +46,10 @@ pub struct Changes {
     pub max_mount_count: Option<u16>,
     /// Default mount options to set, and to take away.
     pub mount_options: (DefaultMountOptions, DefaultMountOptions),
-    /// Features that cost nothing, to set.
+    /// Features that cost nothing, to set; see [`free_feature`].
     pub features: Vec<(Word, u32)>,
+    /// Features to take away; see [`removable_feature`].
+    pub features_removed: Vec<(Word, u32)>,
     /// The journal.
     pub journal: JournalChange,
 }
@@ -53,36 +60,18 @@ pub enum JournalChange {
     /// Nothing.
     #[default]
     Keep,
-    /// It is taken away.
+    /// It is taken away. An external one needs its device, which forgets the volume.
     Remove,
+    /// The same, but the device of an external one is left as it is, and names the volume for ever.
+    Abandon,
     /// One is made inside, of so many blocks; of the usual length if that is not said.
     Internal(Option<u32>),
     /// One is put on the journal device that is given.
     External,
 }
 
-/// A feature of this name, if it costs nothing to set it.
-///
-/// # Errors
-/// [`Error::Unsupported`] if it is unknown or would cost something.
-pub fn free_feature(name: &str) -> Result<(Word, u32)> {
-    let free = |word| match word {
-        Word::Compatible => (Compatible::DIR_INDEX | Compatible::EXT_ATTR).bits(),
-        Word::Incompatible => 0,
-        Word::ReadOnlyCompatible => ReadOnlyCompatible::LARGE_FILE.bits(),
-    };
-    let Some((word, bit)) = lookup(name) else {
-        return Err(Error::Unsupported(format!("there is no feature {name}")));
-    };
-    if free(word) & bit == bit {
-        return Ok((word, bit));
-    }
-    Err(Error::Unsupported(format!(
-        "the feature {name} cannot be given to a volume that is there: dir_index, ext_attr and large_file can, and has_journal"
-    )))
-}
-
-/// Changes a volume. `journal` is the device for [`JournalChange::External`].
+/// Changes a volume. `journal` is the device for [`JournalChange::External`]; or that of the external journal which the volume
+/// has, where that is taken away or the volume's UUID changes.
 ///
 /// # Errors
 /// - [`Error::Unsupported`] if it was not closed cleanly, or has features that can only be read.
@@ -94,10 +83,27 @@ pub fn apply(
 ) -> Result<()> {
     let mut superblock = read(device)?;
     check(&superblock, journal, changes)?;
+    let removal = Removal::of(&superblock.raw, &changes.features_removed);
+    let indexed = match removal {
+        Some(removal) => removal.check(device, &superblock)?,
+        None => Vec::new(),
+    };
+    let old_uuid = superblock.raw.s_uuid;
     change_fields(&mut superblock, changes);
+    clear_indexes(device, &superblock, &indexed)?;
     match changes.journal {
-        JournalChange::Keep => write(device, &mut superblock),
-        JournalChange::Remove => journal::remove(device, &mut superblock),
+        JournalChange::Keep => {
+            if let Some(journal) = journal {
+                journal::rename_user(journal, &superblock, old_uuid)?;
+            }
+            write(device, &mut superblock)
+        }
+        JournalChange::Remove => {
+            let external = journal::External::of(&superblock, journal, old_uuid);
+            journal::remove(device, &mut superblock)?;
+            external.map_or(Ok(()), journal::External::forget_user)
+        }
+        JournalChange::Abandon => journal::remove(device, &mut superblock),
         JournalChange::Internal(blocks) => journal::make(device, &mut superblock, blocks),
         JournalChange::External => {
             let journal = journal.expect("it was checked that there is one");
@@ -130,6 +136,11 @@ fn check(
         changes.journal,
         JournalChange::Internal(_) | JournalChange::External
     );
+    let (is_external, has_device) = (superblock.journal_uuid.is_some(), journal.is_some());
+    let is_removed = matches!(
+        changes.journal,
+        JournalChange::Remove | JournalChange::Abandon
+    );
     let blocks = superblock.geometry.block_count;
     let rules = [
         (
@@ -140,8 +151,8 @@ fn check(
             "a label has at most 16 bytes",
         ),
         (
-            changes.uuid.is_none() || superblock.journal_uuid.is_none(),
-            "the external journal knows the volume by its UUID: take the journal away first",
+            changes.uuid.is_none() || !is_external || has_device || is_removed,
+            "the external journal knows the volume by its UUID: name the journal's device, too",
         ),
         (
             changes
@@ -159,13 +170,18 @@ fn check(
             !(adds && has_journal),
             "the volume has a journal already: take it away first",
         ),
+        (!is_removed || has_journal, "the volume has no journal"),
         (
-            changes.journal != JournalChange::Remove || has_journal,
-            "the volume has no journal",
+            changes.journal != JournalChange::External || has_device,
+            "an external journal needs its device",
         ),
         (
-            changes.journal != JournalChange::External || journal.is_some(),
-            "an external journal needs its device",
+            changes.journal != JournalChange::Remove || !is_external || has_device,
+            "the journal is on another device, which has to forget the volume: name it",
+        ),
+        (
+            !has_device || is_external || changes.journal == JournalChange::External,
+            "the volume has no journal on another device",
         ),
         (
             superblock.raw.s_rev_level.get() != disk::GOOD_OLD_REVISION,
@@ -174,7 +190,7 @@ fn check(
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
         Some((_, rule)) => Err(Error::Invalid(rule)),
-        None => Ok(()),
+        None => journal::check_device(superblock, journal, changes.journal),
     }
 }
 
@@ -205,6 +221,9 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     let mut features = raw.features();
     for (word, bits) in &changes.features {
         features.set(*word, *bits, true);
+    }
+    for (word, bits) in &changes.features_removed {
+        features.set(*word, *bits, false);
     }
     raw.set_features(features);
 }

@@ -9,7 +9,7 @@ use layout::superblock::JOURNAL_BACKUP_BLOCKS;
 use layout::{FileBlock, InodeNr};
 use zerocopy::little_endian::U32;
 
-use super::{take_over, write};
+use super::{JournalChange, take_over, write};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState};
@@ -39,6 +39,78 @@ fn set_feature(superblock: &mut Superblock, is_set: bool) {
     let mut features = superblock.raw.features();
     features.compatible.set(Compatible::HAS_JOURNAL, is_set);
     superblock.raw.set_features(features);
+}
+
+/// The external journal of a volume.
+pub(super) struct External<'j> {
+    device: &'j Arc<dyn BlockDevice>,
+    uuid: [u8; 16],
+    block_bytes: u32,
+    user: [u8; 16],
+}
+
+impl<'j> External<'j> {
+    /// The external journal that the volume has, if its device is there. `user` is the UUID by which the journal knows the volume.
+    pub(super) fn of(
+        superblock: &Superblock,
+        device: Option<&'j Arc<dyn BlockDevice>>,
+        user: [u8; 16],
+    ) -> Option<Self> {
+        Some(Self {
+            device: device?,
+            uuid: superblock.journal_uuid?,
+            block_bytes: superblock.geometry.block_bytes,
+            user,
+        })
+    }
+
+    /// Takes the volume off the journal's users.
+    pub(super) fn forget_user(self) -> Result<()> {
+        let Self {
+            device,
+            uuid,
+            block_bytes,
+            user,
+        } = self;
+        Ok(jbd2::format::remove_user(device, block_bytes, uuid, user)?)
+    }
+}
+
+/// Lets the external journal know the volume by the UUID that it will have.
+pub(super) fn rename_user(
+    journal: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    old: [u8; 16],
+) -> Result<()> {
+    let (Some(uuid), new) = (superblock.journal_uuid, superblock.raw.s_uuid) else {
+        return Ok(());
+    };
+    let block_bytes = superblock.geometry.block_bytes;
+    Ok(jbd2::format::rename_user(
+        journal,
+        block_bytes,
+        uuid,
+        [old, new],
+    )?)
+}
+
+/// That the device which is given is the volume's journal, unless it is to become that.
+pub(super) fn check_device(
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    change: JournalChange,
+) -> Result<()> {
+    let (Some(journal), Some(wanted)) = (journal, superblock.journal_uuid) else {
+        return Ok(());
+    };
+    if change == JournalChange::External {
+        return Ok(());
+    }
+    let found = mkfs::journal_device(journal)?.uuid;
+    if found != wanted {
+        return Err(jbd2::Error::WrongJournal { found, wanted }.into());
+    }
+    Ok(())
 }
 
 /// Takes the journal away; the blocks of an internal one are free then.

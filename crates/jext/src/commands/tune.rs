@@ -8,10 +8,12 @@ use block::BlockDevice;
 use clap::Args;
 use ext::mkfs;
 use ext::tune::{self, Changes, JournalChange};
-use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED};
+use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED, Superblock};
+use uuid::Uuid;
 
 use super::mkfs::{megabytes, pairs, parse_uuid};
 use crate::image::{Access, open_device};
+use crate::output;
 
 /// The journal, where it stands among the features.
 const HAS_JOURNAL: &str = "has_journal";
@@ -69,15 +71,32 @@ pub(crate) struct Arguments {
     /// Default mount options, or with ^ to take away: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
-    /// Features: dir_index, ext_attr, large_file, has_journal; ^has_journal takes the journal away.
+    /// Features: dir_index, ext_attr, large_file, has_journal; with ^ they are taken away, where nothing uses them.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Give it a journal inside.
     #[arg(short = 'j')]
     with_journal: bool,
-    /// Give it a journal: size=MEGABYTES inside, or device=DEV.
+    /// Give it a journal: size=MEGABYTES inside, or device=DEV; or name the external journal that it has, for -U and -O ^has_journal.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
+    /// The external journal that it has (the same as -J device=DEV).
+    #[arg(long = "journal", value_name = "DEV", conflicts_with = "journal")]
+    journal_path: Option<String>,
+    /// Take an external journal away even though its device is not there; it goes on naming the file system as its user.
+    #[arg(short = 'f', long)]
+    force: bool,
+}
+
+/// What is asked of the journal.
+#[derive(Debug, Default)]
+struct Wish {
+    is_made: bool,
+    is_removed: bool,
+    /// `-J size=`, in blocks.
+    blocks: Option<u32>,
+    /// `-J device=`.
+    device: Option<String>,
 }
 
 fn parse_errors(text: &str) -> Result<ErrorPolicy, String> {
@@ -104,55 +123,105 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         mount_options: mount_options(&arguments.mount_options)?,
         ..Changes::default()
     };
-    if arguments.with_journal {
-        changes.journal = JournalChange::Internal(None);
-    }
+    let mut wish = Wish {
+        is_made: arguments.with_journal,
+        ..Wish::default()
+    };
     let names = arguments.features.iter().flat_map(|list| list.split(','));
     for name in names.filter(|name| !name.is_empty()) {
         match name.strip_prefix('^') {
-            Some(HAS_JOURNAL) => changes.journal = JournalChange::Remove,
-            Some(name) => bail!("-O ^{name}: only the journal can be taken away"),
-            None if name == HAS_JOURNAL => changes.journal = JournalChange::Internal(None),
+            Some(HAS_JOURNAL) => wish.is_removed = true,
+            Some(name) => changes
+                .features_removed
+                .push(tune::removable_feature(name)?),
+            None if name == HAS_JOURNAL => wish.is_made = true,
             None => changes.features.push(tune::free_feature(name)?),
         }
     }
-    let journal = journal_device(arguments, &device, &mut changes)?;
+    let raw = super::info::raw_superblock(&device).with_context(|| arguments.device.clone())?;
+    wish.read(arguments, &raw)?;
+    let external = raw.s_journal_uuid;
+    let journal = wish.decide(external, &mut changes, arguments.force)?;
     if changes == Changes::default() {
         bail!("nothing to change; see jext tune --help");
     }
     let tuned = tune::apply(&device, journal.as_ref(), &changes);
     tuned.with_context(|| arguments.device.clone())?;
+    if changes.journal == JournalChange::Abandon && external != [0; 16] {
+        let uuid = Uuid::from_bytes(external);
+        output::warn(&format!(
+            "the journal {uuid} goes on naming this file system as its user; jext journal create -F DEVICE makes it anew"
+        ));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `-J` says, and the device that it names.
-fn journal_device(
-    arguments: &Arguments,
-    device: &Arc<dyn BlockDevice>,
-    changes: &mut Changes,
-) -> Result<Option<Arc<dyn BlockDevice>>> {
-    let mut found = None;
-    for (name, value) in pairs(&arguments.journal) {
-        match name {
-            "size" => {
-                let raw = super::info::raw_superblock(device)?;
-                let block_bytes = raw
-                    .block_size()
-                    .context("the superblock's size of blocks")?;
-                let blocks = u64::from(megabytes(value)?) * ((1 << 20) / u64::from(block_bytes));
-                let blocks = u32::try_from(blocks).context("-J size: too large")?;
-                changes.journal = JournalChange::Internal(Some(blocks));
+impl Wish {
+    /// What `-J` says.
+    fn read(&mut self, arguments: &Arguments, raw: &Superblock) -> Result<()> {
+        self.device.clone_from(&arguments.journal_path);
+        for (name, value) in pairs(&arguments.journal) {
+            match name {
+                "size" => {
+                    let block_bytes = raw
+                        .block_size()
+                        .context("the superblock's size of blocks")?;
+                    let each = (1 << 20) / u64::from(block_bytes);
+                    let blocks = u64::from(megabytes(value)?) * each;
+                    self.blocks = Some(u32::try_from(blocks).context("-J size: too large")?);
+                }
+                "device" => self.device = Some(value.to_owned()),
+                _ => bail!("-J {name}={value}: expected size=MEGABYTES or device=DEV"),
             }
-            "device" => {
-                let journal = open_device(value, Access::Write).context("-J device")?;
-                mkfs::journal_device(&journal).with_context(|| value.to_owned())?;
-                changes.journal = JournalChange::External;
-                found = Some(journal);
-            }
-            _ => bail!("-J {name}={value}: expected size=MEGABYTES or device=DEV"),
         }
+        if self.blocks.is_some() && self.device.is_some() {
+            bail!("-J: a journal lies inside or on a device; leave out size= or device=");
+        }
+        if self.is_removed && (self.is_made || self.blocks.is_some()) {
+            bail!(
+                "-O ^{HAS_JOURNAL}: takes the journal away; make another one with a second command"
+            );
+        }
+        Ok(())
     }
-    Ok(found)
+
+    /// What becomes of the journal, and the device that this needs. `external` is the UUID of the external journal that there
+    /// is, or zero.
+    fn decide(
+        self,
+        external: [u8; 16],
+        changes: &mut Changes,
+        is_forced: bool,
+    ) -> Result<Option<Arc<dyn BlockDevice>>> {
+        let has_external = external != [0; 16];
+        let journal = self.device.as_deref().map(open_journal).transpose()?;
+        let (device, found) = journal.unzip();
+        let names_own = has_external && found == Some(external);
+        changes.journal = match (self.is_removed, &device) {
+            (true, Some(_)) => JournalChange::Remove,
+            (true, None) if is_forced => JournalChange::Abandon,
+            (true, None) if has_external => bail!(
+                "the journal is on another device, {}, which has to forget this file system: name it with -J \
+                 device=DEV; -f takes it away without",
+                Uuid::from_bytes(external)
+            ),
+            (true, None) => JournalChange::Remove,
+            (false, Some(_)) if names_own => JournalChange::Keep,
+            (false, Some(_)) => JournalChange::External,
+            (false, None) if self.is_made || self.blocks.is_some() => {
+                JournalChange::Internal(self.blocks)
+            }
+            (false, None) => JournalChange::Keep,
+        };
+        Ok(device)
+    }
+}
+
+/// A journal device, and its UUID.
+fn open_journal(text: &str) -> Result<(Arc<dyn BlockDevice>, [u8; 16])> {
+    let device = open_device(text, Access::Write).context("-J device")?;
+    let found = mkfs::journal_device(&device).with_context(|| text.to_owned())?;
+    Ok((device, found.uuid))
 }
 
 fn uuid(text: &str) -> Result<[u8; 16]> {

@@ -2,6 +2,7 @@
 
 use testkit::tool;
 
+use crate::facts::dumpe2fs;
 use crate::support::Folder;
 
 const UUID: &str = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
@@ -83,7 +84,214 @@ fn journals_come_and_go() {
     );
     let arguments = ["-fn", "-j", log.to_str().unwrap(), image.to_str().unwrap()];
     tool::run_well("e2fsck", &arguments);
-    folder.good("tune -O ^has_journal disk.img");
+    folder.good("tune -O ^has_journal -J device=log.img disk.img");
+    folder.check("disk.img");
+}
+
+/// A line of dumpe2fs's header of a journal device.
+fn told_of_log(folder: &Folder, label: &str) -> String {
+    let text = dumpe2fs(folder, &["-h", "log.img"]);
+    let line = text.lines().find_map(|line| line.strip_prefix(label));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+/// A volume with its journal on `log.img`, both clean.
+fn with_external_journal() -> Folder {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("journal create -q -b 1024 log.img 4M");
+    folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
+    folder.good("cp --journal log.img hello disk.img:/hello");
+    folder
+}
+
+fn check_with_log(folder: &Folder) {
+    let at = |name| folder.path().join(name).display().to_string();
+    tool::run_well("e2fsck", &["-fn", "-j", &at("log.img"), &at("disk.img")]);
+}
+
+#[test]
+fn an_external_journal_forgets_a_volume_that_leaves_it() {
+    let folder = with_external_journal();
+    let uuid = folder.json("info --json log.img")["uuid"].clone();
+    let error = folder.bad("tune -O ^has_journal disk.img");
+    assert!(error.contains(uuid.as_str().unwrap()), "{error}");
+    assert!(error.contains("-J device=DEV; -f"), "{error}");
+    check_with_log(&folder);
+    folder.good("tune -O ^has_journal -J device=log.img disk.img");
+    assert_eq!(told_of_log(&folder, "Journal number of users:"), "0");
+    assert_eq!(told(&folder, "Journal UUID"), "");
+    folder.check("disk.img");
+    folder.good("tune --journal log.img disk.img");
+    let user = told(&folder, "Filesystem UUID");
+    assert_eq!(told_of_log(&folder, "Journal users:"), user);
+    check_with_log(&folder);
+    folder.good("cp --journal log.img hello disk.img:/again");
+    let forced = folder
+        .command("tune -f -O ^has_journal disk.img")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(forced.stderr).unwrap();
+    assert!(
+        forced.status.success() && said.contains(uuid.as_str().unwrap()),
+        "{said}"
+    );
+    assert_eq!(told_of_log(&folder, "Journal users:"), user);
+    folder.check("disk.img");
+}
+
+#[test]
+fn a_journal_is_changed_for_another_in_two_steps() {
+    let folder = with_external_journal();
+    folder.good("journal create -q -b 1024 other.img 4M");
+    for line in [
+        "tune -j disk.img",
+        "tune -J size=1 disk.img",
+        "tune -J device=other.img disk.img",
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains("take it away first"), "{line}: {error}");
+    }
+    let error = folder.bad("tune -O ^has_journal -J device=other.img disk.img");
+    for image in ["log.img", "other.img"] {
+        let uuid = folder.json(&format!("info --json {image}"))["uuid"].clone();
+        assert!(error.contains(uuid.as_str().unwrap()), "{error}");
+    }
+    check_with_log(&folder);
+    folder.good("tune -O ^has_journal --journal log.img disk.img");
+    folder.good("tune -J device=other.img disk.img");
+    folder.good("cp --journal other.img hello disk.img:/again");
+    folder.good("tune -O ^has_journal --journal other.img disk.img");
+    folder.good("tune -j disk.img");
+    folder.good("cp hello disk.img:/third");
+    folder.check("disk.img");
+    assert!(
+        folder
+            .bad("tune -L x --journal log.img disk.img")
+            .contains("has a journal already")
+    );
+}
+
+#[test]
+fn an_external_journal_learns_the_new_uuid_of_its_volume() {
+    let folder = with_external_journal();
+    let error = folder.bad(&format!("tune -U {UUID} disk.img"));
+    assert!(error.contains("name the journal's device"), "{error}");
+    folder.good(&format!("tune -U {UUID} --journal log.img disk.img"));
+    assert_eq!(told(&folder, "Filesystem UUID"), UUID);
+    assert_eq!(told_of_log(&folder, "Journal users:"), UUID);
+    check_with_log(&folder);
+    folder.good("tune -U random -J device=log.img disk.img");
+    assert_ne!(told(&folder, "Filesystem UUID"), UUID);
+    check_with_log(&folder);
+    folder.good("cp --journal log.img hello disk.img:/again");
+    check_with_log(&folder);
+    folder.good(&format!(
+        "tune -U {UUID} -O ^has_journal --journal log.img disk.img"
+    ));
+    assert_eq!(told_of_log(&folder, "Journal number of users:"), "0");
+    folder.check("disk.img");
+}
+
+/// What somebody uses, or what was never replayed, is not given to another; nothing is lost by trying.
+#[test]
+fn a_journal_of_somebody_else_is_left_alone() {
+    let folder = with_external_journal();
+    folder.good("mkfs -q -t ext2 -b 1024 -L precious other.img 16M");
+    let user = folder.json("info --json disk.img")["uuid"].clone();
+    for line in [
+        "tune -J device=log.img other.img",
+        "mkfs -F -J device=log.img other.img",
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains(user.as_str().unwrap()), "{line}: {error}");
+        assert_eq!(folder.json("info --json other.img")["label"], "precious");
+    }
+    check_with_log(&folder);
+}
+
+#[test]
+fn the_index_of_directories_comes_and_goes() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    std::fs::create_dir_all(folder.path().join("tree/many")).unwrap();
+    for number in 0..400 {
+        folder.write(&format!("tree/many/a-name-of-some-length-{number}"), b"");
+    }
+    folder.good("mkfs -q -t ext3 -b 1024 -d tree disk.img 16M");
+    let stat = |folder: &Folder| {
+        let image = folder.path().join("disk.img").display().to_string();
+        tool::run_well("debugfs", &["-R", "stat /many", &image])
+    };
+    assert!(stat(&folder).contains("Flags: 0x1000"), "it is indexed");
+    folder.good("tune -O ^dir_index disk.img");
+    assert!(!told(&folder, "Filesystem features").contains("dir_index"));
+    assert!(stat(&folder).contains("Flags: 0x0"), "{}", stat(&folder));
+    folder.check("disk.img");
+    assert_eq!(folder.good("ls disk.img:/many").lines().count(), 400);
+    folder.good("cp hello disk.img:/many/hello");
+    folder.good("rm disk.img:/many/a-name-of-some-length-7");
+    folder.check("disk.img");
+    folder.good("tune -O dir_index disk.img");
+    folder.good("rm disk.img:/many/a-name-of-some-length-8");
+    assert_eq!(folder.good("ls disk.img:/many").lines().count(), 399);
+    folder.check("disk.img");
+}
+
+#[test]
+fn features_go_only_where_nothing_uses_them() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext3 -b 1024 disk.img 16M");
+    folder.good("tune -O ^ext_attr,^large_file disk.img");
+    folder.check("disk.img");
+    let features = told(&folder, "Filesystem features");
+    assert!(
+        !features.contains("ext_attr") && !features.contains("large_file"),
+        "{features}"
+    );
+    folder.good("tune -O ext_attr,large_file,^large_file disk.img");
+    folder.check("disk.img");
+    folder.good("mkfs -q -F -t ext3 -b 4096 -O ^resize_inode disk.img");
+    let device = jext::FileDevice::open(
+        folder.path().join("disk.img"),
+        &jext::OpenOptions::default(),
+    );
+    let volume = jext::Volume::open(
+        std::sync::Arc::new(device.unwrap()),
+        None,
+        jext::MountOptions::default(),
+    );
+    let volume = volume.unwrap();
+    let mut nodes = Vec::new();
+    for (path, value_bytes, size) in [
+        ("/inside", 4, 0),
+        ("/block", 900, 0),
+        ("/large", 0, 1 << 31),
+    ] {
+        let file = volume.create_file(path, &Default::default()).unwrap();
+        file.set_len(size).unwrap();
+        file.close().unwrap();
+        let node = volume.resolve(path, true).unwrap();
+        if value_bytes > 0 {
+            let value = vec![9; value_bytes];
+            let mode = jext::volume::SetMode::default();
+            volume.set_attribute(node, b"user.x", &value, mode).unwrap();
+        }
+        nodes.push(node);
+    }
+    volume.close().unwrap();
+    for (feature, node) in [("ext_attr", nodes[0]), ("large_file", nodes[2])] {
+        let error = folder.bad(&format!("tune -O ^{feature} disk.img"));
+        let said = format!("the feature {feature} has to stay: inode {node} has ");
+        assert!(error.contains(&said), "{error}");
+    }
+    folder.good("rm disk.img:/inside disk.img:/large");
+    let error = folder.bad("tune -O ^ext_attr disk.img");
+    assert!(
+        error.contains(&format!("inode {} has", nodes[1])),
+        "{error}"
+    );
+    folder.good("tune -O ^large_file disk.img");
     folder.check("disk.img");
 }
 
@@ -95,10 +303,15 @@ fn what_cannot_be_tuned_is_said() {
         ("tune -L seventeen-letters disk.img", "at most 16 bytes"),
         ("tune -m 60 disk.img", "from 0 to 50 percent"),
         ("tune -O extents disk.img", "cannot be given"),
+        ("tune -O ^filetype disk.img", "tune2fs -O ^filetype does"),
+        ("tune -O ^resize_inode disk.img", "and then e2fsck -f"),
+        ("tune -O ^sparse_super disk.img", "cannot be taken away"),
+        ("tune -O ^nonsense disk.img", "there is no feature nonsense"),
         (
-            "tune -O ^dir_index disk.img",
-            "only the journal can be taken away",
+            "tune -J size=1,device=x disk.img",
+            "leave out size= or device=",
         ),
+        ("tune -O ^has_journal -j disk.img", "with a second command"),
         ("tune -o nonsense disk.img", "no such option"),
         ("tune -J size=1,sise=2 disk.img", "expected size=MEGABYTES"),
         ("tune -L x nowhere.img", "nowhere.img"),
