@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use block::text::Size;
 use block::{BlockDevice, OpenOptions};
 use clap::Args;
-use ext::mkfs::{self, Options, Summary};
+use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
 use ext::options::{AccessTime, Memory};
 use ext::{MountOptions, Volume};
 use indicatif::HumanBytes;
@@ -19,6 +19,7 @@ use layout::inode::EXTRA_SIZE;
 use serde_json::json;
 
 use super::mkfs::{Format, FormatArguments};
+use crate::image::{Access, open_device};
 use crate::output;
 use crate::transfer::{Origin, Tally, Times};
 
@@ -59,6 +60,28 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// The device that the image's journal is to lie on.
+struct Journal {
+    device: Arc<dyn BlockDevice>,
+    found: JournalDevice,
+}
+
+impl Journal {
+    fn open(text: &str) -> Result<Self> {
+        let device = open_device(text, Access::Write).context("-J device")?;
+        let found = mkfs::journal_device(&device).with_context(|| text.to_owned())?;
+        Ok(Self { device, found })
+    }
+
+    /// Takes an image that came to nothing off its users.
+    fn forget(&self, image: [u8; 16]) -> Result<(), jbd2::Error> {
+        let JournalDevice {
+            uuid, block_bytes, ..
+        } = self.found;
+        jbd2::format::remove_user(&self.device, block_bytes, uuid, image)
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
     if out.exists() && !arguments.force {
@@ -66,15 +89,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let Format {
         options,
-        journal_device: None,
-    } = arguments.format.parse()?
-    else {
-        bail!(
-            "-J device=: the journal of a built image lies within it; jext tune gives it another one"
-        );
-    };
+        journal_device,
+    } = arguments.format.parse()?;
+    let journal = journal_device.as_deref().map(Journal::open).transpose()?;
     let origin = Origin::open(&arguments.from)?;
-    let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
+    let block_bytes = match &journal {
+        // Its blocks and the image's have one size.
+        Some(journal) => options.block_bytes.unwrap_or(journal.found.block_bytes),
+        None => options.block_bytes.unwrap_or(BLOCK_BYTES),
+    };
     let tally = Tally::of(&origin, block_bytes)?;
     let wanted = arguments.size.as_deref().map(|text| {
         Size::parse(text)
@@ -95,6 +118,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ),
         hash_seed: options.hash_seed.or(options.uuid),
         seconds: Some(seconds),
+        journal: match &journal {
+            Some(journal) => JournalOption::External(journal.found.uuid),
+            None => options.journal,
+        },
+        uuid: Some(options.uuid.unwrap_or_else(super::mkfs::random_uuid)),
         ..options
     };
     let bytes = match wanted.transpose()? {
@@ -104,10 +132,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if out.exists() {
         std::fs::remove_file(out).with_context(|| out.display().to_string())?;
     }
-    let made = make(out, bytes, &options, &origin, times);
+    let journal = journal.as_ref();
+    let made = make(out, bytes, &options, journal, &origin, times);
     if made.is_err() {
         // What is there of it is of no use; the error is told.
         let _ = std::fs::remove_file(out);
+        if let (Some(journal), Some(uuid)) = (journal, options.uuid) {
+            let _ = journal.forget(uuid);
+        }
     }
     report(arguments, &made?, &tally, bytes)
 }
@@ -156,6 +188,7 @@ fn make(
     out: &Path,
     bytes: u64,
     options: &Options,
+    journal: Option<&Journal>,
     origin: &Origin,
     times: Times,
 ) -> Result<Summary> {
@@ -163,7 +196,11 @@ fn make(
     jext::create_image(out, bytes).with_context(context)?;
     let device = block::FileDevice::open(out, &OpenOptions::default()).with_context(context)?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
-    let summary = mkfs::format(&device, options).with_context(context)?;
+    let summary = match journal {
+        None => mkfs::format(&device, options),
+        Some(journal) => mkfs::format_with_journal(&device, &journal.device, options),
+    };
+    let summary = summary.with_context(context)?;
     fill(&device, origin, times)?;
     Ok(summary)
 }

@@ -264,3 +264,57 @@ fn what_cannot_be_built_is_said_in_one_line() {
     assert!(folder.bad("export out.img tree").contains("is not empty"));
     assert!(folder.bad("export text x.tar").contains("it is empty"));
 }
+
+/// The journal lies on a device of its own, which knows the image.
+#[test]
+fn an_image_is_built_with_its_journal_elsewhere() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = prepared();
+    let from = folder.path().join("tree");
+    folder.good("journal create -q -b 1024 log.img 4M");
+    let built = folder.json("build --json -J device=log.img disk.img tree");
+    let info = folder.json("info --json disk.img");
+    let log = folder.json("info --json log.img");
+    assert_eq!(info["block_bytes"], 1024, "as the journal has them");
+    assert_eq!(info["journal_uuid"], log["uuid"]);
+    assert_eq!(log["journal_users"][0], built["uuid"]);
+    let at = |name: &str| folder.path().join(name);
+    let (image, journal) = (at("disk.img"), at("log.img"));
+    let check = || {
+        let (image, journal) = (image.display().to_string(), journal.display().to_string());
+        tool::run_well("e2fsck", &["-fn", "-j", &journal, &image]);
+    };
+    check();
+    for line in [
+        "build -b 4096 -J device=log.img other.img tree",
+        "build -J device=log.img other.img tree",
+        "build -J device=tree/file other.img tree",
+    ] {
+        folder.bad(line);
+        assert!(!at("other.img").exists(), "{line}");
+    }
+    assert_eq!(folder.json("info --json log.img"), log);
+    let mount = Mount::new(&image, Some(&journal), "ext4", "rw").unwrap();
+    assert_eq!(tree(mount.path()), tree(&from));
+    assert_eq!(marks(mount.path()), marks(&from));
+    std::fs::write(mount.at("/new"), "by the kernel").unwrap();
+    drop(mount);
+    check();
+    folder.good("mkdir --journal log.img disk.img:/more");
+    check();
+}
+
+/// What came to nothing is no user of the journal.
+#[test]
+fn a_build_that_fails_leaves_the_journal_free() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    folder.write("tree/large", &vec![7; 8 << 20]);
+    folder.good("journal create -q -b 1024 log.img 4M");
+    let error = folder.bad("build --size 4M -J device=log.img disk.img tree");
+    assert!(error.contains("no space"), "{error}");
+    assert_eq!(folder.json("info --json log.img")["journal_user_count"], 0);
+    folder.good("build -q -J device=log.img disk.img tree");
+}
