@@ -44,6 +44,19 @@ fn run(kind: Kind, seed: u64) -> (Small, Arc<block::MemoryDevice>, Arc<block::Me
     (small, home, log_device)
 }
 
+/// All of a device, read in pieces of this size.
+fn copy(device: &Arc<dyn BlockDevice>, piece_bytes: u32) -> block::MemoryDevice {
+    let size = device.geometry().size_bytes;
+    let copy = block::MemoryDevice::new(size);
+    let target: &dyn BlockDevice = &copy;
+    for offset in (0..size).step_by(16 * piece_bytes as usize) {
+        let count = ((size - offset) / u64::from(piece_bytes)).min(16) as u32;
+        let payload = device.read_blocks(offset, count, piece_bytes).unwrap();
+        target.write_blocks(offset, payload).unwrap();
+    }
+    copy
+}
+
 #[test]
 fn what_is_committed_is_recovered() {
     for (seed, kind) in kinds().into_iter().enumerate() {
@@ -63,6 +76,14 @@ fn what_is_committed_is_recovered() {
         } else {
             kind.location(Arc::clone(&home_device))
         };
+        let before = home_image.snapshot();
+        let view = jbd2::recovery::view(&log, &home_device).expect("the log is good");
+        for piece_bytes in [512, 4096] {
+            let seen = copy(&view, piece_bytes);
+            check(kind, &seen, &committed, &format!("{kind:?} seen"));
+        }
+        let difference = home_image.first_difference(&before);
+        assert_eq!(difference, None, "looking changes nothing");
         let recovered = jbd2::recovery::recover(&log, &home_device).expect("the log is good");
         // None if everything was home already.
         assert!(

