@@ -73,7 +73,7 @@ pub enum Error {
         wanted: [u8; 16],
     },
     /// The external journal belongs to another file system already.
-    #[error("the journal device belongs to {} already", User(Some(.user)))]
+    #[error("the journal device belongs to {} already: take the journal away there, or make it anew", User(Some(.user)))]
     Taken {
         /// The UUID of that file system.
         user: [u8; 16],

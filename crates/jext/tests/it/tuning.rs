@@ -325,6 +325,7 @@ fn features_go_only_where_nothing_uses_them() {
         nodes.push(node);
     }
     volume.close().unwrap();
+    folder.renew("disk.img");
     for (feature, node) in [("ext_attr", nodes[0]), ("large_file", nodes[2])] {
         let error = folder.bad(&format!("tune -O ^{feature} disk.img"));
         let said = format!("the feature {feature} has to stay: inode {node} has ");
