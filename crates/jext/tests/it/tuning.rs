@@ -193,6 +193,36 @@ fn an_external_journal_learns_the_new_uuid_of_its_volume() {
     folder.check("disk.img");
 }
 
+/// Two devices are changed one after the other; what a crash in between leaves is mended by the same command.
+#[test]
+fn what_was_half_done_on_two_devices_is_done_again() {
+    let folder = with_external_journal();
+    let info = folder.json("info --json disk.img");
+    let bytes = |text: &str| *uuid::Uuid::parse_str(text).unwrap().as_bytes();
+    let [old, log] = ["uuid", "journal_uuid"].map(|key| bytes(info[key].as_str().unwrap()));
+    let on_log = |change: &dyn Fn(&std::sync::Arc<dyn jext::BlockDevice>)| {
+        let path = folder.path().join("log.img");
+        let device = jext::FileDevice::open(path, &jext::OpenOptions::default());
+        change(&(std::sync::Arc::new(device.unwrap()) as _));
+        folder.renew("log.img");
+    };
+    // The journal names the new UUID, the volume has the old one.
+    on_log(&|device| jbd2::format::rename_user(device, 1024, log, [old, bytes(UUID)]).unwrap());
+    folder.good(&format!("tune -U {UUID} --journal log.img disk.img"));
+    check_with_log(&folder);
+    // The volume has no journal any more, but is its user.
+    folder.good("tune -f -O ^has_journal disk.img");
+    folder.good("tune -J device=log.img disk.img");
+    check_with_log(&folder);
+    folder.good("tune -O ^has_journal -J device=log.img disk.img");
+    // The journal has a user that has not come yet.
+    on_log(&|device| jbd2::format::add_user(device, 1024, bytes(UUID)).unwrap());
+    folder.good("tune -J device=log.img disk.img");
+    check_with_log(&folder);
+    folder.good("cp --journal log.img hello disk.img:/again");
+    check_with_log(&folder);
+}
+
 /// What somebody uses, or what was never replayed, is not given to another; nothing is lost by trying.
 #[test]
 fn a_journal_of_somebody_else_is_left_alone() {
