@@ -105,8 +105,13 @@ fn replay(arguments: &ReplayArguments) -> Result<()> {
             "orphans_truncated": truncated,
         }));
     }
+    let transactions = if replayed == 1 {
+        "transaction"
+    } else {
+        "transactions"
+    };
     output::print(&format!(
-        "{image}: {replayed} transactions replayed, {deleted} orphans deleted, {truncated} truncated\n"
+        "{image}: {replayed} {transactions} replayed, {deleted} orphans deleted, {truncated} truncated\n"
     ))
 }
 

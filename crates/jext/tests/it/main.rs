@@ -23,4 +23,5 @@ mod mounting;
 mod peers;
 mod strays;
 mod support;
+mod tour;
 mod tuning;
