@@ -7,7 +7,7 @@
 //! # Rules
 //!
 //! - There is at most one buffer of a block: whoever finds it being read waits, and one that anybody still refers to is
-//!   not evicted.
+//!   not evicted. A panic while it is read leaves nothing behind.
 //! - At most one write of a block is in flight (volumes without a journal; with one, this is the journal's rule).
 //! - A shard's lock is held for memory work only, and may be taken while holding one buffer's lock. Nobody takes a buffer's
 //!   lock while holding a shard's, but for buffers that nobody else refers to.
@@ -24,6 +24,7 @@ use layout::{Block, BlockNr, SectorNr};
 use rt::Nanos;
 use rt::atomic::{AtomicU64, Ordering};
 
+use crate::awaited::awaited;
 use crate::error::Result;
 use shard::{Found, Shard};
 
@@ -69,9 +70,11 @@ impl BufferCache {
         }
         state.begin_load(block);
         drop(state);
-        let image = self
-            .device
-            .read_block(self.byte_offset(block), self.block_bytes);
+        let read = || {
+            self.device
+                .read_block(self.byte_offset(block), self.block_bytes)
+        };
+        let image = awaited(read, || self.abandon_loads(&[block]));
         Ok(self.finish_load(block, image)?)
     }
 
@@ -132,7 +135,9 @@ impl BufferCache {
             blocks: run.len() as u32,
             block_bytes: self.block_bytes,
         });
-        let results = self.device.submit(requests.collect()).wait();
+        let batch = requests.collect();
+        let read = || self.device.submit(batch).wait();
+        let results = awaited(read, || self.abandon_loads(&wanted));
         let mut outcome = Ok(());
         for (run, result) in runs.iter().zip(results) {
             let images = batch::images(result);
@@ -256,6 +261,15 @@ impl BufferCache {
 
     fn byte_offset(&self, block: BlockNr) -> u64 {
         block.get() * u64::from(self.block_bytes)
+    }
+
+    /// The reading of blocks has ended in a panic.
+    fn abandon_loads(&self, blocks: &[BlockNr]) {
+        for block in blocks {
+            let shard = self.shard(*block);
+            shard.state.lock().end_load(*block);
+            shard.changed.notify_all();
+        }
     }
 
     fn finish_load(

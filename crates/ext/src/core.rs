@@ -69,6 +69,14 @@ impl Core {
         }
     }
 
+    /// Stops all changes, stickily.
+    pub(crate) fn abort(&self, why: &str) {
+        if let Some(journal) = &self.journal {
+            journal.abort(jbd2::Error::Stopped(why.to_owned()));
+        }
+        self.is_read_only.store(true, Ordering::Release);
+    }
+
     /// An inode number from an entry: one that the volume has.
     pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
         if raw >= 1 && raw <= self.geometry.inode_count {

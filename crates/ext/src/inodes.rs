@@ -6,7 +6,7 @@
 //! # Rules
 //!
 //! - There is at most one [`Inode`] for a number. Reading it from the table happens outside the shard's lock, behind a
-//!   mark that lets others wait.
+//!   mark that lets others wait, and that a panic takes away.
 //! - Evicted is only what nobody else refers to (the reference count is 1 under the shard's lock, where alone new
 //!   references come from), whose last transaction is durable and which is not an orphan: fsync after a later reload
 //!   must not miss anything.
@@ -17,6 +17,7 @@ use layout::{InodeNr, Map};
 use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
+use crate::awaited::awaited;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::Inode;
@@ -98,7 +99,8 @@ impl InodeCache {
         table.make_room(core);
         table.put(nr, Slot::Loading);
         drop(table);
-        let loaded = Inode::load(core, nr);
+        let load = || Inode::load(core, nr);
+        let loaded = awaited(load, || shard.abandon(nr));
         let mut table = shard.table.lock();
         let result = table.settle(nr, loaded);
         drop(table);
@@ -201,6 +203,18 @@ impl InodeCache {
             };
         }
         (found, Position::default())
+    }
+}
+
+impl Shard {
+    /// The load of an inode has ended in a panic.
+    fn abandon(&self, nr: InodeNr) {
+        let mut table = self.table.lock();
+        if matches!(table.find(nr), Some(Slot::Loading)) {
+            table.take(nr);
+        }
+        drop(table);
+        self.loaded.notify_all();
     }
 }
 

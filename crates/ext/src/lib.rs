@@ -18,6 +18,7 @@
 //! | `orphan` | the on-disk list of inodes whose deletion or truncation is not finished |
 //! | `space` (+ `space/`) | bitmaps, groups, allocation of blocks and inodes |
 //! | `buffers` | the cache of metadata blocks |
+//! | `awaited` | work that others wait for, and a panic in it |
 //! | `transaction` | a handle on the journal, or on nothing where there is none |
 //! | `superblock`, `geometry` | the validated superblock and what follows from it |
 //! | `mkfs` (+ `mkfs/`) | making an image |
@@ -31,6 +32,7 @@
 //! held for memory work only: never across I/O, a handle's start or another lock.
 
 pub(crate) mod attribute;
+pub(crate) mod awaited;
 pub(crate) mod buffers;
 pub mod census;
 pub(crate) mod core;

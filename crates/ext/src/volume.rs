@@ -150,10 +150,7 @@ impl Volume {
     /// Stops all changes, stickily, after something that must not happen: the journal aborts, and the volume is read-only. What
     /// was promised stays, and the next open recovers to it.
     pub fn abort(&self, why: &str) {
-        if let Some(journal) = &self.core.journal {
-            journal.abort(jbd2::Error::Stopped(why.to_owned()));
-        }
-        self.core.is_read_only.store(true, Ordering::Release);
+        self.core.abort(why);
     }
 
     /// What the journal has done so far; none on a volume without one.

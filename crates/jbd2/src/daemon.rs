@@ -1,13 +1,16 @@
 //! The daemons: one commits what is old or was requested, one keeps a part of the log free.
 //!
 //! Both look at their work again at least once in a commit interval, so that a missed signal costs time and nothing else;
-//! that is why whoever starts a transaction need not wake anybody.
+//! that is why whoever starts a transaction need not wake anybody. A panic in one of them aborts the journal: nobody is to wait for what it will
+//! not do any more.
 
 use core::sync::atomic::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use rt::{JoinHandle, Nanos};
 
+use crate::error::Error;
 use crate::shared::Shared;
 use crate::state::State;
 
@@ -16,14 +19,22 @@ const CHECKPOINTER_PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// Starts the daemon that commits.
 pub(crate) fn spawn_committer(shared: &Arc<Shared>) -> JoinHandle<()> {
-    let shared = Arc::clone(shared);
-    rt::spawn_daemon("jbd2-commit", move || shared.run_committer())
+    spawn("jbd2-commit", shared, Shared::run_committer)
 }
 
 /// Starts the daemon that checkpoints.
 pub(crate) fn spawn_checkpointer(shared: &Arc<Shared>) -> JoinHandle<()> {
+    spawn("jbd2-checkpoint", shared, Shared::run_checkpointer)
+}
+
+fn spawn(name: &'static str, shared: &Arc<Shared>, work: fn(&Shared)) -> JoinHandle<()> {
     let shared = Arc::clone(shared);
-    rt::spawn_daemon("jbd2-checkpoint", move || shared.run_checkpointer())
+    rt::spawn_daemon(name, move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
+            shared.abort(Error::Stopped(format!("a panic in {name}")));
+            resume_unwind(panic);
+        }
+    })
 }
 
 impl Shared {
@@ -38,7 +49,7 @@ impl Shared {
                 && state.error.is_none()
             {
                 drop(state);
-                self.abort(crate::Error::Abandoned { tid });
+                self.abort(Error::Abandoned { tid });
                 state = self.state.lock();
                 continue;
             }

@@ -10,6 +10,7 @@ use rt::atomic::Ordering;
 
 use super::shard::Claim;
 use super::{BufferCache, batch};
+use crate::awaited::awaited;
 use crate::error::Result;
 
 /// How many blocks are in flight at most: after them, the writer waits.
@@ -62,7 +63,9 @@ impl BufferCache {
             .iter()
             .map(|run| batch::write_request(run, self.block_bytes))
             .collect();
-        let results = self.device.submit(requests).wait();
+        let write = || self.device.submit(requests).wait();
+        let abandon = || claimed.iter().for_each(|one| self.end_write(one, true));
+        let results = awaited(write, abandon);
         let mut outcome = Ok(());
         let mut rest = claimed;
         for (run, result) in runs.iter().zip(results) {

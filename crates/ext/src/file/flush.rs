@@ -11,8 +11,9 @@
 
 use block::DeviceError;
 use rt::atomic::{AtomicU64, Ordering};
-use rt::{Condvar, Mutex, Nanos};
+use rt::{Condvar, Mutex, MutexGuard, Nanos};
 
+use crate::awaited::awaited;
 use crate::core::Core;
 use crate::error::Result;
 
@@ -99,24 +100,39 @@ impl Flushes {
             let number = gate.started;
             drop(gate);
             let submitted = rt::monotonic();
-            let result = match core.device.take_detached_error() {
+            let flush = || match core.device.take_detached_error() {
                 Some(error) => Err(error),
                 None => core.device.flush(),
             };
-            match &result {
-                Ok(()) => self.note_flushed(submitted),
-                Err(error) => give_up(core, error),
+            let abandon = || drop(self.end(core, number, Err(DeviceError::Gone)));
+            let result = awaited(flush, abandon);
+            if result.is_ok() {
+                self.note_flushed(submitted);
             }
-            gate = self.gate.lock();
-            gate.is_running = false;
-            gate.completed = number;
-            if let Err(error) = result {
-                gate.failed.get_or_insert(error);
-            }
-            self.done.notify_all();
+            gate = self.end(core, number, result);
         }
         drop(gate);
         self.check()
+    }
+
+    /// A flush has ended, and those that wait for it go on.
+    fn end(
+        &self,
+        core: &Core,
+        number: u64,
+        result: Result<(), DeviceError>,
+    ) -> MutexGuard<'_, Gate> {
+        if let Err(error) = &result {
+            give_up(core, error);
+        }
+        let mut gate = self.gate.lock();
+        gate.is_running = false;
+        gate.completed = number;
+        if let Err(error) = result {
+            gate.failed.get_or_insert(error);
+        }
+        self.done.notify_all();
+        gate
     }
 }
 

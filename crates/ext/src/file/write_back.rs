@@ -3,7 +3,7 @@
 //! Pages are taken from their files in order of age, sorted by block, and handed to the device in large batches in which
 //! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than its queue: unless the log
 //! policy says `order=sorted`, pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever
-//! took pages waits for them and says at the files how it went.
+//! took pages waits for them and says at the files how it went; if he panics, that they could not be written.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -16,6 +16,7 @@ use rt::Nanos;
 
 use super::cache::DirtyKey;
 use super::folio::{FOLIO_PAGES, Slot};
+use crate::awaited::awaited_with;
 use crate::core::Core;
 use crate::error::Result;
 use crate::inode::Inode;
@@ -139,11 +140,23 @@ impl Outgoing {
             spans.push(count);
             start += count;
         }
+        let submit = |_: &mut Self| core.device.submit(batch);
         Submitted {
-            ticket: core.device.submit(batch),
+            ticket: awaited_with(&mut self, submit, |pages| pages.abandon(core)),
             outgoing: self,
             spans,
         }
+    }
+
+    /// Ends the flights after a panic: nobody knows what has been written.
+    fn abandon(&mut self, core: &Core) {
+        for (index, flight) in self.flights.drain(..).enumerate() {
+            let own = self.items.iter().filter(|item| item.flight == index);
+            let landed = own.map(|item| (item.block, Some(DeviceError::Gone)));
+            let pages = &flight.inode.pages;
+            pages.land(&core.pages, &flight.inode, flight.id, landed);
+        }
+        self.items.clear();
     }
 }
 
@@ -157,9 +170,10 @@ struct Submitted {
 
 impl Submitted {
     /// Waits, and ends the flights.
-    fn finish(self, core: &Core) -> Result<(), DeviceError> {
+    fn finish(mut self, core: &Core) -> Result<(), DeviceError> {
+        let wait = |_: &mut Outgoing| self.ticket.wait();
+        let results = awaited_with(&mut self.outgoing, wait, |pages| pages.abandon(core));
         let Outgoing { items, flights } = self.outgoing;
-        let results = self.ticket.wait();
         assert_eq!(results.len(), self.spans.len(), "a result for each request");
         let per_request = results.into_iter().map(Result::err).zip(self.spans);
         let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
@@ -216,6 +230,14 @@ impl<'c> Convoy<'c> {
         }
     }
 
+    /// Does something with a series of batches. If it panics, what is on its way is waited for, and the rest is not.
+    fn run<T>(core: &'c Core, filling: Outgoing, work: impl FnOnce(&mut Self) -> T) -> T {
+        awaited_with(&mut Self::new(core, filling), work, |convoy| {
+            convoy.filling.abandon(core);
+            convoy.reap_all();
+        })
+    }
+
     /// Takes pages of a file; whether some of them were in flight and dirty again.
     fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
         let mut has_busy = false;
@@ -255,12 +277,16 @@ impl<'c> Convoy<'c> {
     }
 
     /// Sends the rest and waits for all; how many pages were written.
-    fn finish(mut self) -> Result<usize, DeviceError> {
+    fn finish(&mut self) -> Result<usize, DeviceError> {
         self.send();
+        self.reap_all();
+        self.error.take().map_or(Ok(self.sent), Err)
+    }
+
+    fn reap_all(&mut self) {
         while !self.underway.is_empty() {
             self.reap();
         }
-        self.error.map_or(Ok(self.sent), Err)
     }
 }
 
@@ -271,18 +297,20 @@ pub(super) fn write_files(
     which: Which,
     loose: Outgoing,
 ) -> Result<(), DeviceError> {
-    let mut convoy = Convoy::new(core, loose);
     let mut busy = Vec::new();
     let errors_before: Vec<u64> = files
         .iter()
         .map(|inode| inode.pages.error_count())
         .collect();
-    for inode in files {
-        if convoy.add(inode, which) {
-            busy.push(inode);
+    let written = Convoy::run(core, loose, |convoy| {
+        for inode in files {
+            if convoy.add(inode, which) {
+                busy.push(inode);
+            }
         }
-    }
-    let mut result = convoy.finish().map(drop);
+        convoy.finish()
+    });
+    let mut result = written.map(drop);
     for (inode, before) in files.iter().zip(errors_before) {
         inode.pages.wait_landed();
         // Somebody else's write of a page that was in flight may have failed: the page is dirty again, and this call has not written it.
@@ -292,12 +320,12 @@ pub(super) fn write_files(
         }
     }
     while !busy.is_empty() {
-        let mut convoy = Convoy::new(core, Outgoing::default());
-        let again: Vec<_> = busy
-            .drain(..)
-            .filter(|inode| convoy.add(inode, which))
-            .collect();
-        result = result.and(convoy.finish().map(drop));
+        let mut again = Vec::new();
+        let written = Convoy::run(core, Outgoing::default(), |convoy| {
+            again.extend(busy.drain(..).filter(|inode| convoy.add(inode, which)));
+            convoy.finish()
+        });
+        result = result.and(written.map(drop));
         busy = again;
         for inode in &busy {
             inode.pages.wait_landed();
@@ -312,9 +340,10 @@ pub(super) fn write_pages(
     inode: &Arc<Inode>,
     which: Which,
 ) -> Result<usize, DeviceError> {
-    let mut convoy = Convoy::new(core, Outgoing::default());
-    convoy.add(inode, which);
-    convoy.finish()
+    Convoy::run(core, Outgoing::default(), |convoy| {
+        convoy.add(inode, which);
+        convoy.finish()
+    })
 }
 
 /// Writes pages of one file and waits.
@@ -352,21 +381,22 @@ fn write_oldest(
     which: Which,
     is_enough: impl Fn(usize) -> bool,
 ) -> Result<usize, DeviceError> {
-    let mut convoy = Convoy::new(core, Outgoing::default());
-    let mut last = None;
-    loop {
-        let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
-        let Some((key, _)) = files.last() else {
-            return convoy.finish();
-        };
-        last = Some(*key);
-        for (_, inode) in &files {
-            convoy.add(inode, which);
-            if is_enough(convoy.sent + convoy.filling.len()) {
+    Convoy::run(core, Outgoing::default(), |convoy| {
+        let mut last = None;
+        loop {
+            let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
+            let Some((key, _)) = files.last() else {
                 return convoy.finish();
+            };
+            last = Some(*key);
+            for (_, inode) in &files {
+                convoy.add(inode, which);
+                if is_enough(convoy.sent + convoy.filling.len()) {
+                    return convoy.finish();
+                }
             }
         }
-    }
+    })
 }
 
 /// Writes about so many of the oldest dirty pages and waits; how many it were.

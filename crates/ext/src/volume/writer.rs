@@ -1,9 +1,10 @@
-//! The writer daemon: writes old dirty pages and metadata in the background.
+//! The writer daemon: writes old dirty pages and metadata in the background. A panic in it makes the volume read-only.
 
 use std::sync::Arc;
 
 use rt::JoinHandle;
 
+use crate::awaited::awaited;
 use crate::core::Core;
 use crate::file::Wake;
 
@@ -22,7 +23,8 @@ impl Writer {
         let thread = rt::spawn_daemon("jext-writer", move || {
             while !daemon_wake.sleep(interval) {
                 let Some(core) = weak.upgrade() else { break };
-                if let Err(error) = crate::file::write_back_round(&core) {
+                let round = || crate::file::write_back_round(&core);
+                if let Err(error) = awaited(round, || core.abort("a panic in jext-writer")) {
                     tracing::warn!(%error, "background write failed; it will be tried again");
                 }
             }

@@ -4,9 +4,13 @@
 use std::sync::Arc;
 
 use block::fault::{Effect, FaultRule, Operations, When};
-use block::{BlockDevice, DeviceError, FaultDevice, FaultPlan, MemoryDevice};
+use block::{
+    BlockDevice, DeviceError, FaultDevice, FaultPlan, Geometry, MemoryDevice, Request, Ticket,
+};
+use jbd2::policy::Committer;
 use jbd2::{Config, Credits, Error, LogPolicy};
 use layout::Tid;
+use rt::atomic::{AtomicBool, Ordering};
 use testkit::Random;
 
 use crate::harness::{Kind, Model, Small, check};
@@ -360,4 +364,61 @@ fn a_closed_journal_starts_nothing() {
         journal.start(Credits::default()).map(drop),
         Err(Error::Closed)
     );
+}
+
+/// A device that panics once when it is written to.
+struct Bomb {
+    inner: Arc<MemoryDevice>,
+    is_armed: AtomicBool,
+}
+
+impl BlockDevice for Bomb {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let writes = batch.iter().any(|one| matches!(one, Request::Write { .. }));
+        let is_hit = writes && self.is_armed.swap(false, Ordering::AcqRel);
+        assert!(!is_hit, "a panic on purpose");
+        self.inner.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        "bomb".to_owned()
+    }
+}
+
+/// Nobody waits for ever for a daemon that has panicked.
+#[test]
+fn a_panic_in_the_committer_aborts() {
+    let kind = Kind::default();
+    let (home, _) = kind.devices();
+    kind.format(Arc::<MemoryDevice>::clone(&home));
+    let bomb = Arc::new(Bomb {
+        inner: home,
+        is_armed: AtomicBool::new(false),
+    });
+    let device: Arc<dyn BlockDevice> = Arc::<Bomb>::clone(&bomb);
+    let policy = LogPolicy {
+        committer: Committer::Daemon,
+        ..LogPolicy::default()
+    };
+    let config = Config {
+        policy,
+        ..kind.config()
+    };
+    let location = kind.location(Arc::clone(&device));
+    let mut small = Small::open_with(kind, device, location, config);
+    let first = small.write(1);
+    small.journal.commit(first).expect("nothing is wrong yet");
+    let second = small.write(2);
+    bomb.is_armed.store(true, Ordering::Release);
+    let error = small.journal.commit(second).expect_err("it is not durable");
+    assert!(matches!(error, Error::Aborted(_)), "{error}");
+    assert!(
+        error.to_string().contains("a panic in jbd2-commit"),
+        "{error}"
+    );
+    assert!(small.journal.close().is_err());
 }
