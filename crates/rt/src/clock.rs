@@ -1,7 +1,9 @@
 //! The clocks: [`monotonic`] for timers, [`wall`] for times that people read, [`glance`] for those who watch; and [`sleep`].
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use rustix::time::ClockId;
 
 use crate::{Nanos, world};
 
@@ -14,6 +16,11 @@ pub struct WallTime {
     pub nanos: u32,
 }
 
+/// The clock of [`wall`].
+#[cfg(target_os = "linux")]
+const WALL_CLOCK: ClockId = ClockId::RealtimeCoarse;
+#[cfg(not(target_os = "linux"))]
+const WALL_CLOCK: ClockId = ClockId::Realtime;
 /// Seconds in a day.
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -54,7 +61,9 @@ pub fn glance() -> Nanos {
     }
 }
 
-/// The time of day. A simulated world has a fixed epoch and adds its monotonic time.
+/// The time of day. A simulated world has a fixed epoch and adds its monotonic time. In the real world it moves with the kernel's
+/// ticks, some milliseconds at a time, as the times of its inodes do: where the kernel keeps the times of a file for us, and we those of
+/// others, the later of two changes is to have the later time.
 pub fn wall() -> WallTime {
     match world::current() {
         Some(world) => world.wall(),
@@ -94,31 +103,17 @@ fn since_beginning(instant: Instant) -> Nanos {
 }
 
 fn real_wall() -> WallTime {
-    match SystemTime::now().duration_since(UNIX_EPOCH) {
-        Ok(after) => WallTime {
-            seconds: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-            nanos: after.subsec_nanos(),
-        },
-        Err(error) => before_1970(error.duration()),
-    }
-}
-
-fn before_1970(before: Duration) -> WallTime {
-    let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
-    match before.subsec_nanos() {
-        0 => WallTime {
-            seconds: -seconds,
-            nanos: 0,
-        },
-        nanos => WallTime {
-            seconds: -seconds - 1,
-            nanos: 1_000_000_000 - nanos,
-        },
+    let now = rustix::time::clock_gettime(WALL_CLOCK);
+    WallTime {
+        seconds: now.tv_sec,
+        nanos: u32::try_from(now.tv_nsec).expect("nanoseconds within a second"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
@@ -149,21 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn wall_times_before_1970_count_up() {
-        assert_eq!(
-            before_1970(Duration::from_millis(250)),
-            WallTime {
-                seconds: -1,
-                nanos: 750_000_000
-            }
-        );
-        assert_eq!(
-            before_1970(Duration::from_secs(2)),
-            WallTime {
-                seconds: -2,
-                nanos: 0
-            }
-        );
-        assert!(wall().seconds > 1_600_000_000);
+    fn the_time_of_day_is_the_systems_but_for_a_tick() {
+        for _ in 0..1000 {
+            let before = SystemTime::now();
+            let ours = wall();
+            let ours = UNIX_EPOCH + Duration::new(ours.seconds.cast_unsigned(), ours.nanos);
+            assert!(ours <= SystemTime::now(), "it is never ahead");
+            assert!(ours + Duration::from_millis(100) > before);
+        }
     }
 }
