@@ -11,6 +11,7 @@
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
+//! | `seek` | where data and holes begin |
 //! | `write_back` | dirty pages on their way to the device |
 //! | `sync`, `flush` | fsync and its kin, and when the device has to be flushed |
 //! | `memory` | the budget: eviction, throttling |
@@ -49,6 +50,7 @@ mod ordered;
 mod pages;
 mod ranges;
 mod read;
+mod seek;
 mod stalls;
 mod sync;
 #[cfg(test)]
@@ -66,6 +68,7 @@ pub(crate) use memory::used as memory_used;
 pub(crate) use pages::FilePages;
 pub(crate) use ranges::{ByteRange, change_range};
 pub(crate) use read::{read, read_direct};
+pub(crate) use seek::{Sought, seek};
 pub use stalls::CacheStalls;
 pub(crate) use sync::{sync, sync_all, sync_operation};
 pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};

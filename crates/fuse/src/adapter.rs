@@ -5,19 +5,21 @@
 //! | opendir, releasedir, flush | "not implemented": the kernel asks once and then does without; nothing is lost by it |
 //! | open, release | an open file, which learns of failed writes; with `lazy_open` "not implemented", too |
 //! | locks, poll, access, bmap | "not implemented", by fuser: the kernel does it itself, or has none |
-//! | lseek for data and holes | "not implemented": the kernel asks before it has passed on what it keeps, and then says that all is data |
+//! | lseek for data and holes | by a thread of its own, where the kernel has to pass on first what it keeps: see `seek` |
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
 mod capabilities;
+mod contents;
 mod directories;
 mod extended;
 mod flags;
 mod guard;
 mod ioctl;
 mod privileges;
+mod ranges;
+mod seek;
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -30,57 +32,70 @@ use ext::volume::{OpenFlags, RenameMode, SetAttributes, SetTime};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
-use crate::vfs::{Copy, Handle, Vfs};
-use answers::{absent, answer, answer_count, generation};
-use flags::{durability, has, new_inode, open_flags, opened, range_change};
+use crate::vfs::{Handle, Vfs};
+use answers::{absent, answer, answer_count, answer_usage, generation};
+use flags::{new_inode, open_flags, opened};
+use guard::Failure;
+pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
+pub(crate) use seek::Seeker;
 
 /// How long the kernel may believe what it was told: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// The longest write or read that the kernel sends at once, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// The answer to a copy has 32 bits.
-const COPY_BYTES_MAX: u64 = 1 << 30;
-/// The longest name.
-const NAME_BYTES_MAX: u32 = 255;
-thread_local! {
-    /// What this thread reads into.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A file system as fuser wants it.
 pub(crate) struct Adapter<V> {
     vfs: Arc<V>,
-    /// Whether an operation has panicked: what it held is lost, so nothing is done any more.
-    has_panicked: Arc<AtomicBool>,
+    guard: Guard<V>,
     is_lazy_open: bool,
     block_bytes: u32,
     notifier: NotifierSlot,
+    seeker: Arc<Seeker>,
 }
 
 impl<V: Vfs> Adapter<V> {
     pub(crate) fn new(vfs: Arc<V>, is_lazy_open: bool) -> Self {
         let block_bytes = vfs.usage().block_bytes;
         Self {
+            guard: Guard::new(Arc::clone(&vfs)),
             vfs,
-            has_panicked: Arc::default(),
             is_lazy_open,
             block_bytes,
             notifier: NotifierSlot::default(),
+            seeker: Arc::default(),
         }
     }
-}
 
-impl<V> Adapter<V> {
     /// What says later whether an operation has panicked.
     pub(crate) fn panic_mark(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.has_panicked)
+        self.guard.panic_mark()
+    }
+
+    /// What others than the session work with.
+    pub(crate) fn guarded(&self) -> Guard<V> {
+        self.guard.clone()
+    }
+
+    /// What looks for data and holes.
+    pub(crate) fn seeker(&self) -> Arc<Seeker> {
+        Arc::clone(&self.seeker)
+    }
+
+    /// Does what a request asks for, unless something has panicked.
+    fn guard<T>(
+        &self,
+        name: &'static str,
+        operation: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Errno> {
+        self.guard.run(name, operation)
     }
 
     /// Where the session's notifier is to be put.
@@ -348,20 +363,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let is_direct = has(flags.0, rustix::fs::OFlags::DIRECT);
-        BUFFER.with_borrow_mut(|buffer| {
-            let size = size.min(TRANSFER_BYTES_MAX) as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            let into = &mut buffer[..size];
-            match self.guard("read", || {
-                Ok(self.vfs.read(inode(node)?, offset, into, is_direct)?)
-            }) {
-                Ok(count) => reply.data(&buffer[..count]),
-                Err(errno) => reply.error(errno),
-            }
-        });
+        self.read_contents(node, offset, size, flags, reply);
     }
 
     fn write(
@@ -376,17 +378,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let is_direct = !is_cached && has(flags.0, rustix::fs::OFlags::DIRECT);
-        let durability = durability(write_flags, flags.0);
-        let done = self.guard("write", || {
-            let node = inode(node)?;
-            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                self.take_privileges(node)?;
-            }
-            let count = self.vfs.write(node, offset, data, is_direct, durability)?;
-            Ok(count as u64)
-        });
+        let done = self.write_contents(node, offset, data, write_flags, flags);
         answer_count(reply, done);
     }
 
@@ -482,19 +474,8 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        match self.guard("statfs", || Ok(self.vfs.usage())) {
-            Ok(usage) => reply.statfs(
-                usage.blocks,
-                usage.blocks_free,
-                usage.blocks_available,
-                u64::from(usage.inodes),
-                u64::from(usage.inodes_free),
-                usage.block_bytes,
-                NAME_BYTES_MAX,
-                usage.block_bytes,
-            ),
-            Err(errno) => reply.error(errno),
-        }
+        let usage = self.guard("statfs", || Ok(self.vfs.usage()));
+        answer_usage(reply, usage);
     }
 
     fn ioctl(
@@ -526,15 +507,20 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let done = self.guard("fallocate", || {
-            let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
-            let node = inode(node)?;
-            self.contents_change(request, node)?;
-            Ok(self
-                .vfs
-                .change_range(node, offset, length, what, keeps_size)?)
-        });
+        let done = self.change_range(request, node, offset, length, mode);
         answer(reply, done);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        self.seek(node, offset, whence, reply);
     }
 
     fn copy_file_range(
@@ -550,17 +536,14 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let done = self.guard("copy_file_range", || {
-            let copy = Copy {
-                source: inode(source)?,
-                source_offset,
-                target: inode(target)?,
-                target_offset,
-                length: length.min(COPY_BYTES_MAX),
-            };
-            self.contents_change(request, copy.target)?;
-            Ok(self.vfs.copy(copy)?)
-        });
+        let done = self.copy_range(
+            request,
+            source,
+            source_offset,
+            target,
+            target_offset,
+            length,
+        );
         answer_count(reply, done);
     }
 

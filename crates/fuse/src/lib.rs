@@ -13,12 +13,14 @@
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
+//! | `watch` | a volume that has become read-only, and the table of mounts |
 //!
 //! # What the kernel keeps
 //!
 //! There is one writer, so the kernel may believe what it knows for ever: names, absent names and attributes have no expiry.
 //! Its page cache is kept between opens and written back late; it tells sizes and times of change of regular files when it
-//! writes back. `fsync` is the promise: what the kernel has not written yet, nobody here has seen.
+//! writes back. `fsync` is the promise: what the kernel has not written yet, nobody here has seen. Who asks for holes makes it
+//! write what it keeps of them.
 //!
 //! # Rules
 //!
@@ -26,6 +28,7 @@
 //! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume.
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
 //! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
+//! - No thread of the session tells the kernel to let go of contents: the kernel writes them back first, which these threads have to answer.
 //! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
 //! - What needs a word of the kernel that fuser does not carry is never asked for; `FUSE_HANDLE_KILLPRIV_V2` is, since what is not carried
 //!   of it can be told from who asks.
@@ -43,6 +46,7 @@ pub mod mount;
 pub mod mount_point;
 pub mod served;
 pub mod vfs;
+mod watch;
 
 pub use mount::{Mount, MountError, Settings, Unmounter};
 pub use served::{Owners, Served};

@@ -1,17 +1,20 @@
 //! A mounted volume: made, served, and closed when it is unmounted.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use ext::Volume;
 use fuser::{Config, Session, SessionACL};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Seeker};
 use crate::mount_point::{self, Description, MountPoint};
 use crate::served::{Owners, Served};
 use crate::vfs::Vfs;
+use crate::watch::Watch;
 
 /// How many requests are worked on at once, unless somebody says so. A thread that syncs waits for the device.
 pub const THREADS: usize = 16;
@@ -69,6 +72,25 @@ pub struct Mount<V: Vfs = Served> {
     vfs: Arc<V>,
     has_panicked: Arc<AtomicBool>,
     point: MountPoint,
+    threads: Threads,
+}
+
+/// What works beside the session.
+struct Threads {
+    seeker: Arc<Seeker>,
+    seeking: JoinHandle<()>,
+    watch: Watch,
+}
+
+impl Threads {
+    /// Waits for what they are doing.
+    fn stop(self) {
+        self.watch.stop();
+        self.seeker.stop();
+        if self.seeking.join().is_err() {
+            tracing::error!("the thread that looks for data and holes has panicked");
+        }
+    }
 }
 
 impl Mount<Served> {
@@ -118,30 +140,45 @@ impl<V: Vfs> Mount<V> {
             cause,
         };
         let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
-        let has_panicked = adapter.panic_mark();
-        let notifier = adapter.notifier_slot();
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
+        let mounted = Self::begin(adapter, vfs, device, point.clone(), settings.threads);
+        mounted.map_err(|cause| {
+            let _ = point.unmount_by_force();
+            failed(cause)
+        })
+    }
+
+    /// Shakes hands with the kernel, and starts what works beside the session.
+    fn begin(
+        adapter: Adapter<V>,
+        vfs: Arc<V>,
+        device: OwnedFd,
+        point: MountPoint,
+        threads: usize,
+    ) -> io::Result<Self> {
         let mut config = Config::default();
-        config.n_threads = Some(settings.threads);
+        config.n_threads = Some(threads);
         config.clone_fd = true;
+        let has_panicked = adapter.panic_mark();
+        let notifier = adapter.notifier_slot();
+        let (seeker, guard) = (adapter.seeker(), adapter.guarded());
         // Who may use it is the kernel's to decide.
-        match Session::from_fd(adapter, device, SessionACL::All, config) {
-            Ok(session) => {
-                // Nobody has put one there before.
-                let _ = notifier.set(session.notifier());
-                Ok(Self {
-                    session,
-                    vfs,
-                    has_panicked,
-                    point,
-                })
-            }
-            Err(cause) => {
-                let _ = point.unmount_by_force();
-                Err(failed(cause))
-            }
-        }
+        let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
+        // Nobody has put one there before.
+        let _ = notifier.set(session.notifier());
+        let threads = Threads {
+            seeking: seeker.start(guard.clone(), session.notifier())?,
+            seeker,
+            watch: Watch::start(guard, point.clone())?,
+        };
+        Ok(Self {
+            session,
+            vfs,
+            has_panicked,
+            point,
+            threads,
+        })
     }
 
     /// What ends the mount from elsewhere.
@@ -152,6 +189,7 @@ impl<V: Vfs> Mount<V> {
     /// Answers the kernel until there is none.
     pub fn serve(self) -> (Arc<V>, io::Result<()>) {
         let ended = self.session.run();
+        self.threads.stop();
         (self.vfs, ended)
     }
 }

@@ -10,13 +10,14 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::CWD;
 use rustix::io::{Errno, FdFlags};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::{FsPickFlags, MountFlags, UnmountFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
@@ -142,6 +143,20 @@ impl MountPoint {
     /// What the kernel or fusermount3 said.
     pub fn unmount_by_force(&self) -> io::Result<()> {
         self.take_down(UnmountFlags::FORCE | UnmountFlags::DETACH, &["-z"])
+    }
+
+    /// Makes it read-only for the kernel, too; its other flags stay.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] while a file is open for writing; what else the kernel said, to others than root at any time.
+    pub(crate) fn make_read_only(&self) -> io::Result<()> {
+        if !self.is_mounted()? {
+            return Ok(());
+        }
+        let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_NO_AUTOMOUNT;
+        let file_system = rustix::mount::fspick(CWD, &self.path, flags)?;
+        rustix::mount::fsconfig_set_flag(file_system.as_fd(), "ro")?;
+        Ok(rustix::mount::fsconfig_reconfigure(file_system.as_fd())?)
     }
 
     fn take_down(&self, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {

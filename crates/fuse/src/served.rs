@@ -280,6 +280,14 @@ impl Vfs for Served {
             .change_range(node, offset, length, what, keeps_size)
     }
 
+    fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
+        self.volume.seek_data(node, offset)
+    }
+
+    fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
+        self.volume.seek_hole(node, offset)
+    }
+
     fn copy(&self, copy: Copy) -> Result<u64> {
         let mut bytes = vec![0; copy.length.min(COPY_BYTES) as usize];
         let mut done = 0;
@@ -314,6 +322,10 @@ impl Vfs for Served {
 
     fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()> {
         self.volume.remove_attribute(node, name)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.volume.is_read_only()
     }
 
     fn abort(&self, why: &str) {

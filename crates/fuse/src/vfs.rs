@@ -167,6 +167,12 @@ pub trait Vfs: Send + Sync + 'static {
         keeps_size: bool,
     ) -> Result<()>;
 
+    /// The first byte of data from an offset on; none if there is none before the end.
+    fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>>;
+
+    /// The first byte of a hole from an offset on, where the end is one; none from the end on.
+    fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>>;
+
     /// Copies within the file system; how many bytes.
     fn copy(&self, copy: Copy) -> Result<u64>;
 
@@ -181,6 +187,9 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Takes an extended attribute away.
     fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()>;
+
+    /// Whether nothing can be changed, from the beginning or since an error.
+    fn is_read_only(&self) -> bool;
 
     /// Stops all changes, after something that must not happen.
     fn abort(&self, why: &str);

@@ -10,7 +10,7 @@ use layout::inode_flags::InodeFlags;
 use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
 use crate::error::{Error, Result};
-use crate::file::{self, ByteRange, WriteOptions};
+use crate::file::{self, ByteRange, Sought, WriteOptions};
 use crate::names;
 
 /// When a write is durable.
@@ -139,6 +139,22 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
         file::sync(&self.core, &inode, data_only)
+    }
+
+    /// The first byte of data from an offset on, SEEK_DATA; none if there is none before the end. Blocks are data, whatever is in them.
+    pub fn seek_data(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
+        self.seek(nr, offset, Sought::Data)
+    }
+
+    /// The first byte of a hole from an offset on, SEEK_HOLE; none from the end on, which is the beginning of a hole itself.
+    pub fn seek_hole(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
+        self.seek(nr, offset, Sought::Hole)
+    }
+
+    fn seek(&self, nr: InodeNr, offset: u64, sought: Sought) -> Result<Option<u64>> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        file::seek(&self.core, &inode, offset, sought)
     }
 
     /// Allocates, punches or zeroes a range. The file grows to its end, but for holes, unless the size is to be kept; then a

@@ -2,14 +2,18 @@
 
 use std::time::UNIX_EPOCH;
 
-use ext::volume::{Attributes, Entry};
+use ext::volume::{Attributes, Entry, Usage};
 use fuser::{
-    Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
+    Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs,
+    ReplyWrite,
 };
 
 use super::{Adapter, FOREVER};
 use crate::attributes::{node_of, shown, type_of};
 use crate::vfs::Vfs;
+
+/// The longest name.
+const NAME_BYTES_MAX: u32 = 255;
 
 impl<V: Vfs> Adapter<V> {
     pub(super) fn shown(&self, attributes: &Attributes) -> FileAttr {
@@ -53,6 +57,22 @@ pub(super) fn answer(reply: ReplyEmpty, done: Result<(), Errno>) {
 pub(super) fn answer_count(reply: ReplyWrite, done: Result<u64, Errno>) {
     match done {
         Ok(count) => reply.written(u32::try_from(count).unwrap_or(u32::MAX)),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+pub(super) fn answer_usage(reply: ReplyStatfs, usage: Result<Usage, Errno>) {
+    match usage {
+        Ok(usage) => reply.statfs(
+            usage.blocks,
+            usage.blocks_free,
+            usage.blocks_available,
+            u64::from(usage.inodes),
+            u64::from(usage.inodes_free),
+            usage.block_bytes,
+            NAME_BYTES_MAX,
+            usage.block_bytes,
+        ),
         Err(errno) => reply.error(errno),
     }
 }

@@ -1,11 +1,11 @@
 //! What stands between an operation and its answer: a panic is caught, an error becomes a number.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::Errno;
 
-use super::Adapter;
 use crate::errno;
 use crate::vfs::Vfs;
 
@@ -29,15 +29,48 @@ impl From<Errno> for Failure {
     }
 }
 
-impl<V: Vfs> Adapter<V> {
+/// A file system that is asked for something.
+pub(crate) struct Guard<V> {
+    pub(crate) vfs: Arc<V>,
+    /// Whether an operation has panicked: what it held is lost, so nothing is done any more.
+    has_panicked: Arc<AtomicBool>,
+}
+
+impl<V> Clone for Guard<V> {
+    fn clone(&self) -> Self {
+        Self {
+            vfs: Arc::clone(&self.vfs),
+            has_panicked: Arc::clone(&self.has_panicked),
+        }
+    }
+}
+
+impl<V: Vfs> Guard<V> {
+    pub(super) fn new(vfs: Arc<V>) -> Self {
+        Self {
+            vfs,
+            has_panicked: Arc::default(),
+        }
+    }
+
+    /// What says later whether an operation has panicked.
+    pub(super) fn panic_mark(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_panicked)
+    }
+
+    /// Whether an operation has panicked.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.has_panicked.load(Ordering::Acquire)
+    }
+
     /// Does what a request asks for. After a panic nothing is done any more: what was half done stays in memory, and others
     /// would wait for what the panic has left behind.
-    pub(super) fn guard<T>(
+    pub(super) fn run<T>(
         &self,
         name: &'static str,
         operation: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Errno> {
-        if self.has_panicked.load(Ordering::Acquire) {
+        if self.has_panicked() {
             return Err(Errno::EIO);
         }
         let result = match catch_unwind(AssertUnwindSafe(operation)) {

@@ -8,11 +8,16 @@
     reason = "tests of the real world"
 )]
 
+mod aborts;
 mod devices;
 mod extended;
 mod files;
+mod full;
 mod names;
 mod panics;
 mod privileges;
+mod programs;
 mod ranges;
+mod seeking;
+mod sharing;
 mod support;

@@ -1,10 +1,10 @@
 //! fallocate, holes, and copying within the file system.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags as Flags, SeekFrom};
+use rustix::fs::FallocateFlags as Flags;
 
 use super::support::on_a_mount;
 
@@ -56,20 +56,6 @@ fn ranges_become_what_was_asked_for() {
         assert_eq!(beyond, Err(rustix::io::Errno::OPNOTSUPP));
         let collapsed = rustix::fs::fallocate(&file, Flags::COLLAPSE_RANGE, 0, 4096);
         assert_eq!(collapsed, Err(rustix::io::Errno::OPNOTSUPP));
-    });
-}
-
-/// What the kernel keeps is told to be data, never a hole.
-#[test]
-fn no_data_are_taken_for_a_hole() {
-    on_a_mount(|mounted| {
-        let file = open(&mounted.at("file"));
-        file.set_len(1 << 20).unwrap();
-        file.write_all_at(b"data", 400_000).unwrap();
-        let seek = |from| rustix::fs::seek(&file, from).ok();
-        let data = seek(SeekFrom::Data(0)).unwrap();
-        assert!(data <= 400_000, "{data}");
-        assert!(seek(SeekFrom::Hole(400_000)).unwrap() >= 400_004);
     });
 }
 

@@ -23,13 +23,18 @@ pub(crate) struct Place {
 impl Place {
     /// With a new file system.
     pub(crate) fn new() -> Self {
+        Self::with(&mkfs::Options::default())
+    }
+
+    /// With a new file system of one's own choice.
+    pub(crate) fn with(options: &mkfs::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Others than root pass through it, too.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         std::fs::create_dir(folder.path().join("mounted")).unwrap();
         let place = Self { folder };
         block::file::create_sparse(place.image(), IMAGE_BYTES).unwrap();
-        mkfs::format(&place.device(), &mkfs::Options::default()).unwrap();
+        mkfs::format(&place.device(), options).unwrap();
         place
     }
 

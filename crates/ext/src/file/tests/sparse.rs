@@ -2,7 +2,7 @@
 
 use super::testing::{Bench, Random, check, image};
 use crate::core::Core;
-use crate::file::{self, WriteOptions};
+use crate::file::{self, Sought, WriteOptions};
 use crate::inode::Inode;
 use crate::mapping;
 use crate::options::MountOptions;
@@ -143,4 +143,52 @@ fn writes_behind_the_largest_size_are_refused() {
     assert!(file::truncate(&bench.core, &inode, limit + 1).is_err());
     file::truncate(&bench.core, &inode, limit).unwrap();
     bench.close();
+}
+
+/// What was written is data before it is on the device; the part of a block that was not is, too. The end is a hole.
+#[test]
+fn data_and_holes_are_found() {
+    for block_bytes in [1024, 4096] {
+        let size = block_bytes.to_string();
+        let device = image(32 << 20, &["-t", "ext3", "-b", &size]);
+        let bench = Bench::open(device.clone(), MountOptions::default());
+        let inode = bench.create("sparse");
+        let block_bytes = block_bytes as u64;
+        let far = (12 + block_bytes / 4 + 7) * block_bytes;
+        bench.write(&inode, 3 * block_bytes + 5, b"data");
+        bench.write(&inode, far, &vec![7; 3 * block_bytes as usize]);
+        file::truncate(&bench.core, &inode, far + 1_000_000_000).unwrap();
+        let found = |sought, offset| file::seek(&bench.core, &inode, offset, sought).unwrap();
+        for (offset, data, hole) in [
+            (0, Some(3 * block_bytes), Some(0)),
+            (
+                3 * block_bytes - 1,
+                Some(3 * block_bytes),
+                Some(3 * block_bytes - 1),
+            ),
+            (
+                3 * block_bytes,
+                Some(3 * block_bytes),
+                Some(4 * block_bytes),
+            ),
+            (
+                3 * block_bytes + 9,
+                Some(3 * block_bytes + 9),
+                Some(4 * block_bytes),
+            ),
+            (4 * block_bytes, Some(far), Some(4 * block_bytes)),
+            (far + 1, Some(far + 1), Some(far + 3 * block_bytes)),
+            (far + 3 * block_bytes, None, Some(far + 3 * block_bytes)),
+            (far + 999_999_999, None, Some(far + 999_999_999)),
+            (far + 1_000_000_000, None, None),
+            (u64::MAX, None, None),
+        ] {
+            assert_eq!(found(Sought::Data, offset), data, "data from {offset}");
+            assert_eq!(found(Sought::Hole, offset), hole, "a hole from {offset}");
+        }
+        file::truncate(&bench.core, &inode, far + 10).unwrap();
+        assert_eq!(found(Sought::Hole, far), Some(far + 10));
+        bench.close();
+        check(&device);
+    }
 }

@@ -1,0 +1,49 @@
+//! Where data and holes begin: SEEK_DATA and SEEK_HOLE.
+//!
+//! The map decides alone: what is written has its blocks from then on, though it may be on the way to the device for a while. A mapped block is
+//! data, whatever is in it, and the end of the file is the beginning of a hole.
+
+use layout::FileBlock;
+
+use super::write::check_live;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode};
+use crate::mapping::{self, Mapped};
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// A byte in a block.
+    Data,
+    /// A byte in no block, or the end.
+    Hole,
+}
+
+/// The first such byte from an offset on; none if the file ends before. Takes the inode lock shared.
+pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> Result<Option<u64>> {
+    let state = inode.state.read();
+    check_live(&state)?;
+    if state.kind != FileKind::Regular {
+        return Err(Error::Invalid("only a regular file has data and holes"));
+    }
+    if offset >= state.size {
+        return Ok(None);
+    }
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let end = state.size.div_ceil(block_bytes);
+    let mut block = offset / block_bytes;
+    while block < end {
+        let count = u32::try_from(end - block).unwrap_or(u32::MAX);
+        let found = mapping::find(core, inode, &state, FileBlock::new(block), count)?;
+        let (count, is_found) = match found {
+            Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
+            Mapped::Hole(count) => (count, sought == Sought::Hole),
+        };
+        if is_found {
+            return Ok(Some(offset.max(block * block_bytes)));
+        }
+        block += count;
+    }
+    Ok((sought == Sought::Hole).then_some(state.size))
+}

@@ -1,0 +1,63 @@
+//! Reading and writing what is in files.
+
+use std::cell::RefCell;
+
+use fuser::{Errno, INodeNo, OpenFlags, ReplyData, WriteFlags};
+use rustix::fs::OFlags;
+
+use super::flags::{durability, has};
+use super::{Adapter, TRANSFER_BYTES_MAX, inode};
+use crate::vfs::Vfs;
+
+thread_local! {
+    /// What this thread reads into.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<V: Vfs> Adapter<V> {
+    pub(super) fn read_contents(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+        reply: ReplyData,
+    ) {
+        let is_direct = has(flags.0, OFlags::DIRECT);
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size.min(TRANSFER_BYTES_MAX) as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            let into = &mut buffer[..size];
+            match self.guard("read", || {
+                Ok(self.vfs.read(inode(node)?, offset, into, is_direct)?)
+            }) {
+                Ok(count) => reply.data(&buffer[..count]),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    /// How many bytes were written.
+    pub(super) fn write_contents(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+    ) -> Result<u64, Errno> {
+        let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let is_direct = !is_cached && has(flags.0, OFlags::DIRECT);
+        let durability = durability(write_flags, flags.0);
+        self.guard("write", || {
+            let node = inode(node)?;
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                self.take_privileges(node)?;
+            }
+            let count = self.vfs.write(node, offset, data, is_direct, durability)?;
+            Ok(count as u64)
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Ranges of files that are changed as a whole: fallocate and copy_file_range.
+
+use fuser::{Errno, INodeNo, Request};
+
+use super::flags::range_change;
+use super::{Adapter, inode};
+use crate::vfs::{Copy, Vfs};
+
+/// The answer to a copy has 32 bits.
+const COPY_BYTES_MAX: u64 = 1 << 30;
+
+impl<V: Vfs> Adapter<V> {
+    pub(super) fn change_range(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<(), Errno> {
+        self.guard("fallocate", || {
+            let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
+            let node = inode(node)?;
+            self.contents_change(request, node)?;
+            Ok(self
+                .vfs
+                .change_range(node, offset, length, what, keeps_size)?)
+        })
+    }
+
+    /// How many bytes were copied.
+    pub(super) fn copy_range(
+        &self,
+        request: &Request,
+        source: INodeNo,
+        source_offset: u64,
+        target: INodeNo,
+        target_offset: u64,
+        length: u64,
+    ) -> Result<u64, Errno> {
+        self.guard("copy_file_range", || {
+            let copy = Copy {
+                source: inode(source)?,
+                source_offset,
+                target: inode(target)?,
+                target_offset,
+                length: length.min(COPY_BYTES_MAX),
+            };
+            self.contents_change(request, copy.target)?;
+            Ok(self.vfs.copy(copy)?)
+        })
+    }
+}

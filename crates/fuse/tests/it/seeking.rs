@@ -1,0 +1,352 @@
+//! Data and holes, while the kernel keeps a part of the data to itself. The kernel's own ext3 says what is right.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use ext::mkfs;
+use fuse::Settings;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+use testkit::tool;
+
+use super::support::{IMAGE_BYTES, Mounted, Place, on_a_mount};
+
+/// Bytes of a page, and of a block where the kernel's ext3 is asked, too.
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+fn open(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true);
+    options.truncate(false).open(path).unwrap()
+}
+
+/// Where data begin and end, as programs find it that copy nothing else.
+fn stretches(file: &File) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    loop {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return found,
+            Err(error) => panic!("data from {at}: {error}"),
+        };
+        at = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap();
+        assert!(at > start, "there are data at {start}");
+        found.push((start, at));
+    }
+}
+
+/// An offset, and where data and a hole begin from there on.
+type Answer = (u64, Result<u64, Errno>, Result<u64, Errno>);
+
+/// What is there from each of many offsets on, and behind the end.
+fn answers(file: &File) -> Vec<Answer> {
+    let size = file.metadata().unwrap().len();
+    let mut offsets: Vec<_> = (0..size).step_by(50_001).collect();
+    offsets.extend([
+        size.saturating_sub(1),
+        size,
+        size + 1,
+        10 * MIB,
+        i64::MAX as u64,
+    ]);
+    offsets
+        .into_iter()
+        .map(|offset| {
+            let data = rustix::fs::seek(file, SeekFrom::Data(offset));
+            (offset, data, rustix::fs::seek(file, SeekFrom::Hole(offset)))
+        })
+        .collect()
+}
+
+/// A size that is set, and what is written then.
+struct Case {
+    name: &'static str,
+    size: u64,
+    writes: &'static [(u64, usize)],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "empty",
+        size: 0,
+        writes: &[],
+    },
+    Case {
+        name: "nothing but a hole",
+        size: MIB,
+        writes: &[],
+    },
+    Case {
+        name: "no hole",
+        size: 0,
+        writes: &[(0, 300_000)],
+    },
+    Case {
+        name: "a hole at the start",
+        size: 0,
+        writes: &[(400_000, 100_000)],
+    },
+    Case {
+        name: "a hole in the middle",
+        size: 0,
+        writes: &[(0, 5000), (2 * MIB, 70_000)],
+    },
+    Case {
+        name: "a hole at the end",
+        size: MIB,
+        writes: &[(0, 123_456)],
+    },
+    Case {
+        name: "a page at the end",
+        size: MIB,
+        writes: &[(MIB - 10, 10)],
+    },
+    Case {
+        name: "one byte behind the end",
+        size: 10_000,
+        writes: &[(50_000, 1)],
+    },
+    Case {
+        name: "many",
+        size: 6 * MIB,
+        writes: &[
+            (1, 1),
+            (9 * PAGE, 4096),
+            (11 * PAGE, 4096),
+            (100_000, 20_000),
+            (5 * MIB + 77, 9000),
+        ],
+    },
+];
+
+/// Makes the file of a case; what was written is not synced.
+fn make(path: &Path, case: &Case) -> File {
+    let file = open(path);
+    file.set_len(case.size).unwrap();
+    for (offset, length) in case.writes {
+        file.write_all_at(&vec![7; *length], *offset).unwrap();
+    }
+    file
+}
+
+fn with_pages_for_blocks() -> Place {
+    Place::with(&mkfs::Options {
+        block_bytes: Some(PAGE as u32),
+        ..mkfs::Options::default()
+    })
+}
+
+/// Does something on a mount of the kernel's ext3, and on one of ours.
+fn on_both(work: impl Fn(&dyn Fn(&str) -> std::path::PathBuf, bool)) {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
+    let words = [
+        "-q",
+        "-F",
+        "-t",
+        "ext3",
+        "-b",
+        "4096",
+        image.to_str().unwrap(),
+    ];
+    tool::run_well("mke2fs", &words);
+    let kernel = testkit::Mount::new(&image, None, "ext3", "rw").unwrap();
+    work(&|name| kernel.at(name), true);
+    drop(kernel);
+    for is_lazy_open in [false, true] {
+        let place = with_pages_for_blocks();
+        let settings = Settings {
+            is_lazy_open,
+            ..Settings::default()
+        };
+        let mounted = place.mount(&settings);
+        work(&|name| mounted.at(name), false);
+        mounted.end().unwrap();
+        place.check();
+    }
+}
+
+/// What is found is remembered for the kernel's ext3, and must be the same on ours.
+fn compare<T: PartialEq + std::fmt::Debug>(find: impl Fn(&Path, &Case) -> T) {
+    let expected = std::cell::RefCell::new(Vec::new());
+    on_both(|at, is_kernel| {
+        for (number, case) in CASES.iter().enumerate() {
+            let found = find(&at(&format!("file-{number}")), case);
+            if is_kernel {
+                expected.borrow_mut().push(found);
+            } else {
+                assert_eq!(found, expected.borrow()[number], "{}", case.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_written_back_yet_is_found() {
+    compare(|path, case| stretches(&make(path, case)));
+    // Each of the questions comes first once: the answer to one makes the kernel write what it keeps.
+    compare(|path, case| {
+        let file = make(path, case);
+        let hole = rustix::fs::seek(&file, SeekFrom::Hole(0));
+        (hole, stretches(&file))
+    });
+}
+
+#[test]
+fn every_offset_has_the_answer_of_ext3() {
+    compare(|path, case| answers(&make(path, case)));
+    compare(|path, case| {
+        let file = make(path, case);
+        file.sync_all().unwrap();
+        answers(&file)
+    });
+}
+
+#[test]
+fn holes_that_are_punched_are_found() {
+    on_both(|at, _| {
+        let file = open(&at("file"));
+        file.write_all_at(&vec![9; 40 * PAGE as usize], 0).unwrap();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, flags, 5 * PAGE, 3 * PAGE).unwrap();
+        rustix::fs::fallocate(&file, flags, 14 * PAGE + 1, 3 * PAGE).unwrap();
+        let expected = [(0, 5 * PAGE), (8 * PAGE, 15 * PAGE), (17 * PAGE, 40 * PAGE)];
+        assert_eq!(stretches(&file), expected);
+        file.write_all_at(b"one byte", 6 * PAGE).unwrap();
+        assert_eq!(stretches(&file)[1], (6 * PAGE, 7 * PAGE));
+    });
+}
+
+/// Pages that a program has changed in its memory, which it still has while it asks.
+#[test]
+fn what_is_written_to_mapped_memory_is_found() {
+    let said = std::cell::RefCell::new(String::new());
+    on_both(|at, is_kernel| {
+        let path = at("file");
+        let script = [
+            "truncate 2m",
+            "mmap -rw 0 2m",
+            "mwrite -S 0x5a 400000 10000",
+            "mwrite -S 0x5a 1m 1",
+            "seek -r -a 0",
+            "mwrite -S 0x5a 1500000 1",
+            "seek -r -a 0",
+            "msync -s 0 2m",
+            "seek -r -a 0",
+        ];
+        let mut words = vec!["-f".to_owned()];
+        words.extend(
+            script
+                .iter()
+                .flat_map(|line| ["-c".to_owned(), (*line).to_owned()]),
+        );
+        words.push(path.to_str().unwrap().to_owned());
+        let found = tool::run_well("xfs_io", &words);
+        if is_kernel {
+            *said.borrow_mut() = found;
+        } else {
+            assert_eq!(found, *said.borrow());
+        }
+        let back = fs::read(&path).unwrap();
+        let written = back.iter().filter(|byte| **byte == 0x5a).count();
+        assert_eq!(written, 10_002);
+    });
+}
+
+/// Blocks that are smaller than the kernel's pages: what it writes are pages, and no byte of data is taken for a hole.
+#[test]
+fn blocks_may_be_smaller_than_pages() {
+    on_a_mount(|mounted| {
+        for (number, case) in CASES.iter().enumerate() {
+            let file = make(&mounted.at(&format!("file-{number}")), case);
+            let found = stretches(&file);
+            for (offset, length) in case.writes {
+                let end = offset + *length as u64;
+                let is_in = |(from, to): &(u64, u64)| from <= offset && end <= *to;
+                assert!(found.iter().any(is_in), "{}: {found:?}", case.name);
+            }
+            let data: u64 = found.iter().map(|(from, to)| to - from).sum();
+            let most: u64 = case
+                .writes
+                .iter()
+                .map(|(_, length)| *length as u64 + 2 * PAGE)
+                .sum();
+            assert!(data <= most, "{}: {found:?}", case.name);
+        }
+    });
+}
+
+#[test]
+fn cp_copies_data_and_leaves_holes() {
+    on_a_mount(|mounted| {
+        let (from, to) = (mounted.at("from"), mounted.at("to"));
+        let file = make(&from, &CASES[CASES.len() - 1]);
+        // While it is open, the kernel keeps what was written.
+        for option in ["--sparse=auto", "--sparse=auto --reflink=never"] {
+            let mut words: Vec<_> = option.split(' ').map(std::ffi::OsStr::new).collect();
+            words.extend([from.as_os_str(), to.as_os_str()]);
+            tool::run_well("cp", &words);
+            assert!(fs::read(&to).unwrap() == fs::read(&from).unwrap());
+            let blocks = |path: &Path| {
+                File::open(path).unwrap().sync_all().unwrap();
+                fs::metadata(path).unwrap().blocks()
+            };
+            assert!(blocks(&to) <= blocks(&from), "{option}");
+            file.write_all_at(b"more", 3 * MIB).unwrap();
+        }
+    });
+}
+
+/// Each byte that somebody has written is data for whoever looks, and nobody waits for ever.
+#[test]
+fn sixteen_threads_write_and_look() {
+    on_a_mount(|mounted| {
+        let shared = open(&mounted.at("shared"));
+        shared.set_len(4 * MIB).unwrap();
+        std::thread::scope(|scope| {
+            for worker in 0..16 {
+                let shared = &shared;
+                scope.spawn(move || write_and_look(mounted, shared, worker));
+            }
+        });
+        let found = stretches(&shared);
+        for page in (0..16).flat_map(pages_of) {
+            let at = page * PAGE;
+            assert!(found.iter().any(|(from, to)| (*from..*to).contains(&at)));
+        }
+    });
+}
+
+/// The pages of the shared file that a thread writes: some, so that there are holes between them.
+fn pages_of(worker: u64) -> impl Iterator<Item = u64> {
+    (0..30).map(move |round| (worker * 60 + round * 37) % 1000)
+}
+
+fn write_and_look(mounted: &Mounted, shared: &File, worker: u64) {
+    let own = open(&mounted.at(&format!("own-{worker}")));
+    for (round, page) in pages_of(worker).enumerate() {
+        shared
+            .write_all_at(&[1 + worker as u8; 100], page * PAGE)
+            .unwrap();
+        assert_eq!(
+            rustix::fs::seek(shared, SeekFrom::Data(page * PAGE)),
+            Ok(page * PAGE)
+        );
+        let end = rustix::fs::seek(shared, SeekFrom::Hole(page * PAGE)).unwrap();
+        assert!(end >= (page + 1) * PAGE);
+        let at = round as u64 * 3 * PAGE;
+        own.write_all_at(b"own", at).unwrap();
+        assert_eq!(rustix::fs::seek(&own, SeekFrom::Data(at)), Ok(at));
+        assert_eq!(rustix::fs::seek(&own, SeekFrom::Hole(at)), Ok(at + 3));
+        if round % 8 == worker as usize % 8 {
+            shared.sync_data().unwrap();
+        }
+    }
+}
