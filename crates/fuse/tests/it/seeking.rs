@@ -350,3 +350,36 @@ fn write_and_look(mounted: &Mounted, shared: &File, worker: u64) {
         }
     }
 }
+
+/// A mount that is taken from its users while they look ends all the same.
+#[test]
+fn a_mount_ends_while_holes_are_looked_for() {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    let place = with_pages_for_blocks();
+    let mounted = place.mount(&Settings::default());
+    let lookers: Vec<_> = (0..8_u64)
+        .map(|worker| {
+            let file = open(&mounted.at(&format!("file-{worker}")));
+            std::thread::spawn(move || {
+                for round in 1.. {
+                    let at = round % 4000 * PAGE * 2;
+                    let looked = file
+                        .write_all_at(b"data", at)
+                        .and_then(|()| Ok(rustix::fs::seek(&file, SeekFrom::Hole(at))?));
+                    if looked.is_err() {
+                        return round;
+                    }
+                }
+                unreachable!("the mount goes before the numbers end")
+            })
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    mounted.end().unwrap();
+    for looker in lookers {
+        assert!(looker.join().unwrap() > 1, "it has found something before");
+    }
+    place.check();
+}

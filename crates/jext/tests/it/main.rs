@@ -21,6 +21,7 @@ mod logged;
 mod manual;
 mod mounting;
 mod peers;
+mod strangers;
 mod strays;
 mod support;
 mod tour;
