@@ -44,6 +44,11 @@ impl OrphanList {
         self.links.contains_key(&nr)
     }
 
+    /// Whether none is on the list.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
         if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
             newest.newer = Some(nr);

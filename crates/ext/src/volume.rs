@@ -137,6 +137,11 @@ impl Volume {
         self.core.usage()
     }
 
+    /// Whether anything waits for its deletion, or for the end of a truncation: its space will be free.
+    pub fn has_orphans(&self) -> bool {
+        !self.core.orphans.lock().is_empty()
+    }
+
     /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.
     pub fn memory_used(&self) -> u64 {
         crate::file::memory_used(&self.core)

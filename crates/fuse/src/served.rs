@@ -1,5 +1,8 @@
 //! A volume as a kernel asks for it.
 
+use std::thread;
+use std::time::Duration;
+
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode, OpenFlags,
     RangeChange, RenameMode, SetAttributes, SetMode, Usage,
@@ -11,6 +14,10 @@ use crate::vfs::{Copy, Handle, Opened, Vfs};
 
 /// Bytes that a copy within the volume moves at a time.
 const COPY_BYTES: u64 = 1 << 20;
+
+/// How often somebody who finds no space tries again while something is being deleted, and how long he waits each time.
+const ATTEMPTS: u32 = 20;
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Who everything belongs to, whatever the inodes say: `uid=`, `gid=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +65,26 @@ impl Served {
     /// Holds what was just made; its directory is locked by the kernel meanwhile.
     fn made(&self, node: InodeNr) -> Result<Attributes> {
         Ok(self.show(self.volume.remember(node)?))
+    }
+
+    /// What has lost its last name is deleted when the kernel forgets it, which it tells without waiting. So whoever finds no space while
+    /// something without a name is still there tries again for a moment.
+    fn patient<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
+        let mut result = attempt();
+        for _ in 0..ATTEMPTS {
+            if !matches!(result, Err(Error::NoSpace)) {
+                break;
+            }
+            // Looked at before, so that what goes just now has made room for the attempt.
+            let may_gain = self.volume.has_orphans();
+            result = attempt();
+            if may_gain && result.is_err() {
+                thread::sleep(MOMENT);
+            } else {
+                break;
+            }
+        }
+        result
     }
 
     /// What an entry names, on a volume whose entries do not say.
@@ -127,11 +154,11 @@ impl Vfs for Served {
         device: DeviceNumber,
         new: &NewInode,
     ) -> Result<Attributes> {
-        self.made(self.volume.make_node(parent, name, kind, device, new)?)
+        self.made(self.patient(|| self.volume.make_node(parent, name, kind, device, new))?)
     }
 
     fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<Attributes> {
-        self.made(self.volume.make_directory(parent, name, new)?)
+        self.made(self.patient(|| self.volume.make_directory(parent, name, new))?)
     }
 
     fn symlink(
@@ -141,7 +168,7 @@ impl Vfs for Served {
         target: &[u8],
         new: &NewInode,
     ) -> Result<Attributes> {
-        self.made(self.volume.symlink(parent, name, target, new)?)
+        self.made(self.patient(|| self.volume.symlink(parent, name, target, new))?)
     }
 
     fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
@@ -194,7 +221,7 @@ impl Vfs for Served {
         new: &NewInode,
         flags: OpenFlags,
     ) -> Result<(Attributes, Opened)> {
-        let attributes = self.made(self.volume.create(parent, name, new)?)?;
+        let attributes = self.made(self.patient(|| self.volume.create(parent, name, new))?)?;
         match self.open(attributes.inode, flags) {
             Ok(opened) => Ok((attributes, opened)),
             Err(error) => {
@@ -223,8 +250,8 @@ impl Vfs for Served {
         is_direct: bool,
         durability: Durability,
     ) -> Result<usize> {
-        self.volume
-            .write_node(node, offset, from, is_direct, durability)
+        let volume = &self.volume;
+        self.patient(|| volume.write_node(node, offset, from, is_direct, durability))
     }
 
     fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()> {
@@ -276,8 +303,8 @@ impl Vfs for Served {
         what: RangeChange,
         keeps_size: bool,
     ) -> Result<()> {
-        self.volume
-            .change_range(node, offset, length, what, keeps_size)
+        let volume = &self.volume;
+        self.patient(|| volume.change_range(node, offset, length, what, keeps_size))
     }
 
     fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {

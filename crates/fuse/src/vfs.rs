@@ -121,7 +121,7 @@ pub trait Vfs: Send + Sync + 'static {
     /// Reads; fewer bytes than asked only at the end.
     fn read(&self, node: InodeNr, offset: u64, into: &mut [u8], is_direct: bool) -> Result<usize>;
 
-    /// Writes; fewer bytes than given only when space runs out.
+    /// Writes; fewer bytes than given only when space runs out, and at least one.
     fn write(
         &self,
         node: InodeNr,

@@ -56,8 +56,15 @@ impl<V: Vfs> Adapter<V> {
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 self.take_privileges(node)?;
             }
-            let count = self.vfs.write(node, offset, data, is_direct, durability)?;
-            Ok(count as u64)
+            let mut done = 0;
+            loop {
+                let (at, rest) = (offset + done as u64, &data[done..]);
+                done += self.vfs.write(node, at, rest, is_direct, durability)?;
+                // Of what it kept itself, the kernel takes a part that was written for all: the rest must have been written, too, or fail.
+                if !is_cached || done == data.len() {
+                    return Ok(done as u64);
+                }
+            }
         })
     }
 }

@@ -49,3 +49,20 @@ fn what_was_synced_is_there_when_the_volume_is_full() {
         assert!(fs::read(path(0)).unwrap() == contents(77));
     });
 }
+
+/// The kernel passes a whole megabyte on at once. If a part of it fits, that is not all that was promised.
+#[test]
+fn a_part_that_fits_is_not_taken_for_all() {
+    on_a_mount(|mounted| {
+        let space = || rustix::fs::statvfs(&mounted.at("")).unwrap();
+        let left = |bytes: u64| (space().f_bfree * space().f_frsize).saturating_sub(bytes);
+        let filler = File::create(mounted.at("filler")).unwrap();
+        let length = left(600 << 10);
+        rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, length).unwrap();
+        filler.sync_all().unwrap();
+        let mut file = File::create(mounted.at("file")).unwrap();
+        let written = file.write_all(&vec![9; 900 << 10]);
+        let told = written.and_then(|()| file.sync_all()).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::StorageFull);
+    });
+}
