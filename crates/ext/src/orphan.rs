@@ -44,9 +44,9 @@ impl OrphanList {
         self.links.contains_key(&nr)
     }
 
-    /// Whether none is on the list.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.links.is_empty()
+    /// How many are on the list.
+    pub(crate) fn count(&self) -> usize {
+        self.links.len()
     }
 
     fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {

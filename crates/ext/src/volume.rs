@@ -137,9 +137,9 @@ impl Volume {
         self.core.usage()
     }
 
-    /// Whether anything waits for its deletion, or for the end of a truncation: its space will be free.
-    pub fn has_orphans(&self) -> bool {
-        !self.core.orphans.lock().is_empty()
+    /// How many inodes wait for their deletion, or for the end of a truncation: their space will be free.
+    pub fn orphan_count(&self) -> usize {
+        self.core.orphans.lock().count()
     }
 
     /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.

@@ -1,5 +1,6 @@
 //! A volume as a kernel asks for it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::vfs::{Copy, Handle, Opened, Vfs};
 const COPY_BYTES: u64 = 1 << 20;
 
 /// How often somebody who finds no space tries again while something is being deleted, and how long he waits each time.
-const ATTEMPTS: u32 = 20;
+const ATTEMPTS: u32 = 200;
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// Who everything belongs to, whatever the inodes say: `uid=`, `gid=`.
@@ -34,6 +35,8 @@ pub struct Served {
     owners: Owners,
     /// Files are opened without a message, so nothing is known of them here.
     is_lazy: bool,
+    /// So many have no name and were not deleted while somebody waited for space.
+    kept_orphans: AtomicUsize,
 }
 
 impl Served {
@@ -43,6 +46,7 @@ impl Served {
             volume,
             owners,
             is_lazy,
+            kept_orphans: AtomicUsize::new(0),
         }
     }
 
@@ -67,23 +71,27 @@ impl Served {
         Ok(self.show(self.volume.remember(node)?))
     }
 
-    /// What has lost its last name is deleted when the kernel forgets it, which it tells without waiting. So whoever finds no space while
-    /// something without a name is still there tries again for a moment.
+    /// What has lost its last name is deleted when the kernel has closed and forgotten it, which it tells without waiting. So whoever finds no
+    /// space while something without a name is still there tries again for a while; not if that was in vain for just as many before, which
+    /// somebody has open then.
     fn patient<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         let mut result = attempt();
         for _ in 0..ATTEMPTS {
             if !matches!(result, Err(Error::NoSpace)) {
-                break;
+                return result;
             }
-            // Looked at before, so that what goes just now has made room for the attempt.
-            let may_gain = self.volume.has_orphans();
+            // Counted before, so that what goes just now has made room for the attempt.
+            let count = self.volume.orphan_count();
             result = attempt();
-            if may_gain && result.is_err() {
+            if count == 0 || count == self.kept_orphans.load(Ordering::Relaxed) {
+                return result;
+            }
+            if result.is_err() {
                 thread::sleep(MOMENT);
-            } else {
-                break;
             }
         }
+        let count = self.volume.orphan_count();
+        self.kept_orphans.store(count, Ordering::Relaxed);
         result
     }
 

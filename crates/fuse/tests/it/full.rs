@@ -54,7 +54,7 @@ fn what_was_synced_is_there_when_the_volume_is_full() {
 #[test]
 fn a_part_that_fits_is_not_taken_for_all() {
     on_a_mount(|mounted| {
-        let space = || rustix::fs::statvfs(&mounted.at("")).unwrap();
+        let space = || rustix::fs::statvfs(mounted.at("")).unwrap();
         let left = |bytes: u64| (space().f_bfree * space().f_frsize).saturating_sub(bytes);
         let filler = File::create(mounted.at("filler")).unwrap();
         let length = left(600 << 10);
