@@ -143,7 +143,18 @@ fn bold() -> MountOptions {
 }
 
 fn use_volume(device: Arc<MemoryDevice>) {
-    in_world(move || volume(device, bold()));
+    in_world(move || {
+        let seen: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+        take_census(&seen);
+        volume(device, bold());
+    });
+}
+
+/// Asks what each block is.
+fn take_census(device: &Arc<dyn BlockDevice>) {
+    let count = device.geometry().size_bytes / BLOCK_BYTES as u64;
+    let blocks = (0..count).chain([u64::MAX]).map(BlockNr::new);
+    drop(ext::census::census(device, blocks));
 }
 
 fn superblock(bytes: &[u8]) {
@@ -250,7 +261,7 @@ fn image_seed(choice: u8) -> Vec<u8> {
     [&[choice][..], &edits].concat()
 }
 
-/// Looks at a log, then opens the volume, which replays it.
+/// Looks at a log, and at the file system through it; then opens the volume, which replays it.
 fn recover(device: Arc<MemoryDevice>, base: &'static Base) {
     in_world(move || {
         let log = Location {
@@ -259,6 +270,10 @@ fn recover(device: Arc<MemoryDevice>, base: &'static Base) {
             extents: extents(&base.log_blocks_at),
         };
         drop(jbd2::recovery::inspect(&log));
+        let home: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+        if let Ok(view) = jbd2::recovery::view(&log, &home) {
+            take_census(&view);
+        }
         volume(device, bold());
     });
 }
