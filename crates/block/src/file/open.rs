@@ -127,7 +127,13 @@ impl FileDevice {
         };
         let geometry = geometry(&file, size, direct, is_block_device, options);
         if geometry.size_bytes == 0 {
-            return Err(refuse("it is empty".to_owned()));
+            return Err(refuse(match size {
+                0 => "it is empty".to_owned(),
+                bytes => format!(
+                    "it has {bytes} bytes, less than a sector of {}",
+                    geometry.sector_bytes
+                ),
+            }));
         }
         let threads = match options.threads {
             0 if options.is_direct => DIRECT_THREADS,

@@ -181,6 +181,8 @@ fn opening_says_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let empty = folder.path().join("empty");
     fs::write(&empty, []).expect("the folder is writable");
+    let short = folder.path().join("short");
+    fs::write(&short, b"some text").expect("the folder is writable");
     let socket = folder.path().join("socket");
     let _listener = UnixListener::bind(&socket).expect("the folder is writable");
     let cases = [
@@ -190,6 +192,7 @@ fn opening_says_what_is_wrong() {
             "neither a regular file nor a block device",
         ),
         (empty, "it is empty"),
+        (short, "it has 9 bytes, less than a sector of 512"),
         (socket, "neither a regular file nor a block device"),
     ];
     for (path, expected) in cases {
