@@ -13,6 +13,7 @@
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
+//! | `polling` | asking the kernel again instead of sleeping, while requests are dense |
 //! | `watch` | a volume that has become read-only, and the table of mounts |
 //!
 //! # What the kernel keeps
@@ -44,6 +45,7 @@ mod attributes;
 mod errno;
 pub mod mount;
 pub mod mount_point;
+mod polling;
 pub mod served;
 pub mod vfs;
 mod watch;

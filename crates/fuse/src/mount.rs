@@ -1,17 +1,18 @@
 //! A mounted volume: made, served, and closed when it is unmounted.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use ext::Volume;
 use fuser::{Config, Session, SessionACL};
 
 use crate::adapter::{Adapter, Seeker};
 use crate::mount_point::{self, Description, MountPoint};
+use crate::polling::Polling;
 use crate::served::{Owners, Served};
 use crate::vfs::Vfs;
 use crate::watch::Watch;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub is_lazy_open: bool,
     /// How many requests are worked on at once.
     pub threads: usize,
+    /// A processor that has nothing else to do may wait for requests without sleeping, while they are dense.
+    pub may_poll: bool,
 }
 
 impl Default for Settings {
@@ -40,6 +43,7 @@ impl Default for Settings {
             owners: Owners::default(),
             is_lazy_open: false,
             threads: THREADS,
+            may_poll: true,
         }
     }
 }
@@ -80,12 +84,16 @@ struct Threads {
     seeker: Arc<Seeker>,
     seeking: JoinHandle<()>,
     watch: Watch,
+    polling: Option<Polling>,
 }
 
 impl Threads {
     /// Waits for what they are doing.
     fn stop(self) {
         self.watch.stop();
+        if let Some(polling) = self.polling {
+            polling.stop();
+        }
         self.seeker.stop();
         if self.seeking.join().is_err() {
             tracing::error!("the thread that looks for data and holes has panicked");
@@ -142,7 +150,7 @@ impl<V: Vfs> Mount<V> {
         let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
-        let mounted = Self::begin(adapter, vfs, device, point.clone(), settings.threads);
+        let mounted = Self::begin(adapter, vfs, device, point.clone(), settings);
         mounted.map_err(|cause| {
             let _ = point.unmount_by_force();
             failed(cause)
@@ -155,10 +163,10 @@ impl<V: Vfs> Mount<V> {
         vfs: Arc<V>,
         device: OwnedFd,
         point: MountPoint,
-        threads: usize,
+        settings: &Settings,
     ) -> io::Result<Self> {
         let mut config = Config::default();
-        config.n_threads = Some(threads);
+        config.n_threads = Some(settings.threads);
         config.clone_fd = true;
         let has_panicked = adapter.panic_mark();
         let notifier = adapter.notifier_slot();
@@ -167,7 +175,18 @@ impl<V: Vfs> Mount<V> {
         let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
         // Nobody has put one there before.
         let _ = notifier.set(session.notifier());
+        // On a single processor who polls is in the way of who asks.
+        let has_room = thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        let polling = (settings.may_poll && has_room)
+            .then(|| {
+                let device = session.as_fd().try_clone_to_owned()?;
+                // Of fuser's threads the last has the device that it was given, the others copies of their own.
+                let thread = format!("fuser-{}", settings.threads - 1);
+                Polling::start(guard.meter(), device, thread)
+            })
+            .transpose()?;
         let threads = Threads {
+            polling,
             seeking: seeker.start(guard.clone(), session.notifier())?,
             seeker,
             watch: Watch::start(guard, point.clone())?,

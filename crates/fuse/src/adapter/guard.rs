@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fuser::Errno;
 
 use crate::errno;
+use crate::polling::Meter;
 use crate::vfs::Vfs;
 
 /// Why an operation has no result.
@@ -34,6 +35,7 @@ pub(crate) struct Guard<V> {
     pub(crate) vfs: Arc<V>,
     /// Whether an operation has panicked: what it held is lost, so nothing is done any more.
     has_panicked: Arc<AtomicBool>,
+    meter: Arc<Meter>,
 }
 
 impl<V> Clone for Guard<V> {
@@ -41,6 +43,7 @@ impl<V> Clone for Guard<V> {
         Self {
             vfs: Arc::clone(&self.vfs),
             has_panicked: Arc::clone(&self.has_panicked),
+            meter: Arc::clone(&self.meter),
         }
     }
 }
@@ -50,12 +53,18 @@ impl<V: Vfs> Guard<V> {
         Self {
             vfs,
             has_panicked: Arc::default(),
+            meter: Arc::default(),
         }
     }
 
     /// What says later whether an operation has panicked.
     pub(super) fn panic_mark(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_panicked)
+    }
+
+    /// What counts the operations.
+    pub(crate) fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
     }
 
     /// Whether an operation has panicked.
@@ -70,6 +79,7 @@ impl<V: Vfs> Guard<V> {
         name: &'static str,
         operation: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Errno> {
+        self.meter.count();
         if self.has_panicked() {
             return Err(Errno::EIO);
         }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use testkit::{privilege, tool};
@@ -303,4 +305,65 @@ fn programs_find_what_they_expect() {
     run(&format!("diff -r {source} second/src"));
     place.folder.good("umount mnt");
     place.folder.check("disk.img");
+}
+
+/// Whether a process has a device of the kernel's that is asked without sleeping.
+fn polls(process: u32) -> bool {
+    const NONBLOCK: u32 = 0o4000;
+    let of = |what: &str| PathBuf::from(format!("/proc/{process}/{what}"));
+    let devices = fs::read_dir(of("fd")).unwrap().map(|entry| entry.unwrap());
+    devices
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("/dev/fuse")))
+        .any(|entry| {
+            let told = fs::read_to_string(of("fdinfo").join(entry.file_name())).unwrap();
+            let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = u32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
+            flags & NONBLOCK != 0
+        })
+}
+
+/// Makes and removes files until it is told to stop.
+fn keep_busy<T>(place: &Place, work: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let (is_over, path) = (&is_over, place.at(&format!("busy{worker}")));
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    fs::write(&path, "").unwrap();
+                    fs::remove_file(&path).unwrap();
+                }
+            });
+        }
+        let result = catch_unwind(AssertUnwindSafe(work));
+        is_over.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// While requests are dense, a processor asks for more instead of sleeping; not when there are none, and not when that was forbidden.
+#[test]
+fn dense_requests_are_waited_for_without_sleeping() {
+    let has_room = std::thread::available_parallelism().unwrap().get() > 1;
+    if !privilege::is_granted() || !has_room {
+        return;
+    }
+    let place = Place::new();
+    let mut server = place.serve("rw");
+    assert!(!polls(server.id()), "nobody asks for anything");
+    keep_busy(&place, || place.wait_until(|| polls(server.id())));
+    place.wait_until(|| !polls(server.id()));
+    place.folder.good("umount mnt");
+    assert!(server.wait().unwrap().success());
+    place.folder.check("disk.img");
+
+    let mut server = place.serve("nopoll");
+    keep_busy(&place, || {
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(10));
+            assert!(!polls(server.id()), "it was forbidden");
+        }
+    });
+    place.folder.good("umount mnt");
+    assert!(server.wait().unwrap().success());
 }

@@ -7,6 +7,7 @@
 //! | `allow_other` | others than who mounts may use it (root's mounts are for all) |
 //! | `lazy_open` | files are opened without asking: faster, see [`fuse::Settings::is_lazy_open`] |
 //! | `threads=N` | how many requests are worked on at once |
+//! | `nopoll` | no processor waits for requests without sleeping, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
 //! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for others; ignored |
 
@@ -77,6 +78,7 @@ fn take(settings: &mut Settings, option: &str) -> Result<bool> {
         "threads" => settings.threads = number(option, value)?,
         "allow_other" => settings.description.allow_other = true,
         "lazy_open" => settings.is_lazy_open = true,
+        "nopoll" => settings.may_poll = false,
         "nosuid" | "suid" | "nodev" | "dev" | "noexec" | "exec" | "nodiratime" => {}
         _ if IGNORED.contains(&option) => {}
         _ if IGNORED_PREFIXES
@@ -111,14 +113,14 @@ mod tests {
 
     #[test]
     fn options_go_where_they_belong() {
-        let list =
-            "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3";
+        let list = "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3,nopoll";
         let Options { engine, settings } = parse(list).expect("they are right");
         assert_eq!(engine.options.data, ext::options::DataMode::Journal);
         assert!(engine.options.sync);
         assert_eq!(settings.description.flags, ["rw", "nosuid", "sync"]);
         assert_eq!(settings.owners.uid, Some(7));
         assert!(settings.is_lazy_open);
+        assert!(!settings.may_poll);
         assert_eq!(settings.threads, 3);
     }
 
