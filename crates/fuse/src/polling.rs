@@ -83,7 +83,7 @@ impl Polling {
         device: OwnedFd,
         session_thread: String,
     ) -> io::Result<Self> {
-        let work = Work {
+        let mut work = Work {
             meter: Arc::clone(&meter),
             device,
             session_thread,
@@ -92,8 +92,10 @@ impl Polling {
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
-                if let Err(error) = work.run() {
-                    tracing::warn!(%error, "no busy polling from here on");
+                let ended = work.run();
+                // Whatever has happened, nobody polls unwatched.
+                if let Err(error) = ended.and(work.set_polling(false)) {
+                    tracing::info!(%error, "no busy polling from here on");
                 }
             })?;
         let _ = meter.thread.set(thread.thread().clone());
@@ -179,7 +181,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         let mut judge = Judge::new();
         // Asked before every sleep: the word of the end wakes only once.
         while !self.has_ended() {
@@ -314,6 +316,23 @@ mod tests {
         while judge.judge(SECOND, 20_000, Duration::ZERO) != Mode::Polling {}
         judge.judge(SECOND, 20_000, Duration::ZERO);
         assert_eq!(judge.next_pause, 1, "nobody has waited");
+    }
+
+    /// Without the scheduler's word it ends, and leaves nobody polling.
+    #[test]
+    fn what_cannot_be_watched_does_not_poll() {
+        let (device, _other) = io::pipe().expect("a pipe");
+        let device = OwnedFd::from(device);
+        let same = device.try_clone().expect("a copy");
+        let meter = Arc::new(Meter::default());
+        let polling = Polling::start(Arc::clone(&meter), device, "jext-nobody".to_owned());
+        let polling = polling.expect("a thread");
+        while !polling.thread.is_finished() {
+            meter.count();
+        }
+        let flags = rustix::fs::fcntl_getfl(&same).expect("flags");
+        assert!(!flags.contains(OFlags::NONBLOCK));
+        polling.stop();
     }
 
     #[test]
