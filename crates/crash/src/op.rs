@@ -52,6 +52,8 @@ pub enum Op {
     Rename(Path, Path),
     /// Exchanges two names.
     Exchange(Path, Path),
+    /// Moves a name as a rename does, and leaves a whiteout at the old one.
+    Whiteout(Path, Path),
     /// Sets the permission bits.
     Chmod(Path, u16),
     /// Sets owner and group.
@@ -195,7 +197,8 @@ impl Op {
             Self::Link(from, to)
             | Self::Symlink(from, to)
             | Self::Rename(from, to)
-            | Self::Exchange(from, to) => vec![from, to],
+            | Self::Exchange(from, to)
+            | Self::Whiteout(from, to) => vec![from, to],
             Self::Sync => vec![],
         }
     }
@@ -235,6 +238,7 @@ impl fmt::Display for Op {
             Self::Rmdir(path) => write!(out, "rmdir({path})"),
             Self::Rename(from, to) => write!(out, "rename({from},{to})"),
             Self::Exchange(one, other) => write!(out, "exchange({one},{other})"),
+            Self::Whiteout(from, to) => write!(out, "whiteout({from},{to})"),
             Self::Journaled(path, true) => write!(out, "chattr(+j,{path})"),
             Self::Journaled(path, false) => write!(out, "chattr(-j,{path})"),
             Self::Fsync(path) => write!(out, "fsync({path})"),
@@ -306,6 +310,7 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         ("rmdir", [path]) => Op::Rmdir((*path).into()),
         ("rename", [from, to]) => Op::Rename((*from).into(), (*to).into()),
         ("exchange", [one, other]) => Op::Exchange((*one).into(), (*other).into()),
+        ("whiteout", [from, to]) => Op::Whiteout((*from).into(), (*to).into()),
         ("chattr", ["+j", path]) => Op::Journaled((*path).into(), true),
         ("chattr", ["-j", path]) => Op::Journaled((*path).into(), false),
         ("fsync", [path]) => Op::Fsync((*path).into()),
@@ -350,6 +355,7 @@ mod tests {
             "rmdir(a)",
             "rename(a,b)",
             "exchange(a,b)",
+            "whiteout(a,b)",
             "chattr(+j,a)",
             "chattr(-j,a)",
             "fsync(a)",

@@ -181,7 +181,8 @@ impl<'a> Oracle<'a> {
         }
         // Any rename that has begun may be half done.
         let begun = view.history.base..view.bounds.begun.max(stage.state);
-        let is_rename = |op: &Op| matches!(op, Op::Rename(..) | Op::Exchange(..));
+        let is_rename =
+            |op: &Op| matches!(op, Op::Rename(..) | Op::Exchange(..) | Op::Whiteout(..));
         if view.history.ops[begun].iter().any(is_rename) {
             self.counts.note(Rule::U5);
         }

@@ -15,6 +15,7 @@ mod link;
 mod rename;
 mod symlink;
 mod unlink;
+mod whiteout;
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
 pub use nodes::{Durability, RangeChange};
 pub use restore::{Restored, Stretch};
-pub use tree::RenameMode;
+pub use tree::{RenameMode, WhiteoutOwner};
 
 pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use ext::volume::{OpenFlags, RenameMode, SetAttributes, SetTime};
+use ext::volume::{OpenFlags, SetAttributes, SetTime};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -40,7 +40,7 @@ use layout::InodeNr;
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
 use crate::vfs::{Handle, Vfs};
 use answers::{absent, answer, answer_count, answer_usage, generation};
-use flags::{new_inode, open_flags, opened};
+use flags::{new_inode, open_flags, opened, rename_mode};
 use guard::Failure;
 pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
@@ -266,7 +266,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -275,12 +275,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEmpty,
     ) {
         let done = self.guard("rename", || {
-            let mode = match flags {
-                none if none.is_empty() => RenameMode::Replace,
-                RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
-                RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
-                _ => return Err(Errno::EINVAL.into()),
-            };
+            let mode = rename_mode(request, flags).ok_or(Errno::EINVAL)?;
             let (from, to) = (inode(parent)?, inode(new_parent)?);
             Ok(self
                 .vfs

@@ -156,10 +156,11 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         14 | 15 => Op::Unlink(path),
         16 => Op::Rename(path, other),
         17 => Op::Link(path, other),
-        18 => match random.below(4) {
+        18 => match random.below(5) {
             0 => Op::Mkdir(path),
             1 => Op::Rmdir(path),
             2 => Op::Symlink(other, path),
+            3 => Op::Whiteout(path, other),
             _ => Op::Exchange(path, other),
         },
         19 | 20 => Op::Fsync(path),

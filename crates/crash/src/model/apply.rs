@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ext::volume::DeviceNumber;
+
 use super::{Kind, Node, NodeId, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks::Marks;
-use crate::op::{Op, Path};
+use crate::op::{Op, Path, Special};
 
 /// When and as what an operation is done.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +89,7 @@ impl Tree {
             Op::Rmdir(path) => next.rmdir(path, change),
             Op::Rename(from, to) => next.rename(from, to, change),
             Op::Exchange(one, other) => next.exchange(one, other, change),
+            Op::Whiteout(from, to) => next.whiteout(from, to, change),
             Op::Journaled(path, _) => next.change_flags(path, change),
             // Devices and pipes can be synced, too.
             Op::Fsync(path) | Op::Fdatasync(path) => {
@@ -348,6 +351,20 @@ impl Tree {
         self.touch(id, change)?;
         self.touch_directory(parent, change)?;
         self.touch_directory(new_parent, change)
+    }
+
+    fn whiteout(&mut self, from: &str, to: &str, change: Change) -> Option<()> {
+        self.rename(from, to, change)?;
+        if self.find(from).is_some() {
+            // Both were names of one file, and stay.
+            return Some(());
+        }
+        let special = Special::Character(DeviceNumber::default());
+        self.add(from, Kind::Special(special), change)?;
+        let node = self.node_mut(change.new_node)?;
+        node.permissions = 0;
+        node.marks = Arc::default();
+        Some(())
     }
 
     fn exchange(&mut self, one: &str, other: &str, change: Change) -> Option<()> {

@@ -83,8 +83,11 @@ impl Oracle<'_> {
         if sectors.iter().any(|sector| sector.write == 0) {
             self.counts.note(Rule::O5);
         }
-        let is_rename =
-            view.state > 0 && matches!(view.history.ops[view.state - 1], Op::Rename(..));
+        let is_rename = view.state > 0
+            && matches!(
+                view.history.ops[view.state - 1],
+                Op::Rename(..) | Op::Whiteout(..)
+            );
         if is_rename && self.data == DataMode::Ordered {
             self.counts.note(Rule::O4);
         }

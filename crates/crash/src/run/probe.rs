@@ -38,6 +38,7 @@ impl Probe<'_> {
             Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
             Op::Rename(_, path)
             | Op::Exchange(_, path)
+            | Op::Whiteout(_, path)
             | Op::Truncate(path, _)
             | Op::Chmod(path, _)
             | Op::Chown(path, ..)

@@ -160,7 +160,7 @@ fn check_takes(
 }
 
 /// Allocates and stores an inode. When it fails it has changed nothing that stays.
-fn make_inode(
+pub(super) fn make_inode(
     core: &Core,
     transaction: &mut Transaction<'_>,
     directory: &Inode,
@@ -194,7 +194,11 @@ fn make_inode(
 }
 
 /// Takes a new inode back whose name could not be added.
-fn undo_inode(core: &Core, transaction: &mut Transaction<'_>, inode: &Arc<Inode>) -> Result<()> {
+pub(super) fn undo_inode(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Arc<Inode>,
+) -> Result<()> {
     let mut state = inode.state.write();
     let is_directory = state.kind == FileKind::Directory;
     attribute::release(core, transaction, inode.nr, &mut state)?;
@@ -230,7 +234,8 @@ fn give_first_block_back(
     Ok(())
 }
 
-fn fresh_state(
+/// What a new inode says at first.
+pub(super) fn fresh_state(
     parent: &InodeState,
     kind: FileKind,
     new: &NewInode,

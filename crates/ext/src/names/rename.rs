@@ -13,6 +13,7 @@
 //! | not a directory | absent or not a directory | replace | moved; the target loses a link |
 //! | directory | inside itself | replace, no-replace, exchange | invalid |
 //! | any | any | exchange | both entries point to the other; `..` and links follow where kinds differ |
+//! | any | any | whiteout | as replace; then the old name is a whiteout's |
 //!
 //! Locks: `rename` (for moves between directories), then the two directories (the ancestor first, otherwise by number),
 //! then the inodes by number.
@@ -23,24 +24,26 @@ use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
-use super::create::CREDITS_NAME;
+use super::create::{CREDITS_NAME, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
-    check_takes_names, delete_if_unused, with_space,
+    check_takes_names, delete_if_unused, whiteout, with_space,
 };
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::transaction::{CREDITS_MAX, Transaction};
 use crate::volume::RenameMode;
-use crate::{directory, file};
+use crate::{directory, file, space};
 
 /// How deep the walk from a directory to the root may be before the tree is taken to be damaged.
 const DEPTH_MAX: u32 = 65_536;
 /// Blocks that a rename may dirty: a new name, an old one, a replaced inode, `..`, four inodes.
 const CREDITS_RENAME: u32 = CREDITS_NAME + CREDITS_UNLINK + 6;
 const _: () = assert!(CREDITS_RENAME <= CREDITS_MAX);
+/// A whiteout needs no more: either a name is added or an inode is replaced. Beside the new name: the old one, `..`, three inodes, the whiteout's.
+const _: () = assert!(CREDITS_NAME + 5 + space::CREDITS_INODE <= CREDITS_RENAME);
 
 /// One side of a rename: a directory and a name in it.
 struct Side<'a> {
@@ -90,7 +93,7 @@ pub(crate) fn rename(
         check_old_name(new_name)?;
     } else {
         match check_new_name(new_name) {
-            Err(Error::Exists) if mode == RenameMode::Replace => {
+            Err(Error::Exists) if mode != RenameMode::NoReplace => {
                 return Err(Error::Invalid("\".\" and \"..\" cannot be replaced"));
             }
             checked => checked?,
@@ -138,7 +141,7 @@ fn check_no_loop(
     }
     match super::lookup(core, target.directory.nr, target.name) {
         Ok(existing) if is_ancestor(core, existing, &source.directory)? => match mode {
-            RenameMode::Replace => Err(Error::NotEmpty),
+            RenameMode::Replace | RenameMode::Whiteout(_) => Err(Error::NotEmpty),
             RenameMode::NoReplace => Err(Error::Exists),
             RenameMode::Exchange => Err(Error::Invalid("a directory cannot be moved into itself")),
         },
@@ -189,6 +192,7 @@ fn step(
         &mut directories,
         &moved,
         existing.as_ref(),
+        mode,
     )?;
     Ok(existing)
 }
@@ -275,6 +279,7 @@ fn replace(
     directories: &mut Directories<'_>,
     moved: &Arc<Inode>,
     existing: Option<&Arc<Inode>>,
+    mode: RenameMode,
 ) -> Result<()> {
     let (mut state, mut existing_state) = lock_children(moved, existing);
     check_name_changes(&state)?;
@@ -297,6 +302,13 @@ fn replace(
     })?;
     let t = &mut transaction;
     let kind = state.kind;
+    let left = match leave(core, t, source, directories, mode) {
+        Ok(left) => left,
+        Err(error) => {
+            transaction.finish()?;
+            return Err(error);
+        }
+    };
     if existing.is_some() {
         let into = directories.target();
         directory::set(
@@ -320,6 +332,9 @@ fn replace(
             kind,
         );
         if let Err(error) = added {
+            if let Some(left) = &left {
+                undo_inode(core, t, left)?;
+            }
             transaction.finish()?;
             return Err(error);
         }
@@ -328,13 +343,7 @@ fn replace(
         let blocks = CREDITS_RENAME;
         t.tear(Credits { blocks, revokes: 0 })?;
     }
-    directory::remove(
-        core,
-        t,
-        &source.directory,
-        directories.source(),
-        source.name,
-    )?;
+    take_old_name(core, t, source, directories.source(), left.as_deref())?;
     if changes_parent && !rt::mutant!("names/parent-not-changed") {
         let up = target.directory.nr;
         directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
@@ -355,6 +364,39 @@ fn replace(
     let tid = transaction.finish()?;
     drop((state, existing_state));
     file::sync_operation(core, directories.target(), tid)
+}
+
+/// The inode that the old name is to have, if any.
+fn leave(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    source: &Side<'_>,
+    directories: &mut Directories<'_>,
+    mode: RenameMode,
+) -> Result<Option<Arc<Inode>>> {
+    let RenameMode::Whiteout(owner) = mode else {
+        return Ok(None);
+    };
+    let parent = &source.directory;
+    whiteout::make(core, transaction, parent, directories.source(), owner).map(Some)
+}
+
+/// The old name goes, or names what is left there.
+fn take_old_name(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    source: &Side<'_>,
+    state: &mut InodeState,
+    left: Option<&Inode>,
+) -> Result<()> {
+    let (parent, name) = (&source.directory, source.name);
+    match left {
+        None => directory::remove(core, transaction, parent, state, name).map(drop),
+        Some(left) => {
+            let kind = FileKind::CharacterDevice;
+            directory::set(core, transaction, parent, state, name, left.nr, kind).map(drop)
+        }
+    }
 }
 
 /// Both entries point to the other's inode.

@@ -1,7 +1,7 @@
 //! A random sequence of operations, done to a volume and to the model side by side; results must agree.
 
 use ext::volume::{
-    DeviceNumber, FileKind, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime,
+    DeviceNumber, FileKind, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, WhiteoutOwner,
 };
 use ext::{Error, Volume};
 use layout::InodeNr;
@@ -25,6 +25,7 @@ const WEIGHTS: &[(Operation, u64)] = &[
     (Operation::Rename, 8),
     (Operation::RenameNoReplace, 2),
     (Operation::Exchange, 4),
+    (Operation::Whiteout, 2),
     (Operation::Write, 18),
     (Operation::Append, 8),
     (Operation::SparseWrite, 3),
@@ -47,6 +48,7 @@ enum Operation {
     Rename,
     RenameNoReplace,
     Exchange,
+    Whiteout,
     Write,
     Append,
     SparseWrite,
@@ -119,6 +121,7 @@ impl Script<'_> {
             Operation::Rename => self.rename(RenameMode::Replace),
             Operation::RenameNoReplace => self.rename(RenameMode::NoReplace),
             Operation::Exchange => self.rename(RenameMode::Exchange),
+            Operation::Whiteout => self.rename_with_whiteout(),
             Operation::Write => self.write_somewhere(),
             Operation::Append => self.append(),
             Operation::SparseWrite => self.sparse_write(),
@@ -266,9 +269,15 @@ impl Script<'_> {
             self.volume
                 .rename(parent, &name, new_parent, &new_name, mode),
         );
+        let owner = match mode {
+            RenameMode::Whiteout(owner) if real.is_ok() => Some(owner),
+            _ => None,
+        };
         let model = &mut *self.model;
         let apply = || match mode {
-            RenameMode::Replace => model.rename(parent, &name, new_parent, &new_name),
+            RenameMode::Replace | RenameMode::Whiteout(_) => {
+                model.rename(parent, &name, new_parent, &new_name)
+            }
             RenameMode::Exchange => model.exchange(parent, &name, new_parent, &new_name),
             RenameMode::NoReplace => {
                 let is_there = model.lookup(new_parent, &new_name).is_some();
@@ -289,6 +298,30 @@ impl Script<'_> {
             apply,
             &format!("rename {mode:?} {parent}/{name:?} {new_parent}/{new_name:?}"),
         );
+        if let Some(owner) = owner {
+            self.whiteout_is_left(parent, &name, owner);
+        }
+    }
+
+    fn rename_with_whiteout(&mut self) {
+        let NewInode { uid, gid, .. } = self.new_inode();
+        self.rename(RenameMode::Whiteout(WhiteoutOwner { uid, gid }));
+    }
+
+    /// What has moved away has left one, unless both names were of one inode.
+    fn whiteout_is_left(&mut self, parent: InodeNr, name: &[u8], owner: WhiteoutOwner) {
+        if self.model.lookup(parent, name).is_some() {
+            return;
+        }
+        let nr = self.volume.lookup(parent, name).expect("a whiteout");
+        let new = NewInode {
+            permissions: 0,
+            uid: owner.uid,
+            gid: owner.gid,
+            ..NewInode::default()
+        };
+        self.made(FileKind::CharacterDevice, parent, name, nr, &new);
+        self.model.get_mut(nr).device = Some((0, 0));
     }
 
     fn write_somewhere(&mut self) {

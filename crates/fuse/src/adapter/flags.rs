@@ -1,7 +1,7 @@
 //! What the kernel's flags mean.
 
-use ext::volume::{Durability, NewInode, OpenFlags, RangeChange};
-use fuser::{FopenFlags, OpenAccMode, Request, WriteFlags};
+use ext::volume::{Durability, NewInode, OpenFlags, RangeChange, RenameMode, WhiteoutOwner};
+use fuser::{FopenFlags, OpenAccMode, RenameFlags, Request, WriteFlags};
 
 use crate::vfs::Opened;
 
@@ -56,6 +56,25 @@ pub(super) fn range_change(mode: i32) -> Option<(RangeChange, bool)> {
         _ => return None,
     };
     Some((what, flags.contains(Flags::KEEP_SIZE)))
+}
+
+/// What a rename does with the new name and the old one; none for what nobody here can.
+pub(super) fn rename_mode(request: &Request, flags: RenameFlags) -> Option<RenameMode> {
+    let whiteout = RenameMode::Whiteout(WhiteoutOwner {
+        uid: request.uid(),
+        gid: request.gid(),
+    });
+    match flags {
+        none if none.is_empty() => Some(RenameMode::Replace),
+        RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
+        RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        RenameFlags::RENAME_WHITEOUT => Some(whiteout),
+        // That there is no new name yet, the kernel has made sure of, and locked the directory.
+        both if both == RenameFlags::RENAME_WHITEOUT | RenameFlags::RENAME_NOREPLACE => {
+            Some(whiteout)
+        }
+        _ => None,
+    }
 }
 
 /// The kernel keeps what it knows of a file's contents, and passes writes on at once where each is to be durable.

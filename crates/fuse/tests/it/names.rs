@@ -65,9 +65,44 @@ fn renames_replace_refuse_and_exchange() {
         assert_eq!(fs::read(at("b")).unwrap(), b"b");
         assert!(!at("a").exists());
         assert_eq!(
-            rename("b", "a", RenameFlags::WHITEOUT),
+            rename("b", "a", RenameFlags::WHITEOUT | RenameFlags::EXCHANGE),
             Err(rustix::io::Errno::INVAL)
         );
+    });
+}
+
+/// What overlay file systems ask of the one that they write to: the old name hides what lies below.
+#[test]
+fn a_rename_can_leave_a_whiteout() {
+    on_a_mount(|mounted| {
+        let at = |name: &str| mounted.at(name);
+        let rename = |from: &str, to: &str, flags| {
+            rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags)
+        };
+        let is_whiteout = |name: &str| {
+            let node = fs::symlink_metadata(at(name)).unwrap();
+            node.file_type().is_char_device() && node.rdev() == 0 && node.mode() & 0o7777 == 0
+        };
+        fs::write(at("a"), "a").unwrap();
+        fs::write(at("b"), "b").unwrap();
+        fs::create_dir_all(at("d/below")).unwrap();
+        fs::create_dir(at("e")).unwrap();
+        rename("a", "b", RenameFlags::WHITEOUT).unwrap();
+        rename("d/below", "e/below", RenameFlags::WHITEOUT).unwrap();
+        assert_eq!(fs::read(at("b")).unwrap(), b"a");
+        assert!(at("e/below").is_dir());
+        assert!(is_whiteout("a") && is_whiteout("d/below"));
+        assert_eq!(fs::metadata(at("d")).unwrap().nlink(), 2);
+        assert_eq!(fs::metadata(at("e")).unwrap().nlink(), 3);
+        // Whiteouts are names as others are.
+        let both = RenameFlags::WHITEOUT | RenameFlags::NOREPLACE;
+        assert_eq!(rename("b", "a", both), Err(rustix::io::Errno::EXIST));
+        rename("b", "c", both).unwrap();
+        rename("c", "a", RenameFlags::EXCHANGE).unwrap();
+        assert!(is_whiteout("b") && is_whiteout("c"));
+        fs::remove_file(at("b")).unwrap();
+        fs::remove_file(at("d/below")).unwrap();
+        fs::remove_dir(at("d")).unwrap();
     });
 }
 

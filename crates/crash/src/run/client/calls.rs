@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ext::volume::{
-    FileId, FileKind, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode, SetTime,
+    FileId, FileKind, NewInode, OpenFlags, RangeChange, RenameMode, SetAttributes, SetMode,
+    SetTime, WhiteoutOwner,
 };
 use ext::{Error, Volume};
 use layout::inode_flags::InodeFlags;
@@ -88,6 +89,12 @@ impl Client<'_> {
                 let (parent, name) = volume.resolve_parent(one)?;
                 let (new_parent, new_name) = volume.resolve_parent(other)?;
                 volume.rename(parent, name, new_parent, new_name, RenameMode::Exchange)?;
+            }
+            Op::Whiteout(from, to) => {
+                let (parent, name) = volume.resolve_parent(from)?;
+                let (new_parent, new_name) = volume.resolve_parent(to)?;
+                let mode = RenameMode::Whiteout(WhiteoutOwner::default());
+                volume.rename(parent, name, new_parent, new_name, mode)?;
             }
             Op::Fsync(path) => self.sync_file(path, false)?,
             Op::Fdatasync(path) => self.sync_file(path, true)?,

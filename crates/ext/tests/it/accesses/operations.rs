@@ -3,6 +3,7 @@
 use ext::options::DataMode;
 use ext::volume::{
     DeviceNumber, FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode,
+    WhiteoutOwner,
 };
 use ext::{Error, Volume};
 use layout::InodeNr;
@@ -76,6 +77,8 @@ fn rename(volume: &Volume, from: &str, to: &str, mode: RenameMode) -> Result<(),
     let (new_parent, new_name) = volume.resolve_parent(to)?;
     volume.rename(parent, name, new_parent, new_name, mode)
 }
+
+const WHITEOUT: RenameMode = RenameMode::Whiteout(WhiteoutOwner { uid: 0, gid: 0 });
 
 fn create_long(volume: &Volume, number: u32) -> Result<(), Error> {
     let parent = volume.resolve("/large", true)?;
@@ -167,6 +170,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
     operation(
         "exchange",
         &[|volume| rename(volume, "/e/empty", "/d/old", RenameMode::Exchange)],
+    ),
+    operation(
+        "rename of a directory that leaves a whiteout",
+        &[|volume| rename(volume, "/e/empty", "/d/moved", WHITEOUT)],
+    ),
+    operation(
+        "rename that leaves a whiteout, replacing",
+        &[|volume| rename(volume, "/e/file", "/d/old", WHITEOUT)],
     ),
     operation(
         "append",
