@@ -3,7 +3,7 @@
 //! | control | number | what |
 //! |---|---|---|
 //! | `FS_IOC_GETFLAGS` | `_IOR('f', 1, long)` | the flags |
-//! | `FS_IOC_SETFLAGS` | `_IOW('f', 2, long)` | sets those that a user may set |
+//! | `FS_IOC_SETFLAGS` | `_IOW('f', 2, long)` | sets those that a user may set, and refuses others |
 //! | `FS_IOC_GETVERSION` | `_IOR('v', 1, long)` | the generation |
 //! | `FS_IOC_FSGETXATTR` | `_IOR('X', 31, struct fsxattr)` | five of the flags, with numbers of their own |
 //! | `FS_IOC_FSSETXATTR` | `_IOW('X', 32, struct fsxattr)` | sets these five |
@@ -52,7 +52,9 @@ pub(super) fn answer(
             Ok(flags.bits().to_ne_bytes().to_vec())
         }
         SET_FLAGS | SET_FLAGS_32 => {
-            vfs.set_flags(node, InodeFlags::from_bits_retain(word(data)?))?;
+            let flags = InodeFlags::from_bits_retain(word(data)?);
+            check_settable(vfs.attributes(node)?.flags, flags)?;
+            vfs.set_flags(node, flags)?;
             Ok(Vec::new())
         }
         GET_EXTENDED => {
@@ -71,6 +73,16 @@ pub(super) fn answer(
             Ok(generation.to_ne_bytes().to_vec())
         }
         _ => Err(Errno::ENOTTY.into()),
+    }
+}
+
+/// Who sets a flag that means nothing here is to know. The others come back as they were read.
+fn check_settable(old: InodeFlags, new: InodeFlags) -> Result<(), Errno> {
+    let added = new.difference(old);
+    if InodeFlags::USER_MODIFIABLE.contains(added) {
+        Ok(())
+    } else {
+        Err(Errno::EOPNOTSUPP)
     }
 }
 

@@ -185,6 +185,23 @@ fn flags_are_set_and_obeyed() {
     });
 }
 
+/// A copy-on-write file or extents were never promised: a program that asks for them learns it, as from the kernel's ext3.
+#[test]
+fn flags_that_mean_nothing_here_are_refused() {
+    on_a_mount(|mounted| {
+        let path = mounted.at("file");
+        fs::write(&path, "contents").unwrap();
+        let file = File::open(&path).unwrap();
+        let kept = IFlags::NODUMP;
+        rustix::fs::ioctl_setflags(&file, kept).unwrap();
+        for foreign in [IFlags::NOCOW, IFlags::from_bits_retain(0x0008_0000)] {
+            let refused = rustix::fs::ioctl_setflags(&file, kept | foreign);
+            assert_eq!(refused, Err(rustix::io::Errno::OPNOTSUPP));
+        }
+        assert_eq!(rustix::fs::ioctl_getflags(&file).unwrap(), kept);
+    });
+}
+
 #[test]
 fn many_threads_at_once() {
     on_a_mount(|mounted| {
