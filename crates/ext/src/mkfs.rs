@@ -35,7 +35,10 @@ pub(crate) use defaults::journal_blocks;
 pub use defaults::{Profile, UsageType};
 pub use features::FeatureEdits;
 pub(crate) use journal::{BLOCKS_MAX as LOG_BLOCKS_MAX, BLOCKS_MIN as LOG_BLOCKS_MIN};
-pub use journal::{JournalDevice, format_journal_device, journal_device};
+pub use journal::{
+    JournalDevice, JournalDeviceOptions, format_journal_device, format_journal_device_as,
+    journal_device,
+};
 pub use seal::seal;
 pub(crate) use write::superblock_block;
 

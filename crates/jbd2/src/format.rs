@@ -13,8 +13,8 @@ use crate::space::Limits;
 use crate::superblock::Superblock;
 pub use crate::superblock::{BLOCKS_MIN, Checksums};
 pub use external::{
-    add_user, check_user, create_external, external_superblock, open_external, remove_user,
-    rename_user,
+    ExternalOptions, add_user, check_user, create_external, external_superblock, open_external,
+    remove_user, rename_user,
 };
 
 /// How many bytes of zeroes are written at a time.

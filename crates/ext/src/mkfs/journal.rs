@@ -113,6 +113,19 @@ pub struct JournalDevice {
     pub block_count: u64,
 }
 
+/// What a journal device is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalDeviceOptions {
+    /// Bytes of its blocks, which those of the volume must have too.
+    pub block_bytes: u32,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Its label, at most 16 bytes.
+    pub label: String,
+    /// When it is made, in seconds since 1970; now, if that is not said.
+    pub seconds: Option<i64>,
+}
+
 /// Makes a device the journal of a volume that is made or changed later. All of the device is used.
 ///
 /// # Errors
@@ -123,6 +136,25 @@ pub fn format_journal_device(
     block_bytes: u32,
     uuid: [u8; 16],
 ) -> Result<JournalDevice> {
+    let options = JournalDeviceOptions {
+        block_bytes,
+        uuid,
+        label: String::new(),
+        seconds: None,
+    };
+    format_journal_device_as(device, &options)
+}
+
+/// As [`format_journal_device`], with a label and a time.
+///
+/// # Errors
+/// - [`Error::Invalid`] if the label is too long.
+/// - Those of [`format_journal_device`].
+pub fn format_journal_device_as(
+    device: &Arc<dyn BlockDevice>,
+    options: &JournalDeviceOptions,
+) -> Result<JournalDevice> {
+    let (block_bytes, uuid) = (options.block_bytes, options.uuid);
     let is_size = block_bytes.is_power_of_two() && (1024..=4096).contains(&block_bytes);
     if !is_size || block_bytes < device.geometry().sector_bytes {
         return Err(Error::Invalid(
@@ -133,8 +165,20 @@ pub fn format_journal_device(
     if block_count < u64::from(BLOCKS_MIN) {
         return Err(Error::Invalid("a journal device has at least 1024 blocks"));
     }
+    let mut label = [0; 16];
+    let Some(place) = label.get_mut(..options.label.len()) else {
+        return Err(Error::Invalid("a label has at most 16 bytes"));
+    };
+    place.copy_from_slice(options.label.as_bytes());
     let block_count = block_count.min(u64::from(BLOCKS_MAX));
-    jbd2::format::create_external(device, block_bytes, uuid, block_count)?;
+    let external = jbd2::format::ExternalOptions {
+        block_bytes,
+        uuid,
+        blocks: block_count,
+        label,
+        seconds: options.seconds.unwrap_or_else(|| rt::wall().seconds),
+    };
+    jbd2::format::create_external(device, &external)?;
     Ok(JournalDevice {
         uuid,
         block_bytes,

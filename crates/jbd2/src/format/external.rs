@@ -44,28 +44,39 @@ pub(super) fn extents(block_bytes: u32, blocks: u32) -> Vec<LogExtent> {
     ]
 }
 
-/// Makes the first `blocks` blocks of a device an external journal: zeroes, the journal's superblock, the ext superblock.
+/// What an external journal is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExternalOptions {
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// How many blocks of the device it takes.
+    pub blocks: u64,
+    /// Its label.
+    pub label: [u8; 16],
+    /// When it is made, in seconds since 1970.
+    pub seconds: i64,
+}
+
+/// Makes the first blocks of a device an external journal: zeroes, the journal's superblock, the ext superblock.
 ///
 /// # Errors
 /// - [`Error::TooSmall`], or what the device says.
-pub fn create_external(
-    device: &Arc<dyn BlockDevice>,
-    block_bytes: u32,
-    uuid: [u8; 16],
-    blocks: u64,
-) -> Result<()> {
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+pub fn create_external(device: &Arc<dyn BlockDevice>, options: &ExternalOptions) -> Result<()> {
+    let block_bytes = options.block_bytes;
+    let blocks = u32::try_from(options.blocks).unwrap_or(u32::MAX);
     let log = contiguous(device, block_bytes, blocks);
     let first = superblock_place(block_bytes) + 1;
-    let options = LogOptions {
-        uuid,
+    let log_options = LogOptions {
+        uuid: options.uuid,
         ..LogOptions::default()
     };
-    let mut superblock = new_superblock(block_bytes, blocks, first, &options)?;
+    let mut superblock = new_superblock(block_bytes, blocks, first, &log_options)?;
     superblock.set_users(&[]);
     zero(&log, 1, blocks - 1)?;
     device.submit(superblock.requests(&log)).wait_all()?;
-    let image = ext_superblock(block_bytes, blocks, uuid);
+    let image = ext_superblock(blocks, options);
     device.write_blocks(
         ext::OFFSET,
         vec![Block::copy_from(image.as_bytes()).into_arc()],
@@ -239,12 +250,14 @@ pub fn check_user(
 }
 
 /// The ext superblock that names the journal.
-fn ext_superblock(block_bytes: u32, blocks: u32, uuid: [u8; 16]) -> ext::Superblock {
+fn ext_superblock(blocks: u32, options: &ExternalOptions) -> ext::Superblock {
+    let block_bytes = options.block_bytes;
     let mut raw = ext::Superblock::new_zeroed();
     raw.s_magic = MAGIC.into();
     raw.s_rev_level = DYNAMIC_REVISION.into();
     raw.s_state = State::VALID.bits().into();
-    raw.s_uuid = uuid;
+    raw.s_uuid = options.uuid;
+    raw.s_volume_name = options.label;
     raw.s_feature_incompat = feature::Incompatible::JOURNAL_DEV.bits().into();
     let log_size = block_bytes.trailing_zeros() - ext::BLOCK_SIZE_MIN.trailing_zeros();
     raw.s_log_block_size = log_size.into();
@@ -253,9 +266,14 @@ fn ext_superblock(block_bytes: u32, blocks: u32, uuid: [u8; 16]) -> ext::Superbl
     raw.set_blocks_count(blocks.into());
     raw.s_blocks_per_group = (8 * block_bytes).into();
     raw.s_clusters_per_group = (8 * block_bytes).into();
-    raw.s_first_ino = ext::GOOD_OLD_FIRST_INODE.into();
     raw.s_max_mnt_count = ext::MOUNT_COUNT_UNLIMITED.into();
     raw.s_errors = (ext::ErrorPolicy::Continue as u16).into();
+    // Made, written and checked at the same time: 32 bits of it, and 8 more.
+    let seconds = options.seconds.max(0).cast_unsigned();
+    let (low, high) = ((seconds as u32).into(), (seconds >> 32) as u8);
+    (raw.s_mkfs_time, raw.s_mkfs_time_hi) = (low, high);
+    (raw.s_wtime, raw.s_wtime_hi) = (low, high);
+    (raw.s_lastcheck, raw.s_lastcheck_hi) = (low, high);
     // There is no inode, but dumpe2fs and e2fsck refuse a superblock whose inodes have no size.
     raw.s_first_ino = ext::GOOD_OLD_FIRST_INODE.into();
     raw.s_inode_size = 256.into();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use jbd2::format::{
-    add_user, check_user, create_external, open_external, remove_user, rename_user,
+    ExternalOptions, add_user, check_user, create_external, open_external, remove_user, rename_user,
 };
 use jbd2::{Config, Corrupt, Error, Journal};
 use testkit::tool;
@@ -14,6 +14,17 @@ use crate::harness::Notes;
 const UUID: [u8; 16] = [0x11; 16];
 const USER: [u8; 16] = [0x22; 16];
 
+fn create(device: &Arc<dyn BlockDevice>, block_bytes: u32, blocks: u64) -> Result<(), Error> {
+    let options = ExternalOptions {
+        block_bytes,
+        uuid: UUID,
+        blocks,
+        label: *b"a label         ",
+        seconds: 1_700_000_000,
+    };
+    create_external(device, &options)
+}
+
 fn device(blocks: u64) -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(blocks))
 }
@@ -22,7 +33,7 @@ fn device(blocks: u64) -> Arc<dyn BlockDevice> {
 fn a_journal_device_is_found_by_its_uuid() {
     for block_bytes in [1024u32, 2048, 4096] {
         let device = device(1100 * u64::from(block_bytes));
-        create_external(&device, block_bytes, UUID, 1100).unwrap();
+        create(&device, block_bytes, 1100).unwrap();
         let open = |uuid| open_external(Arc::clone(&device), block_bytes, uuid);
         let log = open(UUID).unwrap();
         assert_eq!(log.block_count(), 1100);
@@ -48,7 +59,7 @@ fn a_journal_device_is_found_by_its_uuid() {
 #[test]
 fn a_journal_device_has_one_user() {
     let device = device(2 << 20);
-    create_external(&device, 1024, UUID, 2048).unwrap();
+    create(&device, 1024, 2048).unwrap();
     let nobody = check_user(&device, 1024, USER);
     assert_eq!(
         nobody,
@@ -75,7 +86,7 @@ fn a_journal_device_has_one_user() {
 #[test]
 fn users_are_renamed_and_taken_off() {
     let device = device(2 << 20);
-    create_external(&device, 1024, UUID, 2048).unwrap();
+    create(&device, 1024, 2048).unwrap();
     add_user(&device, 1024, USER).unwrap();
     let new = [0x33; 16];
     let rename = |names| rename_user(&device, 1024, UUID, names);
@@ -99,7 +110,7 @@ fn users_are_renamed_and_taken_off() {
 #[test]
 fn a_journal_that_was_never_replayed_gets_no_new_user() {
     let device = device(2 << 20);
-    create_external(&device, 1024, UUID, 2048).unwrap();
+    create(&device, 1024, 2048).unwrap();
     let mut superblock = device.read_block(2048, 1024).unwrap();
     let bytes: &mut layout::Block = Arc::make_mut(&mut superblock);
     bytes[0x1C..0x20].copy_from_slice(&3_u32.to_be_bytes());
@@ -119,7 +130,7 @@ fn something_else_is_refused() {
         tiny,
         Err(Error::Corrupt(Corrupt::NoJournalDevice { .. }))
     ));
-    let small = create_external(&device(1 << 20), 1024, UUID, 18);
+    let small = create(&device(1 << 20), 1024, 18);
     assert!(matches!(small, Err(Error::TooSmall { blocks: 18, .. })));
 }
 
@@ -149,7 +160,7 @@ fn it_is_what_mke2fs_makes() {
         let log = open_external(Arc::clone(&theirs), block_bytes, UUID).unwrap();
 
         let ours = device(size);
-        create_external(&ours, block_bytes, UUID, 2048).unwrap();
+        create(&ours, block_bytes, 2048).unwrap();
         let our_log = open_external(Arc::clone(&ours), block_bytes, UUID).unwrap();
         assert_eq!(our_log.extents, log.extents);
         let place = log.extents[0].first.get() * u64::from(block_bytes);
