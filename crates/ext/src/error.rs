@@ -23,6 +23,15 @@ pub enum Error {
     /// The bytes are fine, but this version cannot.
     #[error("{0}")]
     Unsupported(String),
+    /// The log holds transactions that the superblock does not call for.
+    #[error(
+        "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear): `jext journal \
+         replay` brings them home, as e2fsck does; `jext journal discard` drops them, as a mount of Linux does"
+    )]
+    UnmarkedLog {
+        /// How many; where the log is damaged, those before the damage.
+        transactions: u32,
+    },
     /// No such file or directory.
     #[error("no such file or directory")]
     NotFound,
@@ -158,6 +167,14 @@ pub enum Corrupt {
         offset: u32,
         /// What is wrong.
         why: &'static str,
+    },
+    /// A name that no file can have.
+    #[error("directory {inode}: the name {name:?} holds a slash or a zero byte")]
+    Name {
+        /// The directory.
+        inode: InodeNr,
+        /// The name, what is not UTF-8 in it replaced.
+        name: String,
     },
     /// A bitmap disagrees with what is being freed or counted.
     #[error("group {group}: bitmap disagrees: {why} (block or inode {number})")]

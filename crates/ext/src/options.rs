@@ -83,6 +83,19 @@ impl Default for Memory {
     }
 }
 
+/// What becomes of a log that holds transactions although the superblock does not say `needs_recovery`. An open volume never leaves
+/// one, so that somebody has to say whether it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnmarkedLog {
+    /// The volume is not opened for writing. Read-only it is seen as it lies.
+    #[default]
+    Refuse,
+    /// The log counts, and is replayed.
+    Replay,
+    /// The log does not count, and is emptied.
+    Discard,
+}
+
 /// How a volume is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
@@ -90,6 +103,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Do not replay the journal; only with `read_only`.
     pub no_recovery: bool,
+    /// What becomes of a log that the superblock does not call for, when the volume is opened for writing.
+    pub unmarked_log: UnmarkedLog,
     /// `data=`
     pub data: DataMode,
     /// `ordered=all|allocated`
@@ -128,6 +143,7 @@ impl Default for MountOptions {
         Self {
             read_only: false,
             no_recovery: false,
+            unmarked_log: UnmarkedLog::Refuse,
             data: DataMode::Ordered,
             ordered: OrderedScope::All,
             commit_interval: Nanos::from_secs(5),

@@ -83,6 +83,7 @@ pub fn apply(
 ) -> Result<()> {
     let mut superblock = read(device)?;
     check(&superblock, journal, changes)?;
+    journal::check_empty(device, &superblock, journal)?;
     let removal = Removal::of(&superblock.raw, &changes.features_removed);
     let indexed = match removal {
         Some(removal) => removal.check(device, &superblock)?,

@@ -10,6 +10,7 @@ mod files;
 mod nodes;
 mod open;
 pub mod path;
+mod replay;
 mod restore;
 mod tree;
 mod writer;
@@ -53,6 +54,8 @@ pub struct Volume {
 pub struct OpenReport {
     /// Transactions that recovery replayed.
     pub replayed_transactions: u32,
+    /// Transactions of a log that the superblock did not call for, which were dropped as the options say.
+    pub discarded_transactions: u32,
     /// The last transaction that had been committed when recovery ended, before orphans were finished; none where the journal was
     /// left alone.
     pub last_committed: Option<Tid>,

@@ -18,7 +18,7 @@ pub(crate) fn of(error: &Error) -> Errno {
     match error {
         Error::Device(_) | Error::Journal(_) | Error::DataLost { .. } => Errno::EIO,
         Error::Corrupt(_) => Errno::from_i32(EUCLEAN),
-        Error::Unsupported(_) => Errno::EOPNOTSUPP,
+        Error::Unsupported(_) | Error::UnmarkedLog { .. } => Errno::EOPNOTSUPP,
         Error::NotFound => Errno::ENOENT,
         Error::Exists => Errno::EEXIST,
         Error::NotDirectory => Errno::ENOTDIR,

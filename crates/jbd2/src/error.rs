@@ -48,6 +48,12 @@ pub enum Error {
     /// The journal was opened before its log had been recovered.
     #[error("the log has to be recovered before the journal is opened")]
     NotRecovered,
+    /// The log holds transactions, and whoever asked does not want them replayed without a question.
+    #[error("the log holds {transactions} transactions that nobody has asked to replay")]
+    Unsettled {
+        /// How many; where the log is damaged, those before the damage.
+        transactions: u32,
+    },
     /// The log is too small to be used.
     #[error("the journal has {blocks} blocks, at least {least} are needed")]
     TooSmall {

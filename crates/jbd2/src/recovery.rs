@@ -44,7 +44,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::Tid;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::superblock::Superblock;
 pub use inspect::{End, Inspection, LoggedBlock, TransactionInfo, inspect};
@@ -52,11 +52,25 @@ use replay::Replay;
 use scan::Scan;
 pub use view::view;
 
+/// What is done with the transactions that a log holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Holdings {
+    /// They are brought home.
+    #[default]
+    Replay,
+    /// They are dropped. What was begun after them is never taken for one of them.
+    Discard,
+    /// A log that holds some, or is damaged so that nobody knows, is refused.
+    Refuse,
+}
+
 /// What recovery did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// Transactions replayed.
     pub transactions: u32,
+    /// Transactions dropped, as [`Holdings::Discard`] asks for. Behind damage there may have been more.
+    pub discarded: u32,
     /// Blocks written home.
     pub blocks: u64,
     /// Images that were not written because they were revoked.
@@ -79,50 +93,90 @@ pub struct Recovered {
 /// - [`Error::Unsupported`](crate::Error::Unsupported) and the other errors of the superblock.
 /// - [`Error::Io`](crate::Error::Io) when a device fails. Recovery can be repeated.
 pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered> {
+    settle(log, home, Holdings::Replay)
+}
+
+/// As [`recover`], where the transactions that the log holds may also be dropped, or be a reason to refuse it.
+///
+/// # Errors
+/// - [`Error::Unsettled`](crate::Error::Unsettled) when the log holds transactions and they are to be refused; nothing was written.
+/// - Those of [`recover`].
+pub fn settle(
+    log: &Location,
+    home: &Arc<dyn BlockDevice>,
+    holdings: Holdings,
+) -> Result<Recovered> {
     let mut superblock = Superblock::load(log)?;
-    let noted_error = superblock.noted_error();
     let mut recovered = Recovered {
         transactions: 0,
+        discarded: 0,
         blocks: 0,
         revoked: 0,
         last: None,
         next: superblock.sequence().next(),
         was_clean: superblock.start().is_none(),
-        noted_error,
+        noted_error: superblock.noted_error(),
     };
-    if let Some(start) = superblock.start() {
-        let scan = Scan::of(log, &superblock, start)?;
-        scan.accept()?;
-        let replay = Replay::plan(&scan);
-        replay.check(home, log.block_bytes)?;
-        if rt::mutant!("recovery/log-emptied-first") {
-            superblock.set_tail(None, scan.expected);
-            log.device.submit(superblock.requests(log)).wait_all()?;
-            log.device.flush()?;
+    let Some(start) = superblock.start() else {
+        return Ok(recovered);
+    };
+    let scan = Scan::of(log, &superblock, start)?;
+    let count = u32::try_from(scan.transactions.len()).expect("fewer than blocks of the log");
+    let holds_some = count > 0 || scan.accept().is_err();
+    let mut last = scan.expected;
+    match holdings {
+        Holdings::Refuse if holds_some => {
+            return Err(Error::Unsettled {
+                transactions: count,
+            });
         }
-        replay.run(log, home)?;
-        if !rt::mutant!("recovery/home-not-flushed") {
-            home.flush()?;
+        Holdings::Discard if holds_some => {
+            // Each transaction takes a block at least: nothing that lies in the log has a later number.
+            last = Tid::new(last.get().wrapping_add(superblock.length()));
+            recovered.discarded = count;
         }
-        recovered.transactions =
-            u32::try_from(scan.transactions.len()).expect("fewer than blocks of the log");
-        recovered.blocks = replay.block_count();
-        recovered.revoked = replay.revoked;
-        recovered.last = scan.transactions.last().map(|transaction| transaction.tid);
-        // Last committed + 1: whoever opens the log goes on one later.
-        superblock.set_tail(None, scan.expected);
-        recovered.next = scan.expected.next();
-        if rt::mutant!("sequence/number-of-dropped-reused") {
-            let last = Tid::new(scan.expected.get().wrapping_sub(1));
-            superblock.set_tail(None, last);
-            recovered.next = scan.expected;
+        _ => {
+            bring_home(log, home, &mut superblock, &scan, &mut recovered)?;
+            recovered.transactions = count;
         }
     }
-    if !recovered.was_clean {
+    // Last committed + 1: whoever opens the log goes on one later.
+    superblock.set_tail(None, last);
+    recovered.next = last.next();
+    if rt::mutant!("sequence/number-of-dropped-reused") {
+        let last = Tid::new(scan.expected.get().wrapping_sub(1));
+        superblock.set_tail(None, last);
+        recovered.next = scan.expected;
+    }
+    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.flush()?;
+    Ok(recovered)
+}
+
+/// Replays what a scan found, durably. The log still holds it.
+fn bring_home(
+    log: &Location,
+    home: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    scan: &Scan,
+    recovered: &mut Recovered,
+) -> Result<()> {
+    scan.accept()?;
+    let replay = Replay::plan(scan);
+    replay.check(home, log.block_bytes)?;
+    if rt::mutant!("recovery/log-emptied-first") {
+        superblock.set_tail(None, scan.expected);
         log.device.submit(superblock.requests(log)).wait_all()?;
         log.device.flush()?;
     }
-    Ok(recovered)
+    replay.run(log, home)?;
+    if !rt::mutant!("recovery/home-not-flushed") {
+        home.flush()?;
+    }
+    recovered.blocks = replay.block_count();
+    recovered.revoked = replay.revoked;
+    recovered.last = scan.transactions.last().map(|transaction| transaction.tid);
+    Ok(())
 }
 
 /// Takes the error that an abort had noted out of the journal.

@@ -113,6 +113,43 @@ pub(super) fn check_device(
     Ok(())
 }
 
+/// That the log holds no transactions: a volume that is marked as clean may still have some ([`Error::UnmarkedLog`]), and
+/// who replays them later undoes what is changed now.
+pub(super) fn check_empty(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+) -> Result<()> {
+    let log = match (superblock.journal_inode, superblock.journal_uuid, journal) {
+        (Some(nr), ..) => {
+            let options = MountOptions {
+                read_only: true,
+                ..MountOptions::default()
+            };
+            let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+            log_of_inode(&core, nr)?
+        }
+        (None, Some(uuid), Some(journal)) => {
+            let block_bytes = superblock.geometry.block_bytes;
+            jbd2::format::open_external(Arc::clone(journal), block_bytes, uuid)?
+        }
+        _ => return Ok(()),
+    };
+    let found = match jbd2::recovery::inspect(&log) {
+        // What cannot be read as a log is replayed by nobody.
+        Err(jbd2::Error::Corrupt(_)) => return Ok(()),
+        found => found?,
+    };
+    let transactions = found.transactions.len();
+    let is_damaged = found.end.is_some_and(|end| end.is_damaged);
+    if transactions == 0 && !is_damaged {
+        return Ok(());
+    }
+    Err(Error::UnmarkedLog {
+        transactions: u32::try_from(transactions).unwrap_or(u32::MAX),
+    })
+}
+
 /// Takes the journal away; the blocks of an internal one are free then.
 pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
     let inode = superblock.journal_inode;

@@ -4,24 +4,18 @@
 //! the superblock again (recovery may have changed it), say on the device that the volume is in use (`needs_recovery`,
 //! durable, before the first commit can be acknowledged), open the journal, and finish what the orphan list says.
 //!
-//! | journal | `needs_recovery` or log not empty | asked for | device | result |
-//! |---|---|---|---|---|
-//! | none | - | read-write | writable | state "clean" is taken away until the close |
-//! | any | no | read-write | writable | journal opened |
-//! | any | yes | any | writable | replayed, then as above |
-//! | any | yes | read-only, `no_recovery` | any | opened as it lies |
-//! | any | yes | any | read-only | refused: what stands in the log cannot be seen |
-//! | external | any | any | missing or foreign | refused |
+//! Without a journal, the state "clean" is taken away until the close. What becomes of a log is the table in `replay`.
 
 use std::sync::Arc;
 
 use block::BlockDevice;
 use jbd2::{Config, Journal, Location, LogExtent};
-use layout::{BlockNr, InodeNr, SectorNr, Tid};
+use layout::{BlockNr, InodeNr, SectorNr};
 use rt::atomic::Ordering;
 
 use super::OpenReport;
 use super::client::Client;
+use super::replay::replay;
 use crate::core::Core;
 use crate::error::{Corrupt, Error, Result};
 use crate::inode::Inode;
@@ -98,7 +92,7 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     mark_clean(core)
 }
 
-fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+pub(super) fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
     let size = device.geometry().size_bytes;
     if size < SUPERBLOCK_OFFSET + u64::from(SUPERBLOCK_BYTES) {
         return Err(Corrupt::Superblock {
@@ -240,53 +234,6 @@ fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
     }
 }
 
-/// Replays the log if it has to be; whether the device has changed.
-fn replay(
-    device: &Arc<dyn BlockDevice>,
-    log: &Location,
-    superblock: &Superblock,
-    is_read_only: bool,
-    options: &MountOptions,
-    report: &mut OpenReport,
-) -> Result<bool> {
-    if options.read_only && options.no_recovery {
-        return Ok(false);
-    }
-    if device.geometry().is_read_only || log.device.geometry().is_read_only {
-        return if superblock.needs_recovery {
-            Err(Error::Unsupported(
-                "the journal has to be replayed, but the device is read-only; copy the image, or open it with no_recovery to see it as it lies".to_owned(),
-            ))
-        } else {
-            Ok(false)
-        };
-    }
-    if is_read_only && !superblock.needs_recovery {
-        return Ok(false);
-    }
-    let recovered = jbd2::recovery::recover(log, device)?;
-    report.replayed_transactions = recovered.transactions;
-    // The number in between may have been that of a transaction which was dropped.
-    report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
-    let is_done = superblock.needs_recovery && is_read_only;
-    let has_errors = recovered.noted_error.is_some();
-    if is_done || has_errors {
-        let mut replayed = read_superblock(device)?;
-        if is_done {
-            replayed.set_needs_recovery(false);
-        }
-        if has_errors {
-            replayed.note_errors();
-        }
-        write_superblock(device, &replayed)?;
-    }
-    // At every instant one of the two superblocks knows of the errors.
-    if has_errors {
-        jbd2::recovery::forget_error(log)?;
-    }
-    Ok(!recovered.was_clean || superblock.needs_recovery || has_errors)
-}
-
 /// Says on the device, durably, that the volume is in use.
 fn mark_in_use(
     device: &Arc<dyn BlockDevice>,
@@ -303,7 +250,10 @@ fn mark_in_use(
     write_superblock(device, superblock)
 }
 
-fn write_superblock(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
+pub(super) fn write_superblock(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+) -> Result<()> {
     let image = superblock.encode().into_arc();
     device.write_blocks(SUPERBLOCK_OFFSET, vec![image])?;
     device.flush()?;

@@ -1,0 +1,103 @@
+//! Whether the log is replayed when a volume is opened: one rule for all who open one.
+//!
+//! The superblock's `needs_recovery` says that the log counts. It is durable before the first transaction, and goes when the log
+//! is durably empty; so neither an open volume nor a crash leaves transactions in the log without it.
+//!
+//! | journal | `needs_recovery` | log holds | asked for | device | result |
+//! |---|---|---|---|---|---|
+//! | any | set | anything | any | writable | replayed |
+//! | any | set | anything | read-only, `no_recovery` | any | opened as it lies |
+//! | any | set | anything | any | read-only | refused: what stands in the log cannot be seen |
+//! | any | clear | nothing | read-write | writable | journal opened |
+//! | any | clear | nothing complete | read-write | writable | log emptied, journal opened |
+//! | any | clear | transactions, or damage | read-write | writable | as `unmarked_log` says: refused, replayed or emptied |
+//! | any | clear | anything | read-only | any | opened as it lies |
+//! | external | any | anything | any | missing or foreign | refused |
+//!
+//! # Why a log without the mark is refused
+//!
+//! Linux empties such a log when it mounts, read-only mounts included, and says so in the kernel's messages only; a read-only device it
+//! then does not mount without `noload`. `e2fsck -y` replays the log; `e2fsck -p` gives up. Each is right at times: copies of the superblock never have the mark, so that a superblock that was brought back from one after a crash leaves a log with
+//! what had been acknowledged, which Linux would lose; and a volume that was brought back from an older image beside its external journal, or
+//! whose mark somebody took away on purpose, would be overwritten by what e2fsck replays. From here the two look the same, and
+//! whoever has done it knows.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use jbd2::Location;
+use jbd2::recovery::{self, Holdings, Recovered};
+use layout::Tid;
+
+use super::OpenReport;
+use super::open::{read_superblock, write_superblock};
+use crate::error::{Error, Result};
+use crate::options::{MountOptions, UnmarkedLog};
+use crate::superblock::Superblock;
+
+/// Replays the log if it has to be; whether the device has changed.
+pub(super) fn replay(
+    device: &Arc<dyn BlockDevice>,
+    log: &Location,
+    superblock: &Superblock,
+    is_read_only: bool,
+    options: &MountOptions,
+    report: &mut OpenReport,
+) -> Result<bool> {
+    if options.read_only && options.no_recovery {
+        return Ok(false);
+    }
+    if device.geometry().is_read_only || log.device.geometry().is_read_only {
+        return if superblock.needs_recovery {
+            Err(Error::Unsupported(
+                "the journal has to be replayed, but the device is read-only; copy the image, or open it with no_recovery to see it as it lies".to_owned(),
+            ))
+        } else {
+            Ok(false)
+        };
+    }
+    if is_read_only && !superblock.needs_recovery {
+        return Ok(false);
+    }
+    let recovered = settle(device, log, superblock, options.unmarked_log)?;
+    report.replayed_transactions = recovered.transactions;
+    report.discarded_transactions = recovered.discarded;
+    // The number in between may have been that of a transaction which was dropped.
+    report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
+    let is_done = superblock.needs_recovery && is_read_only;
+    let has_errors = recovered.noted_error.is_some();
+    if is_done || has_errors {
+        let mut replayed = read_superblock(device)?;
+        if is_done {
+            replayed.set_needs_recovery(false);
+        }
+        if has_errors {
+            replayed.note_errors();
+        }
+        write_superblock(device, &replayed)?;
+    }
+    // At every instant one of the two superblocks knows of the errors.
+    if has_errors {
+        recovery::forget_error(log)?;
+    }
+    Ok(!recovered.was_clean || superblock.needs_recovery || has_errors)
+}
+
+/// Replays a log that the superblock calls for, and does with another one what was asked for.
+fn settle(
+    device: &Arc<dyn BlockDevice>,
+    log: &Location,
+    superblock: &Superblock,
+    unmarked: UnmarkedLog,
+) -> Result<Recovered> {
+    let holdings = match unmarked {
+        _ if superblock.needs_recovery => Holdings::Replay,
+        UnmarkedLog::Refuse => Holdings::Refuse,
+        UnmarkedLog::Replay => Holdings::Replay,
+        UnmarkedLog::Discard => Holdings::Discard,
+    };
+    recovery::settle(log, device, holdings).map_err(|error| match error {
+        jbd2::Error::Unsettled { transactions } => Error::UnmarkedLog { transactions },
+        error => error.into(),
+    })
+}
