@@ -206,9 +206,26 @@ pub(crate) fn read(
     cookie: u64,
     visit: &mut dyn FnMut(u64, Entry) -> bool,
 ) -> Result<()> {
+    let mut wrong = None;
+    let mut checked = |next, entry: Entry| {
+        // Whoever makes a path of it would come elsewhere.
+        if entry.name.contains(&b'/') || entry.name.contains(&0) {
+            wrong = Some(entry.name);
+            return false;
+        }
+        visit(next, entry)
+    };
     match htree::open(core, directory, state)? {
-        Some(tree) => cookie::read_indexed(core, directory, state, &tree, cookie, visit),
-        None => linear::read(core, directory, state, cookie, visit),
+        Some(tree) => cookie::read_indexed(core, directory, state, &tree, cookie, &mut checked),
+        None => linear::read(core, directory, state, cookie, &mut checked),
+    }?;
+    match wrong {
+        Some(name) => Err(Corrupt::Name {
+            inode: directory.nr,
+            name: String::from_utf8_lossy(&name).into_owned(),
+        }
+        .into()),
+        None => Ok(()),
     }
 }
 

@@ -170,7 +170,7 @@ fn check_features(features: Features) -> Result<()> {
     if unknown != 0 {
         let names = word_names(Word::Incompatible, unknown).join(", ");
         return Err(Error::Unsupported(format!(
-            "unsupported incompatible features: {names}"
+            "unsupported incompatible features: {names}; Linux's ext4 mounts it, fuse2fs and debugfs read it"
         )));
     }
     let has_journal = features.compatible.contains(Compatible::HAS_JOURNAL);
