@@ -18,33 +18,31 @@ use crate::error::Result;
 pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
     let geometry = plan.geometry.clone();
     let reserved = u32::from(geometry.reserved_descriptor_blocks);
+    let root = image.take(&geometry, 1)?[0].first;
     let mut words = [0; 15];
-    let mut blocks = 0;
-    if reserved > 0 {
-        let root = image.take(&geometry, 1)?[0].first;
-        words[DOUBLE_INDIRECT_SLOT] = root.get() as u32;
-        blocks = 1 + u64::from(reserved);
-        let mut root_image = Block::zeroed(geometry.block_bytes as usize);
-        let copies: Vec<_> = geometry
-            .groups()
-            .skip(1)
-            .filter(|group| geometry.has_super(*group))
-            .collect();
-        for index in 0..reserved {
-            let number = geometry.descriptor_blocks() + index;
-            let block = geometry.first_data_block + 1 + u64::from(number);
-            let slot = (number % geometry.pointers_per_block()) as usize * 4;
-            root_image[slot..slot + 4].copy_from_slice(&(block.get() as u32).to_le_bytes());
-            let mut list = Block::zeroed(geometry.block_bytes as usize);
-            for (pointer, group) in list.chunks_exact_mut(4).zip(&copies) {
-                let copy = geometry.first_block_of(*group) + 1 + u64::from(number);
-                pointer.copy_from_slice(&(copy.get() as u32).to_le_bytes());
-            }
-            blocks += copies.len() as u64;
-            image.blocks.insert(block, list.into_arc());
+    words[DOUBLE_INDIRECT_SLOT] = root.get() as u32;
+    // The root is there even if nothing is reserved.
+    let mut blocks = 1 + u64::from(reserved);
+    let mut root_image = Block::zeroed(geometry.block_bytes as usize);
+    let copies: Vec<_> = geometry
+        .groups()
+        .skip(1)
+        .filter(|group| geometry.has_super(*group))
+        .collect();
+    for index in 0..reserved {
+        let number = geometry.descriptor_blocks() + index;
+        let block = geometry.first_data_block + 1 + u64::from(number);
+        let slot = (number % geometry.pointers_per_block()) as usize * 4;
+        root_image[slot..slot + 4].copy_from_slice(&(block.get() as u32).to_le_bytes());
+        let mut list = Block::zeroed(geometry.block_bytes as usize);
+        for (pointer, group) in list.chunks_exact_mut(4).zip(&copies) {
+            let copy = geometry.first_block_of(*group) + 1 + u64::from(number);
+            pointer.copy_from_slice(&(copy.get() as u32).to_le_bytes());
         }
-        image.blocks.insert(root, root_image.into_arc());
+        blocks += copies.len() as u64;
+        image.blocks.insert(block, list.into_arc());
     }
+    image.blocks.insert(root, root_image.into_arc());
     let pointers = u64::from(geometry.pointers_per_block());
     let size =
         (pointers * pointers + pointers + DIRECT_BLOCKS as u64) * u64::from(geometry.block_bytes);

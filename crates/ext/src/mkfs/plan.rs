@@ -10,7 +10,7 @@ use layout::superblock::{GOOD_OLD_FIRST_INODE, is_sparse_backup};
 use layout::{BlockNr, InodeNr};
 
 use super::defaults::{self, Resolved};
-use super::files::Image;
+use super::files::{Image, LOST_FOUND};
 use super::{JournalOption, Options, Summary};
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
@@ -30,6 +30,10 @@ const GROWTH: u64 = 1024;
 const RESERVED_PERCENT_MAX: f64 = 50.0;
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 16;
+
+/// With fewer blocks nothing else has to be looked at.
+const BLOCKS_MIN: u64 = 16;
+const TOO_SMALL: Error = Error::Invalid("the device is too small for a file system");
 
 /// What will be made.
 #[derive(Debug, Clone)]
@@ -74,16 +78,22 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     check(device, options, &resolved)?;
     let features = features(options, resolved.features)?;
     let blocks = block_count(device, options, resolved.block_bytes)?;
-    let inodes = match options.inode_count {
+    if blocks < BLOCKS_MIN {
+        return Err(TOO_SMALL);
+    }
+    let bytes = blocks * u64::from(resolved.block_bytes);
+    let inodes = match options.inode_count.filter(|count| *count > 0) {
         Some(count) => u64::from(count),
-        None => blocks * u64::from(resolved.block_bytes) / u64::from(resolved.bytes_per_inode),
+        // A volume that is too small for the ratio.
+        None if bytes < u64::from(resolved.bytes_per_inode) => bytes.div_ceil(PAGE_BYTES),
+        None => bytes / u64::from(resolved.bytes_per_inode),
     };
     if inodes > u64::from(u32::MAX) {
         return Err(Error::Invalid(
             "more than 2^32 inodes: ask for more bytes per inode",
         ));
     }
-    if inodes * u64::from(resolved.inode_bytes) >= blocks * u64::from(resolved.block_bytes) {
+    if inodes * u64::from(resolved.inode_bytes) >= bytes {
         return Err(Error::Invalid(
             "the inodes would take all blocks: ask for fewer or smaller ones",
         ));
@@ -117,6 +127,11 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
             );
         }
     };
+    if geometry.inode_count < LOST_FOUND.get() {
+        return Err(Error::Invalid(
+            "there would be fewer than the 11 inodes that every file system has: ask for more, or for a larger device",
+        ));
+    }
     let mut label = [0; LABEL_MAX];
     label[..options.label.len()].copy_from_slice(options.label.as_bytes());
     Ok(Plan {
@@ -216,7 +231,6 @@ fn round(
     resolved: &Resolved,
     features: Features,
 ) -> Result<Round> {
-    const TOO_SMALL: Error = Error::Invalid("the device is too small for a file system");
     const TOO_MANY_INODES: Error = Error::Invalid("there would be too many inodes for the groups");
     let block_bytes = resolved.block_bytes;
     let first = u64::from(block_bytes == 1024);
@@ -288,7 +302,7 @@ fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
     }
 }
 
-/// Blocks behind the descriptors, so that the volume can grow.
+/// Blocks behind the descriptors, so that the volume can grow: to the size that was asked for, if that needs any.
 fn reserved_descriptors(
     counts: &Counts,
     options: &Options,
@@ -298,15 +312,28 @@ fn reserved_descriptors(
     let per_block = u64::from(block_bytes / 32);
     let per_group = u64::from(counts.blocks_per_group);
     let first = u64::from(block_bytes == 1024);
-    let blocks_max = match options.resize_blocks_max {
+    let more_for = |blocks_max: u64| {
+        let needed = blocks_max.div_ceil(per_group).div_ceil(per_block);
+        needed
+            .saturating_sub(descriptors.into())
+            .min(u64::from(block_bytes / 4)) as u16
+    };
+    let asked_for = match options.resize_blocks_max {
         Some(blocks) if blocks <= counts.blocks => {
             return Err(Error::Invalid("resize= has to be more than the size"));
         }
-        Some(blocks) => blocks,
-        None => (counts.blocks * GROWTH).min(u64::from(u32::MAX)) - first,
+        Some(blocks) if blocks > u64::from(u32::MAX) => {
+            return Err(Error::Invalid("resize= has to be less than 2^32 blocks"));
+        }
+        Some(blocks) => more_for(blocks),
+        None => 0,
     };
-    let needed = blocks_max.div_ceil(per_group).div_ceil(per_block) as u32;
-    Ok(needed.saturating_sub(descriptors).min(block_bytes / 4) as u16)
+    if asked_for > 0 {
+        return Ok(asked_for);
+    }
+    Ok(more_for(
+        (counts.blocks * GROWTH).min(u64::from(u32::MAX)) - first,
+    ))
 }
 
 fn geometry(

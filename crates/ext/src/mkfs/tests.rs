@@ -284,6 +284,52 @@ fn counts_asked_for_are_those_of_mke2fs() {
     );
 }
 
+/// So small that no room for descriptors is left, or that no inode is asked for.
+#[test]
+fn the_smallest_volumes_are_like_those_of_mke2fs() {
+    for size in [500 * KIB, MIB] {
+        for block_bytes in [1024, 2048, 4096] {
+            let options = Options {
+                block_bytes: Some(block_bytes),
+                ..ext2()
+            };
+            let b = block_bytes.to_string();
+            compare(size, &options, &["-b", &b]);
+            let none_by_ratio = Options {
+                bytes_per_inode: Some(4 << 20),
+                ..options.clone()
+            };
+            compare(size, &none_by_ratio, &["-b", &b, "-i", "4194304"]);
+            let none = Options {
+                inode_count: Some(0),
+                ..options
+            };
+            compare(size, &none, &["-b", &b, "-N", "0"]);
+        }
+    }
+    let error = plan::plan(&geometry_of(64 * KIB), &ext2()).map(drop);
+    assert!(
+        matches!(error, Err(Error::Invalid(why)) if why.contains("11 inodes")),
+        "{error:?}"
+    );
+}
+
+fn geometry_of(size: u64) -> block::Geometry {
+    MemoryDevice::new(size).geometry()
+}
+
+/// A volume may already have all the descriptors for the size to which it shall grow.
+#[test]
+fn growth_that_needs_no_room_is_taken_for_none() {
+    let options = Options {
+        resize_blocks_max: Some(100_000),
+        block_bytes: Some(1024),
+        ..ext2()
+    };
+    let extended = format!("hash_seed={},resize=100000", uuid_text(SEED));
+    compare(OPTIONS_SIZE, &options, &["-b", "1024", "-E", &extended]);
+}
+
 #[test]
 fn usage_types_and_journal_sizes_are_those_of_mke2fs() {
     let compare = |options: Options, arguments: &[&str]| compare(OPTIONS_SIZE, &options, arguments);
