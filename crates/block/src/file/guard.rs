@@ -27,6 +27,14 @@ impl Default for SystemFiles {
     }
 }
 
+/// Whether a block device takes no writes, as the kernel says.
+pub(super) fn is_read_only(metadata: &fs::Metadata) -> bool {
+    let device = metadata.rdev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let said = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
+    said.is_ok_and(|said| said.trim() == "1")
+}
+
 /// Refuses a file that a loop device shows as a disk, and a block device that is mounted.
 pub(super) fn refuse_if_used(
     path: &Path,

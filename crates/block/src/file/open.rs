@@ -110,6 +110,9 @@ impl FileDevice {
                 "neither a regular file nor a block device".to_owned(),
             ));
         }
+        if is_block_device && !options.is_read_only && guard::is_read_only(&metadata) {
+            return Err(refuse("the device is read-only".to_owned()));
+        }
         let guards_users = !options.is_read_only && !options.ignores_users;
         if guards_users {
             guard::refuse_if_used(path, &metadata, &SystemFiles::default())?;
