@@ -19,7 +19,7 @@ pub enum Error {
     #[error("it is an external journal; check the file system that uses it")]
     IsJournalDevice,
     /// Features that this checker does not know: what it said would be wrong.
-    #[error("features that are not supported: {names}")]
+    #[error("features that are not supported: {names}; e2fsck -fn checks such a file system")]
     Features {
         /// Their names, separated by spaces.
         names: String,

@@ -73,7 +73,10 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
     };
     if check_superblock(state, raw, &log) {
         check_start(state, raw, needs_recovery);
-        log::check(state, &mut log, raw)?;
+        let transactions = log::check(state, &mut log, raw)?;
+        if !needs_recovery {
+            state.report.statistics.unmarked_transactions = transactions;
+        }
     }
     Ok(())
 }

@@ -39,6 +39,8 @@ pub struct Statistics {
     pub orphans: u32,
     /// Whether the journal has to be replayed: what is on the disk may be older than what is in the log.
     pub needs_recovery: bool,
+    /// Transactions in the log that the superblock does not call for.
+    pub unmarked_transactions: u32,
 }
 
 /// What a check found.

@@ -58,21 +58,21 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Reads the transactions that would be replayed.
+/// Reads the transactions that would be replayed; how many there are.
 pub(super) fn check<'a>(
     state: &mut State<'a>,
     log: &mut Log<'a>,
     raw: &JournalSuperblock,
-) -> Result<(), Error> {
+) -> Result<u32, Error> {
     let (first, length) = (raw.s_first.get(), raw.s_maxlen.get());
     let start = raw.s_start.get();
     if start == 0 {
-        return Ok(());
+        return Ok(0);
     }
     if !(first..length).contains(&start) {
         let kind = ProblemKind::LogStartOutOfRange;
         state.report.add_found(kind, Place::whole(), start.into());
-        return Ok(());
+        return Ok(0);
     }
     let format = TagFormat::from_features(raw.incompatible());
     let advance = |block: u32, count: u64| {
@@ -108,7 +108,7 @@ pub(super) fn check<'a>(
         at = advance(at, taken);
         left = left.saturating_sub(taken);
     }
-    Ok(())
+    Ok(sequence.wrapping_sub(raw.s_sequence.get()))
 }
 
 /// Looks at the tags; how many blocks follow.
