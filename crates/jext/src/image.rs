@@ -6,9 +6,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use block::text::split_image_path;
 use block::{BlockDevice, DeviceText, OpenOptions};
 use clap::Args;
-use ext::Volume;
 use ext::volume::OpenReport;
+use ext::{Corrupt, Volume};
 use jext::mount_options::ParsedOptions;
+
+use crate::foreign;
 
 /// How an image is opened, in every command that opens one.
 #[derive(Debug, Clone, Default, Args)]
@@ -137,10 +139,19 @@ pub(crate) fn open_with_report(
     access: Access,
     arguments: &MountArguments,
 ) -> Result<(Volume, OpenReport)> {
+    open_with_options(image, access, arguments.parse()?)
+}
+
+/// The same with options that were read already.
+pub(crate) fn open_with_options(
+    image: &str,
+    access: Access,
+    options: ParsedOptions,
+) -> Result<(Volume, OpenReport)> {
     let ParsedOptions {
         mut options,
         journal_path,
-    } = arguments.parse()?;
+    } = options;
     if access == Access::Write && options.read_only {
         bail!("{image}: this command writes; leave out -o ro");
     }
@@ -149,10 +160,18 @@ pub(crate) fn open_with_report(
     let journal = journal_path
         .map(|text| open_device(&text, access))
         .transpose()?;
-    let opened = Volume::open_with_report(device, journal, options);
+    let opened = Volume::open_with_report(Arc::clone(&device), journal, options);
     opened
-        .map_err(anyhow::Error::from)
+        .map_err(|error| explain(error, &device))
         .with_context(|| image.to_owned())
+}
+
+/// An error of opening a file system; of a device that holds none it says what it holds.
+pub(crate) fn explain(error: ext::Error, device: &Arc<dyn BlockDevice>) -> anyhow::Error {
+    match error {
+        ext::Error::Corrupt(Corrupt::Magic { .. }) => anyhow!("{}", foreign::describe(device)),
+        error => error.into(),
+    }
 }
 
 /// Does something with an image's file system and closes it. An error of the closing is one of the command.

@@ -11,12 +11,15 @@
 
 mod cli;
 mod commands;
+mod entered;
+mod foreign;
 mod image;
 mod output;
 mod progress;
 mod trace;
 mod transfer;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -47,8 +50,11 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> ExitCode {
     // Nobody is left to be told if the stream is closed.
     let _ = error.print();
-    let mut words = std::env::args().skip(1);
-    let is_fsck = words.find(|word| !word.starts_with('-')).as_deref() == Some("fsck");
+    let mut words = std::env::args_os().skip(1);
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    let is_fsck = words
+        .find(|word| !is_option(word))
+        .is_some_and(|word| word == "fsck");
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         _ if is_fsck => ExitCode::from(commands::fsck::USAGE),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ext::volume::{Attributes, FileKind};
 use layout::time::InodeTime;
 use serde_json::Value;
@@ -44,8 +44,8 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Prints text to standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("standard output")
 }
 
 /// Prints one JSON document to standard output.

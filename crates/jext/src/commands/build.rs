@@ -3,6 +3,7 @@
 //! The volume is made as large as its contents need, filled without its journal, and sealed: it looks as if nobody had ever mounted
 //! it. With a UUID and `SOURCE_DATE_EPOCH` the same tree gives the same bytes.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::transfer::{Origin, Tally, Times};
 
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
+/// The sizes that there are.
+const BLOCK_BYTES_ALL: [u32; 3] = [1024, 2048, BLOCK_BYTES];
 /// Memory for what is on its way into the image.
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Inodes beside those of the tree: those that every volume has, and a few to begin with.
@@ -84,9 +87,7 @@ impl Journal {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
-    if out.exists() && !arguments.force {
-        bail!("{}: is there already; -F replaces it", out.display());
-    }
+    refuse_present(out, arguments.force)?;
     let Format {
         options,
         journal_device,
@@ -98,11 +99,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(journal) => options.block_bytes.unwrap_or(journal.found.block_bytes),
         None => options.block_bytes.unwrap_or(BLOCK_BYTES),
     };
+    if !BLOCK_BYTES_ALL.contains(&block_bytes) {
+        bail!("-b {block_bytes}: blocks have 1024, 2048 or 4096 bytes");
+    }
     let tally = Tally::of(&origin, block_bytes)?;
     let wanted = arguments.size.as_deref().map(|text| {
         Size::parse(text)
             .map(|size| size.bytes())
             .map_err(|expected| anyhow::anyhow!("--size {text}: expected {expected}"))
+            .and_then(|bytes| match bytes {
+                0 => bail!("--size {text}: an image has 4096 bytes at least"),
+                bytes => Ok(bytes),
+            })
     });
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
     let times = Times {
@@ -129,14 +137,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(bytes) => bytes,
         None => size(&options, &tally, arguments.slack)?,
     };
-    if out.exists() {
-        std::fs::remove_file(out).with_context(|| out.display().to_string())?;
-    }
     let journal = journal.as_ref();
-    let made = make(out, bytes, &options, journal, &origin, times);
+    let unfinished = unfinished(out)?;
+    let made = make(&unfinished, bytes, &options, journal, &origin, times);
+    let made = made.and_then(|summary| {
+        refuse_present(out, arguments.force)?;
+        std::fs::rename(&unfinished, out)?;
+        Ok(summary)
+    });
+    let made = made.with_context(|| out.display().to_string());
     if made.is_err() {
         // What is there of it is of no use; the error is told.
-        let _ = std::fs::remove_file(out);
+        let _ = std::fs::remove_file(&unfinished);
         if let (Some(journal), Some(uuid)) = (journal, options.uuid) {
             let _ = journal.forget(uuid);
         }
@@ -144,10 +156,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     report(arguments, &made?, &tally, bytes)
 }
 
+/// Only an image is replaced, and only if that is asked for.
+fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
+    match std::fs::metadata(out) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| out.display().to_string()),
+        Ok(found) if !found.is_file() => bail!(
+            "{}: is no regular file; jext mkfs -d fills a file system on a device",
+            out.display()
+        ),
+        Ok(_) if is_forced => Ok(()),
+        Ok(_) => bail!("{}: is there already; -F replaces it", out.display()),
+    }
+}
+
+/// Where an image is made: beside its place, so that what stands there stays until the image is whole.
+fn unfinished(out: &Path) -> Result<PathBuf> {
+    let Some(name) = out.file_name() else {
+        bail!("{}: is no name of a file", out.display());
+    };
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".unfinished-{}", std::process::id()));
+    Ok(out.with_file_name(hidden))
+}
+
 fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
     let by_share = options
         .bytes_per_inode
-        .map(|bytes| tally.bytes / u64::from(bytes));
+        .and_then(|bytes| tally.bytes.checked_div(bytes.into()));
     let count = tally.inodes + INODES_MORE + by_share.unwrap_or(tally.inodes / 10);
     u32::try_from(count).context("more than 2^32 inodes")
 }
@@ -159,6 +196,7 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let inode_bytes = u64::from(options.inode_bytes.unwrap_or(128 + EXTRA_SIZE as u16));
     let tables = u64::from(options.inode_count.unwrap_or_default()) * inode_bytes / block_bytes;
     let mut blocks = needed + tables + 2048;
+    let mut refused = None;
     for _ in 0..SIZE_ROUNDS_MAX {
         let geometry = block::Geometry {
             size_bytes: (blocks * block_bytes).next_multiple_of(u64::from(BLOCK_BYTES)),
@@ -173,7 +211,10 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
         let free = match mkfs::preview(&geometry, options) {
             Ok(summary) => summary.free_blocks.saturating_sub(summary.reserved_blocks),
             // Too small for what was asked for, as the inodes or the journal.
-            Err(ext::Error::Invalid(_)) => 0,
+            Err(ext::Error::Invalid(why)) => {
+                refused = Some(why);
+                0
+            }
             Err(error) => return Err(error.into()),
         };
         if free >= needed {
@@ -181,7 +222,10 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
         }
         blocks += (needed - free) + (needed - free) / 16 + 8;
     }
-    bail!("no size can be found that holds the tree; give one with --size")
+    match refused {
+        Some(why) => bail!("no size can be found that holds the tree: {why}"),
+        None => bail!("no size can be found that holds the tree; give one with --size"),
+    }
 }
 
 fn make(
@@ -192,15 +236,14 @@ fn make(
     origin: &Origin,
     times: Times,
 ) -> Result<Summary> {
-    let context = || out.display().to_string();
-    jext::create_image(out, bytes).with_context(context)?;
-    let device = block::FileDevice::open(out, &OpenOptions::default()).with_context(context)?;
+    jext::create_image(out, bytes)?;
+    let device = block::FileDevice::open(out, &OpenOptions::default())?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let summary = match journal {
         None => mkfs::format(&device, options),
         Some(journal) => mkfs::format_with_journal(&device, &journal.device, options),
     };
-    let summary = summary.with_context(context)?;
+    let summary = summary?;
     fill(&device, origin, times)?;
     Ok(summary)
 }

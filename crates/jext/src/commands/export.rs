@@ -39,12 +39,18 @@ enum Compression {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
     let compression = compression(out);
-    if compression.is_some() && out != STDOUT && Path::new(out).exists() {
+    let is_there = out != STDOUT && std::fs::symlink_metadata(out).is_ok();
+    if compression.is_some() && is_there {
         bail!("{out}: is there already");
     }
     with_volume(&arguments.image, Access::Read, &arguments.mount, |volume| {
         let exported = match compression {
-            Some(compression) => to_archive(volume, out, compression),
+            Some(compression) => to_archive(volume, out, compression).inspect_err(|_| {
+                if out != STDOUT {
+                    // What is there of it is of no use; the error is told.
+                    let _ = std::fs::remove_file(out);
+                }
+            }),
             None => {
                 let mut sink = DirectorySink::new(Path::new(out))?;
                 transfer::run(&ImageSource::new(volume), &mut sink)

@@ -2,12 +2,15 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use block::BlockDevice;
 use clap::Args;
-use fsck::{Options, Problem, Report, Severity};
+use fsck::{Options, Problem, Report, Severity, SuperblockFault};
 use serde_json::{Value, json};
 
+use crate::foreign;
 use crate::image::{Access, open_device};
 use crate::output;
 
@@ -71,7 +74,20 @@ fn check(arguments: &Arguments) -> Result<Report> {
     let options = Options {
         now: Some(rt::wall().seconds),
     };
-    fsck::check(&*device, journal.as_deref(), &options).with_context(|| arguments.image.clone())
+    let checked = fsck::check(&*device, journal.as_deref(), &options);
+    checked
+        .map_err(|error| explain(error, &device))
+        .with_context(|| arguments.image.clone())
+}
+
+/// Of a device that holds no file system it says what it holds.
+fn explain(error: fsck::Error, device: &Arc<dyn BlockDevice>) -> anyhow::Error {
+    match error {
+        fsck::Error::NoSuperblock {
+            why: SuperblockFault::Magic { .. },
+        } => anyhow!("{}", foreign::describe(device)),
+        error => error.into(),
+    }
 }
 
 fn text(image: &str, report: &Report) -> String {
@@ -90,6 +106,15 @@ fn text(image: &str, report: &Report) -> String {
     if statistics.needs_recovery {
         let line = "the journal has to be replayed; what was checked is what lies on the disk now";
         writeln!(text, "{image}: {line}").expect(INFALLIBLE);
+    }
+    if statistics.unmarked_transactions > 0 {
+        let count = statistics.unmarked_transactions;
+        writeln!(
+            text,
+            "{image}: the log holds {count} transactions that the superblock does not call for; it is opened for writing after \
+             `jext journal replay` has brought them home, or `jext journal discard` has dropped them"
+        )
+        .expect(INFALLIBLE);
     }
     let state = if report.is_clean() {
         "clean"
@@ -111,6 +136,7 @@ fn to_json(image: &str, report: &Report) -> Value {
         "image": image,
         "clean": report.is_clean(),
         "needs_recovery": statistics.needs_recovery,
+        "unmarked_transactions": statistics.unmarked_transactions,
         "problems": report.problems.iter().map(problem_json).collect::<Vec<_>>(),
         "problems_omitted": report.omitted,
         "block_bytes": statistics.block_bytes,

@@ -17,6 +17,7 @@ use layout::superblock::{self as disk, Superblock};
 use serde_json::Value;
 use zerocopy::FromBytes;
 
+use crate::foreign;
 use crate::image::{Access, open_device};
 use crate::output;
 
@@ -87,12 +88,8 @@ pub(super) fn raw_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock
     }
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let (superblock, _) = Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
-    let magic = superblock.s_magic.get();
-    if magic != disk::MAGIC {
-        bail!(
-            "holds no ext file system (magic is {magic:#06x}, not {:#06x})",
-            disk::MAGIC
-        );
+    if superblock.s_magic.get() != disk::MAGIC {
+        bail!("{}", foreign::describe(device));
     }
     Ok(superblock)
 }

@@ -9,13 +9,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use ext::mkfs;
+use ext::mkfs::{self, JournalDeviceOptions};
+use ext::options::UnmarkedLog;
+use layout::feature::Incompatible;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::info::raw_superblock;
 use super::mkfs::parse_uuid;
-use crate::image::{Access, MountArguments, open_with_report};
+use crate::image::{Access, MountArguments, open_device, open_with_options};
 use crate::output;
 
 /// Bytes of a block of a journal device, unless other ones are asked for.
@@ -33,13 +35,15 @@ enum Command {
     /// Say what a journal is and which transactions it holds. Nothing is changed.
     Show(show::Arguments),
     /// Replay the journal, finish what the orphan list says, and close the file system cleanly.
-    Replay(ReplayArguments),
+    Replay(SettleArguments),
+    /// Drop the transactions of a log that the superblock does not call for (needs_recovery is clear), as a mount of Linux does.
+    Discard(SettleArguments),
     /// Make a device an external journal, for mkfs -J device=DEV.
     Create(CreateArguments),
 }
 
 #[derive(Debug, Args)]
-struct ReplayArguments {
+struct SettleArguments {
     /// The file system's device.
     #[arg(value_name = "IMAGE")]
     image: String,
@@ -64,6 +68,9 @@ pub(super) struct CreateArguments {
     /// The journal's UUID.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
     pub(super) uuid: Option<[u8; 16]>,
+    /// The journal's label, at most 16 bytes.
+    #[arg(short = 'L', value_name = "LABEL")]
+    pub(super) label: Option<String>,
     /// Make it even though the device holds a file system or journal already.
     #[arg(short = 'F', long)]
     pub(super) force: bool,
@@ -78,41 +85,62 @@ pub(super) struct CreateArguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         Command::Show(arguments) => show::run(arguments),
-        Command::Replay(arguments) => replay(arguments),
+        Command::Replay(arguments) => settle(arguments, UnmarkedLog::Replay),
+        Command::Discard(arguments) => {
+            refuse_marked(&arguments.image)?;
+            settle(arguments, UnmarkedLog::Discard)
+        }
         Command::Create(arguments) => create(arguments),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn replay(arguments: &ReplayArguments) -> Result<()> {
+/// Opens a file system, by which its log is settled, and closes it.
+fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> {
     let image = &arguments.image;
-    let (volume, report) = open_with_report(image, Access::Write, &arguments.mount)?;
+    let mut options = arguments.mount.parse()?;
+    options.options.unmarked_log = unmarked_log;
+    let (volume, report) = open_with_options(image, Access::Write, options)?;
     volume
         .close()
         .with_context(|| format!("{image}: closing"))?;
     if let Some(why) = report.read_only_because {
         bail!("{image}: can only be read: {why}");
     }
-    let (replayed, deleted, truncated) = (
-        report.replayed_transactions,
-        report.orphans_deleted,
-        report.orphans_truncated,
-    );
+    let (deleted, truncated) = (report.orphans_deleted, report.orphans_truncated);
     if arguments.json {
         return output::print_json(&json!({
-            "replayed_transactions": replayed,
+            "replayed_transactions": report.replayed_transactions,
+            "discarded_transactions": report.discarded_transactions,
             "orphans_deleted": deleted,
             "orphans_truncated": truncated,
         }));
     }
-    let transactions = if replayed == 1 {
+    let (count, done) = match unmarked_log {
+        UnmarkedLog::Discard => (report.discarded_transactions, "dropped"),
+        _ => (report.replayed_transactions, "replayed"),
+    };
+    let transactions = if count == 1 {
         "transaction"
     } else {
         "transactions"
     };
     output::print(&format!(
-        "{image}: {replayed} {transactions} replayed, {deleted} orphans deleted, {truncated} truncated\n"
+        "{image}: {count} {transactions} {done}, {deleted} orphans deleted, {truncated} truncated\n"
     ))
+}
+
+/// Refuses a file system whose superblock calls for its log: nobody drops that.
+fn refuse_marked(image: &str) -> Result<()> {
+    let device = open_device(image, Access::Read)?;
+    let raw = raw_superblock(&device).with_context(|| image.to_owned())?;
+    let features = raw.features().incompatible;
+    if features.contains(Incompatible::NEEDS_RECOVERY) {
+        bail!(
+            "{image}: the superblock calls for what the log holds (needs_recovery is set): jext journal replay brings it home"
+        );
+    }
+    Ok(())
 }
 
 /// Makes an external journal of a device.
@@ -120,15 +148,23 @@ pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let text = &arguments.device;
     let size = arguments.size.as_deref();
     let block_bytes = Some(arguments.block_bytes);
-    let (device, less) = super::mkfs::open_or_make("journal create", text, size, block_bytes)?;
-    if less.is_some() {
+    let place = super::mkfs::open_or_make("journal create", text, size, block_bytes)?;
+    let device = &place.device;
+    if place.less.is_some() {
         bail!("{text}: all of the device becomes the journal; leave out the size");
     }
-    if !arguments.force && raw_superblock(&device).is_ok() {
-        bail!("{text}: holds a file system or journal already; -F replaces it");
+    if !arguments.force {
+        super::mkfs::refuse_used(text, device)?;
     }
     let uuid = arguments.uuid.unwrap_or_else(super::mkfs::random_uuid);
-    let made = mkfs::format_journal_device(&device, arguments.block_bytes, uuid);
+    let options = JournalDeviceOptions {
+        block_bytes: arguments.block_bytes,
+        uuid,
+        label: arguments.label.clone().unwrap_or_default(),
+        seconds: super::mkfs::source_date()?,
+    };
+    let made = mkfs::format_journal_device_as(device, &options);
+    let made = made.inspect_err(|_| place.undo());
     let made = made.with_context(|| text.clone())?;
     let uuid = Uuid::from_bytes(made.uuid);
     if arguments.json {

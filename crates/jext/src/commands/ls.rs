@@ -7,8 +7,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use ext::Volume;
 use ext::volume::{Attributes, FileKind};
+use layout::InodeNr;
 use serde_json::{Value, json};
 
+use crate::entered::Entered;
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
 use crate::output;
 
@@ -88,28 +90,47 @@ fn list(volume: &Volume, path: &str, arguments: &Arguments) -> Result<Vec<(Strin
         )]);
     }
     let mut listing = Vec::new();
-    let mut waiting = vec![path.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        let mut lines = Vec::new();
-        for entry in volume.list(&directory).with_context(|| directory.clone())? {
-            let name = output::name_text(&entry.name);
-            if arguments.all || !name.starts_with('.') {
-                lines.push(line(volume, name, volume.attributes(entry.inode)?)?);
-            }
-        }
-        if !arguments.unsorted {
-            lines.sort_by(|a, b| a.name.cmp(&b.name));
-        }
+    let mut entered = Entered::default();
+    let mut waiting = vec![(path.to_owned(), own.inode)];
+    while let Some((directory, nr)) = waiting.pop() {
+        let context = || directory.clone();
+        entered.enter(nr).with_context(context)?;
+        let lines = lines(volume, nr, arguments).with_context(context)?;
         if arguments.recursive {
             let inner = lines
                 .iter()
                 .filter(|line| line.attributes.kind == FileKind::Directory);
             let base = directory.trim_end_matches('/');
-            waiting.extend(inner.rev().map(|line| format!("{base}/{}", line.name)));
+            let paths = inner
+                .rev()
+                .map(|line| (format!("{base}/{}", line.name), line.attributes.inode));
+            waiting.extend(paths);
         }
         listing.push((directory, lines));
     }
     Ok(listing)
+}
+
+/// What is in a directory. Names are for the eye only: not all of them are UTF-8.
+fn lines(volume: &Volume, nr: InodeNr, arguments: &Arguments) -> Result<Vec<Line>> {
+    let mut entries = Vec::new();
+    volume.read_directory(nr, 0, &mut |_, entry| {
+        if entry.name != b"." && entry.name != b".." {
+            entries.push(entry);
+        }
+        true
+    })?;
+    let mut lines = Vec::new();
+    for entry in entries {
+        let name = output::name_text(&entry.name);
+        if arguments.all || !name.starts_with('.') {
+            lines.push(line(volume, name, volume.attributes(entry.inode)?)?);
+        }
+    }
+    if !arguments.unsorted {
+        lines.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    Ok(lines)
 }
 
 fn line(volume: &Volume, name: String, attributes: Attributes) -> Result<Line> {

@@ -1,22 +1,24 @@
 //! `jext mkfs`: a new file system, with the options of mke2fs.
 
+mod place;
+
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use block::text::Size;
-use block::{BlockDevice, DeviceText};
+use block::BlockDevice;
 use clap::Args;
 use ext::mkfs::{self, FileSystemType, JournalOption, Options, Summary, UsageType};
 use layout::feature::Features;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::image::{Access, open_device, open_parsed, parse_device};
+use crate::image::{Access, open_device};
 use crate::output;
 use crate::transfer::{Origin, Times};
+pub(super) use place::{open_or_make, refuse_used};
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const KIB: u64 = 1024;
@@ -126,7 +128,7 @@ pub(super) fn random_uuid() -> [u8; 16] {
 }
 
 /// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the same each time.
-fn source_date() -> Result<Option<i64>> {
+pub(super) fn source_date() -> Result<Option<i64>> {
     const VARIABLE: &str = "SOURCE_DATE_EPOCH";
     let Ok(text) = std::env::var(VARIABLE) else {
         return Ok(None);
@@ -248,34 +250,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } = arguments.format.parse()?;
     let block_bytes = arguments.format.block_bytes;
     let size = arguments.size.as_deref();
-    let (device, bytes) = open_or_make("mkfs", &arguments.device, size, block_bytes)?;
-    if let Some(bytes) = bytes {
+    let place = open_or_make("mkfs", &arguments.device, size, block_bytes)?;
+    if let Some(bytes) = place.less {
         let default = if bytes < 512 * KIB * KIB { 1024 } else { 4096 };
         let block_bytes = *options.block_bytes.get_or_insert(default);
-        options.block_count = Some(bytes / u64::from(block_bytes));
+        options.block_count = bytes.checked_div(block_bytes.into());
     }
-    if !arguments.force {
-        refuse_used(&arguments.device, &device)?;
-    }
-    let origin = arguments.from.as_deref().map(Origin::open);
-    let origin = origin.transpose()?;
-    let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
-    let times = Times {
-        seconds,
-        clamps: options.seconds.is_some(),
-    };
-    options.seconds = Some(seconds);
-    let summary = match journal_device {
-        None => mkfs::format(&device, &options),
-        Some(text) => {
-            let journal = open_device(&text, Access::Write).context("-J device")?;
-            mkfs::format_with_journal(&device, &journal, &options)
-        }
-    };
-    let summary = summary.with_context(|| arguments.device.clone())?;
-    if let Some(origin) = origin {
-        super::build::fill(&device, &origin, times)?;
-    }
+    let made = make(arguments, &place.device, options, journal_device);
+    let summary = made.inspect_err(|_| place.undo())?;
     summary
         .warnings
         .iter()
@@ -288,103 +270,64 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes the file system, and fills it.
+fn make(
+    arguments: &Arguments,
+    device: &Arc<dyn BlockDevice>,
+    mut options: Options,
+    journal_device: Option<String>,
+) -> Result<Summary> {
+    if !arguments.force {
+        refuse_used(&arguments.device, device)?;
+    }
+    let origin = arguments.from.as_deref().map(Origin::open);
+    let origin = origin.transpose()?;
+    let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
+    let times = Times {
+        seconds,
+        clamps: options.seconds.is_some(),
+    };
+    options.seconds = Some(seconds);
+    let summary = match journal_device {
+        None => mkfs::format(device, &options),
+        Some(text) => {
+            let journal = open_device(&text, Access::Write).context("-J device")?;
+            mkfs::format_with_journal(device, &journal, &options)
+        }
+    };
+    let summary = summary.with_context(|| arguments.device.clone())?;
+    if let Some(origin) = origin {
+        super::build::fill(device, &origin, times)?;
+    }
+    Ok(summary)
+}
+
 /// `-O journal_dev`: the device becomes an external journal, and nothing else.
 fn run_for_journal(arguments: &Arguments) -> Result<ExitCode> {
     let format = &arguments.format;
     let plain = FormatArguments {
         block_bytes: format.block_bytes,
         uuid: format.uuid,
+        label: format.label.clone(),
         features: format.features.clone(),
         ..FormatArguments::default()
     };
     if *format != plain || format.features != [JOURNAL_DEV] {
-        bail!("-O {JOURNAL_DEV} makes a journal, for which only -b, -U and a size can be given");
+        bail!(
+            "-O {JOURNAL_DEV} makes a journal, for which only -b, -U, -L and a size can be given"
+        );
     }
     super::journal::create(&super::journal::CreateArguments {
         device: arguments.device.clone(),
         size: arguments.size.clone(),
         block_bytes: format.block_bytes.unwrap_or(super::journal::BLOCK_BYTES),
         uuid: format.uuid,
+        label: format.label.clone(),
         force: arguments.force,
         quiet: arguments.quiet,
         json: arguments.json,
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Opens the device for a command, and says how many bytes of it were asked for; a file that is not there is made with
-/// so many.
-pub(super) fn open_or_make(
-    command: &str,
-    text: &str,
-    size_text: Option<&str>,
-    block_bytes: Option<u32>,
-) -> Result<(Arc<dyn BlockDevice>, Option<u64>)> {
-    let bytes = match size_text {
-        None => None,
-        Some(size_text) => Some(size(size_text, block_bytes)?),
-    };
-    let parsed = parse_device(text)?;
-    if let DeviceText::File { path, .. } = &parsed
-        && !Path::new(path).exists()
-    {
-        let Some(bytes) = bytes else {
-            bail!(
-                "{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it"
-            );
-        };
-        jext::create_image(path, bytes)?;
-    }
-    if parsed.is_ephemeral() {
-        // Says why.
-        return Ok((open_device(text, Access::Write)?, bytes));
-    }
-    let device = open_parsed(&parsed, Access::Write)?;
-    let has = device.geometry().size_bytes;
-    if let Some(bytes) = bytes
-        && bytes > has
-    {
-        bail!("{text}: has {has} bytes, less than {bytes}");
-    }
-    Ok((device, bytes.filter(|bytes| *bytes != has)))
-}
-
-/// A size as mke2fs takes it.
-fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_plain {
-        let unit = block_bytes.map_or(KIB, u64::from);
-        let number: u64 = text
-            .parse()
-            .with_context(|| format!("{text}: not a size"))?;
-        return number
-            .checked_mul(unit)
-            .with_context(|| format!("{text}: too large"));
-    }
-    match Size::parse(text) {
-        Ok(size) => Ok(size.bytes()),
-        Err(expected) => bail!("{text}: not a size; expected {expected}"),
-    }
-}
-
-/// Refuses a device that holds a file system, because it may be the wrong one.
-fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
-    let Ok(found) = super::info::raw_superblock(device) else {
-        return Ok(());
-    };
-    let label = found
-        .s_volume_name
-        .split(|byte| *byte == 0)
-        .next()
-        .unwrap_or_default();
-    let label = match output::name_text(label) {
-        empty if empty.is_empty() => "without a label".to_owned(),
-        label => format!("labelled {label:?}"),
-    };
-    bail!(
-        "{text}: holds an ext file system {label}, made {}; -F replaces it",
-        output::time_text(i64::from(found.s_mkfs_time.get()))
-    );
 }
 
 fn features_text(features: &Features) -> String {
@@ -445,19 +388,6 @@ fn to_json(summary: &Summary) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_those_of_mke2fs() {
-        let of = |text, block| size(text, block).map_err(|error| error.to_string());
-        assert_eq!(of("65536", None), Ok(64 << 20));
-        assert_eq!(of("16384", Some(4096)), Ok(64 << 20));
-        assert_eq!(of("64M", Some(4096)), Ok(64 << 20));
-        assert!(
-            of("64X", None)
-                .expect_err("no unit")
-                .starts_with("64X: not a size; expected a unit")
-        );
-    }
 
     #[test]
     fn options_are_those_of_mke2fs() {

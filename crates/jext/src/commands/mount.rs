@@ -9,6 +9,7 @@ mod options;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use block::DeviceText;
@@ -17,7 +18,7 @@ use ext::Volume;
 use ext::volume::OpenReport;
 use fuse::{Mount, Unmounter};
 
-use crate::image::{Access, MountArguments, open_device, parse_device};
+use crate::image::{Access, MountArguments, explain, open_device, parse_device};
 use crate::output;
 use options::Options;
 
@@ -112,7 +113,10 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
         let device = open_device(image, access)?;
         let journal = options.engine.journal_path.as_deref();
         let journal = journal.map(|text| open_device(text, access)).transpose()?;
-        Volume::open_with_report(device, journal, engine.clone()).with_context(|| image.to_owned())
+        let opened = Volume::open_with_report(Arc::clone(&device), journal, engine.clone());
+        opened
+            .map_err(|error| explain(error, &device))
+            .with_context(|| image.to_owned())
     };
     if !engine.read_only {
         let (volume, report) = attempt(Access::Write)?;

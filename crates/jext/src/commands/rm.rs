@@ -8,6 +8,7 @@ use ext::volume::FileKind;
 use ext::{Error, Volume};
 use layout::InodeNr;
 
+use crate::entered::Entered;
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
 
 /// Remove files of an image.
@@ -72,7 +73,9 @@ struct Level {
 }
 
 /// Removes all that is in a directory, however deep it is.
-fn empty(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
+fn empty(volume: &Volume, directory: InodeNr) -> Result<()> {
+    let mut entered = Entered::default();
+    entered.enter(directory)?;
     let mut levels = vec![Level {
         nr: directory,
         names: names(volume, directory)?,
@@ -82,6 +85,7 @@ fn empty(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
         let parent = level.nr;
         match level.names.pop() {
             Some((name, nr)) if volume.attributes(nr)?.kind == FileKind::Directory => {
+                entered.enter(nr)?;
                 levels.push(Level {
                     nr,
                     names: names(volume, nr)?,

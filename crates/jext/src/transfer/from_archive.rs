@@ -13,6 +13,7 @@ use tar::EntryType;
 
 use super::tar_entries::{Entries, Entry};
 use super::{CHUNK_BYTES, Item, Node, Source};
+use crate::entered::PATH_BYTES_MAX;
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -165,6 +166,9 @@ fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
         .collect();
     if names.contains(&b"..".as_slice()) {
         bail!("the path leads out of the archive");
+    }
+    if path.len() > PATH_BYTES_MAX {
+        bail!("a path of more than {PATH_BYTES_MAX} bytes");
     }
     Ok(names.join(&b'/'))
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ext::Volume;
 use ext::volume::{FileKind, OpenFlags};
 use layout::InodeNr;
 
 use super::{CHUNK_BYTES, Item, Node, Source};
+use crate::entered::{Entered, PATH_BYTES_MAX};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
@@ -22,6 +23,7 @@ struct Walk<'s> {
     send: &'s mut dyn FnMut(Item) -> Result<()>,
     /// Inodes with several names that have come already.
     seen: BTreeMap<InodeNr, Vec<u8>>,
+    entered: Entered,
 }
 
 impl<'v> ImageSource<'v> {
@@ -37,33 +39,60 @@ impl Source for ImageSource<'_> {
             with_data,
             send,
             seen: BTreeMap::new(),
+            entered: Entered::default(),
         };
-        walk.visit(InodeNr::ROOT, Vec::new())
+        walk.visit_all()
     }
 }
 
+/// A directory on the way down: what is left in it, last first, and how much of the path is its own.
+struct Level {
+    left: Vec<(Vec<u8>, InodeNr)>,
+    path_bytes: usize,
+}
+
 impl Walk<'_> {
-    fn visit(&mut self, nr: InodeNr, path: Vec<u8>) -> Result<()> {
-        let node = self.node(nr, path.clone());
-        let node = node.with_context(|| String::from_utf8_lossy(&path).into_owned())?;
-        let (kind, size, is_link) = (node.kind, node.size, node.link_to.is_some());
-        (self.send)(Item::Node(Box::new(node)))?;
-        if kind == FileKind::Regular && self.with_data && !is_link {
-            return self
-                .send_data(nr, size)
-                .with_context(|| String::from_utf8_lossy(&path).into_owned());
-        }
-        if kind == FileKind::Directory {
-            for (name, nr) in self.children(nr, path.is_empty())? {
-                let mut child = path.clone();
-                if !child.is_empty() {
-                    child.push(b'/');
-                }
-                child.extend_from_slice(&name);
-                self.visit(nr, child)?;
+    /// Tells all that is below the root, however deep it is.
+    fn visit_all(&mut self) -> Result<()> {
+        let mut path = Vec::new();
+        let mut levels = Vec::from_iter(self.visit(InodeNr::ROOT, &path)?);
+        while let Some(level) = levels.last_mut() {
+            path.truncate(level.path_bytes);
+            let Some((name, nr)) = level.left.pop() else {
+                levels.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
             }
+            path.extend_from_slice(&name);
+            if path.len() > PATH_BYTES_MAX {
+                bail!("directory {nr}: its path has more than {PATH_BYTES_MAX} bytes");
+            }
+            levels.extend(self.visit(nr, &path)?);
         }
         Ok(())
+    }
+
+    /// Tells one file; of a directory, what is in it.
+    fn visit(&mut self, nr: InodeNr, path: &[u8]) -> Result<Option<Level>> {
+        let context = || format!("/{}", String::from_utf8_lossy(path));
+        let node = self.node(nr, path.to_vec()).with_context(context)?;
+        let (kind, size, is_link) = (node.kind, node.size, node.link_to.is_some());
+        if kind == FileKind::Directory {
+            self.entered.enter(nr).with_context(context)?;
+        }
+        (self.send)(Item::Node(Box::new(node)))?;
+        if kind == FileKind::Regular && self.with_data && !is_link {
+            self.send_data(nr, size).with_context(context)?;
+        }
+        if kind != FileKind::Directory {
+            return Ok(None);
+        }
+        let mut left = self.children(nr, path.is_empty()).with_context(context)?;
+        left.reverse();
+        let path_bytes = path.len();
+        Ok(Some(Level { left, path_bytes }))
     }
 
     fn children(&self, nr: InodeNr, is_root: bool) -> Result<Vec<(Vec<u8>, InodeNr)>> {

@@ -1,6 +1,7 @@
 //! How much room a tree will take in an image.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::Result;
 use ext::volume::FileKind;
@@ -29,19 +30,20 @@ impl Tally {
     /// Counts a tree, in blocks of this size.
     pub(crate) fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
         let mut tally = Self::default();
-        let mut names = BTreeMap::<Vec<u8>, u64>::new();
+        // By a hash of the path: paths of an archive may be long and many.
+        let mut names = BTreeMap::<u64, u64>::new();
         // What follows each other lies mostly in one directory.
         let mut last = (Vec::new(), 0);
         origin.survey(&mut |node| {
             let (parent, name) = split_path(&node.path);
             if last.0 != parent {
                 let (parent, bytes) = std::mem::replace(&mut last, (parent.to_vec(), 0));
-                *names.entry(parent).or_default() += bytes;
+                *names.entry(hash(&parent)).or_default() += bytes;
             }
             last.1 += ((size_of::<EntryHeader>() + name.len()).next_multiple_of(4)) as u64;
             tally.add(node, u64::from(block_bytes));
         })?;
-        *names.entry(last.0).or_default() += last.1;
+        *names.entry(hash(&last.0)).or_default() += last.1;
         for bytes in names.into_values() {
             // The two first entries, and the index.
             let room = u64::from(block_bytes) - 24;
@@ -75,6 +77,12 @@ impl Tally {
             _ => 0,
         };
     }
+}
+
+fn hash(path: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Blocks of data and of the map to them.

@@ -8,6 +8,7 @@
 //! | `x`, `g` | lines for the next entry, for all entries (which are not used) |
 //! | `L`, `K` | GNU: the next entry's long name, its long target |
 //! | `S` | GNU: a sparse file; its parts are in the header and in blocks behind it |
+//! | `x` with `GNU.sparse` | a sparse file; its parts are in the lines (versions 0.0 and 0.1), or before its data (1.0) |
 //! | others | a part of the tree |
 
 use std::io::Read;
@@ -23,6 +24,10 @@ const TAR_BLOCK: usize = 512;
 /// The longest extended header, and the longest list of a sparse file's parts.
 const EXTENDED_BYTES_MAX: u64 = 64 << 20;
 const PARTS_MAX: u64 = 1 << 20;
+/// Digits of the largest number in that list.
+const DIGITS_MAX: usize = 20;
+/// Lines of an extended header: two for each part of a sparse file, and more.
+const LINES_MAX: usize = 1 << 18;
 /// Where a header has its checksum, which counts as spaces.
 const CHECKSUM: core::ops::Range<usize> = 148..156;
 
@@ -71,7 +76,7 @@ impl<R: Read> Entries<R> {
                 return Ok(None);
             };
             let size = header.entry_size()?;
-            self.left = size.next_multiple_of(TAR_BLOCK as u64);
+            self.left = filled_up(size)?;
             match header.entry_type() {
                 EntryType::XHeader => lines.lines = parse_lines(&self.extended(size)?)?,
                 EntryType::GNULongName => lines.path = Some(name(self.extended(size)?)),
@@ -107,6 +112,9 @@ impl<R: Read> Entries<R> {
                 }
                 if byte != b'\n' {
                     number.push(char::from(byte));
+                    if number.len() > DIGITS_MAX {
+                        bail!("a number of more than {DIGITS_MAX} digits in the list of its parts");
+                    }
                     continue;
                 }
                 numbers.push(number.parse::<u64>().context("the list of its parts")?);
@@ -177,7 +185,10 @@ impl<R: Read> Entries<R> {
             header,
         };
         let is_listed = entry.take_lines(&lines.lines)?;
-        self.left = entry.stored.next_multiple_of(TAR_BLOCK as u64);
+        self.left = filled_up(entry.stored)?;
+        if entry.parts.is_some() {
+            return Ok(entry);
+        }
         if is_sparse {
             let parts = self.header_parts(&entry)?;
             entry.size = gnu(&entry.header)?.real_size()?;
@@ -214,8 +225,7 @@ impl<R: Read> Entries<R> {
 impl Entry {
     /// Takes over extended lines; whether the parts of a sparse file are listed before its data.
     fn take_lines(&mut self, lines: &[(String, Vec<u8>)]) -> Result<bool> {
-        let mut is_listed = false;
-        let mut real_size = None;
+        let mut sparse = SparseLines::default();
         for (key, value) in lines {
             let number = || -> Result<u64> { Ok(std::str::from_utf8(value)?.parse()?) };
             if let Some(name) = key.strip_prefix(pax::ATTRIBUTE_PREFIX) {
@@ -235,16 +245,56 @@ impl Entry {
                 "uid" => self.uid = Some(u32::try_from(number()?)?),
                 "gid" => self.gid = Some(u32::try_from(number()?)?),
                 "mtime" => self.mtime = Some(time(std::str::from_utf8(value)?)?),
-                "GNU.sparse.major" => is_listed = value == b"1",
-                "GNU.sparse.realsize" => real_size = Some(number()?),
+                "GNU.sparse.major" => sparse.is_listed = value == b"1",
+                "GNU.sparse.realsize" | "GNU.sparse.size" => sparse.size = Some(number()?),
+                "GNU.sparse.offset" | "GNU.sparse.numbytes" => sparse.numbers.push(number()?),
+                "GNU.sparse.map" => sparse.numbers = numbers(value)?,
                 _ => {}
             }
         }
-        self.size = real_size.unwrap_or(self.size);
         self.attributes.sort_unstable();
         self.attributes.dedup_by(|one, other| one.0 == other.0);
-        Ok(is_listed)
+        self.size = sparse.size.unwrap_or(self.size);
+        if sparse.size.is_some() && !sparse.is_listed {
+            self.parts = Some(checked(sparse.parts()?, self.size)?);
+        }
+        Ok(sparse.is_listed)
     }
+}
+
+/// What extended lines say of a sparse file.
+#[derive(Default)]
+struct SparseLines {
+    size: Option<u64>,
+    /// The parts are listed before the data.
+    is_listed: bool,
+    /// Offsets and lengths of the parts in turn.
+    numbers: Vec<u64>,
+}
+
+impl SparseLines {
+    fn parts(&self) -> Result<Vec<(u64, u64)>> {
+        if !self.numbers.len().is_multiple_of(2) {
+            bail!("an offset without a length in the list of its parts");
+        }
+        let pairs = self.numbers.chunks_exact(2);
+        Ok(pairs.map(|pair| (pair[0], pair[1])).collect())
+    }
+}
+
+/// Numbers with commas between them.
+fn numbers(text: &[u8]) -> Result<Vec<u64>> {
+    let words = std::str::from_utf8(text)?.split(',');
+    let numbers = words.filter(|word| !word.is_empty()).map(str::parse);
+    numbers
+        .collect::<Result<_, _>>()
+        .context("the list of its parts")
+}
+
+/// Bytes of an entry of this size in the archive.
+fn filled_up(size: u64) -> Result<u64> {
+    let filled = size.checked_next_multiple_of(TAR_BLOCK as u64);
+    filled.with_context(|| format!("an entry of {size} bytes"))
 }
 
 fn gnu(header: &Header) -> Result<&tar::GnuHeader> {
@@ -280,6 +330,9 @@ fn parse_lines(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
         let parsed = parse_line(rest);
         let (key, value, length) = parsed.context("an extended header that cannot be read")?;
         lines.push((key, value));
+        if lines.len() > LINES_MAX {
+            bail!("an extended header of more than {LINES_MAX} lines");
+        }
         rest = &rest[length..];
     }
     Ok(lines)

@@ -13,11 +13,16 @@ use layout::time::InodeTime;
 
 use super::{Item, Node, Sink, split_path};
 
+/// Bytes of the paths of directories whose numbers are kept.
+const REMEMBERED_BYTES_MAX: usize = 64 << 20;
+
 /// A volume that is being filled.
 pub(crate) struct ImageSink<'v> {
     volume: &'v Volume,
     times: Times,
     directories: BTreeMap<Vec<u8>, InodeNr>,
+    /// Bytes of their paths.
+    remembered_bytes: usize,
     /// The one that was asked for last: what follows each other lies mostly in one.
     last_directory: (Vec<u8>, InodeNr),
     /// What directories become when all is in them.
@@ -50,6 +55,7 @@ impl<'v> ImageSink<'v> {
             volume,
             times,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
+            remembered_bytes: 0,
             last_directory: (Vec::new(), InodeNr::ROOT),
             unfinished: BTreeMap::new(),
             open: None,
@@ -89,26 +95,73 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// The inode of a directory; one that nobody has described is made.
+    /// The inode of a directory; one that nobody has described is made, and those above it.
     fn directory(&mut self, path: &[u8]) -> Result<InodeNr> {
         if self.last_directory.0 == path {
             return Ok(self.last_directory.1);
         }
-        if let Some(nr) = self.directories.get(path) {
-            self.last_directory = (path.to_vec(), *nr);
-            return Ok(*nr);
+        let mut known = path;
+        while !self.directories.contains_key(known) {
+            known = split_path(known).0;
         }
-        let mut node = Node::plain_directory(path.to_vec());
-        node.mtime = InodeTime::new(self.times.seconds, 0);
-        self.make_directory(&node)
+        let mut nr = self.directories[known];
+        let mut reached = known.len();
+        while reached < path.len() {
+            let name_at = if reached == 0 { 0 } else { reached + 1 };
+            let name_bytes = path[name_at..].split(|byte| *byte == b'/').next();
+            reached = name_at + name_bytes.map_or(0, <[u8]>::len);
+            nr = self.undescribed(nr, &path[..reached])?;
+        }
+        self.last_directory = (path.to_vec(), nr);
+        Ok(nr)
+    }
+
+    /// The directory of this path below its parent, made if it is not there.
+    fn undescribed(&mut self, parent: InodeNr, path: &[u8]) -> Result<InodeNr> {
+        let (_, name) = split_path(path);
+        let found = match self.volume.lookup(parent, name) {
+            Ok(nr) if self.volume.attributes(nr)?.kind == FileKind::Directory => Some(nr),
+            Ok(_) | Err(Error::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        match found {
+            Some(nr) => {
+                self.remember(path, nr);
+                Ok(nr)
+            }
+            None => {
+                let mut node = Node::plain_directory(path.to_vec());
+                node.mtime = InodeTime::new(self.times.seconds, 0);
+                self.make_directory_in(parent, &node)
+            }
+        }
+    }
+
+    /// Keeps a directory's number. An archive may name so many long paths that they are not all kept.
+    fn remember(&mut self, path: &[u8], nr: InodeNr) {
+        if self.remembered_bytes + path.len() > REMEMBERED_BYTES_MAX {
+            self.directories = BTreeMap::from([(Vec::new(), InodeNr::ROOT)]);
+            self.remembered_bytes = 0;
+        }
+        if self.directories.insert(path.to_vec(), nr).is_none() {
+            self.remembered_bytes += path.len();
+        }
     }
 
     fn make_directory(&mut self, node: &Node) -> Result<InodeNr> {
+        if node.path.is_empty() {
+            return self.describe(InodeNr::ROOT, node);
+        }
+        let (parent, _) = split_path(&node.path);
+        let parent = self.directory(parent)?;
+        self.make_directory_in(parent, node)
+    }
+
+    fn make_directory_in(&mut self, parent: InodeNr, node: &Node) -> Result<InodeNr> {
         let nr = match self.directories.get(&node.path) {
             Some(nr) => *nr,
             None => {
-                let (parent, name) = split_path(&node.path);
-                let parent = self.directory(parent)?;
+                let (_, name) = split_path(&node.path);
                 let new = NewInode::default();
                 match self.volume.make_directory(parent, name, &new) {
                     Err(Error::Exists) => self.existing_directory(parent, name)?,
@@ -116,8 +169,13 @@ impl<'v> ImageSink<'v> {
                 }
             }
         };
-        self.directories.insert(node.path.clone(), nr);
+        self.remember(&node.path, nr);
         self.last_directory = (node.path.clone(), nr);
+        self.describe(nr, node)
+    }
+
+    /// Says what a directory is to be when all is in it.
+    fn describe(&mut self, nr: InodeNr, node: &Node) -> Result<InodeNr> {
         self.set_attributes(nr, node)?;
         self.unfinished.insert(nr, self.restored(nr, node));
         Ok(nr)
@@ -146,14 +204,25 @@ impl<'v> ImageSink<'v> {
         match self.make_in(parent, name, node) {
             // Later entries of an archive replace earlier ones.
             Err(error) if matches!(error.downcast_ref(), Some(Error::Exists)) => {
-                match self.volume.unlink(parent, name) {
-                    Err(Error::IsDirectory) => self.volume.remove_directory(parent, name)?,
-                    other => other?,
-                }
+                self.remove(parent, &node.path)?;
                 self.make_in(parent, name, node)
             }
             other => other,
         }
+    }
+
+    /// Removes what has a name, and forgets it if it was a directory.
+    fn remove(&mut self, parent: InodeNr, path: &[u8]) -> Result<()> {
+        let (_, name) = split_path(path);
+        let nr = self.volume.lookup(parent, name)?;
+        if self.volume.attributes(nr)?.kind != FileKind::Directory {
+            return Ok(self.volume.unlink(parent, name)?);
+        }
+        self.volume.remove_directory(parent, name)?;
+        self.directories.remove(path);
+        self.unfinished.remove(&nr);
+        self.last_directory = (Vec::new(), InodeNr::ROOT);
+        Ok(())
     }
 
     fn make_in(&mut self, parent: InodeNr, name: &[u8], node: &Node) -> Result<()> {
@@ -224,9 +293,13 @@ impl<'v> ImageSink<'v> {
     }
 
     fn finish_file(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else {
-            return Ok(());
-        };
+        match self.open.take() {
+            Some(open) => self.finish(&open).with_context(|| open.text.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&self, open: &Open) -> Result<()> {
         if open.reached < open.size {
             let change = ext::volume::SetAttributes {
                 size: Some(open.size),
@@ -235,8 +308,7 @@ impl<'v> ImageSink<'v> {
             self.volume.set_attributes(open.nr, &change)?;
         }
         self.volume.release(open.file)?;
-        let restored = self.volume.restore(open.nr, &open.restored);
-        restored.with_context(|| open.text)
+        Ok(self.volume.restore(open.nr, &open.restored)?)
     }
 }
 

@@ -67,7 +67,11 @@ fn what_cannot_be_checked_has_status_8_and_a_wrong_command_line_16() {
     let folder = Folder::new();
     folder.write("text", &[b'x'; 8192]);
     for (line, expected, said) in [
-        ("fsck text", 8, "jext: text: no superblock: the magic is"),
+        (
+            "fsck text",
+            8,
+            "jext: text: holds no ext file system (magic is",
+        ),
         ("fsck nowhere", 8, "jext: nowhere: "),
         ("fsck mem:1MiB", 8, "lives for one process only"),
         ("fsck", 16, "IMAGE"),

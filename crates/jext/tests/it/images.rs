@@ -119,7 +119,7 @@ fn errors_say_what_where_and_what_next() {
     assert!(
         folder
             .bad("ls text.img")
-            .contains("no ext2/ext3/ext4 superblock found")
+            .contains("holds no ext file system (magic is 0x7878")
     );
     assert!(
         folder

@@ -55,10 +55,13 @@ fn mkfs_makes_a_journal_device() {
     folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
     folder.good("mkdir --journal log.img disk.img:/a");
     for (wrong, why) in [
-        ("-O journal_dev -N 100 a.img 4M", "only -b, -U and a size"),
+        (
+            "-O journal_dev -N 100 a.img 4M",
+            "only -b, -U, -L and a size",
+        ),
         (
             "-O journal_dev,dir_index a.img 4M",
-            "only -b, -U and a size",
+            "only -b, -U, -L and a size",
         ),
         ("-O journal_dev -F log.img 2M", "leave out the size"),
         ("-O journal_dev a.img", "give a size"),
@@ -128,4 +131,47 @@ fn a_volume_without_a_journal_says_so() {
         folder.bad("journal show disk.img"),
         "disk.img: has no journal"
     );
+}
+
+/// What means nothing without inodes: mke2fs writes it all the same.
+const OF_INODES: [&str; 5] = [
+    "Default mount options",
+    "Required extra isize",
+    "Desired extra isize",
+    "Default directory hash",
+    "Directory Hash Seed",
+];
+
+/// A journal device is what mke2fs makes, its label and its times included.
+#[test]
+fn a_journal_device_says_what_that_of_mke2fs_says() {
+    const SECONDS: &str = "1700000000";
+    let uuid = "11111111-2222-3333-4444-555555555555";
+    for block_bytes in ["1024", "4096"] {
+        let folder = Folder::new();
+        let line = format!("-O journal_dev -b {block_bytes} -U {uuid} -L mail-log");
+        let theirs = std::fs::File::create(folder.path().join("theirs.img")).unwrap();
+        theirs.set_len(8 << 20).unwrap();
+        let made = std::process::Command::new("mke2fs")
+            .current_dir(folder.path())
+            .env("E2FSPROGS_FAKE_TIME", SECONDS)
+            .args(line.split(' '))
+            .args(["-q", "theirs.img"])
+            .status();
+        assert!(made.unwrap().success());
+        let mut command = folder.command(&format!("mkfs -q {line} ours.img 8M"));
+        command.env("SOURCE_DATE_EPOCH", SECONDS).assert().success();
+        let facts = |name: &str| {
+            let image = folder.path().join(name);
+            let said = tool::run_well("dumpe2fs", &["-h".as_ref(), image.as_os_str()]);
+            let lines = said.lines().map(str::to_owned);
+            lines
+                .filter(|line| !OF_INODES.iter().any(|label| line.starts_with(label)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(facts("ours.img"), facts("theirs.img"));
+        assert!(facts("ours.img").iter().any(|line| line.contains("2023")));
+        let label = folder.json("info --json ours.img")["label"].clone();
+        assert_eq!(label, "mail-log");
+    }
 }

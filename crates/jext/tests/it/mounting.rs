@@ -247,9 +247,9 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     folder.write("a-file", b"");
     for (line, said) in [
         ("short.img mnt", "short.img"),
-        ("text.img mnt", "no ext2/ext3/ext4 superblock"),
+        ("text.img mnt", "holds no ext file system"),
         ("empty.img mnt", "it is empty"),
-        ("xfs.img mnt", "no ext2/ext3/ext4 superblock"),
+        ("xfs.img mnt", "is an XFS file system"),
         ("ext4.img mnt", "extent"),
         ("far.img mnt", "journal_path="),
         ("far.img mnt -o journal_path=foreign.img", "UUID"),

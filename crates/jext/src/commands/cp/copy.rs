@@ -14,6 +14,9 @@ const PIECE_BYTES: usize = 4096;
 /// Below this a file is copied without a bar.
 const BAR_BYTES_MIN: u64 = 16 << 20;
 
+/// How deep directories may be within each other. A damaged image may lead in a circle.
+const DEPTH_MAX: usize = 1000;
+
 /// Copies; see the module.
 pub(super) struct Copier<'v> {
     images: &'v Images,
@@ -22,6 +25,8 @@ pub(super) struct Copier<'v> {
     sparse: bool,
     buffer: Vec<u8>,
     bar: Option<ProgressBar>,
+    /// Directories that are being copied now, each within the one before.
+    depth: usize,
 }
 
 impl<'v> Copier<'v> {
@@ -33,6 +38,7 @@ impl<'v> Copier<'v> {
             sparse,
             buffer: vec![0; CHUNK_BYTES],
             bar: None,
+            depth: 0,
         }
     }
 
@@ -115,9 +121,17 @@ impl<'v> Copier<'v> {
             Some(found) if found.kind == FileKind::Directory => {}
             Some(_) => bail!("{}: is not a directory", target.text()),
         }
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            bail!(
+                "{}: more than {DEPTH_MAX} directories within each other; jext export copies any number",
+                source.text()
+            );
+        }
         for name in source.names(self.images)? {
             self.copy(&source.join(&name)?, &target.join(&name)?)?;
         }
+        self.depth -= 1;
         target.adopt(self.images, facts, self.preserve)
     }
 

@@ -137,7 +137,7 @@ impl End {
             Self::Image { image, path } => {
                 let Ok(name) = std::str::from_utf8(name) else {
                     bail!(
-                        "{}: the name {} is not UTF-8",
+                        "{}: the name {} is not UTF-8; jext export and build take any name",
                         self.text(),
                         String::from_utf8_lossy(name)
                     );

@@ -13,9 +13,10 @@ use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// A journal as text; with each of its blocks if that is asked for.
+/// A journal as text; with each of its blocks if that is asked for. `fate` is what becomes of what it holds.
 pub(super) fn text(
     place: String,
+    fate: &str,
     found: &Inspection,
     blocks: &Blocks,
     with_blocks: bool,
@@ -35,7 +36,7 @@ pub(super) fn text(
     row(
         "Start:",
         match found.start {
-            Some(start) => format!("block {start}; it has to be replayed"),
+            Some(start) => format!("block {start}; {fate}"),
             None => "empty".to_owned(),
         },
     );

@@ -1,9 +1,14 @@
 //! `jext journal show`: what a journal is, which transactions it holds, and what their blocks are.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
+use block::BlockDevice;
 use clap::Args;
 use jbd2::recovery;
+use layout::feature::Incompatible;
 
+use super::super::info::raw_superblock;
 use super::blocks::Blocks;
 use super::locate::{Found, locate};
 use super::render;
@@ -32,6 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let context = || arguments.device.clone();
     let Found { place, log, home } = locate(arguments)?;
     let inspection = recovery::inspect(&log).with_context(context)?;
+    let is_called_for = home.as_ref().is_none_or(calls_for_log);
     let blocks = match home.map(|home| Blocks::of(&log, &home, &inspection)) {
         Some(Ok(blocks)) => blocks,
         Some(Err(error)) => {
@@ -41,7 +47,29 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         None => Blocks::default(),
     };
     if arguments.json {
-        return output::print_json(&render::to_json(place, &inspection, &blocks));
+        let mut shown = render::to_json(place, &inspection, &blocks);
+        shown["is_called_for"] = is_called_for.into();
+        return output::print_json(&shown);
     }
-    output::print(&render::text(place, &inspection, &blocks, arguments.blocks))
+    let fate = if is_called_for {
+        "it has to be replayed"
+    } else {
+        "the superblock does not call for it; jext journal replay or discard decides"
+    };
+    let with_blocks = arguments.blocks;
+    output::print(&render::text(
+        place,
+        fate,
+        &inspection,
+        &blocks,
+        with_blocks,
+    ))
+}
+
+/// Whether a file system's superblock says that what its log holds counts.
+fn calls_for_log(home: &Arc<dyn BlockDevice>) -> bool {
+    raw_superblock(home).is_ok_and(|raw| {
+        let features = raw.features().incompatible;
+        features.contains(Incompatible::NEEDS_RECOVERY)
+    })
 }

@@ -1,0 +1,132 @@
+//! Partition tables: a whole disk is told by the table of a PC's firmware (MBR) or by GPT, and where an ext file system begins in one
+//! of its partitions, the device text that names it.
+//!
+//! Sources: UEFI Specification 2.10, chapter 5; `block/partitions/{msdos,efi}.c` of Linux for what is believed.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::text::Size;
+
+use super::{bytes, has, has_ext};
+
+const SECTOR: u64 = 512;
+/// Device texts round to this.
+const SLICE_BYTES: u64 = 4096;
+/// Entries of a table of firmware, where they begin, and the bytes of one.
+const MBR_ENTRIES: u64 = 4;
+const MBR_FIRST: u64 = 446;
+const MBR_ENTRY_BYTES: usize = 16;
+/// The type of the only entry of a disk that has GPT.
+const MBR_PROTECTIVE: u8 = 0xEE;
+/// Of GPT: entries that are looked at, and the least and most bytes of one.
+const GPT_ENTRIES_MAX: u64 = 128;
+const GPT_ENTRY_BYTES: core::ops::RangeInclusive<u64> = 128..=4096;
+
+/// A partition, in bytes of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Partition {
+    number: u64,
+    start: u64,
+    end: u64,
+}
+
+/// What to say of a whole disk; nothing if there is no table.
+pub(super) fn describe(device: &Arc<dyn BlockDevice>) -> Option<String> {
+    let (kind, partitions) = match gpt(device) {
+        Some(partitions) => ("GPT", partitions),
+        None => ("MBR", mbr(device)?),
+    };
+    let disk = device.name();
+    let by_loop = format!("losetup -P -f --show {disk} makes devices of the partitions");
+    let found = partitions
+        .iter()
+        .find(|partition| has_ext(device, partition.start));
+    let next = match found {
+        None => by_loop,
+        Some(Partition { number, start, end }) if start % SLICE_BYTES != 0 => {
+            let length = end - start;
+            format!(
+                "partition {number} holds ext: losetup -f --show -o {start} --sizelimit {length} {disk} makes a device of it"
+            )
+        }
+        Some(Partition { number, start, end }) => {
+            let end = Size::from(end - end % SLICE_BYTES);
+            let start = Size::from(*start);
+            format!(
+                "partition {number} holds ext: give 'slice({disk},{start}..{end})' in its place, or {by_loop}"
+            )
+        }
+    };
+    Some(format!(
+        "is a whole disk with a partition table ({kind}): {next}"
+    ))
+}
+
+/// The primary partitions of a table of firmware.
+fn mbr(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
+    if !has(device, 510, b"\x55\xAA") {
+        return None;
+    }
+    let mut partitions = Vec::new();
+    for index in 0..MBR_ENTRIES {
+        let at = MBR_FIRST + index * MBR_ENTRY_BYTES as u64;
+        let entry = bytes(device, at, MBR_ENTRY_BYTES)?;
+        // What is neither active nor inactive is the code of a boot sector, not a table.
+        if entry[0] & 0x7F != 0 {
+            return None;
+        }
+        let (start, count) = (u64::from(word(&entry, 8)?), u64::from(word(&entry, 12)?));
+        if entry[4] != 0 && start != 0 && count != 0 {
+            partitions.push(Partition {
+                number: index + 1,
+                start: start * SECTOR,
+                end: (start + count) * SECTOR,
+            });
+        }
+    }
+    (!partitions.is_empty()).then_some(partitions)
+}
+
+/// The partitions of GPT, with sectors of 512 or 4096 bytes.
+fn gpt(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
+    let sectors = [SECTOR, SLICE_BYTES];
+    let sector = sectors
+        .into_iter()
+        .find(|sector| has(device, *sector, b"EFI PART"))?;
+    if bytes(device, MBR_FIRST + 4, 1)? != [MBR_PROTECTIVE] {
+        return None;
+    }
+    let header = bytes(device, sector, 92)?;
+    let table = long(&header, 72)?.checked_mul(sector)?;
+    let (count, each) = (u64::from(word(&header, 80)?), u64::from(word(&header, 84)?));
+    let mut partitions = Vec::new();
+    if !GPT_ENTRY_BYTES.contains(&each) {
+        return Some(partitions);
+    }
+    for index in 0..count.min(GPT_ENTRIES_MAX) {
+        let at = table.checked_add(index * each)?;
+        let Some(entry) = bytes(device, at, 48) else {
+            break;
+        };
+        if entry[..16] == [0; 16] {
+            continue;
+        }
+        let end = long(&entry, 40)?.checked_add(1)?.checked_mul(sector)?;
+        partitions.push(Partition {
+            number: index + 1,
+            start: long(&entry, 32)?.checked_mul(sector)?,
+            end,
+        });
+    }
+    partitions.retain(|partition| partition.start < partition.end);
+    Some(partitions)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
