@@ -117,6 +117,8 @@ pub struct Options {
     pub hash_seed: Option<[u8; 16]>,
     /// The time that the image says it was made, in seconds since 1970.
     pub seconds: Option<i64>,
+    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
+    pub is_blank: bool,
 }
 
 impl Default for Options {
@@ -141,6 +143,7 @@ impl Default for Options {
             root_owner: (0, 0),
             hash_seed: None,
             seconds: None,
+            is_blank: false,
         }
     }
 }
@@ -187,7 +190,7 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
     let mut plan = plan::plan(&device.geometry(), options)?;
     let image = files::populate(&mut plan, options)?;
     let raw = superblock::superblock(&plan, options, &image);
-    write::write(device, &plan, &image, &raw)?;
+    write::write(device, &plan, &image, &raw, options.is_blank)?;
     Ok(plan.summary(&image))
 }
 
@@ -230,7 +233,7 @@ pub fn format_with_journal(
     let raw = superblock::superblock(&plan, &options, &image);
     // First, so that a journal which somebody uses is refused before anything is lost.
     jbd2::format::add_user(journal, found.block_bytes, plan.uuid)?;
-    write::write(device, &plan, &image, &raw)?;
+    write::write(device, &plan, &image, &raw, options.is_blank)?;
     Ok(plan.summary(&image))
 }
 

@@ -31,6 +31,8 @@ pub struct LogOptions {
     pub features: Features,
     /// The number in the superblock. The journal goes on with the next one.
     pub sequence: Tid,
+    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
+    pub is_blank: bool,
 }
 
 /// The version of a journal's superblock.
@@ -62,6 +64,7 @@ impl Default for LogOptions {
             version: Version::V2,
             features: Features::default(),
             sequence: Tid::new(1),
+            is_blank: false,
         }
     }
 }
@@ -97,7 +100,9 @@ pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
 pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     let blocks = u32::try_from(log.block_count()).unwrap_or(u32::MAX);
     let superblock = new_superblock(log.block_bytes, blocks, 1, options)?;
-    zero(log, 1, blocks - 1)?;
+    if !options.is_blank {
+        zero(log, 1, blocks - 1)?;
+    }
     log.device.submit(superblock.requests(log)).wait_all()?;
     Ok(log.device.flush()?)
 }

@@ -26,11 +26,13 @@ pub(super) fn write(
     plan: &Plan,
     image: &Image,
     raw: &Superblock,
+    is_blank: bool,
 ) -> Result<()> {
     let geometry = &plan.geometry;
     let mut writer = Writer {
         device: &**device,
         block_bytes: geometry.block_bytes,
+        is_blank,
         zero: Block::zeroed(geometry.block_bytes as usize).into_arc(),
         gathered: Vec::with_capacity(GATHERED_MAX),
     };
@@ -56,7 +58,11 @@ pub(super) fn write(
     writer.finish()?;
     if !image.journal.is_empty() {
         let log = journal::location(device, plan, image);
-        jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
+        let options = jbd2::format::LogOptions {
+            is_blank,
+            ..jbd2::format::LogOptions::default()
+        };
+        jbd2::format::create(&log, &options)?;
     }
     device.flush()?;
     writer.put(first, superblock_block(geometry, raw, GroupNr::new(0)))?;
@@ -69,6 +75,8 @@ pub(super) fn write(
 struct Writer<'d> {
     device: &'d dyn BlockDevice,
     block_bytes: u32,
+    /// Whether the device holds nothing but zeroes.
+    is_blank: bool,
     /// One block of zeroes for all that is empty.
     zero: Arc<Block>,
     gathered: Vec<(BlockNr, Arc<Block>)>,
@@ -85,6 +93,9 @@ impl Writer<'_> {
     }
 
     fn zeroes(&mut self, from: BlockNr, count: u64) -> Result<()> {
+        if self.is_blank {
+            return Ok(());
+        }
         (0..count).try_for_each(|index| self.put(from + index, Arc::clone(&self.zero)))
     }
 
@@ -115,8 +126,10 @@ fn write_group(
             next = next + 1;
         }
         for _ in 0..geometry.reserved_descriptor_blocks {
-            let bytes = image.blocks.get(&next).unwrap_or(&writer.zero);
-            writer.put(next, Arc::clone(bytes))?;
+            match image.blocks.get(&next) {
+                Some(bytes) => writer.put(next, Arc::clone(bytes))?,
+                None => writer.zeroes(next, 1)?,
+            }
             next = next + 1;
         }
     }

@@ -131,6 +131,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             None => options.journal,
         },
         uuid: Some(options.uuid.unwrap_or_else(super::mkfs::random_uuid)),
+        // The file is new.
+        is_blank: true,
         ..options
     };
     let bytes = match wanted.transpose()? {

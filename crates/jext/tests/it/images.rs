@@ -1,5 +1,8 @@
 //! mkfs, info, ls, cat, stat, mkdir, rm, mv, ln.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
 use crate::support::Folder;
 
 #[test]
@@ -29,6 +32,39 @@ fn mkfs_says_what_it_made_and_info_agrees() {
             .contains("Label:                    crowns")
     );
     folder.check("disk.img");
+}
+
+/// A new file stays sparse, and holds what it would have held if every zero had been written.
+#[test]
+fn a_new_file_stays_sparse() {
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+    let bytes = vec![0xAA; 64 << 20];
+    let uuid = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
+    let volume = format!("-t ext3 -J size=16 -U {uuid} -E hash_seed={uuid}");
+    let journal = format!("-O journal_dev -U {uuid}");
+    for (options, size) in [(volume, "1G"), (journal, "64M")] {
+        let mkfs = |name: &str, size: &str| {
+            let mut command = folder.command(&format!("mkfs -q -F {options} {name} {size}"));
+            command.env("SOURCE_DATE_EPOCH", "1700000000");
+            assert!(command.output().unwrap().status.success(), "{options}");
+        };
+        mkfs("sparse.img", size);
+        let allocated = fs::metadata(at("sparse.img")).unwrap().blocks() * 512;
+        assert!(allocated < 4 << 20, "{options}: {allocated} bytes");
+        fs::write(at("full.img"), &bytes).unwrap();
+        mkfs("full.img", "64M");
+        fs::remove_file(at("sparse.img")).unwrap();
+        mkfs("sparse.img", "64M");
+        let (sparse, full) = (folder.read("sparse.img"), folder.read("full.img"));
+        let differs = (0..sparse.len()).step_by(1024).filter(|at| {
+            let (sparse, full) = (&sparse[*at..at + 1024], &full[*at..at + 1024]);
+            sparse != full && full != &bytes[..1024]
+        });
+        assert_eq!(differs.count(), 0, "{options}");
+        fs::remove_file(at("sparse.img")).unwrap();
+        fs::remove_file(at("full.img")).unwrap();
+    }
 }
 
 #[test]

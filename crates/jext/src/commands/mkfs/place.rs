@@ -24,6 +24,11 @@ pub(in crate::commands) struct Place {
 }
 
 impl Place {
+    /// Whether it holds nothing but zeroes: a file that was made for the command.
+    pub(in crate::commands) fn is_blank(&self) -> bool {
+        self.made.is_some()
+    }
+
     /// Takes a file away that was made for what has failed since.
     pub(in crate::commands) fn undo(&self) {
         if let Some(path) = &self.made {
