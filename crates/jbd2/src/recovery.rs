@@ -89,9 +89,9 @@ pub struct Recovered {
 /// Replays a log, flushes, and empties it. A log that is empty already is left alone.
 ///
 /// # Errors
-/// - [`Error::Corrupt`](crate::Error::Corrupt) when the log is damaged before its last transaction; nothing was written.
-/// - [`Error::Unsupported`](crate::Error::Unsupported) and the other errors of the superblock.
-/// - [`Error::Io`](crate::Error::Io) when a device fails. Recovery can be repeated.
+/// - [`Error::Corrupt`] when the log is damaged before its last transaction; nothing was written.
+/// - [`Error::Unsupported`] and the other errors of the superblock.
+/// - [`Error::Io`] when a device fails. Recovery can be repeated.
 pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered> {
     settle(log, home, Holdings::Replay)
 }
@@ -99,7 +99,7 @@ pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered>
 /// As [`recover`], where the transactions that the log holds may also be dropped, or be a reason to refuse it.
 ///
 /// # Errors
-/// - [`Error::Unsettled`](crate::Error::Unsettled) when the log holds transactions and they are to be refused; nothing was written.
+/// - [`Error::Unsettled`] when the log holds transactions and they are to be refused; nothing was written.
 /// - Those of [`recover`].
 pub fn settle(
     log: &Location,
@@ -183,7 +183,7 @@ fn bring_home(
 ///
 /// # Errors
 /// - Those of the superblock.
-/// - [`Error::Io`](crate::Error::Io) when the device fails.
+/// - [`Error::Io`] when the device fails.
 pub fn forget_error(log: &Location) -> Result<()> {
     let mut superblock = Superblock::load(log)?;
     superblock.set_error(false);
