@@ -11,7 +11,7 @@ use ext::Volume;
 use fuser::{Config, Session, SessionACL};
 
 use crate::adapter::{Adapter, Seeker};
-use crate::mount_point::{self, Description, MountPoint};
+use crate::mount_point::{Description, MountPoint};
 use crate::polling::Polling;
 use crate::served::{Owners, Served};
 use crate::vfs::Vfs;
@@ -226,7 +226,7 @@ impl Unmounter {
         match self.0.unmount() {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 tracing::warn!(at = %self.0.path().display(), "in use: taken from its users");
-                if let Err(error) = mount_point::sync(self.0.path()) {
+                if let Err(error) = self.0.sync() {
                     tracing::error!(%error, "not everything could be written before the end");
                 }
                 self.0.unmount_by_force()

@@ -3,15 +3,21 @@
 //! Root mounts by the system call. Everybody else, and root where it may not, asks `fusermount3`, which is installed with
 //! set-user-id and sends the open device back through a socket (`_FUSE_COMMFD`).
 //!
+//! Who serves a mount must not wait in the kernel for what he himself has to answer. If he is killed meanwhile, that wait never ends, and neither
+//! does he: his device stays open, and the kernel goes on waiting for answers, and with it everybody who uses the mount. So what
+//! makes the kernel write back what it keeps, unmounting included, is done by a program of its own, which has not got the device.
+//! Taking a mount from its users by force waits for nothing.
+//!
 //! A mount is known by its device number: only while the table of mounts has that number at that place is anything
 //! unmounted, so that what somebody else has mounted there since is left alone.
 
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -30,6 +36,10 @@ const TYPE: &str = "fuse.jext";
 const TABLE: &str = "/proc/self/mountinfo";
 /// The program that mounts for those who may not.
 const HELPER: &str = "fusermount3";
+/// umount(8), without its own helpers, of which jext may be one.
+const UNMOUNT: (&str, &[&str]) = ("umount", &["-i"]);
+/// sync(1), for a whole file system.
+const SYNC: (&str, &[&str]) = ("sync", &["-f"]);
 
 /// Flags of a mount that the kernel keeps, in the words of mount(8).
 const FLAGS: &[(&str, MountFlags, bool)] = &[
@@ -133,7 +143,19 @@ impl MountPoint {
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`], or what else the kernel or fusermount3 said.
     pub fn unmount(&self) -> io::Result<()> {
-        self.take_down(UnmountFlags::empty(), &[])
+        if !self.is_mounted()? {
+            return Ok(());
+        }
+        if self.has_helper {
+            return self.take_down_by_helper(&[]);
+        }
+        match run(UNMOUNT, &self.path) {
+            // Better to risk the wait than to stay.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(rustix::mount::unmount(&self.path, UnmountFlags::empty())?)
+            }
+            done => done,
+        }
     }
 
     /// Unmounts it although it is in use: whoever has a file open there is told that it is gone. Without root, files that
@@ -142,7 +164,14 @@ impl MountPoint {
     /// # Errors
     /// What the kernel or fusermount3 said.
     pub fn unmount_by_force(&self) -> io::Result<()> {
-        self.take_down(UnmountFlags::FORCE | UnmountFlags::DETACH, &["-z"])
+        if !self.is_mounted()? {
+            return Ok(());
+        }
+        if self.has_helper {
+            return self.take_down_by_helper(&["-z"]);
+        }
+        let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+        Ok(rustix::mount::unmount(&self.path, flags)?)
     }
 
     /// Makes it read-only for the kernel, too; its other flags stay.
@@ -159,27 +188,36 @@ impl MountPoint {
         Ok(rustix::mount::fsconfig_reconfigure(file_system.as_fd())?)
     }
 
-    fn take_down(&self, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {
-        if !self.is_mounted()? {
-            return Ok(());
-        }
-        if !self.has_helper {
-            return Ok(rustix::mount::unmount(&self.path, flags)?);
-        }
-        let output = Command::new(HELPER)
-            .args(["-u", "-q"])
-            .args(helper_flags)
-            .arg("--")
-            .arg(&self.path)
-            .output()?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        ))
+    /// Writes what the kernel keeps of it.
+    ///
+    /// # Errors
+    /// What the program says.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        run(SYNC, &self.path)
     }
+
+    fn take_down_by_helper(&self, flags: &[&str]) -> io::Result<()> {
+        let flags = [&["-u", "-q"], flags].concat();
+        run((HELPER, flags.as_slice()), &self.path)
+    }
+}
+
+/// Runs a program on a path. Signals that the terminal sends to this process are not for it.
+fn run((program, flags): (&str, &[&str]), path: &Path) -> io::Result<()> {
+    let output = Command::new(program)
+        .args(flags)
+        .arg("--")
+        .arg(path)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    ))
 }
 
 /// What the file system at a place, if one is mounted there, is mounted from.
@@ -323,11 +361,6 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
         _ => None,
     });
     device.ok_or_else(|| io::Error::other(format!("{HELPER} sent no device")))
-}
-
-/// Writes what the kernel keeps of the file system at a place.
-pub(crate) fn sync(path: &Path) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(File::open(path)?)?)
 }
 
 #[cfg(test)]

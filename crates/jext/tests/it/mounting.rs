@@ -1,6 +1,7 @@
 //! `jext mount` and `jext umount`, as users, mount(8), signals and power cuts call them.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -146,6 +147,41 @@ fn killed_at_work_it_recovers() {
                 assert_eq!(back, contents(worker, number), "data={data} {path}");
             }
         }
+    }
+}
+
+/// Killed while it unmounts, it is gone: whoever waits for the mount is told so, and the image is free.
+#[test]
+fn killed_while_it_unmounts_it_leaves_nobody_waiting() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for delay in [2, 5, 10, 20, 40, 80] {
+        let place = Place::new();
+        fs::remove_file(place.folder.path().join("disk.img")).unwrap();
+        place.folder.good("mkfs -q disk.img 256M");
+        let mut server = place.serve("rw");
+        let open = fs::File::create(place.at("file")).unwrap();
+        // Much of it is the kernel's, which passes it on at the end.
+        (&open).write_all(&vec![7; 128 << 20]).unwrap();
+        signal(server.id(), "TERM");
+        std::thread::sleep(Duration::from_millis(delay));
+        signal(server.id(), "KILL");
+        let began = Instant::now();
+        while server.try_wait().unwrap().is_none() {
+            if began.elapsed() > PATIENCE {
+                // Lets go of all who wait, this test among them.
+                let _ = Command::new("umount").arg("-f").arg(place.at("")).status();
+                panic!("killed {delay} ms after the signal to end, it hangs");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(open);
+        if place.is_mounted() {
+            tool::run_well("umount", &["-l".as_ref(), place.at("").as_os_str()]);
+        }
+        place.folder.good("journal replay disk.img");
+        place.folder.check("disk.img");
     }
 }
 
