@@ -187,7 +187,7 @@ impl<V: Vfs> Mount<V> {
             .transpose()?;
         let threads = Threads {
             polling,
-            seeking: seeker.start(guard.clone(), session.notifier())?,
+            seeking: seeker.start(guard.clone(), point.clone())?,
             seeker,
             watch: Watch::start(guard, point.clone())?,
         };

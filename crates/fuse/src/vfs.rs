@@ -17,7 +17,7 @@ pub struct Opened {
 }
 
 /// An open file; [`Handle::NONE`] where opening takes no message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle(pub u64);
 
 impl Handle {
@@ -172,6 +172,10 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// The first byte of a hole from an offset on, where the end is one; none from the end on.
     fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>>;
+
+    /// Whether the kernel may keep something that was written to a file and has not come here yet. What nobody has open for writing
+    /// it has passed on, mapped memory included, before it told of the end of that.
+    fn may_be_behind(&self, node: InodeNr) -> bool;
 
     /// Copies within the file system; how many bytes.
     fn copy(&self, copy: Copy) -> Result<u64>;

@@ -1,34 +1,33 @@
 //! Where data and holes begin: lseek with SEEK_DATA and SEEK_HOLE.
 //!
 //! What was written is the kernel's for a while, and the volume's map has a hole there as long. The kernel asks all the same before it has passed
-//! on what it keeps. So it is told first to let go of what the map takes for a hole, which makes it write what it has there, and then the map is
-//! right. What the map takes for data is data, and needs no word to the kernel.
+//! on what it keeps. That can only be where somebody has the file open for writing; then the kernel is made to write it first, all of the file
+//! system, of which it keeps little at a time (one hundredth of the memory). What the map takes for data is data in any case.
 //!
-//! | asked for | the map says | the kernel lets go of |
-//! |---|---|---|
-//! | data | data at the offset | nothing |
-//! | data | a hole | the hole, up to the data behind it or without end |
-//! | a hole | a hole, or the end, somewhere behind | that hole; where it turns out to be data, everything from the next one on |
+//! | asked for | the map says | open for writing | first |
+//! |---|---|---|---|
+//! | data | data at the offset | any | nothing |
+//! | anything | anything | by nobody | nothing |
+//! | anything | anything else | by somebody, or not known | the kernel writes |
 //!
 //! # Rules
 //!
 //! - The kernel holds the lock of the inode while it asks, so that nobody writes, truncates or punches meanwhile; only memory that is mapped may
 //!   change, and then either answer is right.
-//! - Letting go waits for WRITE requests. Those are answered by the threads of the session, so none of these waits for it: [`Seeker`] is a
-//!   thread of its own, and does one question after the other.
-//! - A notification fails when the kernel is gone, and then nobody hears the answer either: EIO.
+//! - The kernel's writing waits for WRITE requests. Those are answered by the threads of the session, so none of these waits for it: [`Seeker`] is a
+//!   thread of its own, and does one question after the other. Nor does it wait itself, but a program does: see [`MountPoint`].
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use fuser::{Errno, INodeNo, Notifier, ReplyLseek};
+use fuser::{Errno, INodeNo, ReplyLseek};
 use layout::InodeNr;
 
 use super::guard::{Failure, Guard};
 use super::{Adapter, inode};
-use crate::attributes::node_of;
+use crate::mount_point::MountPoint;
 use crate::vfs::Vfs;
 
 /// lseek(2): the next byte of data.
@@ -58,11 +57,11 @@ impl Seeker {
     pub(crate) fn start<V: Vfs>(
         &self,
         guard: Guard<V>,
-        notifier: Notifier,
+        point: MountPoint,
     ) -> io::Result<JoinHandle<()>> {
         let (sender, questions) = mpsc::channel();
         let _ = self.questions.set(sender);
-        let work = Work { guard, notifier };
+        let work = Work { guard, point };
         thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
@@ -89,21 +88,27 @@ impl Seeker {
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// Answers at once if the kernel need not be told to let go of anything.
+    /// Answers at once if the kernel need not write anything first.
     pub(super) fn seek(&self, node: INodeNo, offset: i64, whence: i32, reply: ReplyLseek) {
         let begun = self.guard("lseek", || {
             let node = inode(node)?;
             let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-            let is_data = match whence {
-                SEEK_DATA => self.vfs.seek_data(node, offset)? == Some(offset),
-                SEEK_HOLE => false,
-                _ => return Err(Errno::EINVAL.into()),
-            };
-            Ok((node, offset, is_data))
+            if ![SEEK_DATA, SEEK_HOLE].contains(&whence) {
+                return Err(Errno::EINVAL.into());
+            }
+            if !self.vfs.may_be_behind(node) {
+                return find(&*self.vfs, node, offset, whence).map(Ok);
+            }
+            let is_data = whence == SEEK_DATA && self.vfs.seek_data(node, offset)? == Some(offset);
+            Ok(if is_data {
+                Ok(offset)
+            } else {
+                Err((node, offset))
+            })
         });
         match begun {
-            Ok((_, offset, true)) => answer(reply, Ok(offset)),
-            Ok((node, offset, false)) => self.seeker.ask(Question {
+            Ok(Ok(found)) => answer(reply, Ok(found)),
+            Ok(Err((node, offset))) => self.seeker.ask(Question {
                 node,
                 offset,
                 whence,
@@ -117,53 +122,35 @@ impl<V: Vfs> Adapter<V> {
 /// What the thread works with.
 struct Work<V> {
     guard: Guard<V>,
-    notifier: Notifier,
+    point: MountPoint,
 }
 
 impl<V: Vfs> Work<V> {
     fn answer(&self, question: Question) {
-        let Question { node, offset, .. } = question;
-        let found = self.guard.run("lseek", || match question.whence {
-            SEEK_DATA => self.data(node, offset),
-            _ => self.hole(node, offset),
+        let Question {
+            node,
+            offset,
+            whence,
+            reply,
+        } = question;
+        let found = self.guard.run("lseek", || {
+            self.point.sync().map_err(|error| {
+                tracing::error!(%node, %error, "the kernel does not pass on what it keeps");
+                Errno::EIO
+            })?;
+            find(&*self.guard.vfs, node, offset, whence)
         });
-        answer(question.reply, found);
+        answer(reply, found);
     }
+}
 
-    fn data(&self, node: InodeNr, offset: u64) -> Result<u64, Failure> {
-        let first = self.guard.vfs.seek_data(node, offset)?;
-        self.let_go(node, offset, first)?;
-        let found = self.guard.vfs.seek_data(node, offset)?;
-        Ok(found.ok_or(Errno::ENXIO)?)
-    }
-
-    fn hole(&self, node: InodeNr, offset: u64) -> Result<u64, Failure> {
-        let vfs = &self.guard.vfs;
-        let first = vfs.seek_hole(node, offset)?;
-        let from = first.unwrap_or(offset);
-        self.let_go(node, from, vfs.seek_data(node, from)?)?;
-        // The end is the beginning of a hole, and there is none behind it.
-        let second = vfs.seek_hole(node, from)?.or(first).ok_or(Errno::ENXIO)?;
-        if Some(second) == first {
-            return Ok(second);
-        }
-        self.let_go(node, second, None)?;
-        Ok(vfs.seek_hole(node, second)?.unwrap_or(second))
-    }
-
-    /// Makes the kernel write what it keeps of a part of a file, and forget it.
-    fn let_go(&self, node: InodeNr, from: u64, to: Option<u64>) -> Result<(), Failure> {
-        let number = |offset: u64| i64::try_from(offset).map_err(|_| Errno::ENXIO);
-        // A length of 0 means everything from there on.
-        let length = to.map_or(0, |to| to - from);
-        let told = self
-            .notifier
-            .inval_inode(node_of(node), number(from)?, number(length)?);
-        told.map_err(|error| {
-            tracing::debug!(%node, %error, "the kernel does not pass on what it keeps");
-            Errno::EIO.into()
-        })
-    }
+/// What the map says.
+fn find(vfs: &impl Vfs, node: InodeNr, offset: u64, whence: i32) -> Result<u64, Failure> {
+    let found = match whence {
+        SEEK_DATA => vfs.seek_data(node, offset)?,
+        _ => vfs.seek_hole(node, offset)?,
+    };
+    Ok(found.ok_or(Errno::ENXIO)?)
 }
 
 fn answer(reply: ReplyLseek, found: Result<u64, Errno>) {
