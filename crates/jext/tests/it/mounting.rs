@@ -178,6 +178,7 @@ fn killed_while_the_kernel_writes_it_leaves_nobody_waiting() {
             let _ = Command::new("umount").arg("-f").arg(place.at("")).output();
             assert!(is_gone, "killed {delay} ms after the signal to end");
         });
+        server.wait().unwrap();
         if place.is_mounted() {
             tool::run_well("umount", &["-l".as_ref(), place.at("").as_os_str()]);
         }
