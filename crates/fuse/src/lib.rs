@@ -30,7 +30,7 @@
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
 //! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
 //! - No thread of this process waits for the kernel to write: whoever is killed while he waits for what he has to answer himself never ends. Programs do
-//!   it ([`mount_point`]).
+//!   it ([`mount_point`]), but for the moment in which a mount becomes read-only, when every write fails at once.
 //! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
 //! - What needs a word of the kernel that fuser does not carry is never asked for; `FUSE_HANDLE_KILLPRIV_V2` is, since what is not carried
 //!   of it can be told from who asks.

@@ -6,7 +6,8 @@
 //! Who serves a mount must not wait in the kernel for what he himself has to answer. If he is killed meanwhile, that wait never ends, and neither
 //! does he: his device stays open, and the kernel goes on waiting for answers, and with it everybody who uses the mount. So what
 //! makes the kernel write back what it keeps, unmounting included, is done by a program of its own, which has not got the device.
-//! Taking a mount from its users by force waits for nothing.
+//! Taking a mount from its users by force waits for nothing. Making it read-only is done here all the same: every write fails at once then,
+//! and no program sets one flag and leaves the others alone.
 //!
 //! A mount is known by its device number: only while the table of mounts has that number at that place is anything
 //! unmounted, so that what somebody else has mounted there since is left alone.

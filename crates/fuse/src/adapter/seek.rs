@@ -2,7 +2,7 @@
 //!
 //! What was written is the kernel's for a while, and the volume's map has a hole there as long. The kernel asks all the same before it has passed
 //! on what it keeps. That can only be where somebody has the file open for writing; then the kernel is made to write it first, all of the file
-//! system, of which it keeps little at a time (one hundredth of the memory). What the map takes for data is data in any case.
+//! system, of which it keeps little at a time. What the map takes for data is data in any case.
 //!
 //! | asked for | the map says | open for writing | first |
 //! |---|---|---|---|
