@@ -1,8 +1,6 @@
 //! A volume as a kernel asks for it.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -37,36 +35,8 @@ pub struct Served {
     owners: Owners,
     /// Files are opened without a message, so nothing is known of them here.
     is_lazy: bool,
-    writers: Mutex<Writers>,
     /// So many have no name and were not deleted while somebody waited for space.
     kept_orphans: AtomicUsize,
-}
-
-/// Which files are open for writing.
-#[derive(Default)]
-struct Writers {
-    files: BTreeMap<Handle, InodeNr>,
-    /// How many handles each of them has.
-    counts: BTreeMap<InodeNr, u32>,
-}
-
-impl Writers {
-    fn add(&mut self, handle: Handle, node: InodeNr) {
-        self.files.insert(handle, node);
-        *self.counts.entry(node).or_default() += 1;
-    }
-
-    fn remove(&mut self, handle: Handle) {
-        let Some(node) = self.files.remove(&handle) else {
-            return;
-        };
-        if let Some(count) = self.counts.get_mut(&node) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&node);
-            }
-        }
-    }
 }
 
 impl Served {
@@ -76,14 +46,8 @@ impl Served {
             volume,
             owners,
             is_lazy,
-            writers: Mutex::default(),
             kept_orphans: AtomicUsize::new(0),
         }
-    }
-
-    fn writers(&self) -> MutexGuard<'_, Writers> {
-        // Each change is whole or not begun.
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The volume.
@@ -252,9 +216,6 @@ impl Vfs for Served {
             Ok(flags.contains(InodeFlags::SYNC))
         };
         let writes_through = flags.write && is_synchronous()?;
-        if flags.write {
-            self.writers().add(handle, node);
-        }
         Ok(Opened {
             handle,
             writes_through,
@@ -282,7 +243,6 @@ impl Vfs for Served {
         if handle == Handle::NONE {
             return Ok(());
         }
-        self.writers().remove(handle);
         self.volume.release(FileId::from_raw(handle.0))
     }
 
@@ -364,7 +324,7 @@ impl Vfs for Served {
     }
 
     fn may_be_behind(&self, node: InodeNr) -> bool {
-        self.is_lazy || self.writers().counts.contains_key(&node)
+        self.is_lazy || self.volume.is_open_for_writing(node)
     }
 
     fn copy(&self, copy: Copy) -> Result<u64> {

@@ -17,7 +17,7 @@ pub struct Opened {
 }
 
 /// An open file; [`Handle::NONE`] where opening takes no message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
 impl Handle {

@@ -84,12 +84,20 @@ struct Table {
     next: u64,
     files: BTreeMap<u64, Arc<OpenFile>>,
     /// How often each inode is open.
-    opens: BTreeMap<InodeNr, u32>,
+    opens: BTreeMap<InodeNr, Opens>,
+}
+
+#[derive(Default)]
+struct Opens {
+    all: u32,
+    for_writing: u32,
 }
 
 impl Table {
     fn insert(&mut self, file: Arc<OpenFile>) -> FileId {
-        *self.opens.entry(file.inode.nr).or_default() += 1;
+        let opens = self.opens.entry(file.inode.nr).or_default();
+        opens.all += 1;
+        opens.for_writing += u32::from(file.flags.write);
         self.next += 1;
         self.files.insert(self.next, file);
         FileId(self.next)
@@ -98,9 +106,11 @@ impl Table {
     /// Takes a file out; whether its inode is not open any more.
     fn remove(&mut self, id: FileId) -> Option<(Arc<OpenFile>, bool)> {
         let file = self.files.remove(&id.0)?;
-        let count = self.opens.entry(file.inode.nr).or_default();
-        *count = count.saturating_sub(1);
-        let is_last = *count == 0;
+        let opens = self.opens.entry(file.inode.nr).or_default();
+        opens.all = opens.all.saturating_sub(1);
+        let is_for_writing = u32::from(file.flags.write);
+        opens.for_writing = opens.for_writing.saturating_sub(is_for_writing);
+        let is_last = opens.all == 0;
         if is_last {
             self.opens.remove(&file.inode.nr);
         }
@@ -120,6 +130,15 @@ impl Volume {
             return Err(error);
         }
         Ok(self.insert_open(inode, flags))
+    }
+
+    /// Whether somebody has a file open for writing.
+    pub fn is_open_for_writing(&self, nr: InodeNr) -> bool {
+        let table = self.open_files.table.lock();
+        table
+            .opens
+            .get(&nr)
+            .is_some_and(|opens| opens.for_writing > 0)
     }
 
     fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<()> {
