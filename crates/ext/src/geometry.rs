@@ -88,6 +88,11 @@ impl Geometry {
         !self.is_sparse_super || layout::superblock::is_sparse_backup(group.get())
     }
 
+    /// Whether inodes have room for nanoseconds and the years after 2038.
+    pub fn has_extra_times(&self) -> bool {
+        usize::from(self.inode_bytes) > layout::inode::BASE_SIZE
+    }
+
     /// How many blocks the group descriptors take.
     pub fn descriptor_blocks(&self) -> u32 {
         let per_block = self.block_bytes / u32::from(self.descriptor_bytes);

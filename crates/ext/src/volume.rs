@@ -16,6 +16,7 @@ mod tree;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::BlockDevice;
 use layout::{InodeNr, Tid};
@@ -148,6 +149,15 @@ impl Volume {
     /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.
     pub fn memory_used(&self) -> u64 {
         crate::file::memory_used(&self.core)
+    }
+
+    /// How finely times are kept.
+    pub fn time_granularity(&self) -> Duration {
+        if self.core.geometry.has_extra_times() {
+            Duration::from_nanos(1)
+        } else {
+            Duration::from_secs(1)
+        }
     }
 
     /// Whether the volume is, or has become, read-only.

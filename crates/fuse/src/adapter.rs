@@ -110,7 +110,7 @@ fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
 
 impl<V: Vfs> Filesystem for Adapter<V> {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::ask(config, self.is_lazy_open);
+        capabilities::ask(config, self.is_lazy_open, self.vfs.time_granularity());
         Ok(())
     }
 

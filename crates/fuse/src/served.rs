@@ -303,6 +303,10 @@ impl Vfs for Served {
         self.volume.usage()
     }
 
+    fn time_granularity(&self) -> Duration {
+        self.volume.time_granularity()
+    }
+
     fn change_range(
         &self,
         node: InodeNr,

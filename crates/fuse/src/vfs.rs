@@ -1,5 +1,7 @@
 //! What a kernel asks of a file system. Numbers are inode numbers of the volume; permissions have been checked.
 
+use std::time::Duration;
+
 use ext::Result;
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileKind, InodeFlags, NewInode, OpenFlags,
@@ -194,6 +196,9 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Whether nothing can be changed, from the beginning or since an error.
     fn is_read_only(&self) -> bool;
+
+    /// How finely times are kept.
+    fn time_granularity(&self) -> Duration;
 
     /// Stops all changes, after something that must not happen.
     fn abort(&self, why: &str);

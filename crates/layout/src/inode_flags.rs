@@ -83,9 +83,11 @@ impl InodeFlags {
         .union(Self::NO_COMPRESS)
         .union(Self::JOURNAL_DATA)
         .union(Self::NO_TAIL)
-        .union(Self::DIRSYNC);
+        .union(Self::DIRSYNC)
+        .union(Self::DAX)
+        .union(Self::PROJECT_INHERIT);
 
-    /// What chattr may change.
+    /// What chattr may change on ext2 and ext3.
     pub const USER_MODIFIABLE: Self = Self::SECURE_DELETE
         .union(Self::UNDELETE)
         .union(Self::COMPRESS)
@@ -97,7 +99,26 @@ impl InodeFlags {
         .union(Self::JOURNAL_DATA)
         .union(Self::NO_TAIL)
         .union(Self::DIRSYNC)
-        .union(Self::TOP_DIRECTORY);
+        .union(Self::TOP_DIRECTORY)
+        .union(Self::DAX)
+        .union(Self::PROJECT_INHERIT);
+
+    /// What chattr may ask for and nobody changes: the Linux kernel takes it in silence.
+    pub const USER_VISIBLE: Self = Self::USER_MODIFIABLE
+        .union(Self::DIRTY)
+        .union(Self::COMPRESSED_BLOCKS)
+        .union(Self::NO_COMPRESS)
+        .union(Self::ENCRYPT)
+        .union(Self::INDEX)
+        .union(Self::VERITY)
+        .union(Self::BLOCKS_BEYOND_END)
+        .union(Self::INLINE_DATA);
+
+    /// What only a directory has.
+    const OF_DIRECTORIES: Self = Self::DIRSYNC
+        .union(Self::TOP_DIRECTORY)
+        .union(Self::CASEFOLD)
+        .union(Self::PROJECT_INHERIT);
 
     /// The flags that make sense for a file of this type (`i_mode`): all for a directory, those without the
     /// directory's own for a regular file, and [`Self::NO_DUMP`] and [`Self::NO_ATIME`] for the others.
@@ -105,7 +126,7 @@ impl InodeFlags {
     pub const fn masked_for(self, mode: u16) -> Self {
         match mode & crate::mode::TYPE_MASK {
             crate::mode::DIRECTORY => self,
-            crate::mode::REGULAR => self.difference(Self::DIRSYNC.union(Self::TOP_DIRECTORY)),
+            crate::mode::REGULAR => self.difference(Self::OF_DIRECTORIES),
             _ => self.intersection(Self::NO_DUMP.union(Self::NO_ATIME)),
         }
     }

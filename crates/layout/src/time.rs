@@ -49,6 +49,20 @@ impl InodeTime {
         Self::new(word as i32 as i64 + (epoch << 32), extra >> 2)
     }
 
+    /// The nearest time that can be stored, as the Linux kernel cuts it: the first and the last second are whole, and without
+    /// the extra word all are.
+    #[must_use]
+    pub const fn storable(self, has_extra: bool) -> Self {
+        let latest = if has_extra {
+            SECONDS_MAX_EXTRA
+        } else {
+            SECONDS_MAX
+        };
+        let seconds = clamp(self.seconds, latest);
+        let is_whole = !has_extra || seconds == SECONDS_MIN || seconds == latest;
+        Self::new(seconds, if is_whole { 0 } else { self.nanos })
+    }
+
     /// The word, when there is no extra word: times out of range become the nearest one within.
     pub const fn encode(self) -> u32 {
         clamp(self.seconds, SECONDS_MAX) as u32
@@ -119,6 +133,20 @@ mod tests {
             InodeTime::decode_extra(earliest.0, earliest.1).seconds,
             SECONDS_MIN
         );
+    }
+
+    #[test]
+    fn the_first_and_the_last_second_are_whole() {
+        let storable = |seconds, has_extra| {
+            let time = InodeTime::new(seconds, 5).storable(has_extra);
+            (time.seconds, time.nanos)
+        };
+        assert_eq!(storable(7, true), (7, 5));
+        assert_eq!(storable(7, false), (7, 0));
+        assert_eq!(storable(SECONDS_MAX + 1, true), (SECONDS_MAX + 1, 5));
+        assert_eq!(storable(SECONDS_MAX + 1, false), (SECONDS_MAX, 0));
+        assert_eq!(storable(SECONDS_MIN, true), (SECONDS_MIN, 0));
+        assert_eq!(storable(i64::MAX, true), (SECONDS_MAX_EXTRA, 0));
     }
 
     #[test]

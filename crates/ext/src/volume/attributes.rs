@@ -120,7 +120,7 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
         let state = inode.state.read();
-        Ok(describe(nr, &state))
+        Ok(describe(&self.core, nr, &state))
     }
 
     /// Changes owner, mode, size, times or flags.
@@ -239,7 +239,8 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
 }
 
 /// Turns a state into attributes.
-pub(crate) fn describe(nr: InodeNr, state: &InodeState) -> Attributes {
+pub(crate) fn describe(core: &Core, nr: InodeNr, state: &InodeState) -> Attributes {
+    let has_extra = core.geometry.has_extra_times();
     let device = match state.kind {
         FileKind::CharacterDevice | FileKind::BlockDevice => {
             Some(DeviceNumber::decode(state.words[0], state.words[1]))
@@ -256,9 +257,9 @@ pub(crate) fn describe(nr: InodeNr, state: &InodeState) -> Attributes {
         size: state.size,
         sectors: state.sectors,
         links: u32::from(state.links),
-        atime: state.atime,
-        mtime: state.mtime,
-        ctime: state.ctime,
+        atime: state.atime.storable(has_extra),
+        mtime: state.mtime.storable(has_extra),
+        ctime: state.ctime.storable(has_extra),
         crtime: state.crtime,
         flags: state.flags,
         device,

@@ -42,7 +42,7 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = names::look_up_and_pin(&self.core, parent, name)?;
         let state = inode.state.read();
-        Ok(describe(inode.nr, &state))
+        Ok(describe(&self.core, inode.nr, &state))
     }
 
     /// Holds an inode until it is forgotten: once more for each call.
@@ -52,7 +52,7 @@ impl Volume {
         let inode = self.core.inodes.get(&self.core, nr)?;
         self.core.inodes.pin(&inode);
         let state = inode.state.read();
-        Ok(describe(nr, &state))
+        Ok(describe(&self.core, nr, &state))
     }
 
     /// Ends so many look-ups. What has no name left, and is not open, is deleted.

@@ -1,5 +1,7 @@
 //! What the kernel is asked for when it comes to a mount.
 
+use std::time::Duration;
+
 use fuser::{InitFlags, KernelConfig};
 
 use super::TRANSFER_BYTES_MAX;
@@ -23,7 +25,7 @@ const WANTED: [InitFlags; 9] = [
 ];
 
 /// Asks for it.
-pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool) {
+pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool, time_granularity: Duration) {
     let truncates = (!is_lazy_open).then_some(InitFlags::FUSE_ATOMIC_O_TRUNC);
     for flag in WANTED.into_iter().chain(truncates) {
         if config.add_capabilities(flag).is_err() {
@@ -33,4 +35,5 @@ pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool) {
     // The nearest value that is right is taken where these are not.
     let _ = config.set_max_write(TRANSFER_BYTES_MAX);
     let _ = config.set_max_background(BACKGROUND_MAX);
+    let _ = config.set_time_granularity(time_granularity);
 }

@@ -5,13 +5,13 @@
 //! | `FS_IOC_GETFLAGS` | `_IOR('f', 1, long)` | the flags |
 //! | `FS_IOC_SETFLAGS` | `_IOW('f', 2, long)` | sets those that a user may set, and refuses others |
 //! | `FS_IOC_GETVERSION` | `_IOR('v', 1, long)` | the generation |
-//! | `FS_IOC_FSGETXATTR` | `_IOR('X', 31, struct fsxattr)` | five of the flags, with numbers of their own |
-//! | `FS_IOC_FSSETXATTR` | `_IOW('X', 32, struct fsxattr)` | sets these five |
+//! | `FS_IOC_FSGETXATTR` | `_IOR('X', 31, struct fsxattr)` | seven of the flags, with numbers of their own |
+//! | `FS_IOC_FSSETXATTR` | `_IOW('X', 32, struct fsxattr)` | sets these seven |
 //!
 //! The first three say `long`, and all programs pass an `int`: four bytes are answered. Before the kernel passes new flags on it
 //! asks for the old ones by `FS_IOC_FSGETXATTR`, so chattr needs that, too.
 
-use ext::volume::InodeFlags;
+use ext::volume::{Attributes, InodeFlags};
 use fuser::Errno;
 use layout::InodeNr;
 
@@ -30,13 +30,20 @@ const SET_EXTENDED: u32 = 0x401C_5820;
 /// The size of `struct fsxattr`, which begins with the flags.
 const EXTENDED_BYTES: usize = 28;
 
+/// Where it has the number of the project.
+const PROJECT_OFFSET: usize = 12;
+/// `FS_XFLAG_HASATTR`, which is for reading.
+const HAS_ATTRIBUTES: u32 = 0x8000_0000;
+
 /// The numbers that flags have in `struct fsxattr`.
-const EXTENDED: [(u32, InodeFlags); 5] = [
+const EXTENDED: [(u32, InodeFlags); 7] = [
     (0x08, InodeFlags::IMMUTABLE),
     (0x10, InodeFlags::APPEND),
     (0x20, InodeFlags::SYNC),
     (0x40, InodeFlags::NO_ATIME),
     (0x80, InodeFlags::NO_DUMP),
+    (0x200, InodeFlags::PROJECT_INHERIT),
+    (0x8000, InodeFlags::DAX),
 ];
 
 /// Answers a control.
@@ -53,9 +60,7 @@ pub(super) fn answer(
         }
         SET_FLAGS | SET_FLAGS_32 => {
             let flags = InodeFlags::from_bits_retain(word(data)?);
-            check_settable(vfs.attributes(node)?.flags, flags)?;
-            vfs.set_flags(node, flags)?;
-            Ok(Vec::new())
+            set(vfs, node, &vfs.attributes(node)?, flags)
         }
         GET_EXTENDED => {
             let flags = vfs.attributes(node)?.flags;
@@ -64,9 +69,9 @@ pub(super) fn answer(
             Ok(answer)
         }
         SET_EXTENDED => {
-            let old = vfs.attributes(node)?.flags;
-            vfs.set_flags(node, with_extended(old, word(data)?))?;
-            Ok(Vec::new())
+            let old = vfs.attributes(node)?;
+            let flags = with_extended(old.flags, data)?;
+            set(vfs, node, &old, flags)
         }
         GET_VERSION | GET_VERSION_32 => {
             let generation = vfs.attributes(node)?.generation;
@@ -76,10 +81,22 @@ pub(super) fn answer(
     }
 }
 
-/// Who sets a flag that means nothing here is to know. The others come back as they were read.
-fn check_settable(old: InodeFlags, new: InodeFlags) -> Result<(), Errno> {
-    let added = new.difference(old);
-    if InodeFlags::USER_MODIFIABLE.contains(added) {
+fn set(
+    vfs: &impl Vfs,
+    node: InodeNr,
+    old: &Attributes,
+    flags: InodeFlags,
+) -> Result<Vec<u8>, Failure> {
+    check_settable(old, flags)?;
+    vfs.set_flags(node, flags)?;
+    Ok(Vec::new())
+}
+
+/// What the Linux kernel refuses is refused, and what it takes is taken. Flags that the inode had come back as they were read.
+fn check_settable(old: &Attributes, new: InodeFlags) -> Result<(), Errno> {
+    let added = new.difference(old.flags);
+    let known = InodeFlags::USER_VISIBLE.masked_for(old.kind.mode());
+    if known.contains(added) {
         Ok(())
     } else {
         Err(Errno::EOPNOTSUPP)
@@ -96,22 +113,43 @@ fn to_extended(flags: InodeFlags) -> u32 {
     present.map(|(number, _)| number).sum()
 }
 
-fn with_extended(mut flags: InodeFlags, numbers: u32) -> InodeFlags {
+/// The flags with those that a `struct fsxattr` has. What else it can say is refused: there are no projects but 0.
+fn with_extended(mut flags: InodeFlags, data: &[u8]) -> Result<InodeFlags, Errno> {
+    let numbers = word(data)?;
+    let project = word(data.get(PROJECT_OFFSET..).unwrap_or_default())?;
+    let known: u32 = EXTENDED.iter().map(|(number, _)| number).sum();
+    if numbers & !(known | HAS_ATTRIBUTES) != 0 || project != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
     for (number, flag) in EXTENDED {
         flags.set(flag, numbers & number != 0);
     }
-    flags
+    Ok(flags)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn extended(numbers: u32, project: u8) -> [u8; EXTENDED_BYTES] {
+        let mut data = [0; EXTENDED_BYTES];
+        data[..4].copy_from_slice(&numbers.to_ne_bytes());
+        data[PROJECT_OFFSET] = project;
+        data
+    }
+
     #[test]
-    fn five_flags_have_two_numbers() {
+    fn seven_flags_have_two_numbers() {
         let flags = InodeFlags::IMMUTABLE | InodeFlags::NO_DUMP | InodeFlags::INDEX;
         assert_eq!(to_extended(flags), 0x88);
-        let changed = with_extended(flags, 0x40);
-        assert_eq!(changed, InodeFlags::NO_ATIME | InodeFlags::INDEX);
+        let changed = with_extended(flags, &extended(0x40, 0)).ok();
+        assert_eq!(changed, Some(InodeFlags::NO_ATIME | InodeFlags::INDEX));
+    }
+
+    #[test]
+    fn projects_and_unknown_numbers_are_refused() {
+        for data in [extended(0, 1), extended(0x800, 0)] {
+            assert!(with_extended(InodeFlags::empty(), &data).is_err());
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{privilege, tool};
+use testkit::{Mount, privilege, tool};
 
 use crate::support::Folder;
 
@@ -324,6 +324,75 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
             "{line} has changed something"
         );
         assert!(!place.is_mounted(), "{line}");
+    }
+}
+
+/// What chattr may ask for. `j` needs a privilege on the kernel's ext3 that containers do not have.
+const LETTERS: &str = "aAcCdDeFimPsStTux";
+/// Times within and beyond what inodes of 256 and of 128 bytes can hold.
+const TIMES: [&str; 7] = [
+    "-99999999999",
+    "-2147483648.5",
+    "-1.25",
+    "2147483646.75",
+    "2147483648.75",
+    "15032385534.75",
+    "99999999999",
+];
+
+/// What chattr and touch say of a new file and a new directory, and what is seen of it.
+fn flags_and_times(directory: &Path) -> Vec<String> {
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.current_dir(directory).args(arguments);
+        command.output().unwrap()
+    };
+    fs::write(directory.join("file"), "").unwrap();
+    fs::create_dir(directory.join("directory")).unwrap();
+    let mut seen = Vec::new();
+    for name in ["file", "directory"] {
+        for letter in LETTERS.chars() {
+            let is_taken = run("chattr", &[&format!("+{letter}"), name])
+                .status
+                .success();
+            let shown = tool::said(&run("lsattr", &["-d", name]));
+            run("chattr", &[&format!("-{letter}"), name]);
+            let after = tool::said(&run("lsattr", &["-d", name]));
+            seen.push(format!("{name} +{letter}: {is_taken}, {shown}, {after}"));
+        }
+    }
+    for time in TIMES {
+        let touched = run("touch", &["-d", &format!("@{time}"), "directory"]);
+        let shown = tool::said(&run("stat", &["-c", "%.X %.Y", "directory"]));
+        seen.push(format!("{time}: {}, {shown}", touched.status));
+    }
+    seen
+}
+
+/// What the Linux kernel takes is taken, what it refuses is refused, and a time is shown as the inode can hold it.
+#[test]
+fn flags_and_times_are_as_on_the_kernels_ext3() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for inode_bytes in ["256", "128"] {
+        let place = Place::new();
+        let folder = &place.folder;
+        let image = folder.path().join("kernel.img");
+        fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        let path = image.to_str().unwrap();
+        tool::run_well(
+            "mke2fs",
+            &["-q", "-F", "-t", "ext3", "-I", inode_bytes, path],
+        );
+        fs::copy(&image, folder.path().join("disk.img")).unwrap();
+        let kernel = Mount::new(&image, None, "ext3", "relatime").unwrap();
+        let expected = flags_and_times(kernel.path());
+        drop(kernel);
+        folder.good("mount -o data=ordered disk.img mnt");
+        let seen = flags_and_times(&place.at(""));
+        folder.good("umount mnt");
+        assert_eq!(expected, seen, "inodes of {inode_bytes} bytes");
     }
 }
 
