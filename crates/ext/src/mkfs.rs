@@ -69,10 +69,11 @@ pub enum JournalOption {
 /// Where an internal journal is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalPlace {
-    /// In the middle of the volume, where the way to it is shortest: what mke2fs does.
+    /// In the middle of the volume, where the way to it is shortest. That is where mke2fs 1.47 puts the journal of ext4; of ext3
+    /// it still leaves it in the first groups.
     #[default]
     Middle,
-    /// Behind the root directory: what mke2fs did until 2008.
+    /// Behind the root directory: what mke2fs did for both until 2008.
     Start,
 }
 
