@@ -226,7 +226,7 @@ impl Core {
 
     /// Notes damage, acts as `errors=` says, and gives the error to return.
     fn damaged(&self, damage: Corrupt) -> Error {
-        tracing::error!(%damage, "the volume is damaged; run e2fsck");
+        tracing::info!(%damage, "the volume is damaged");
         self.space.has_damage.store(true, Ordering::Relaxed);
         if self.options.on_error == OnError::RemountReadOnly {
             self.is_read_only.store(true, Ordering::Release);

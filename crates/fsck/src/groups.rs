@@ -65,7 +65,8 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     let table_blocks = u64::from(state.geometry.inode_table_blocks());
     let mut place = |kind, block: u32, count: u64| {
         let block = u64::from(block);
-        if block >= first && block + count <= end {
+        // Block 0 is within the first group of volumes with large blocks, and holds the superblock.
+        if block != 0 && block >= first && block + count <= end {
             return block;
         }
         state.report.add_found(kind, Place::group(number), block);

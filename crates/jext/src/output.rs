@@ -10,9 +10,13 @@ use serde_json::Value;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
+/// What to do where a file system is damaged.
+const ADVICE: &str = "e2fsck -f repairs what is damaged";
+
 /// Says why nothing was done, in one line.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
-    let text = format!("{error:#}");
+    let advice = if is_damage(error) { ADVICE } else { "" };
+    let text = format!("{error:#}\n{advice}");
     let line: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -31,6 +35,14 @@ pub(crate) fn warn(text: &str) {
 /// Tells in one line how it goes.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Whether a file system's own bytes are what is wrong.
+fn is_damage(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<ext::Error>());
+    causes.any(|cause| matches!(cause, ext::Error::Corrupt(_)))
 }
 
 /// Whether whoever read our output has gone, which is his right.

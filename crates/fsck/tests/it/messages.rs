@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that belong to a message, ask something or tell of progress.
-const ASIDES: [&str; 41] = [
+const ASIDES: [&str; 42] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -35,6 +35,7 @@ const ASIDES: [&str; 41] = [
     "Note: if several",
     "of the inode table",
     "running e2fsck",
+    "Error writing block ",
     "may lie only",
     "the backup block",
     "Either the superblock",

@@ -1,5 +1,7 @@
 //! fsck: what it says and its exit statuses.
 
+use testkit::tool;
+
 use crate::support::Folder;
 
 /// Where the superblock of an image begins, in bytes.
@@ -25,6 +27,23 @@ fn a_clean_image_is_clean_and_stays_as_it_is() {
     assert_eq!(document["directories"], 3);
     assert_eq!(document["problems"], serde_json::json!([]));
     assert!(folder.read("disk.img") == before, "nothing is written");
+}
+
+/// Who meets damage is told in one line what is wrong, where, and what to do.
+#[test]
+fn damage_that_a_command_meets_is_told_in_one_line() {
+    let folder = Folder::with_image();
+    let image = folder.path().join("disk.img");
+    folder.write("letter", b"Dear all,");
+    let request = "set_bg 0 free_inodes_count 5";
+    let image = image.to_str().unwrap();
+    tool::run_well("debugfs", &["-w", "-R", request, image]);
+    let error = folder.bad("cp letter disk.img:/letter");
+    assert!(error.contains("group 0: bitmap disagrees"), "{error}");
+    assert!(
+        error.ends_with("; e2fsck -f repairs what is damaged"),
+        "{error}"
+    );
 }
 
 #[test]
