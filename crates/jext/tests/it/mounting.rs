@@ -356,9 +356,16 @@ fn flags_and_times(directory: &Path) -> Vec<String> {
                 .status
                 .success();
             let shown = tool::said(&run("lsattr", &["-d", name]));
+            run("mkdir", &["directory/new"]);
+            run("cp", &["file", "directory/copy"]);
+            let inherited = tool::said(&run("lsattr", &["-d", "directory/new", "directory/copy"]));
             run("chattr", &[&format!("-{letter}"), name]);
+            run("chattr", &["-R", "-ai", "directory"]);
+            run("rm", &["-rf", "directory/new", "directory/copy"]);
             let after = tool::said(&run("lsattr", &["-d", name]));
-            seen.push(format!("{name} +{letter}: {is_taken}, {shown}, {after}"));
+            seen.push(format!(
+                "{name} +{letter}: {is_taken}, {shown}, {inherited}, {after}"
+            ));
         }
     }
     for time in TIMES {
