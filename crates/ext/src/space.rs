@@ -182,8 +182,16 @@ impl Core {
         }
     }
 
-    /// Whether a run lies in the data area (no superblock, descriptor, bitmap or inode table): damage guard for maps.
+    /// Whether a run may belong to a file: damage guard for maps and attribute blocks.
     pub(crate) fn is_data_run(&self, run: Run) -> bool {
+        self.is_outside_metadata(run)
+            && self
+                .parts(run)
+                .all(|(group, start, count)| !group.is_log(start, count))
+    }
+
+    /// Whether a run lies in the data area (no superblock, descriptor, bitmap or inode table), where the log is, too.
+    pub(crate) fn is_outside_metadata(&self, run: Run) -> bool {
         let is_inside = run.first >= self.geometry.first_data_block
             && run
                 .first

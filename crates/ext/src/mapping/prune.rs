@@ -16,7 +16,7 @@ use super::path::tree;
 use super::walk::runs;
 use super::{DIRECT, MapCache, check_data, check_map_block, pointers};
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Corrupt, Result};
 use crate::inode::{Inode, InodeState};
 use crate::space::{CREDITS_PER_GROUP, Run};
 use crate::transaction::{CREDITS_MAX, Transaction};
@@ -133,6 +133,10 @@ impl Pruner<'_, '_> {
     /// Frees what lies below a map block from `from` on; true if that was all of it, and the map block is freed too.
     fn prune_tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<bool> {
         let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
+        self.check_off_the_way(Run {
+            first: block,
+            count: 1,
+        })?;
         let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
         let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
         let start = (self.from.saturating_sub(first) / span) as usize;
@@ -151,13 +155,14 @@ impl Pruner<'_, '_> {
             return Ok(false);
         }
         self.make_room(1)?;
-        self.pending.pop();
-        self.revokes -= 1;
-        self.transaction.forget(block)?;
+        // It stays noted until it is freed: if that fails, its pointers are zeroed like those of the others on the way.
         self.free(Run {
             first: block,
             count: 1,
         })?;
+        self.pending.pop();
+        self.revokes -= 1;
+        self.transaction.forget(block)?;
         Ok(true)
     }
 
@@ -210,6 +215,7 @@ impl Pruner<'_, '_> {
     /// Frees the first blocks of a run, as many as one transaction takes; how many.
     fn free_part(&mut self, file_block: u64, run: Run) -> Result<u32> {
         check_data(self.core, self.inode, FileBlock::new(file_block), run)?;
+        self.check_off_the_way(run)?;
         if !self.has_buffers {
             self.make_room(0)?;
             self.free(run)?;
@@ -226,6 +232,19 @@ impl Pruner<'_, '_> {
         self.revokes -= part.count;
         self.free(part)?;
         Ok(part.count)
+    }
+
+    /// That no map block on the way is to be freed while what is below it has not been.
+    fn check_off_the_way(&self, run: Run) -> Result<()> {
+        let mut way = self.pending.iter().map(|pending| pending.block);
+        match way.find(|block| *block >= run.first && *block < run.end()) {
+            None => Ok(()),
+            Some(block) => Err(Corrupt::MapCircle {
+                inode: self.inode.nr,
+                block,
+            }
+            .into()),
+        }
     }
 
     fn free(&mut self, run: Run) -> Result<()> {

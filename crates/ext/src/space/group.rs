@@ -22,6 +22,8 @@ pub(super) struct Group {
     pub(super) inode_table: BlockNr,
     /// The parts that hold metadata, as index within the group and count; some may be empty.
     pub(super) system: [(u32, u32); 4],
+    /// The parts that hold the log, in order.
+    pub(super) log: Vec<(u32, u32)>,
     /// The byte offset of its descriptor in the descriptor's block.
     pub(super) descriptor_offset: usize,
     /// Free blocks, as the descriptor has them.
@@ -74,6 +76,16 @@ impl Group {
             .any(|(first, length)| start < first + length && *first < start + count)
     }
 
+    /// Whether a part of the group holds blocks of the log.
+    pub(super) fn is_log(&self, start: u32, count: u32) -> bool {
+        let behind = self
+            .log
+            .partition_point(|(first, length)| first + length <= start);
+        self.log
+            .get(behind)
+            .is_some_and(|(first, _)| *first < start + count)
+    }
+
     /// The map of blocks, made from the bitmap's block if this is the first use.
     pub(super) fn blocks<'m>(
         &self,
@@ -90,6 +102,9 @@ impl Group {
                     self.block_bitmap.get(),
                     "the group's own metadata is marked free",
                 ));
+            }
+            if !self.log.iter().all(marks) {
+                return Err(self.damage(self.block_bitmap.get(), "the journal is marked free"));
             }
             if taken.count_clear() != self.free_blocks.load(Ordering::Relaxed) {
                 return Err(self.damage(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jbd2::Buffer;
+use jbd2::{Buffer, LogExtent};
 use layout::group::GroupDescriptor;
 use layout::inode::Inode;
 use layout::{BlockNr, GroupNr, InodeNr};
@@ -73,6 +73,24 @@ impl Space {
         };
         space.overhead_blocks = space.overhead(superblock, buffers)?;
         Ok(space)
+    }
+
+    /// Notes which blocks hold the log, so that no file takes them for its own.
+    pub(crate) fn protect_log(&mut self, geometry: &Geometry, log: &[LogExtent]) {
+        for extent in log {
+            let mut next = extent.first;
+            let end = extent.first + u64::from(extent.count);
+            while next < end {
+                let (group, start) = geometry.group_of_block(next);
+                let room = u64::from(geometry.blocks_in(group) - start);
+                let count = room.min(end.get() - next.get());
+                self.groups[group.index()].log.push((start, count as u32));
+                next = next + count;
+            }
+        }
+        for group in &mut self.groups {
+            group.log.sort_unstable();
+        }
     }
 
     /// Blocks that hold the volume's own metadata, as Linux counts them: superblocks, descriptors and the room for more of
@@ -158,6 +176,7 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
                 geometry.inode_table_blocks(),
             )?,
         ],
+        log: Vec::new(),
         descriptor_offset: offset,
         free_blocks: count("bg_free_blocks_count", free_blocks, block_count)?,
         usable_blocks: AtomicU32::new(free_blocks.into()),

@@ -49,8 +49,12 @@ pub(crate) fn open(
     {
         superblock = read_superblock(&device)?;
     }
+    // The blocks of an external log are not of this volume.
+    let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
+    let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
     if is_read_only {
-        let core = Core::assemble(device, superblock, options, None, true)?;
+        let mut core = Core::assemble(device, superblock, options, None, true)?;
+        core.space.protect_log(&core.geometry, &log_extents);
         return Ok((Arc::new(core), report));
     }
     if let Some(log) = &log {
@@ -63,7 +67,8 @@ pub(crate) fn open(
         Some(log) => Some(open_journal(log, &device, &options, &superblock, &client)?),
         None => None,
     };
-    let core = Core::assemble(device, superblock, options, journal, false)?;
+    let mut core = Core::assemble(device, superblock, options, journal, false)?;
+    core.space.protect_log(&core.geometry, &log_extents);
     let core = Arc::new(core);
     client.attach(&core);
     if !was_clean {

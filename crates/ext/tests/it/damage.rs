@@ -7,6 +7,7 @@ use block::file::{FileDevice, OpenOptions};
 use block::memory::MemoryDevice;
 use ext::error::Corrupt;
 use ext::options::DataMode;
+use ext::volume::OpenFlags;
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 
@@ -286,6 +287,56 @@ fn inodes_maps_and_directories() {
         &[0xFF; 4],
         |volume| volume.resolve("/d/inner", true).map(drop),
     );
+}
+
+#[test]
+fn a_file_that_takes_blocks_of_the_log_is_damaged() {
+    let image = populated();
+    let file = image.inode_at(image.file) + INODE_MAP;
+    let log = image.inode_at(InodeNr::JOURNAL) + INODE_MAP;
+    let of_log = image.bytes[log..log + 4].to_vec();
+    image.expect("reading", file, &of_log, |volume| read("/file")(volume));
+    image.expect("cutting", file, &of_log, |volume| {
+        volume.create_file("/file", &Default::default()).map(drop)
+    });
+    image.expect("writing", file, &of_log, |volume| {
+        let file = volume.open_file("/file", OpenFlags::READ_WRITE)?;
+        file.write_at(0, b"x")?;
+        file.sync_all()
+    });
+}
+
+#[test]
+fn a_map_that_leads_to_itself_loses_no_block_that_it_still_has() {
+    let image = populated();
+    let word = |bytes: &[u8], at: usize| -> usize {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+    };
+    let map = word(&image.bytes, image.inode_at(image.large) + INODE_MAP + 48);
+    let mut bytes = image.bytes.clone();
+    put(
+        &mut bytes,
+        map * BLOCK_BYTES + 20,
+        &(map as u32).to_le_bytes(),
+    );
+    let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+    let open = || Volume::open(device(&memory), None, quiet(DataMode::Ordered)).expect("it opens");
+    let volume = open();
+    let cut = volume.create_file("/large", &Default::default()).map(drop);
+    assert!(
+        matches!(cut, Err(Error::Corrupt(Corrupt::MapCircle { .. }))),
+        "{cut:?}"
+    );
+    drop(volume.close());
+    // What is left in a log is replayed.
+    drop(open().close());
+    let bytes = memory.to_bytes();
+    let bitmap = word(&bytes, BLOCK_BYTES) * BLOCK_BYTES;
+    let pointers = (0..BLOCK_BYTES / 4).map(|index| word(&bytes, map * BLOCK_BYTES + 4 * index));
+    for block in pointers.filter(|block| *block != 0).chain([map]) {
+        let is_taken = bytes[bitmap + block / 8] >> (block % 8) & 1 == 1;
+        assert!(is_taken, "the file still has block {block}");
+    }
 }
 
 #[test]
