@@ -49,7 +49,9 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
         let value = if size == 0 {
             &[]
         } else {
-            &entries[start - skipped..][..size]
+            // Whole words of what lies there, the bytes behind the value included.
+            let value = &entries[start - skipped..];
+            &value[..size.next_multiple_of(4).min(value.len())]
         };
         if !is_hash_good(entry.e_hash.get(), name, value, skipped == 0) {
             return false;
@@ -96,8 +98,9 @@ fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
 /// After all inodes were read: every attribute block counts those that have it.
 pub(crate) fn check_references(state: &mut State<'_>) {
     for (block, found, said) in std::mem::take(&mut state.attribute_blocks) {
-        // What does not begin as an attribute block counts nothing.
-        if found != said && said != u32::MAX {
+        if let Some(said) = said
+            && found != said
+        {
             let kind = ProblemKind::AttributeReferencesWrong;
             let place = Place::block(block);
             state

@@ -1,7 +1,7 @@
 //! Group descriptors: where bitmaps and inode tables lie. What the first superblock and these say is marked as metadata.
 
 use layout::feature::Compatible;
-use layout::group::{self as disk, GroupDescriptor};
+use layout::group::{self as disk, GroupDescriptor, GroupFlags};
 use zerocopy::FromBytes;
 
 use crate::error::Error;
@@ -72,7 +72,8 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
         state.report.add_found(kind, Place::group(number), block);
         0
     };
-    Group {
+    let flags = GroupFlags::from_bits_retain(raw.bg_flags.get());
+    let group = Group {
         block_bitmap: place(
             ProblemKind::BlockBitmapMisplaced,
             raw.bg_block_bitmap_lo.get(),
@@ -91,7 +92,12 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
         free_blocks: raw.bg_free_blocks_count_lo.get().into(),
         free_inodes: raw.bg_free_inodes_count_lo.get().into(),
         directories: raw.bg_used_dirs_count_lo.get().into(),
+    };
+    let has_inodes = group.free_inodes < state.geometry.inodes_per_group;
+    if flags.contains(GroupFlags::INODE_UNINIT) && has_inodes {
+        state.problem(ProblemKind::GroupUninitialized, Place::group(number));
     }
+    group
 }
 
 /// Marks the superblocks and descriptors of all groups that have them. The blocks reserved for more descriptors are metadata,

@@ -65,6 +65,7 @@ problem_kinds! {
     202 InodeBitmapMisplaced Error "inode bitmap lies outside its group"
     203 InodeTableMisplaced Error "inode table lies outside its group"
     204 GroupMetadataOverlaps Error "group's bitmap or table lies on other metadata"
+    205 GroupUninitialized Error "group has inodes in use and is marked as one without"
 
     301 RootNotDirectory Error "root inode is not a directory"
     302 ReservedInodeMode Error "reserved inode has a mode that it must not have"

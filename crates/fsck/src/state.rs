@@ -74,8 +74,8 @@ pub(crate) struct State<'a> {
     pub(crate) map_visits: u64,
     /// Whether a regular file needs the feature `large_file`.
     pub(crate) has_large_file: bool,
-    /// Attribute blocks: block, references found, references that it says.
-    pub(crate) attribute_blocks: Vec<(u64, u32, u32)>,
+    /// Attribute blocks: block, references found, references that it says; what does not begin as an attribute block says none.
+    pub(crate) attribute_blocks: Vec<(u64, u32, Option<u32>)>,
     pub(crate) report: Report,
 }
 

@@ -70,11 +70,7 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     }
     state.claim(block);
     let is_good = header.h_magic.get() == attribute::MAGIC;
-    let said = if is_good {
-        header.h_refcount.get()
-    } else {
-        u32::MAX
-    };
+    let said = is_good.then(|| header.h_refcount.get());
     state.attribute_blocks.push((block, 1, said));
     Ok(1)
 }

@@ -4,7 +4,7 @@
 use layout::feature::Compatible;
 use layout::mode::{FileType, TYPE_MASK};
 
-use super::{BAD_BLOCKS, JOURNAL, RESIZE, Slot, fields};
+use super::{BAD_BLOCKS, JOURNAL, RESIZE, Slot, extra, fields};
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::map;
@@ -34,14 +34,21 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);
     let is_empty = raw.map().iter().all(|word| *word == 0);
-    if !has_map || (is_empty && raw.i_blocks_lo.get() == 0) {
+    let has_attributes = raw.i_file_acl_lo.get() != 0 && slot.number != BAD_BLOCKS;
+    if !has_map || (is_empty && raw.i_blocks_lo.get() == 0 && !has_attributes) {
         return Ok(());
     }
+    let attributes = match slot.number {
+        BAD_BLOCKS => 0,
+        _ => extra::check_block(state, slot)?,
+    };
     let mapped = map::check(state, slot.number, &raw.map(), FileType::Regular)?;
     match slot.number {
         BAD_BLOCKS => {}
-        JOURNAL => fields::check_sizes(state, slot, FileType::Regular, &mapped, 0),
-        _ => fields::check_held(state, slot, mapped.blocks),
+        JOURNAL | RESIZE => {
+            fields::check_sizes(state, slot, FileType::Regular, &mapped, attributes)
+        }
+        _ => fields::check_held(state, slot, mapped.blocks + attributes),
     }
     Ok(())
 }

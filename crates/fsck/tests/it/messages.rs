@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that belong to a message, ask something or tell of progress.
-const ASIDES: [&str; 42] = [
+const ASIDES: [&str; 43] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -48,6 +48,7 @@ const ASIDES: [&str; 42] = [
     "Invalid HTREE directory",
     "Warning: skipping journal recovery",
     "Illegal block number passed",
+    "Group descriptor ",
     "e2fsck: Group descriptors look bad",
     "(inode #",
 ];
