@@ -32,7 +32,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::raid::RaidLevel;
-pub use image_path::split_image_path;
+pub use image_path::{split_image_path, split_image_path_bytes};
 pub use open::{Factory, Simulated, no_simulation, open};
 pub use settings::{FileSettings, Setting};
 pub use size::Size;

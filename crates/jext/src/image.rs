@@ -1,9 +1,11 @@
 //! Images on the command line: `IMAGE:/path`, the options that all commands share, and opening them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use block::text::split_image_path;
+use block::text::split_image_path_bytes;
 use block::{BlockDevice, DeviceText, OpenOptions};
 use clap::Args;
 use ext::volume::OpenReport;
@@ -11,6 +13,7 @@ use ext::{Corrupt, Volume};
 use jext::mount_options::ParsedOptions;
 
 use crate::foreign;
+use crate::output;
 
 /// How an image is opened, in every command that opens one.
 #[derive(Debug, Clone, Default, Args)]
@@ -38,8 +41,8 @@ pub(crate) enum Access {
 pub(crate) struct ImagePath {
     /// The device's text.
     pub(crate) image: String,
-    /// The path, which begins with a slash.
-    pub(crate) path: String,
+    /// The path, which begins with a slash. Names need not be UTF-8.
+    pub(crate) path: Vec<u8>,
 }
 
 impl MountArguments {
@@ -61,34 +64,50 @@ impl MountArguments {
 
 impl ImagePath {
     /// Reads `IMAGE:/path`.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        match split_image_path(text) {
-            Some((image, path)) => Ok(Self {
-                image: image.to_owned(),
-                path: path.to_owned(),
-            }),
-            None => bail!("{text}: not a path within an image; say IMAGE:/path"),
+    pub(crate) fn parse(text: impl AsRef<OsStr>) -> Result<Self> {
+        let text = text.as_ref();
+        match Self::split(text)? {
+            Some(path) => Ok(path),
+            None => bail!(
+                "{}: not a path within an image; say IMAGE:/path",
+                text.display()
+            ),
         }
     }
 
+    /// The same; none of what is no path within an image.
+    pub(crate) fn split(text: &OsStr) -> Result<Option<Self>> {
+        let Some((image, path)) = split_image_path_bytes(text.as_bytes()) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            image: device_text(OsStr::from_bytes(image))?.to_owned(),
+            path: path.to_owned(),
+        }))
+    }
+
     /// Reads `IMAGE:/path`, or `IMAGE` for its root.
-    pub(crate) fn parse_or_root(text: &str) -> Self {
-        match split_image_path(text) {
-            Some((image, path)) => Self {
-                image: image.to_owned(),
-                path: path.to_owned(),
-            },
+    pub(crate) fn parse_or_root(text: impl AsRef<OsStr>) -> Result<Self> {
+        let text = text.as_ref();
+        Ok(match Self::split(text)? {
+            Some(path) => path,
             None => Self {
-                image: text.to_owned(),
-                path: "/".to_owned(),
+                image: device_text(text)?.to_owned(),
+                path: b"/".to_vec(),
             },
-        }
+        })
     }
 
     /// How it is written.
     pub(crate) fn text(&self) -> String {
-        format!("{}:{}", self.image, self.path)
+        format!("{}:{}", self.image, output::name_text(&self.path))
     }
+}
+
+/// A device's text, which is UTF-8 whatever the names within the image are.
+fn device_text(text: &OsStr) -> Result<&str> {
+    let found = text.to_str();
+    found.with_context(|| format!("{}: the image's own name is not UTF-8", text.display()))
 }
 
 /// Reads a device text.
@@ -110,9 +129,7 @@ pub(crate) fn open_device(text: &str, access: Access) -> Result<Arc<dyn BlockDev
 
 /// Opens any device. What was rounded in its text is said.
 pub(crate) fn open_parsed(text: &DeviceText, access: Access) -> Result<Arc<dyn BlockDevice>> {
-    text.notes()
-        .iter()
-        .for_each(|note| crate::output::warn(note));
+    text.notes().iter().for_each(|note| output::warn(note));
     let options = OpenOptions {
         is_read_only: access == Access::Read,
         ..OpenOptions::default()
@@ -197,11 +214,15 @@ mod tests {
     fn image_paths_are_split() {
         let path = ImagePath::parse("disk.img:/etc/fstab").expect("it is one");
         assert_eq!(
-            (path.image.as_str(), path.path.as_str()),
-            ("disk.img", "/etc/fstab")
+            (path.image.as_str(), path.path.as_slice()),
+            ("disk.img", &b"/etc/fstab"[..])
         );
         assert_eq!(path.text(), "disk.img:/etc/fstab");
-        assert_eq!(ImagePath::parse_or_root("disk.img").path, "/");
+        let root = ImagePath::parse_or_root("disk.img").expect("its root");
+        assert_eq!(root.path, b"/");
+        let odd = ImagePath::parse(OsStr::from_bytes(b"disk.img:/\xFF")).expect("it is one");
+        assert_eq!(odd.path, b"/\xFF");
+        assert!(ImagePath::parse(OsStr::from_bytes(b"\xFF:/x")).is_err());
         let error = ImagePath::parse("disk.img")
             .expect_err("no path")
             .to_string();

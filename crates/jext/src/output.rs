@@ -1,6 +1,6 @@
 //! What commands print: errors in one line, JSON, times and modes as `ls` shows them.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -23,7 +23,7 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         .filter(|line| !line.is_empty())
         .collect();
     // Nobody is left to be told if standard error is closed.
-    let _ = writeln!(io::stderr(), "jext: {}", line.join("; "));
+    let _ = writeln!(io::stderr(), "jext: {}", without_controls(&line.join("; ")));
     ExitCode::FAILURE
 }
 
@@ -55,8 +55,13 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Prints text to standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints text in which names may hold any bytes to standard output.
+pub(crate) fn print_bytes(text: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(text).and_then(|()| out.flush());
     written.context("standard output")
 }
 
@@ -124,6 +129,30 @@ pub(crate) fn name_text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// A name as it is printed: its bytes, so that programs can use them; for a terminal, which would obey what they say, without
+/// control characters.
+pub(crate) fn printed_name(name: &[u8]) -> Vec<u8> {
+    if io::stdout().is_terminal() {
+        without_controls(&name_text(name)).into_bytes()
+    } else {
+        name.to_vec()
+    }
+}
+
+/// Text with `?` in the place of control characters.
+fn without_controls(text: &str) -> String {
+    let shown = text.chars();
+    shown
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect()
+}
+
+/// A name's bytes in hexadecimal digits, where text would not say which they are.
+pub(crate) fn name_hex(name: &[u8]) -> Option<String> {
+    let is_text = std::str::from_utf8(name).is_ok();
+    (!is_text).then(|| name.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Attributes as JSON.
 pub(crate) fn attributes_json(attributes: &Attributes) -> Value {
     let flags: String = layout::inode_flags::LETTERS
@@ -160,6 +189,13 @@ mod tests {
         assert_eq!(mode_text(FileKind::Regular, 0o4711), "-rws--x--x");
         assert_eq!(mode_text(FileKind::Regular, 0o2644), "-rw-r-Sr--");
         assert_eq!(mode_text(FileKind::Directory, 0o1777), "drwxrwxrwt");
+    }
+
+    #[test]
+    fn names_are_shown_harmlessly() {
+        assert_eq!(without_controls("a\u{1b}[2Jb\nü"), "a?[2Jb?ü");
+        assert_eq!(name_hex("ü".as_bytes()), None);
+        assert_eq!(name_hex(b"a\xFF"), Some("61ff".to_owned()));
     }
 
     #[test]

@@ -3,20 +3,31 @@
 /// Splits at the last `:/` outside quotes: the device's text and the path, which begins with `/`. Nothing if there is none,
 /// or nothing before it.
 pub fn split_image_path(text: &str) -> Option<(&str, &str)> {
+    let at = colon(text.as_bytes())?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// The same of bytes: names within an image need not be UTF-8.
+pub fn split_image_path_bytes(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = colon(text)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Where the colon is that splits.
+fn colon(text: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     let mut is_escaped = false;
     let mut place = None;
-    for (at, letter) in text.char_indices() {
-        match letter {
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
             _ if is_escaped => is_escaped = false,
-            '\\' if is_quoted => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            ':' if !is_quoted && text[at..].starts_with(":/") => place = Some(at),
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b':' if !is_quoted && text[at..].starts_with(b":/") => place = Some(at),
             _ => {}
         }
     }
-    let (image, path) = text.split_at(place?);
-    (!image.is_empty()).then(|| (image, &path[1..]))
+    place.filter(|at| *at > 0)
 }
 
 #[cfg(test)]
@@ -45,6 +56,8 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(split_image_path(text), expected, "{text}");
+            let bytes = expected.map(|(image, path)| (image.as_bytes(), path.as_bytes()));
+            assert_eq!(split_image_path_bytes(text.as_bytes()), bytes, "{text}");
         }
     }
 }

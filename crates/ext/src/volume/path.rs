@@ -1,4 +1,6 @@
 //! Conveniences on paths: `/a/b/c`, symbolic links followed on the way.
+//!
+//! A path is text or bytes: a name may hold any bytes but `/` and zero, and need not be UTF-8.
 
 use layout::InodeNr;
 
@@ -92,9 +94,9 @@ impl<'v> File<'v> {
 
 impl Volume {
     /// The inode that a path names. With `follow`, a symbolic link at its end is followed too.
-    pub fn resolve(&self, path: &str, follow: bool) -> Result<InodeNr> {
+    pub fn resolve(&self, path: &(impl AsRef<[u8]> + ?Sized), follow: bool) -> Result<InodeNr> {
         let mut links = 0;
-        self.walk(InodeNr::ROOT, path.as_bytes(), follow, &mut links)
+        self.walk(InodeNr::ROOT, path.as_ref(), follow, &mut links)
     }
 
     fn walk(&self, start: InodeNr, path: &[u8], follow: bool, links: &mut u32) -> Result<InodeNr> {
@@ -134,27 +136,36 @@ impl Volume {
     }
 
     /// The directory that holds a path's last name, and that name.
-    pub fn resolve_parent<'p>(&self, path: &'p str) -> Result<(InodeNr, &'p [u8])> {
-        let trimmed = path.trim_end_matches('/');
-        let (parent, name) = match trimmed.rfind('/') {
+    pub fn resolve_parent<'p, P>(&self, path: &'p P) -> Result<(InodeNr, &'p [u8])>
+    where
+        P: AsRef<[u8]> + ?Sized,
+    {
+        let path = path.as_ref();
+        let end = path.iter().rposition(|byte| *byte != b'/');
+        let trimmed = &path[..end.map_or(0, |last| last + 1)];
+        let (parent, name) = match trimmed.iter().rposition(|byte| *byte == b'/') {
             Some(at) => (&trimmed[..=at], &trimmed[at + 1..]),
-            None => ("/", trimmed),
+            None => (&b"/"[..], trimmed),
         };
-        if name.is_empty() || name == "." || name == ".." {
+        if name.is_empty() || name == b"." || name == b".." {
             return Err(Error::Invalid(
                 "the path has no last name that could be made or removed",
             ));
         }
-        Ok((self.resolve(parent, true)?, name.as_bytes()))
+        Ok((self.resolve(parent, true)?, name))
     }
 
     /// What stat says of a path; with `follow`, of what a symbolic link points to.
-    pub fn metadata(&self, path: &str, follow: bool) -> Result<Attributes> {
+    pub fn metadata(&self, path: &(impl AsRef<[u8]> + ?Sized), follow: bool) -> Result<Attributes> {
         self.attributes(self.resolve(path, follow)?)
     }
 
     /// Opens an existing file.
-    pub fn open_file(&self, path: &str, flags: OpenFlags) -> Result<File<'_>> {
+    pub fn open_file(
+        &self,
+        path: &(impl AsRef<[u8]> + ?Sized),
+        flags: OpenFlags,
+    ) -> Result<File<'_>> {
         let id = self.open_inode(self.resolve(path, true)?, flags)?;
         Ok(File {
             volume: self,
@@ -164,7 +175,12 @@ impl Volume {
     }
 
     /// Makes a file, or cuts an existing one to nothing, and opens it for reading and writing.
-    pub fn create_file(&self, path: &str, new: &NewInode) -> Result<File<'_>> {
+    pub fn create_file(
+        &self,
+        path: &(impl AsRef<[u8]> + ?Sized),
+        new: &NewInode,
+    ) -> Result<File<'_>> {
+        let path = path.as_ref();
         let (parent, name) = self.resolve_parent(path)?;
         let flags = OpenFlags {
             truncate: true,
@@ -201,7 +217,7 @@ impl Volume {
     ///
     /// # Errors
     /// - [`Error::FileTooLarge`] for a file of more than 1 GiB: open it and read it in parts.
-    pub fn read_file(&self, path: &str) -> Result<Vec<u8>> {
+    pub fn read_file(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<Vec<u8>> {
         let mut file = self.open_file(path, OpenFlags::READ)?;
         let mut bytes = Vec::new();
         let result = loop {
@@ -222,7 +238,7 @@ impl Volume {
     }
 
     /// Makes a file with these bytes, replacing the contents of an existing one.
-    pub fn write_file(&self, path: &str, bytes: &[u8]) -> Result<()> {
+    pub fn write_file(&self, path: &(impl AsRef<[u8]> + ?Sized), bytes: &[u8]) -> Result<()> {
         let mut file = self.create_file(path, &NewInode::default())?;
         let written = file.write_all(bytes);
         file.close()?;
@@ -230,8 +246,8 @@ impl Volume {
     }
 
     /// Makes a directory with permissions 0755.
-    pub fn create_directory(&self, path: &str) -> Result<InodeNr> {
-        let (parent, name) = self.resolve_parent(path)?;
+    pub fn create_directory(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<InodeNr> {
+        let (parent, name) = self.resolve_parent(path.as_ref())?;
         self.make_directory(
             parent,
             name,
@@ -243,10 +259,10 @@ impl Volume {
     }
 
     /// Makes a directory and those above it that are missing.
-    pub fn create_directory_all(&self, path: &str) -> Result<InodeNr> {
+    pub fn create_directory_all(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<InodeNr> {
         let mut current = InodeNr::ROOT;
         for name in path
-            .as_bytes()
+            .as_ref()
             .split(|byte| *byte == b'/')
             .filter(|name| !name.is_empty())
         {
@@ -264,26 +280,30 @@ impl Volume {
     }
 
     /// Removes a file, link or node.
-    pub fn remove_file(&self, path: &str) -> Result<()> {
-        let (parent, name) = self.resolve_parent(path)?;
+    pub fn remove_file(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<()> {
+        let (parent, name) = self.resolve_parent(path.as_ref())?;
         self.unlink(parent, name)
     }
 
     /// Removes an empty directory by its path.
-    pub fn remove_directory_at(&self, path: &str) -> Result<()> {
-        let (parent, name) = self.resolve_parent(path)?;
+    pub fn remove_directory_at(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<()> {
+        let (parent, name) = self.resolve_parent(path.as_ref())?;
         self.remove_directory(parent, name)
     }
 
     /// Moves a path, replacing what is there.
-    pub fn rename_path(&self, from: &str, to: &str) -> Result<()> {
-        let (parent, name) = self.resolve_parent(from)?;
-        let (new_parent, new_name) = self.resolve_parent(to)?;
+    pub fn rename_path(
+        &self,
+        from: &(impl AsRef<[u8]> + ?Sized),
+        to: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<()> {
+        let (parent, name) = self.resolve_parent(from.as_ref())?;
+        let (new_parent, new_name) = self.resolve_parent(to.as_ref())?;
         self.rename(parent, name, new_parent, new_name, RenameMode::Replace)
     }
 
     /// The names of a directory, without `.` and `..`, in directory order.
-    pub fn list(&self, path: &str) -> Result<Vec<Entry>> {
+    pub fn list(&self, path: &(impl AsRef<[u8]> + ?Sized)) -> Result<Vec<Entry>> {
         let nr = self.resolve(path, true)?;
         let mut entries = Vec::new();
         self.read_directory(nr, 0, &mut |_, entry| {

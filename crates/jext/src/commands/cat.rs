@@ -1,5 +1,6 @@
 //! `jext cat`: files to standard output.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     #[command(flatten)]
     mount: MountArguments,
 }

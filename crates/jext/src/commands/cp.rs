@@ -6,6 +6,7 @@ mod copy;
 mod end;
 mod host;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -20,7 +21,7 @@ use end::{End, Images};
 pub(crate) struct Arguments {
     /// Paths of the host or IMAGE:/path; the last is the new name, or the directory to copy into.
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Directories with all that is in them; links and nodes as they are.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
@@ -41,8 +42,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some((target, sources)) = arguments.paths.split_last() else {
         bail!("nothing to copy")
     };
-    let target = End::parse(target);
-    let sources: Vec<End> = sources.iter().map(|text| End::parse(text)).collect();
+    let target = End::parse(target)?;
+    let sources: Vec<End> = sources
+        .iter()
+        .map(|text| End::parse(text))
+        .collect::<Result<_>>()?;
     let mut images = Images::default();
     images.open_all(&sources, &target, &arguments.mount)?;
     let mut copier = Copier::new(

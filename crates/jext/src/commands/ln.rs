@@ -1,5 +1,7 @@
 //! `jext ln`: hard and symbolic links.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -13,10 +15,10 @@ use crate::image::{Access, ImagePath, MountArguments, with_volume};
 pub(crate) struct Arguments {
     /// What the link is to: IMAGE:/path, or with -s any text.
     #[arg(value_name = "TARGET")]
-    target: String,
+    target: OsString,
     /// The new name.
     #[arg(value_name = "IMAGE:/PATH")]
-    link: String,
+    link: OsString,
     /// A symbolic link.
     #[arg(short, long)]
     symbolic: bool,
@@ -47,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .map(|target| volume.resolve(&target.path, false));
         let linked = linked
             .transpose()
-            .with_context(|| arguments.target.clone())?;
+            .with_context(|| arguments.target.display().to_string())?;
         if arguments.force
             && let Ok(found) = volume.metadata(&link.path, false)
             && found.kind != FileKind::Directory

@@ -1,6 +1,7 @@
 //! `jext ls`: directories, sorted by name unless told otherwise.
 
-use std::fmt::Write;
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -14,14 +15,14 @@ use crate::entered::Entered;
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
 use crate::output;
 
-const INFALLIBLE: &str = "writing to a string does not fail";
+const INFALLIBLE: &str = "writing to memory does not fail";
 
 /// List directories and files of an image.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// IMAGE:/path, or IMAGE for its root.
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Mode, links, owner, size and time.
     #[arg(short)]
     long: bool,
@@ -49,16 +50,16 @@ pub(crate) struct Arguments {
 
 /// One line.
 struct Line {
-    name: String,
+    name: Vec<u8>,
     attributes: Attributes,
-    target: Option<String>,
+    target: Option<Vec<u8>>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut documents = Vec::new();
-    let mut text = String::new();
+    let mut text = Vec::new();
     for (index, given) in arguments.paths.iter().enumerate() {
-        let path = ImagePath::parse_or_root(given);
+        let path = ImagePath::parse_or_root(given)?;
         let listing = with_volume(&path.image, Access::Read, &arguments.mount, |volume| {
             list(volume, &path.path, arguments).with_context(|| path.text())
         })?;
@@ -66,7 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         for (number, (directory, lines)) in listing.iter().enumerate() {
             if is_titled {
                 let gap = if index + number > 0 { "\n" } else { "" };
-                writeln!(text, "{gap}{}:{directory}:", path.image).expect(INFALLIBLE);
+                write!(text, "{gap}{}:", path.image).expect(INFALLIBLE);
+                text.extend(output::printed_name(directory));
+                text.extend(b":\n");
             }
             render(&mut text, lines, arguments);
             documents.push(to_json(&path.image, directory, lines));
@@ -75,13 +78,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         output::print_json(&Value::from(documents))?
     } else {
-        output::print(&text)?
+        output::print_bytes(&text)?
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The directories of a path, each with its lines.
-fn list(volume: &Volume, path: &str, arguments: &Arguments) -> Result<Vec<(String, Vec<Line>)>> {
+fn list(volume: &Volume, path: &[u8], arguments: &Arguments) -> Result<Vec<(Vec<u8>, Vec<Line>)>> {
     let own = volume.metadata(path, false)?;
     if arguments.directory || own.kind != FileKind::Directory {
         return Ok(vec![(
@@ -93,17 +96,17 @@ fn list(volume: &Volume, path: &str, arguments: &Arguments) -> Result<Vec<(Strin
     let mut entered = Entered::default();
     let mut waiting = vec![(path.to_owned(), own.inode)];
     while let Some((directory, nr)) = waiting.pop() {
-        let context = || directory.clone();
+        let context = || output::name_text(&directory);
         entered.enter(nr).with_context(context)?;
         let lines = lines(volume, nr, arguments).with_context(context)?;
         if arguments.recursive {
             let inner = lines
                 .iter()
                 .filter(|line| line.attributes.kind == FileKind::Directory);
-            let base = directory.trim_end_matches('/');
+            let base = directory.strip_suffix(b"/").unwrap_or(&directory);
             let paths = inner
                 .rev()
-                .map(|line| (format!("{base}/{}", line.name), line.attributes.inode));
+                .map(|line| ([base, b"/", &line.name].concat(), line.attributes.inode));
             waiting.extend(paths);
         }
         listing.push((directory, lines));
@@ -111,7 +114,7 @@ fn list(volume: &Volume, path: &str, arguments: &Arguments) -> Result<Vec<(Strin
     Ok(listing)
 }
 
-/// What is in a directory. Names are for the eye only: not all of them are UTF-8.
+/// What is in a directory.
 fn lines(volume: &Volume, nr: InodeNr, arguments: &Arguments) -> Result<Vec<Line>> {
     let mut entries = Vec::new();
     volume.read_directory(nr, 0, &mut |_, entry| {
@@ -122,9 +125,8 @@ fn lines(volume: &Volume, nr: InodeNr, arguments: &Arguments) -> Result<Vec<Line
     })?;
     let mut lines = Vec::new();
     for entry in entries {
-        let name = output::name_text(&entry.name);
-        if arguments.all || !name.starts_with('.') {
-            lines.push(line(volume, name, volume.attributes(entry.inode)?)?);
+        if arguments.all || entry.name.first() != Some(&b'.') {
+            lines.push(line(volume, entry.name, volume.attributes(entry.inode)?)?);
         }
     }
     if !arguments.unsorted {
@@ -133,9 +135,9 @@ fn lines(volume: &Volume, nr: InodeNr, arguments: &Arguments) -> Result<Vec<Line
     Ok(lines)
 }
 
-fn line(volume: &Volume, name: String, attributes: Attributes) -> Result<Line> {
+fn line(volume: &Volume, name: Vec<u8>, attributes: Attributes) -> Result<Line> {
     let target = match attributes.kind {
-        FileKind::Symlink => Some(output::name_text(&volume.read_link(attributes.inode)?)),
+        FileKind::Symlink => Some(volume.read_link(attributes.inode)?),
         _ => None,
     };
     Ok(Line {
@@ -145,7 +147,7 @@ fn line(volume: &Volume, name: String, attributes: Attributes) -> Result<Line> {
     })
 }
 
-fn render(text: &mut String, lines: &[Line], arguments: &Arguments) {
+fn render(text: &mut Vec<u8>, lines: &[Line], arguments: &Arguments) {
     let widest = |of: fn(&Line) -> String| lines.iter().map(|l| of(l).len()).max().unwrap_or(0);
     let inode: fn(&Line) -> String = |line| line.attributes.inode.to_string();
     let links: fn(&Line) -> String = |line| line.attributes.links.to_string();
@@ -163,11 +165,12 @@ fn render(text: &mut String, lines: &[Line], arguments: &Arguments) {
             write!(text, "{:>1$} ", owner(line), widths[2]).expect(INFALLIBLE);
             write!(text, "{:>1$} {2} ", size(line), widths[3], time).expect(INFALLIBLE);
         }
-        text.push_str(&line.name);
+        text.extend(output::printed_name(&line.name));
         if let (true, Some(target)) = (arguments.long, &line.target) {
-            write!(text, " -> {target}").expect(INFALLIBLE);
+            text.extend(b" -> ");
+            text.extend(output::printed_name(target));
         }
-        text.push('\n');
+        text.push(b'\n');
     }
 }
 
@@ -179,12 +182,15 @@ fn size(line: &Line) -> String {
     }
 }
 
-fn to_json(image: &str, directory: &str, lines: &[Line]) -> Value {
+fn to_json(image: &str, directory: &[u8], lines: &[Line]) -> Value {
     let entries = lines.iter().map(|line| {
         let mut entry = output::attributes_json(&line.attributes);
-        entry["name"] = Value::from(line.name.as_str());
-        entry["target"] = Value::from(line.target.clone());
+        entry["name"] = Value::from(output::name_text(&line.name));
+        if let Some(hex) = output::name_hex(&line.name) {
+            entry["name_hex"] = Value::from(hex);
+        }
+        entry["target"] = Value::from(line.target.as_deref().map(output::name_text));
         entry
     });
-    json!({ "image": image, "path": directory, "entries": entries.collect::<Vec<_>>() })
+    json!({ "image": image, "path": output::name_text(directory), "entries": entries.collect::<Vec<_>>() })
 }

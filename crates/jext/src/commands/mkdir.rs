@@ -1,5 +1,6 @@
 //! `jext mkdir`: directories.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
@@ -14,7 +15,7 @@ use crate::image::{Access, ImagePath, MountArguments, with_volume};
 pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Those above it, too; and it may be there already.
     #[arg(short, long)]
     parents: bool,

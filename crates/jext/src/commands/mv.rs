@@ -1,5 +1,6 @@
 //! `jext mv`: names within an image. What is moved keeps its inode.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -8,14 +9,13 @@ use ext::Volume;
 use ext::volume::{FileKind, RenameMode};
 
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
-use crate::output;
 
 /// Move or rename files within an image.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// IMAGE:/path, one or more; the last is the new name, or the directory to move into.
     #[arg(required = true, num_args = 2.., value_name = "IMAGE:/PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Do not replace what has the new name.
     #[arg(short, long, conflicts_with = "exchange")]
     no_clobber: bool,
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let paths: Vec<ImagePath> = arguments
         .paths
         .iter()
-        .map(|text| ImagePath::parse(text))
+        .map(ImagePath::parse)
         .collect::<Result<_>>()?;
     let Some((target, sources)) = paths.split_last() else {
         bail!("nothing to move")
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_directory(volume: &Volume, path: &str) -> bool {
+fn is_directory(volume: &Volume, path: &[u8]) -> bool {
     volume
         .metadata(path, true)
         .is_ok_and(|found| found.kind == FileKind::Directory)
@@ -77,9 +77,8 @@ fn rename(
 ) -> Result<()> {
     let context = || format!("{} to {}", source.text(), target.text());
     let (parent, name) = volume.resolve_parent(&source.path).with_context(context)?;
-    let base = target.path.trim_end_matches('/');
     let path = if is_into {
-        format!("{base}/{}", output::name_text(name))
+        [&target.path, &b"/"[..], name].concat()
     } else {
         target.path.clone()
     };

@@ -1,5 +1,6 @@
 //! `jext rm`: files, and with `-r` directories with all that is in them.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -16,7 +17,7 @@ use crate::image::{Access, ImagePath, MountArguments, with_volume};
 pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Directories, with all that is in them.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,

@@ -1,5 +1,6 @@
 //! `jext stat`: everything about a file.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ const INFALLIBLE: &str = "writing to a string does not fail";
 pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// What a symbolic link points to.
     #[arg(short = 'L', long)]
     follow: bool,
@@ -48,8 +49,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let facts = with_volume(&path.image, Access::Read, &arguments.mount, |volume| {
             facts(volume, &path.path, arguments).with_context(|| path.text())
         })?;
-        render(&mut text, given, &facts);
-        documents.push(to_json(given, &facts));
+        let name = path.text();
+        render(&mut text, &name, &facts);
+        documents.push(to_json(&name, &facts));
     }
     if arguments.json {
         output::print_json(&Value::from(documents))?
@@ -59,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn facts(volume: &Volume, path: &str, arguments: &Arguments) -> Result<Facts> {
+fn facts(volume: &Volume, path: &[u8], arguments: &Arguments) -> Result<Facts> {
     let attributes = volume.metadata(path, arguments.follow)?;
     let target = match attributes.kind {
         FileKind::Symlink => Some(output::name_text(&volume.read_link(attributes.inode)?)),

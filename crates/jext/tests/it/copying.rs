@@ -1,6 +1,10 @@
 //! cp, in all directions.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use testkit::tool;
 
 use crate::support::Folder;
 
@@ -128,4 +132,62 @@ fn a_full_image_says_so_and_stays_whole() {
             .bad("cp nothing disk.img:/x")
             .ends_with("nothing: no such file or directory")
     );
+}
+
+/// A command whose last arguments are bytes; what it prints.
+fn with_bytes(folder: &Folder, line: &str, arguments: &[&[u8]]) -> Vec<u8> {
+    let arguments = arguments.iter().map(|bytes| OsStr::from_bytes(bytes));
+    let output = folder.command(line).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "jext {line}: {error}");
+    output.stdout
+}
+
+#[test]
+fn names_that_are_not_text_are_names() {
+    let folder = Folder::with_image();
+    let inner = folder.path().join("tree").join(OsStr::from_bytes(b"d\xE9"));
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::write(inner.join(OsStr::from_bytes(b"\xFFile")), b"data").unwrap();
+    std::os::unix::fs::symlink(OsStr::from_bytes(b"\xFE"), inner.join("link")).unwrap();
+    folder.good("cp -r tree disk.img:/");
+    folder.good("cp -r disk.img:/tree back");
+    let back = folder.path().join("back").join(OsStr::from_bytes(b"d\xE9"));
+    let file = back.join(OsStr::from_bytes(b"\xFFile"));
+    assert_eq!(std::fs::read(file).unwrap(), b"data");
+    let target = std::fs::read_link(back.join("link")).unwrap();
+    assert_eq!(target.as_os_str().as_bytes(), b"\xFE");
+    // Given by name, to every command.
+    let run = |line: &str, arguments: &[&[u8]]| with_bytes(&folder, line, arguments);
+    let (directory, path) = (b"disk.img:/tree/d\xE9", b"disk.img:/tree/d\xE9/\xFFile");
+    assert_eq!(run("ls", &[directory]), b"link\n\xFFile\n");
+    assert_eq!(run("cat", &[path]), b"data");
+    assert!(!run("stat", &[path]).is_empty());
+    run("cp", &[path, b"disk.img:/\x80copy"]);
+    run("cp", &[path, b"disk.img:/"]);
+    run("mv", &[b"disk.img:/\x80copy", b"disk.img:/tree"]);
+    run("ln", &[path, b"disk.img:/tree/\x81hard"]);
+    run("mkdir", &[b"disk.img:/\xC0dir"]);
+    assert_eq!(
+        run("ls disk.img:/tree", &[]),
+        b"d\xE9\n\x80copy\n\x81hard\n"
+    );
+    let listed = folder.json("ls --json disk.img:/");
+    let entries = listed[0]["entries"].as_array().unwrap();
+    let hex: Vec<_> = entries.iter().map(|entry| &entry["name_hex"]).collect();
+    assert!(hex.contains(&&serde_json::json!("c0646972")), "{hex:?}");
+    run("rm", &[b"disk.img:/\xFFile", path]);
+    run("rm -r", &[b"disk.img:/\xC0dir", directory]);
+    folder.check("disk.img");
+}
+
+#[test]
+fn a_copy_of_directories_in_a_circle_ends() {
+    let folder = Folder::with_image();
+    folder.good("mkdir disk.img:/d");
+    let image = folder.path().join("disk.img");
+    let link = ["-w", "-R", "link <2> /d/up"].map(OsStr::new);
+    tool::run_well("debugfs", &[link[0], link[1], link[2], image.as_os_str()]);
+    let error = folder.bad("cp -r disk.img:/ out");
+    assert!(error.contains("two entries that lead to it"), "{error}");
 }

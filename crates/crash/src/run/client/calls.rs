@@ -22,10 +22,10 @@ impl Client<'_> {
         let new = NewInode::default();
         match op {
             Op::Create(path) => {
-                let (parent, name) = volume.resolve_parent(path)?;
+                let (parent, name) = volume.resolve_parent(path.as_bytes())?;
                 volume.create(parent, name, &new)?;
             }
-            Op::Mkdir(path) => drop(volume.create_directory(path)?),
+            Op::Mkdir(path) => drop(volume.create_directory(path.as_bytes())?),
             Op::Write(path, from, count) => {
                 return self.write(path, None, Some(*from), (*count, number));
             }
@@ -54,7 +54,7 @@ impl Client<'_> {
                 mark(volume, path, &name, &value)?;
             }
             Op::Removexattr(path, name) => {
-                let nr = volume.resolve(path, false)?;
+                let nr = volume.resolve(path.as_bytes(), false)?;
                 volume.remove_attribute(nr, &marks::whole_name(name))?;
             }
             Op::Setfacl(path, mode) => {
@@ -69,37 +69,37 @@ impl Client<'_> {
                 )?;
             }
             Op::Link(from, to) => {
-                let nr = volume.resolve(from, false)?;
-                let (parent, name) = volume.resolve_parent(to)?;
+                let nr = volume.resolve(from.as_bytes(), false)?;
+                let (parent, name) = volume.resolve_parent(to.as_bytes())?;
                 volume.link(nr, parent, name)?;
             }
             Op::Mknod(special, path) => {
-                let (parent, name) = volume.resolve_parent(path)?;
+                let (parent, name) = volume.resolve_parent(path.as_bytes())?;
                 let (kind, device) = special.parts();
                 volume.make_node(parent, name, kind, device, &new)?;
             }
             Op::Symlink(target, path) => {
-                let (parent, name) = volume.resolve_parent(path)?;
+                let (parent, name) = volume.resolve_parent(path.as_bytes())?;
                 volume.symlink(parent, name, target.as_bytes(), &new)?;
             }
-            Op::Unlink(path) => volume.remove_file(path)?,
-            Op::Rmdir(path) => volume.remove_directory_at(path)?,
-            Op::Rename(from, to) => volume.rename_path(from, to)?,
+            Op::Unlink(path) => volume.remove_file(path.as_bytes())?,
+            Op::Rmdir(path) => volume.remove_directory_at(path.as_bytes())?,
+            Op::Rename(from, to) => volume.rename_path(from.as_bytes(), to.as_bytes())?,
             Op::Exchange(one, other) => {
-                let (parent, name) = volume.resolve_parent(one)?;
-                let (new_parent, new_name) = volume.resolve_parent(other)?;
+                let (parent, name) = volume.resolve_parent(one.as_bytes())?;
+                let (new_parent, new_name) = volume.resolve_parent(other.as_bytes())?;
                 volume.rename(parent, name, new_parent, new_name, RenameMode::Exchange)?;
             }
             Op::Whiteout(from, to) => {
-                let (parent, name) = volume.resolve_parent(from)?;
-                let (new_parent, new_name) = volume.resolve_parent(to)?;
+                let (parent, name) = volume.resolve_parent(from.as_bytes())?;
+                let (new_parent, new_name) = volume.resolve_parent(to.as_bytes())?;
                 let mode = RenameMode::Whiteout(WhiteoutOwner::default());
                 volume.rename(parent, name, new_parent, new_name, mode)?;
             }
             Op::Fsync(path) => self.sync_file(path, false)?,
             Op::Fdatasync(path) => self.sync_file(path, true)?,
             Op::SyncDirectory(path) => {
-                let nr = volume.resolve(path, false)?;
+                let nr = volume.resolve(path.as_bytes(), false)?;
                 // Where what was to be a directory could not be made or moved, a file may have its name.
                 if volume.attributes(nr)?.kind != FileKind::Directory {
                     return Err(Error::NotDirectory);
@@ -113,7 +113,7 @@ impl Client<'_> {
 
     fn sync_file(&mut self, path: &str, data_only: bool) -> Result<(), Error> {
         let volume = self.volume;
-        let nr = volume.resolve(path, false)?;
+        let nr = volume.resolve(path.as_bytes(), false)?;
         if let Some(holds) = &mut self.holds {
             return holds.sync(volume, nr, data_only);
         }
@@ -132,7 +132,7 @@ impl Client<'_> {
         (count, number): (u32, usize),
     ) -> Result<Outcome, Error> {
         let volume = self.volume;
-        let nr = volume.resolve(path, false)?;
+        let nr = volume.resolve(path.as_bytes(), false)?;
         let size = volume.attributes(nr)?.size;
         let from = match (from, self.append_from) {
             (Some(from), _) => u64::from(from),
@@ -164,7 +164,7 @@ impl Client<'_> {
 
 /// Sets an extended attribute.
 fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Error> {
-    let nr = volume.resolve(path, false)?;
+    let nr = volume.resolve(path.as_bytes(), false)?;
     volume.set_attribute(nr, name, value, SetMode::Any)
 }
 
@@ -175,7 +175,7 @@ fn change_range(
     (from, count): (u32, u32),
     what: RangeChange,
 ) -> Result<Outcome, Error> {
-    let nr = volume.resolve(path, false)?;
+    let nr = volume.resolve(path.as_bytes(), false)?;
     let bytes = |sectors: u32| u64::from(sectors) * SECTOR_BYTES as u64;
     let keeps_size = what == RangeChange::PunchHole;
     match volume.change_range(nr, bytes(from), bytes(count), what, keeps_size) {
@@ -245,7 +245,7 @@ fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
         }
         _ => return Ok(()),
     };
-    volume.set_attributes(volume.resolve(path, false)?, &change)
+    volume.set_attributes(volume.resolve(path.as_bytes(), false)?, &change)
 }
 
 /// Writes bytes from a sector on, as far as that can be done.

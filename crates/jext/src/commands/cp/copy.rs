@@ -5,6 +5,7 @@ use ext::volume::{FileKind, NewInode};
 use indicatif::ProgressBar;
 
 use super::end::{End, Facts, Images, Stream};
+use crate::entered::Entered;
 use crate::progress;
 
 /// How many bytes are read and written at a time.
@@ -14,7 +15,7 @@ const PIECE_BYTES: usize = 4096;
 /// Below this a file is copied without a bar.
 const BAR_BYTES_MIN: u64 = 16 << 20;
 
-/// How deep directories may be within each other. A damaged image may lead in a circle.
+/// How deep directories may be within each other.
 const DEPTH_MAX: usize = 1000;
 
 /// Copies; see the module.
@@ -27,6 +28,8 @@ pub(super) struct Copier<'v> {
     bar: Option<ProgressBar>,
     /// Directories that are being copied now, each within the one before.
     depth: usize,
+    /// Directories of an image that the copy of one source has come to: a damaged image may lead in a circle.
+    entered: Entered,
 }
 
 impl<'v> Copier<'v> {
@@ -39,6 +42,7 @@ impl<'v> Copier<'v> {
             buffer: vec![0; CHUNK_BYTES],
             bar: None,
             depth: 0,
+            entered: Entered::default(),
         }
     }
 
@@ -60,10 +64,11 @@ impl<'v> Copier<'v> {
         }
         for source in sources {
             let target = if into {
-                target.join(&source.name()?)?
+                target.join(&source.name()?)
             } else {
                 target.clone()
             };
+            self.entered = Entered::default();
             self.copy(source, &target)?;
         }
         Ok(())
@@ -116,6 +121,9 @@ impl<'v> Copier<'v> {
         if is_within(source, target) {
             bail!("{}: cannot be copied into itself", source.text());
         }
+        if let Some(nr) = facts.inode {
+            self.entered.enter(nr).with_context(|| source.text())?;
+        }
         match target.facts(self.images, true)? {
             None => target.make_directory(self.images)?,
             Some(found) if found.kind == FileKind::Directory => {}
@@ -129,7 +137,7 @@ impl<'v> Copier<'v> {
             );
         }
         for name in source.names(self.images)? {
-            self.copy(&source.join(&name)?, &target.join(&name)?)?;
+            self.copy(&source.join(&name), &target.join(&name))?;
         }
         self.depth -= 1;
         target.adopt(self.images, facts, self.preserve)
@@ -224,8 +232,10 @@ fn is_within(source: &End, target: &End) -> bool {
                 path: target,
             },
         ) => {
-            let base = format!("{}/", source.trim_end_matches('/'));
-            a == b && target.starts_with(&base)
+            let end = source.iter().rposition(|byte| *byte != b'/');
+            let base = &source[..end.map_or(0, |last| last + 1)];
+            let below = target.strip_prefix(base);
+            a == b && below.is_some_and(|rest| rest.first() == Some(&b'/'))
         }
         _ => false,
     }

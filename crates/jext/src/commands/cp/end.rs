@@ -7,25 +7,28 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
-use block::text::split_image_path;
+use anyhow::{Context, Result};
 use ext::Volume;
 use ext::volume::{DeviceNumber, FileKind, NewInode, OpenFlags, SetAttributes, SetTime};
+use layout::InodeNr;
 use layout::time::InodeTime;
 
 use super::host;
-use crate::image::{Access, MountArguments, open_volume};
+use crate::image::{Access, ImagePath, MountArguments, open_volume};
+use crate::output;
 
 /// One end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     Host(PathBuf),
-    Image { image: String, path: String },
+    Image { image: String, path: Vec<u8> },
 }
 
 /// What a copy needs to know of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
+    /// Its number in an image; none on the host.
+    pub(super) inode: Option<InodeNr>,
     pub(super) kind: FileKind,
     pub(super) permissions: u16,
     pub(super) uid: u32,
@@ -94,20 +97,17 @@ impl Images {
 }
 
 impl End {
-    pub(super) fn parse(text: &str) -> Self {
-        match split_image_path(text) {
-            Some((image, path)) => Self::Image {
-                image: image.to_owned(),
-                path: path.to_owned(),
-            },
+    pub(super) fn parse(text: &OsStr) -> Result<Self> {
+        Ok(match ImagePath::split(text)? {
+            Some(ImagePath { image, path }) => Self::Image { image, path },
             None => Self::Host(PathBuf::from(text)),
-        }
+        })
     }
 
     pub(super) fn text(&self) -> String {
         match self {
             Self::Host(path) => path.display().to_string(),
-            Self::Image { image, path } => format!("{image}:{path}"),
+            Self::Image { image, path } => format!("{image}:{}", output::name_text(path)),
         }
     }
 
@@ -118,37 +118,27 @@ impl End {
                 .canonicalize()?
                 .file_name()
                 .map(|name| name.as_bytes().to_vec()),
-            Self::Image { path, .. } => {
-                let trimmed = path.trim_end_matches('/');
-                trimmed
-                    .rsplit('/')
-                    .next()
-                    .filter(|name| !name.is_empty())
-                    .map(|n| n.into())
-            }
+            Self::Image { path, .. } => path
+                .rsplit(|byte| *byte == b'/')
+                .find(|name| !name.is_empty())
+                .map(<[u8]>::to_vec),
         };
         name.with_context(|| format!("{}: has no name of its own; name the copy", self.text()))
     }
 
     /// What is below this with a name.
-    pub(super) fn join(&self, name: &[u8]) -> Result<Self> {
-        Ok(match self {
+    pub(super) fn join(&self, name: &[u8]) -> Self {
+        match self {
             Self::Host(path) => Self::Host(path.join(OsStr::from_bytes(name))),
             Self::Image { image, path } => {
-                let Ok(name) = std::str::from_utf8(name) else {
-                    bail!(
-                        "{}: the name {} is not UTF-8; jext export and build take any name",
-                        self.text(),
-                        String::from_utf8_lossy(name)
-                    );
-                };
-                let base = path.trim_end_matches('/');
+                let end = path.iter().rposition(|byte| *byte != b'/');
+                let base = &path[..end.map_or(0, |last| last + 1)];
                 Self::Image {
                     image: image.clone(),
-                    path: format!("{base}/{name}"),
+                    path: [base, b"/", name].concat(),
                 }
             }
-        })
+        }
     }
 
     /// What stands there, if anything does.
@@ -157,6 +147,7 @@ impl End {
             Self::Host(path) => host::facts(path, follow),
             Self::Image { image, path } => match images.volume(image).metadata(path, follow) {
                 Ok(a) => Ok(Some(Facts {
+                    inode: Some(a.inode),
                     kind: a.kind,
                     permissions: a.permissions,
                     uid: a.uid,

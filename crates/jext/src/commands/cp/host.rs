@@ -26,6 +26,7 @@ pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
     let kind = crate::transfer::host::kind(&metadata);
     let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
     Ok(Some(Facts {
+        inode: None,
         kind,
         permissions: (metadata.mode() & 0o7777) as u16,
         uid: metadata.uid(),
