@@ -72,6 +72,8 @@ pub(crate) struct Node {
     pub(crate) size: u64,
     /// Bytes of it that are data and not holes, as far as that is known.
     pub(crate) held: u64,
+    /// Where its data lie, as offset and length, if the source knows that it has holes.
+    pub(crate) parts: Option<Vec<(u64, u64)>>,
     pub(crate) device: DeviceNumber,
     /// Of a symbolic link.
     pub(crate) target: Vec<u8>,
@@ -119,6 +121,7 @@ impl Node {
             mtime: InodeTime::default(),
             size: 0,
             held: 0,
+            parts: None,
             device: DeviceNumber::default(),
             target: Vec::new(),
             link_to: None,

@@ -77,14 +77,21 @@ impl Walk<'_> {
     /// Tells one file; of a directory, what is in it.
     fn visit(&mut self, nr: InodeNr, path: &[u8]) -> Result<Option<Level>> {
         let context = || format!("/{}", String::from_utf8_lossy(path));
-        let node = self.node(nr, path.to_vec()).with_context(context)?;
-        let (kind, size, is_link) = (node.kind, node.size, node.link_to.is_some());
+        let mut node = self.node(nr, path.to_vec()).with_context(context)?;
+        let kind = node.kind;
+        let mut parts = None;
+        if kind == FileKind::Regular && self.with_data && node.link_to.is_none() {
+            let found = self.parts(nr, node.size).with_context(context)?;
+            let data: u64 = found.iter().map(|(_, length)| length).sum();
+            node.parts = (data < node.size).then(|| found.clone());
+            parts = Some(found);
+        }
         if kind == FileKind::Directory {
             self.entered.enter(nr).with_context(context)?;
         }
         (self.send)(Item::Node(Box::new(node)))?;
-        if kind == FileKind::Regular && self.with_data && !is_link {
-            self.send_data(nr, size).with_context(context)?;
+        if let Some(parts) = parts {
+            self.send_data(nr, &parts).with_context(context)?;
         }
         if kind != FileKind::Directory {
             return Ok(None);
@@ -145,7 +152,8 @@ impl Walk<'_> {
         Ok(node)
     }
 
-    fn send_data(&mut self, nr: InodeNr, size: u64) -> Result<()> {
+    /// Where the data of a file lie, in ascending order, with a hole or nothing between any two.
+    fn parts(&self, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
         let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
         let mut runs: Vec<(u64, u64)> = self
             .volume
@@ -156,19 +164,27 @@ impl Walk<'_> {
             })
             .collect();
         runs.sort_unstable();
+        let mut parts: Vec<(u64, u64)> = Vec::new();
+        for (start, length) in runs {
+            let length = length.min(size.saturating_sub(start));
+            match parts.last_mut() {
+                _ if length == 0 => {}
+                Some((first, before)) if *first + *before == start => *before += length,
+                _ => parts.push((start, length)),
+            }
+        }
+        Ok(parts)
+    }
+
+    fn send_data(&mut self, nr: InodeNr, parts: &[(u64, u64)]) -> Result<()> {
         let file = self.volume.open_inode(nr, OpenFlags::READ)?;
-        let sent = self.send_runs(file, &runs, size);
+        let sent = self.send_parts(file, parts);
         sent.and(Ok(self.volume.release(file)?))
     }
 
-    fn send_runs(
-        &mut self,
-        file: ext::volume::FileId,
-        runs: &[(u64, u64)],
-        size: u64,
-    ) -> Result<()> {
-        for (start, length) in runs {
-            let end = (start + length).min(size);
+    fn send_parts(&mut self, file: ext::volume::FileId, parts: &[(u64, u64)]) -> Result<()> {
+        for (start, length) in parts {
+            let end = start + length;
             let mut offset = *start;
             while offset < end {
                 let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];

@@ -1,5 +1,8 @@
 //! A tar archive as a sink: the `ustar` form, with extended headers for what does not fit it, for extended attributes and for access
-//! control lists, as GNU tar and bsdtar read them. Holes become zeroes. The same tree gives the same bytes.
+//! control lists, as GNU tar and bsdtar read them. Files with holes are sparse files of GNU's version 1.0: in front of their data, which
+//! follow each other, stands where they belong. The same tree gives the same bytes.
+//!
+//! Source: GNU tar's manual, "PAX Format, Version 1.0".
 
 use std::io::Write;
 
@@ -20,17 +23,18 @@ const NAME_BYTES_MAX: usize = 100;
 /// An archive that is being written.
 pub(crate) struct ArchiveSink<W: Write> {
     out: W,
-    /// Bytes of the current file that are still to come, and where the next one lies.
-    left: u64,
-    reached: u64,
+    /// What is still to come of the current file: offset and length of its parts, the next one last.
+    left: Vec<(u64, u64)>,
+    /// Bytes of the current entry until now.
+    written: u64,
 }
 
 impl<W: Write> ArchiveSink<W> {
     pub(crate) fn new(out: W) -> Self {
         Self {
             out,
-            left: 0,
-            reached: 0,
+            left: Vec::new(),
+            written: 0,
         }
     }
 
@@ -47,7 +51,19 @@ impl<W: Write> ArchiveSink<W> {
         let target = node.link_to.as_ref().unwrap_or(&node.target);
         let has_data = node.kind == FileKind::Regular && !is_link;
         let size = if has_data { node.size } else { 0 };
-        let lines = extended_lines(node, &path, target, size);
+        let whole = [(0, size)];
+        let parts = node.parts.as_ref().filter(|_| has_data);
+        let map = parts.map_or_else(Vec::new, |parts| sparse_map(parts, size));
+        let parts = parts.map_or(&whole[..], |parts| parts);
+        let data: u64 = parts.iter().map(|(_, length)| length).sum();
+        let stored = map.len() as u64 + data;
+        let mut sparse = Vec::new();
+        if !map.is_empty() {
+            sparse_lines(&mut sparse, &path, size);
+            path = sparse_path(&path);
+        }
+        let mut lines = extended_lines(node, &path, target, stored);
+        lines.append(&mut sparse);
         if !lines.is_empty() {
             let mut header = Header::new_ustar();
             header.set_entry_type(EntryType::XHeader);
@@ -69,37 +85,46 @@ impl<W: Write> ArchiveSink<W> {
         header.set_uid(u64::from(node.uid.min(ID_MAX)));
         header.set_gid(u64::from(node.gid.min(ID_MAX)));
         header.set_mtime(u64::try_from(node.mtime.seconds).unwrap_or(0));
-        header.set_size(size.min(SIZE_MAX));
+        header.set_size(stored.min(SIZE_MAX));
         if matches!(node.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
             header.set_device_major(node.device.major)?;
             header.set_device_minor(node.device.minor)?;
         }
         header.set_cksum();
         self.out.write_all(header.as_bytes())?;
-        (self.left, self.reached) = (size, 0);
+        self.out.write_all(&map)?;
+        self.written = map.len() as u64;
+        self.left = parts.iter().rev().copied().collect();
         Ok(())
     }
 
+    /// Data that lie within the part that is next. What the source has left out before them is zeroes.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let Some(hole) = offset.checked_sub(self.reached) else {
+        let count = bytes.len() as u64;
+        let Some((start, length)) = self.left.pop() else {
+            bail!("a file has grown while it was read");
+        };
+        let Some(hole) = offset.checked_sub(start) else {
             bail!("data that does not ascend");
         };
-        let Some(left) = self.left.checked_sub(hole + bytes.len() as u64) else {
+        let Some(left) = length.checked_sub(hole + count) else {
             bail!("a file has grown while it was read");
         };
         self.zeroes(hole)?;
         self.out.write_all(bytes)?;
-        self.left = left;
-        self.reached = offset + bytes.len() as u64;
+        self.written += hole + count;
+        if left > 0 {
+            self.left.push((offset + count, left));
+        }
         Ok(())
     }
 
     /// Ends the current file.
     fn finish_file(&mut self) -> Result<()> {
-        let size = self.reached + self.left;
-        self.zeroes(self.left)?;
-        self.pad(size)?;
-        (self.left, self.reached) = (0, 0);
+        let left: u64 = self.left.drain(..).map(|(_, length)| length).sum();
+        self.zeroes(left)?;
+        self.pad(self.written + left)?;
+        self.written = 0;
         Ok(())
     }
 
@@ -135,6 +160,37 @@ fn entry_type(node: &Node) -> Result<EntryType> {
         FileKind::Fifo => EntryType::Fifo,
         FileKind::Socket => bail!("an archive holds no sockets"),
     })
+}
+
+/// In front of the data of a sparse file: how many parts, and of each where it begins and how long it is, a number a line, filled up to
+/// a block. A hole at the end is a part of no bytes.
+fn sparse_map(parts: &[(u64, u64)], size: u64) -> Vec<u8> {
+    let end = parts.last().map_or(0, |(start, length)| start + length);
+    let last = (end < size).then_some((size, 0));
+    let count = parts.len() + usize::from(last.is_some());
+    let mut map = format!("{count}\n").into_bytes();
+    for (start, length) in parts.iter().copied().chain(last) {
+        map.extend_from_slice(format!("{start}\n{length}\n").as_bytes());
+    }
+    map.resize(map.len().next_multiple_of(TAR_BLOCK as usize), 0);
+    map
+}
+
+fn sparse_lines(lines: &mut Vec<u8>, path: &[u8], size: u64) {
+    pax::add(lines, "GNU.sparse.major", b"1");
+    pax::add(lines, "GNU.sparse.minor", b"0");
+    pax::add(lines, "GNU.sparse.name", path);
+    pax::add(lines, "GNU.sparse.realsize", size.to_string().as_bytes());
+}
+
+/// What the entry is called for those who do not know sparse files, so that they do not take it for the file.
+fn sparse_path(path: &[u8]) -> Vec<u8> {
+    let (directory, name) = super::split_path(path);
+    let mut path = directory.to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    [&path, &b"GNUSparseFile.0/"[..], name].concat()
 }
 
 /// What the header does not hold.

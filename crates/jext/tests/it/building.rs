@@ -223,14 +223,18 @@ fn archives_of_tar_become_images_and_images_archives() {
         );
     }
     for name in ["out.tar", "out.tar.gz", "out.tar.zst"] {
-        folder.good(&format!("export plain.tar.img {name}"));
+        folder.good(&format!("export sparse.tar.gz.img {name}"));
         let back = folder.path().join(format!("{name}.back"));
         std::fs::create_dir(&back).unwrap();
         let archive = format!("{root}/{name}");
         tar(&["-xpf", &archive, "-C", back.to_str().unwrap()]);
         assert_eq!(tree(&back), tree(&from), "{name}");
         assert_eq!(marks(&back), marks(&from), "{name}");
+        build(&folder, &format!("{name}.img {name}"));
+        assert_same(&folder, &format!("{name}.img"), &from);
     }
+    let bytes = folder.read("out.tar").len();
+    assert!(bytes < 20 << 20, "{bytes}: the file of 40 MiB is a hole");
 }
 
 #[test]
