@@ -270,9 +270,9 @@ impl Tree {
         self.touch(id, change)
     }
 
+    /// Of whatever is there: where an earlier operation failed, it may be no file.
     fn change_flags(&mut self, path: &str, change: Change) -> Option<()> {
         let id = self.find(path)?;
-        matches!(self.node(id).kind, Kind::File { .. }).then_some(())?;
         self.touch(id, change)
     }
 

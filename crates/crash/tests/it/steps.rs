@@ -185,6 +185,15 @@ fn a_failed_read_leaves_no_block_of_a_new_directory() {
     );
 }
 
+/// A directory can have the flag of journaled data, too: it stood where a file should have been, since the exchange of the two had failed.
+#[test]
+fn a_directory_takes_the_flag_of_journaled_data() {
+    check(
+        "crash2:journal,external,log=131,free=69,fault=read.0.9+:2:mkdir(d00);mkdir(d10);mkdir(d00/f1);mkdir(d00/f3);\
+         create(d10/f1);exchange(d00/f1,d10/f1);chattr(-j,d00/f1):",
+    );
+}
+
 /// When the journal aborts, the volume is read-only before any call fails because of it: a client whose call had failed for that
 /// reason found a volume that could still be written to, repeated the call, and was told that the name exists.
 #[test]
