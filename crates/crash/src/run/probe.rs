@@ -30,13 +30,14 @@ impl Probe<'_> {
     /// What it came to: done, though nothing is promised of it, or nothing. None if that cannot be told.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let is_done = match self.op {
+            Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
+            // Something may have had the name before.
             Op::Create(path)
             | Op::Mkdir(path)
             | Op::Mknod(_, path)
             | Op::Symlink(_, path)
-            | Op::Link(_, path) => self.find(path).ok()?.is_some(),
-            Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
-            Op::Rename(_, path)
+            | Op::Link(_, path)
+            | Op::Rename(_, path)
             | Op::Exchange(_, path)
             | Op::Whiteout(_, path)
             | Op::Truncate(path, _)

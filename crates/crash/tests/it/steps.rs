@@ -194,6 +194,15 @@ fn a_directory_takes_the_flag_of_journaled_data() {
     );
 }
 
+/// A link that a failed read prevents is not made because its name is there: the rename that was to take it away had failed before.
+#[test]
+fn a_name_that_was_there_before_is_no_sign_of_a_link() {
+    check(
+        "crash2:ordered,external,fault=read.0.5+:4:mkdir(d0);mkdir(d1);create(d0/f0);create(d1/f0);rename(d0/f0,d0/f1);\
+         link(d1/f0,d0/f0):",
+    );
+}
+
 /// When the journal aborts, the volume is read-only before any call fails because of it: a client whose call had failed for that
 /// reason found a volume that could still be written to, repeated the call, and was told that the name exists.
 #[test]

@@ -151,8 +151,10 @@ fn share(
         let Some(buffer) = core.buffers.peek(block) else {
             continue;
         };
-        let count = match AttributeSet::decode(&buffer.read(), BLOCK_HEADER_SIZE) {
-            Ok(found) if found == *set => header(&buffer.read()).h_refcount.get(),
+        // One look: who reads a buffer must not ask to read it again, as a commit may wait for it in between.
+        let image = buffer.image();
+        let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
+            Ok(found) if found == *set => header(&image).h_refcount.get(),
             _ => continue,
         };
         if block != old {

@@ -49,14 +49,14 @@ pub(crate) fn open(
     {
         superblock = read_superblock(&device)?;
     }
-    // The blocks of an external log are not of this volume.
-    let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
-    let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
     if is_read_only {
-        let mut core = Core::assemble(device, superblock, options, None, true)?;
-        core.space.protect_log(&core.geometry, &log_extents);
+        let core = Core::assemble(device, superblock, options, None, true)?;
         return Ok((Arc::new(core), report));
     }
+    // The blocks of an external log are not of this volume. Who only reads does without: where it is the journal's own map that is damaged,
+    // the files that it leads into are whole.
+    let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
+    let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
     if let Some(log) = &log {
         jbd2::format::check_room(log, CREDITS_MAX)?;
     }

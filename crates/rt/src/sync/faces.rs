@@ -59,33 +59,45 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_shared(&self) -> GuardNoSend {
+        own::check(self);
         self.acquire(Wait::Read);
+        own::note(self);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        self.try_acquire(Wait::Read).then(GuardNoSend::new)
+        self.try_acquire(Wait::Read).then(|| {
+            own::note(self);
+            GuardNoSend::new()
+        })
     }
 
     #[inline]
     unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
+        own::forget(self);
         self.release_read();
     }
 
     #[inline]
     fn lock_exclusive(&self) -> GuardNoSend {
+        own::check(self);
         self.acquire(Wait::Write);
+        own::note(self);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        self.try_acquire(Wait::Write).then(GuardNoSend::new)
+        self.try_acquire(Wait::Write).then(|| {
+            own::note(self);
+            GuardNoSend::new()
+        })
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
+        own::forget(self);
         self.release_write();
     }
 
@@ -136,4 +148,58 @@ impl fmt::Debug for Condvar {
 fn raw_mutex_of<'a, T: ?Sized>(guard: &mut MutexGuard<'a, T>) -> &'a RawMutex {
     // SAFETY: `wait_unlocked` unlocks and locks the raw mutex in a pair, so that it is locked whenever the guard can be used.
     unsafe { MutexGuard::mutex(guard).raw() }
+}
+
+/// Which reader-writer locks a thread holds, in debug builds: who reads and asks to read again waits for ever if a writer has come in
+/// between, which tests seldom see. Tasks of simulated worlds share a thread, and are not looked at.
+mod own {
+    #[cfg(debug_assertions)]
+    use std::cell::RefCell;
+
+    use super::RawRwLock;
+
+    #[cfg(debug_assertions)]
+    thread_local! {
+        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// That the thread does not hold the lock.
+    #[inline]
+    pub(super) fn check(lock: &RawRwLock) {
+        #[cfg(debug_assertions)]
+        HELD.with_borrow(|held| {
+            let is_own = held.contains(&std::ptr::from_ref(lock).addr());
+            assert!(
+                !is_own || crate::world::is_simulated(),
+                "a thread asks for a lock that it holds already: a writer between the two would make it wait for ever"
+            );
+        });
+        #[cfg(not(debug_assertions))]
+        let _ = lock;
+    }
+
+    /// The thread has it now.
+    #[inline]
+    pub(super) fn note(lock: &RawRwLock) {
+        #[cfg(debug_assertions)]
+        if !crate::world::is_simulated() {
+            HELD.with_borrow_mut(|held| held.push(std::ptr::from_ref(lock).addr()));
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = lock;
+    }
+
+    /// The thread is about to give it back.
+    #[inline]
+    pub(super) fn forget(lock: &RawRwLock) {
+        #[cfg(debug_assertions)]
+        HELD.with_borrow_mut(|held| {
+            let address = std::ptr::from_ref(lock).addr();
+            if let Some(at) = held.iter().rposition(|own| *own == address) {
+                held.swap_remove(at);
+            }
+        });
+        #[cfg(not(debug_assertions))]
+        let _ = lock;
+    }
 }
