@@ -1,7 +1,7 @@
 //! Locks: [`Mutex`], [`RwLock`] and [`Condvar`].
 //!
 //! There is no poisoning. A guard cannot leave its thread. Read locks are not recursive: a thread that holds one and asks
-//! for another can wait for ever behind a writer. Debug builds panic instead.
+//! for another can wait for ever behind a writer. In debug builds a thread of the real world panics instead.
 
 mod condvar;
 mod faces;

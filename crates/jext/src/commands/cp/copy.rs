@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use ext::volume::{FileKind, NewInode};
 use indicatif::ProgressBar;
 
-use super::end::{End, Facts, Images, Stream};
+use super::end::{End, Facts, Images, Stream, without_slashes};
 use crate::entered::Entered;
 use crate::progress;
 
@@ -232,9 +232,7 @@ fn is_within(source: &End, target: &End) -> bool {
                 path: target,
             },
         ) => {
-            let end = source.iter().rposition(|byte| *byte != b'/');
-            let base = &source[..end.map_or(0, |last| last + 1)];
-            let below = target.strip_prefix(base);
+            let below = target.strip_prefix(without_slashes(source));
             a == b && below.is_some_and(|rest| rest.first() == Some(&b'/'))
         }
         _ => false,

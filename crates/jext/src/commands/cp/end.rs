@@ -96,6 +96,12 @@ impl Images {
     }
 }
 
+/// A path without the slashes at its end.
+pub(super) fn without_slashes(path: &[u8]) -> &[u8] {
+    let last = path.iter().rposition(|byte| *byte != b'/');
+    &path[..last.map_or(0, |last| last + 1)]
+}
+
 impl End {
     pub(super) fn parse(text: &OsStr) -> Result<Self> {
         Ok(match ImagePath::split(text)? {
@@ -131,8 +137,7 @@ impl End {
         match self {
             Self::Host(path) => Self::Host(path.join(OsStr::from_bytes(name))),
             Self::Image { image, path } => {
-                let end = path.iter().rposition(|byte| *byte != b'/');
-                let base = &path[..end.map_or(0, |last| last + 1)];
+                let base = without_slashes(path);
                 Self::Image {
                     image: image.clone(),
                     path: [base, b"/", name].concat(),
