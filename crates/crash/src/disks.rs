@@ -312,6 +312,7 @@ pub fn quiet(data: DataMode) -> MountOptions {
             budget_bytes: 1 << 24,
             ..Memory::default()
         },
+        privileged: true,
         ..MountOptions::default()
     }
 }

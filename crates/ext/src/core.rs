@@ -104,7 +104,7 @@ impl Core {
         let geometry = superblock.geometry.clone();
         let buffers =
             BufferCache::new(Arc::clone(&device), geometry.block_bytes, journal.is_some());
-        let space = Space::open(&superblock, &buffers, &options)?;
+        let space = Space::open(&superblock, &buffers)?;
         let pages = Pages::new(&options, geometry.block_bytes);
         Ok(Self {
             device,

@@ -131,7 +131,11 @@ pub struct MountOptions {
     pub memory: Memory,
     /// Open read-write even on a device that cannot flush.
     pub force: bool,
-    /// The uid that may use the reserved blocks, beside the superblock's.
+    /// `resuid=`: the user that may use the reserved blocks beside root; `None` takes the superblock's.
+    pub reserved_uid: Option<u32>,
+    /// `resgid=`: the group whose members may use the reserved blocks; `None` takes the superblock's.
+    pub reserved_gid: Option<u32>,
+    /// True if a call may use the reserved blocks that [`Volume::with_reserve`](crate::Volume::with_reserve) gives no caller.
     pub privileged: bool,
     /// The volume is just being made and filled: its journal, which is empty, is left alone, and nothing depends on chance. A
     /// crash leaves a volume that has to be made again.
@@ -157,7 +161,9 @@ impl Default for MountOptions {
             allocation: AllocationProfile::Modern,
             memory: Memory::default(),
             force: false,
-            privileged: true,
+            reserved_uid: None,
+            reserved_gid: None,
+            privileged: false,
             is_being_made: false,
         }
     }

@@ -57,8 +57,8 @@ pub(crate) struct Space {
     usable_blocks: AtomicU64,
     free_inodes: AtomicU64,
     directories: AtomicU64,
-    /// Blocks that are left alone: those reserved, unless the mount is privileged.
-    floor_blocks: u64,
+    /// Blocks that are left alone unless the caller may use them.
+    reserved_blocks: u64,
     /// Blocks that hold the volume's own metadata, for statfs.
     overhead_blocks: u64,
     /// What transactions freed that are not durable yet. // [freed] leaf
@@ -305,14 +305,17 @@ impl Space {
     }
 
     /// Takes up to `count` blocks from the volume's count, as many as may be taken.
-    fn claim(&self, count: u32) -> u32 {
+    fn claim(&self, count: u32, may_use_reserve: bool) -> u32 {
+        let floor = if may_use_reserve {
+            0
+        } else {
+            self.reserved_blocks
+        };
         let mut claimed = 0;
         let _ = self
             .usable_blocks
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |usable| {
-                claimed = usable
-                    .saturating_sub(self.floor_blocks)
-                    .min(u64::from(count));
+                claimed = usable.saturating_sub(floor).min(u64::from(count));
                 (claimed > 0).then(|| usable - claimed)
             });
         claimed as u32

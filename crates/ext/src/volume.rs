@@ -11,6 +11,7 @@ mod nodes;
 mod open;
 pub mod path;
 mod replay;
+mod reserve;
 mod restore;
 mod tree;
 mod writer;
@@ -31,6 +32,7 @@ pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
 pub use nodes::{Durability, RangeChange};
+pub use reserve::ReserveOwner;
 pub use restore::{Restored, Stretch};
 pub use tree::{RenameMode, WhiteoutOwner};
 

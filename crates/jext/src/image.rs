@@ -173,6 +173,7 @@ pub(crate) fn open_with_options(
         bail!("{image}: this command writes; leave out -o ro");
     }
     options.read_only |= access == Access::Read;
+    options.privileged |= rustix::process::geteuid().is_root();
     let device = open_device(image, access)?;
     let journal = journal_path
         .map(|text| open_device(&text, access))

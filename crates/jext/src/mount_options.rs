@@ -20,6 +20,7 @@
 //! | `memory=256MiB` | the budget for pages and metadata (ours) |
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
 //! | `force` | use a device that cannot flush (ours) |
+//! | `resuid=0`, `resgid=0` | who may use the reserved blocks beside root |
 //! | `journal_path=DEV` | the external journal |
 //! | `defaults` | nothing |
 
@@ -50,7 +51,8 @@ pub struct OptionError {
 /// The longest `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
 const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, \
-                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, force, journal_path";
+                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, force, resuid, resgid, \
+                     journal_path";
 
 impl ParsedOptions {
     /// Reads a list and adds it to what was said before; a later option replaces an earlier one.
@@ -167,6 +169,8 @@ impl ParsedOptions {
             "dirty_background" => {
                 options.memory.dirty_background_percent = percent().ok_or("a percentage")?;
             }
+            "resuid" => options.reserved_uid = Some(value.parse().map_err(|_| "a user's number")?),
+            "resgid" => options.reserved_gid = Some(value.parse().map_err(|_| "a group's number")?),
             "dirty" => options.memory.dirty_percent = percent().ok_or("a percentage")?,
             _ => return Err(NAMES),
         }
@@ -232,6 +236,11 @@ mod tests {
         assert_eq!(
             Some(mixed.options.log_policy),
             jbd2::LogPolicy::LINUX24.with("checkpointer", "daemon")
+        );
+        let reserve = parse("resuid=7,resgid=8").expect("right").options;
+        assert_eq!(
+            (reserve.reserved_uid, reserve.reserved_gid),
+            (Some(7), Some(8))
         );
         assert_eq!(parse("").expect("nothing"), ParsedOptions::default());
         assert_eq!(

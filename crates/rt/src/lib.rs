@@ -37,6 +37,7 @@ mod parking;
 mod primitive;
 mod random;
 pub mod sync;
+mod tag;
 mod thread;
 pub mod world;
 
@@ -45,5 +46,6 @@ pub use clock::{WallTime, glance, monotonic, sleep, sleep_until, wall};
 pub use nanos::Nanos;
 pub use random::random_u64;
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use tag::{replace_tag, tag};
 pub use thread::{JoinHandle, Panicked, spawn, spawn_daemon};
 pub use world::{is_simulated, point};

@@ -53,6 +53,12 @@ pub trait World {
     /// The next random number of the world.
     fn random(&self) -> u64;
 
+    /// The calling task's tag: see [`crate::tag`].
+    fn tag(&self) -> u64;
+
+    /// Replaces the calling task's tag and returns the old one.
+    fn replace_tag(&self, tag: u64) -> u64;
+
     /// The rule that is broken in this world: see [`crate::mutant`](mod@crate::mutant).
     fn mutant(&self) -> Option<&str> {
         None

@@ -26,6 +26,8 @@ pub(crate) struct Task {
     pub(crate) guard: usize,
     /// Host work not yet settled, in nanoseconds.
     pub(crate) debt: u64,
+    /// Its [`rt::tag`].
+    pub(crate) tag: u64,
     /// Who waits for the end of this task.
     pub(crate) joiner: u32,
     /// With what the task was woken; `None` if its deadline came.
@@ -140,6 +142,7 @@ impl Task {
             yielder: ptr::null(),
             guard: 0,
             debt: 0,
+            tag: 0,
             joiner: NONE,
             token: None,
             is_stuck: false,

@@ -382,6 +382,22 @@ impl World for SimWorld {
         number
     }
 
+    fn tag(&self) -> u64 {
+        let task = self.current.get();
+        if task == NONE {
+            return 0;
+        }
+        self.state.borrow().tasks.get(task).tag
+    }
+
+    fn replace_tag(&self, tag: u64) -> u64 {
+        let task = self.current.get();
+        if task == NONE {
+            return 0;
+        }
+        std::mem::replace(&mut self.state.borrow_mut().tasks.get_mut(task).tag, tag)
+    }
+
     fn mutant(&self) -> Option<&str> {
         self.mutant
     }

@@ -16,17 +16,12 @@ use super::group::{Group, Maps};
 use crate::buffers::BufferCache;
 use crate::error::{Corrupt, Result};
 use crate::geometry::Geometry;
-use crate::options::MountOptions;
 use crate::superblock::Superblock;
 
 impl Space {
     /// Reads and checks the group descriptors. The superblock's counts are not believed but added up; [`Space::store_counts`]
     /// corrects them, which after an unclean shutdown has to happen before anything else.
-    pub(crate) fn open(
-        superblock: &Superblock,
-        buffers: &BufferCache,
-        options: &MountOptions,
-    ) -> Result<Self> {
+    pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
         let geometry = &superblock.geometry;
         let first = geometry.first_data_block + 1;
         let blocks: Vec<BlockNr> = (0..u64::from(geometry.descriptor_blocks()))
@@ -60,11 +55,7 @@ impl Space {
             usable_blocks: AtomicU64::new(free_blocks),
             free_inodes: AtomicU64::new(sum(|group| &group.free_inodes)),
             directories: AtomicU64::new(sum(|group| &group.directories)),
-            floor_blocks: if options.privileged {
-                0
-            } else {
-                superblock.reserved_blocks
-            },
+            reserved_blocks: superblock.reserved_blocks,
             overhead_blocks: 0,
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),

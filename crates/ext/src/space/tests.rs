@@ -45,6 +45,7 @@ fn with_profile(allocation: AllocationProfile) -> MountOptions {
     MountOptions {
         allocation,
         log_policy,
+        privileged: true,
         ..MountOptions::default()
     }
 }
@@ -157,7 +158,7 @@ fn freed_blocks_come_back_when_their_transaction_is_durable() {
     let volume = open(
         6 << 20,
         &small(FileSystemType::Ext3),
-        MountOptions::default(),
+        with_profile(AllocationProfile::Modern),
     );
     let core = volume.core();
     let mut runs = Vec::new();

@@ -171,14 +171,11 @@ fn to_the_last_inode() {
     }
 }
 
-/// The blocks of the reserve are not for everybody.
+/// Without a caller, calls leave the reserve alone: an option has to give it.
 #[test]
 fn the_reserve_is_kept() {
     let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
-    let volume = rig.open(ext::MountOptions {
-        privileged: false,
-        ..quiet(DataMode::Ordered)
-    });
+    let volume = rig.open(ext::MountOptions::default());
     fill(&volume, &mut Random::new(9));
     volume.sync().expect("sync");
     let usage = volume.usage();
@@ -186,6 +183,50 @@ fn the_reserve_is_kept() {
     assert!(usage.blocks_free > 0, "the reserve is still there");
     volume.close().expect("close");
     rig.assert_fsck_clean("filled to the reserve");
+}
+
+/// Who may use the reserve, by the superblock or by `resuid=` and `resgid=`.
+#[test]
+fn root_and_the_owner_of_the_reserve_may_use_it() {
+    let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+    let options = ext::MountOptions {
+        reserved_uid: Some(7),
+        reserved_gid: Some(8),
+        ..ext::MountOptions::default()
+    };
+    let by_superblock = rig.open(ext::MountOptions::default());
+    let owner = by_superblock.reserve_owner();
+    assert_eq!((owner.uid, owner.gid), (0, None));
+    assert!(by_superblock.may_use_reserve(0, &[]));
+    assert!(
+        !by_superblock.may_use_reserve(7, &[0]),
+        "group 0 has no right"
+    );
+    by_superblock.close().expect("close");
+    let volume = rig.open(options);
+    fill(&volume, &mut Random::new(9));
+    let new = NewInode::default();
+    for (uid, groups, may) in [
+        (1000, &[][..], false),
+        (1000, &[7, 9], false),
+        (7, &[], true),
+        (1000, &[9, 8], true),
+        (0, &[], true),
+    ] {
+        assert_eq!(volume.may_use_reserve(uid, groups), may);
+        let name = format!("{uid}-{}", groups.len());
+        let made = volume.with_reserve(may, || {
+            volume.make_directory(InodeNr::ROOT, name.as_bytes(), &new)
+        });
+        assert_eq!(made.is_ok(), may, "user {uid} in {groups:?}: {made:?}");
+        assert!(may || is_full(&made));
+    }
+    assert!(
+        is_full(&volume.make_directory(InodeNr::ROOT, b"after", &new)),
+        "the right ends with the call"
+    );
+    volume.close().expect("close");
+    rig.assert_fsck_clean("some of the reserve is used");
 }
 
 /// With one block left, what needs two is refused, in the end: what it takes and gives back on the way is no reason to try again.

@@ -49,6 +49,7 @@ pub fn quiet(data: DataMode) -> MountOptions {
         data,
         commit_interval: never,
         memory,
+        privileged: true,
         ..MountOptions::default()
     }
 }

@@ -57,7 +57,11 @@ impl Place {
 
     /// Mounts the image.
     pub(crate) fn mount(&self, settings: &Settings) -> Mounted {
-        self.mount_device(self.device(), settings, MountOptions::default())
+        let options = MountOptions {
+            privileged: true,
+            ..MountOptions::default()
+        };
+        self.mount_device(self.device(), settings, options)
     }
 
     /// Mounts a device.

@@ -254,6 +254,7 @@ fn make(
 pub(super) fn fill(device: &Arc<dyn BlockDevice>, origin: &Origin, times: Times) -> Result<()> {
     let options = MountOptions {
         is_being_made: true,
+        privileged: true,
         access_time: AccessTime::Never,
         memory: Memory {
             budget_bytes: MEMORY_BYTES,

@@ -85,6 +85,7 @@ impl Reader<'_> {
                 writer_interval: self.time("cache.writer_interval"),
                 dirty_expiry: self.time("cache.dirty_expiry"),
             },
+            privileged: true,
             ..MountOptions::default()
         })
     }

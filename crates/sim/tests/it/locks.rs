@@ -138,3 +138,23 @@ fn threads_of_the_system_and_tasks_use_the_same_lock_code() {
         4_000
     );
 }
+
+#[test]
+fn every_task_has_its_own_tag() {
+    fair(|| {
+        assert_eq!(rt::replace_tag(1), 0);
+        let others = (2..5).map(|tag| {
+            rt::spawn("other", move || {
+                assert_eq!(rt::replace_tag(tag), 0);
+                rt::sleep(ms(1));
+                rt::tag()
+            })
+        });
+        let others: Vec<_> = others.collect();
+        let tags: Vec<u64> = others
+            .into_iter()
+            .map(|other| other.join().unwrap())
+            .collect();
+        assert_eq!((rt::tag(), tags), (1, vec![2, 3, 4]));
+    });
+}

@@ -14,7 +14,11 @@ use crate::options::MountOptions;
 fn a_full_volume_takes_what_fits_and_gives_it_back() {
     for kind in ["ext2", "ext3"] {
         let device = image(8 << 20, &["-t", kind, "-b", "1024"]);
-        let bench = Bench::open(device.clone(), MountOptions::default());
+        let options = MountOptions {
+            privileged: true,
+            ..MountOptions::default()
+        };
+        let bench = Bench::open(device.clone(), options);
         let inode = bench.create("big");
         let bytes = Random::new(1).bytes(100_000);
         let mut size = 0;
