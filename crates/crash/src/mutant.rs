@@ -16,7 +16,7 @@ use crate::rule::Broken;
 use crate::session::Volumes;
 use crate::setting::{CELLS, Cell};
 
-pub use table::MUTANTS;
+pub use table::{MUTANTS, NAMED};
 
 /// The workloads that hunt a mutant, in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,17 @@ pub struct Mutant {
     pub rule: &'static str,
     /// What it takes to see it.
     pub prey: Prey,
+}
+
+/// A rule of the engine whose breaking no crash shows. A test of its own breaks it in a simulated world, and notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    /// The name in the sources.
+    pub name: &'static str,
+    /// The rule that it breaks.
+    pub rule: &'static str,
+    /// The file of the test, below `crates`.
+    pub test: &'static str,
 }
 
 /// How a mutant was caught.

@@ -5,11 +5,15 @@
 //!
 //! | directory | superblock has `dir_index` | inode has the index flag | treated as |
 //! |---|---|---|---|
-//! | one block | any | no | linear; becomes an htree when the block is full and `dir_index` is on |
+//! | one block | no | no | linear for ever |
+//! | one block | yes | no | linear, but read in the order of hashes; becomes an htree when the block is full |
 //! | any | yes | yes, with a known hash | htree |
 //! | any | yes | yes, with an unknown hash | linear; the flag goes at the first change |
 //! | any | no | yes | linear; the flag goes at the first change |
 //! | several blocks | any | no | linear for ever |
+//!
+//! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays linear, and made from the name's hash
+//! in all others: what is read in one order is never read in the other while the volume is open.
 
 mod cookie;
 mod entry;
@@ -22,10 +26,14 @@ mod names_index;
 use std::sync::Arc;
 
 use jbd2::Buffer;
+use layout::hash::HashVersion;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock, InodeNr};
 
 pub(crate) use names_index::NamesIndex;
+
+/// What a reader does with a cookie and the entry before it; false if it wants no more.
+type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
 use crate::core::Core;
 use crate::error::{Corrupt, Error, Result};
@@ -113,10 +121,9 @@ pub(crate) fn add(
     if linear::add_in_place(core, transaction, directory, state, new)? {
         return Ok(());
     }
-    let is_one_block = state.size == core.block_bytes() as u64;
-    if is_one_block && core.superblock.has_dir_index {
+    if let Some(version) = future_hash(core, state) {
         directory.names_index.lock().forget();
-        return htree::convert_and_add(core, transaction, directory, state, new);
+        return htree::convert_and_add(core, transaction, directory, state, version, new);
     }
     linear::append(core, transaction, directory, state, new)
 }
@@ -199,25 +206,34 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
 
 /// Calls `visit` for every entry from a cookie on (0 = start) until it returns false; the cookie passed with an entry
 /// continues behind it. Cookies stay valid while other names come and go.
+///
+/// # Errors
+/// - [`Corrupt`] after all entries that can be read, or when `visit` has returned false behind the damage.
 pub(crate) fn read(
     core: &Core,
     directory: &Inode,
     state: &InodeState,
     cookie: u64,
-    visit: &mut dyn FnMut(u64, Entry) -> bool,
+    visit: &mut Visit<'_>,
 ) -> Result<()> {
     let mut wrong = None;
     let mut checked = |next, entry: Entry| {
-        // Whoever makes a path of it would come elsewhere.
+        // A path made of such a name would lead elsewhere.
         if entry.name.contains(&b'/') || entry.name.contains(&0) {
-            wrong = Some(entry.name);
-            return false;
+            wrong.get_or_insert(entry.name);
+            return true;
         }
         visit(next, entry)
     };
+    let visit = &mut checked;
     match htree::open(core, directory, state)? {
-        Some(tree) => cookie::read_indexed(core, directory, state, &tree, cookie, &mut checked),
-        None => linear::read(core, directory, state, cookie, &mut checked),
+        Some(tree) => cookie::read_indexed(core, directory, state, &tree, cookie, visit),
+        None => match future_hash(core, state) {
+            Some(hash) if !rt::mutant!("directory/one-block-by-offset") => {
+                cookie::read_one_block(core, directory, state, hash, cookie, visit)
+            }
+            _ => linear::read(core, directory, state, cookie, visit),
+        },
     }?;
     match wrong {
         Some(name) => Err(Corrupt::Name {
@@ -227,6 +243,15 @@ pub(crate) fn read(
         .into()),
         None => Ok(()),
     }
+}
+
+/// The hash of the htree that a directory of one block becomes when it is full; none if it stays linear.
+fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
+    let is_one_block = state.size == core.block_bytes() as u64;
+    if !is_one_block || !core.superblock.has_dir_index {
+        return None;
+    }
+    HashVersion::from_raw(core.superblock.hash_version)
 }
 
 fn place_of(

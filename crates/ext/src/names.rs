@@ -37,6 +37,11 @@ const LINKS_MAX: u16 = 32_000;
 /// Bytes that a name may have.
 const NAME_BYTES_MAX: usize = 255;
 
+/// The links of a directory without subdirectories: its name and its `.`.
+const LINKS_OF_DIRECTORY: u16 = 2;
+/// The link count of a directory whose subdirectories are too many to count (`dir_nlink`).
+const LINKS_UNCOUNTED: u16 = 1;
+
 /// Looks a name up in a directory.
 pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     look_up(core, parent, name, Ok)
@@ -137,6 +142,22 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
         Err(Error::NotPermitted)
     } else {
         Ok(())
+    }
+}
+
+/// Counts one subdirectory more.
+fn gain_subdirectory(state: &mut InodeState) {
+    if state.links != LINKS_UNCOUNTED {
+        state.links += 1;
+    }
+}
+
+/// Counts one subdirectory less. Whatever the count was, the directory keeps its own links: a directory that has a name is never
+/// without links.
+fn lose_subdirectory(state: &mut InodeState) {
+    let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
+    if state.links > LINKS_OF_DIRECTORY || is_damaged {
+        state.links -= 1;
     }
 }
 

@@ -1,6 +1,6 @@
 //! All mutants.
 
-use super::{Mutant, Prey};
+use super::{Mutant, Named, Prey};
 
 macro_rules! mutants {
     ($($prey:ident $name:literal: $rule:literal,)*) => {
@@ -78,4 +78,22 @@ mutants! {
     Laps "tail/superblock-not-forced": "the superblock with the new tail is forced or flushed",
     Reuse "tid/compared-without-wrapping": "transaction numbers are compared modulo 2^32",
     Crash "truncate/tail-not-zeroed": "a truncation clears the rest of the last block",
+}
+
+macro_rules! named {
+    ($($name:literal: $rule:literal, by $test:literal,)*) => {
+        /// Those that the explorer cannot see, by name. A test of the engine names each and notices.
+        pub const NAMED: &[Named] = &[$(Named {
+            name: $name,
+            rule: $rule,
+            test: $test,
+        },)*];
+    };
+}
+
+named! {
+    "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes", by "ext/tests/it/cookies.rs",
+    "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage.rs",
+    "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage.rs",
+    "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage.rs",
 }

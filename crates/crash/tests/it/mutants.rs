@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crash::mutant::MUTANTS;
+use crash::mutant::{MUTANTS, NAMED};
 
 /// The crates with mutants.
 const CRATES: [&str; 2] = ["jbd2", "ext"];
@@ -35,9 +35,23 @@ fn the_table_names_what_the_sources_name() {
     }
     let names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
     assert!(names.is_sorted(), "the table is sorted by name");
-    let listed: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
-    assert_eq!(listed.len(), names.len(), "no name is listed twice");
+    let others: Vec<&str> = NAMED.iter().map(|mutant| mutant.name).collect();
+    assert!(others.is_sorted(), "the second table is sorted by name");
+    let all = names.iter().chain(&others);
+    let listed: BTreeSet<String> = all.map(ToString::to_string).collect();
+    let count = names.len() + others.len();
+    assert_eq!(listed.len(), count, "no name is listed twice");
     assert_eq!(listed, named);
+}
+
+#[test]
+fn named_tests_name_their_mutants() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for mutant in NAMED {
+        let text = std::fs::read_to_string(crates.join(mutant.test)).unwrap();
+        let quoted = format!("\"{}\"", mutant.name);
+        assert!(text.contains(&quoted), "{} in {}", quoted, mutant.test);
+    }
 }
 
 /// Mutants that are caught within a second: of each generator, and of most families of rules. `jext crash --mutants` hunts all.

@@ -80,6 +80,11 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
 }
 
 impl Tree {
+    /// The hash that orders it.
+    pub(super) fn version(&self) -> HashVersion {
+        self.version
+    }
+
     /// A name's hash, major and minor.
     pub(super) fn hash_of(&self, core: &Core, name: &[u8]) -> (u32, u32) {
         let hash = dx_hash(self.version, core.superblock.hash_seed, name);
@@ -207,6 +212,10 @@ pub(super) fn add(
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let mut entries = leaf::hashed(&leaf.image(), &hasher).map_err(bad_leaf)?;
     entries.push(owned(new, hash, minor));
+    let packed = leaf::compacted(core.block_bytes(), &entries);
+    if let Some(packed) = packed.filter(|_| !rt::mutant!("directory/scattered-leaf-split")) {
+        return transaction.replace(&leaf, packed.into_arc());
+    }
     split_leaf(
         core,
         transaction,
@@ -388,14 +397,12 @@ pub(super) fn convert_and_add(
     transaction: &mut Transaction<'_>,
     directory: &Inode,
     state: &mut InodeState,
+    version: HashVersion,
     new: NewEntry<'_>,
 ) -> Result<()> {
     let block_bytes = core.block_bytes();
     let start = FileBlock::new(0);
     let first = block(core, directory, state, start)?;
-    let version = HashVersion::from_raw(core.superblock.hash_version).ok_or(Error::Invalid(
-        "the superblock's default hash version is unknown",
-    ))?;
     let tree = Tree {
         root: Arc::clone(&first),
         version,
@@ -404,7 +411,7 @@ pub(super) fn convert_and_add(
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let image = first.image();
     let mut entries = leaf::hashed(&image, &hasher).map_err(|bad| bad.at(directory.nr, start))?;
-    let is_dots = entries.len() > 2 && entries[0].name == b"." && entries[1].name == b"..";
+    let is_dots = entries.len() >= 2 && entries[0].name == b"." && entries[1].name == b"..";
     if !is_dots {
         let bad = entry::Bad {
             offset: 0,
@@ -414,9 +421,12 @@ pub(super) fn convert_and_add(
     }
     let parent = layout::InodeNr::new(entries[1].inode);
     let type_byte = entries[0].type_byte;
-    entries.drain(..2);
     let (hash, minor) = tree.hash_of(core, new.name);
     entries.push(owned(new, hash, minor));
+    if let Some(packed) = leaf::compacted(block_bytes, &entries) {
+        return transaction.replace(&first, packed.into_arc());
+    }
+    entries.drain(..2);
     let split = leaf::split(block_bytes, entries);
     let blocks = allocate_behind(core, transaction, directory, state, 2)?;
     let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);

@@ -27,9 +27,23 @@ pub(super) struct Split {
 
 /// The used entries of a block with their hashes.
 pub(super) fn hashed(bytes: &[u8], hash: &dyn Fn(&[u8]) -> (u32, u32)) -> Result<Vec<Hashed>, Bad> {
+    match sound(bytes, hash) {
+        (all, None) => Ok(all),
+        (_, Some(bad)) => Err(bad),
+    }
+}
+
+/// The used entries of a block up to the first damage, with their hashes.
+pub(super) fn sound(
+    bytes: &[u8],
+    hash: &dyn Fn(&[u8]) -> (u32, u32),
+) -> (Vec<Hashed>, Option<Bad>) {
     let mut all = Vec::new();
     for found in entry::entries(bytes) {
-        let found = found?;
+        let found = match found {
+            Ok(found) => found,
+            Err(bad) => return (all, Some(bad)),
+        };
         if found.inode != 0 {
             let (major, minor) = hash(found.name);
             let (inode, type_byte) = (found.inode, found.type_byte);
@@ -42,10 +56,20 @@ pub(super) fn hashed(bytes: &[u8], hash: &dyn Fn(&[u8]) -> (u32, u32)) -> Result
             });
         }
     }
-    Ok(all)
+    (all, None)
+}
+
+/// A block with all of these entries, if they fit: in a full block, what names that went have left may be too scattered for the
+/// next one.
+pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block> {
+    let sizes = entries.iter().map(|entry| size_of_name(entry.name.len()));
+    (sizes.sum::<usize>() <= block_bytes).then(|| pack(block_bytes, entries))
 }
 
 /// Splits entries (the new one among them) over two blocks, at half of their bytes, in hash order.
+///
+/// # Panics
+/// With fewer than two entries. As many always fit a block: see [`compacted`].
 ///
 /// Both halves fit: together they take at most a block and one entry, so that half of it and one entry more is less than
 /// a block.

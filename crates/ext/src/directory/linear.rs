@@ -3,9 +3,9 @@
 use layout::FileBlock;
 
 use super::names_index::{Hint, NamesIndex};
-use super::{Entry, NewEntry, Place, allocate_behind, block, block_count, entry};
+use super::{NewEntry, Place, Visit, allocate_behind, block, block_count, entry};
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::inode::{Inode, InodeState};
 use crate::transaction::Transaction;
 
@@ -165,25 +165,32 @@ pub(super) fn read(
     directory: &Inode,
     state: &InodeState,
     cookie: u64,
-    visit: &mut dyn FnMut(u64, Entry) -> bool,
+    visit: &mut Visit<'_>,
 ) -> Result<()> {
     let block_bytes = core.block_bytes() as u64;
-    for file_block in cookie / block_bytes..block_count(core, state) {
+    let mut first_damage: Option<Error> = None;
+    'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
         let start = file_block * block_bytes;
         let file_block = FileBlock::new(file_block);
         let buffer = block(core, directory, state, file_block)?;
         let image = buffer.image();
         for found in entry::entries(&image) {
-            let found = found.map_err(|bad| bad.at(directory.nr, file_block))?;
+            let found = match found {
+                Ok(found) => found,
+                Err(bad) => {
+                    first_damage.get_or_insert(bad.at(directory.nr, file_block));
+                    break;
+                }
+            };
             let is_behind = start + found.offset as u64 >= cookie;
             if found.inode == 0 || !is_behind {
                 continue;
             }
             let next = start + (found.offset + found.length) as u64;
             if !visit(next, found.to_entry()) {
-                return Ok(());
+                break 'blocks;
             }
         }
     }
-    Ok(())
+    first_damage.map_or(Ok(()), Err)
 }

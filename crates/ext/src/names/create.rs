@@ -7,7 +7,7 @@ use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 
-use super::{LINKS_MAX, check_new_name, check_takes_names, with_space};
+use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory, with_space};
 use crate::attribute::Change;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -130,7 +130,7 @@ pub(super) fn make(
             return Err(error);
         }
         if kind == FileKind::Directory {
-            parent_state.links += 1;
+            gain_subdirectory(&mut parent_state);
         }
         parent_state.mtime = now();
         parent_state.ctime = parent_state.mtime;

@@ -28,7 +28,8 @@ use super::create::{CREDITS_NAME, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
-    check_takes_names, delete_if_unused, whiteout, with_space,
+    check_takes_names, delete_if_unused, gain_subdirectory, lose_subdirectory, whiteout,
+    with_space,
 };
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -347,12 +348,12 @@ fn replace(
     if changes_parent && !rt::mutant!("names/parent-not-changed") {
         let up = target.directory.nr;
         directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
-        directories.source().links -= 1;
-        directories.target().links += 1;
+        lose_subdirectory(directories.source());
+        gain_subdirectory(directories.target());
     }
     if let (Some(existing), Some(existing_state)) = (existing, &mut existing_state) {
         if is_directory {
-            directories.target().links -= 1;
+            lose_subdirectory(directories.target());
             drop_directory(core, t, existing.nr, existing_state)?;
         } else {
             drop_link(core, t, existing.nr, existing_state)?;
@@ -451,8 +452,8 @@ fn exchange(
         if kind == FileKind::Directory {
             let up = target.directory.nr;
             directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
-            directories.source().links -= 1;
-            directories.target().links += 1;
+            lose_subdirectory(directories.source());
+            gain_subdirectory(directories.target());
         }
         if other_kind == FileKind::Directory {
             let up = source.directory.nr;
@@ -465,8 +466,8 @@ fn exchange(
                 up,
                 FileKind::Directory,
             )?;
-            directories.target().links -= 1;
-            directories.source().links += 1;
+            lose_subdirectory(directories.target());
+            gain_subdirectory(directories.source());
         }
     }
     state.ctime = now();

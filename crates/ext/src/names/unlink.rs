@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jbd2::Credits;
 use layout::InodeNr;
 
-use super::{check_loses_names, check_name_changes, check_old_name, delete_if_unused};
+use super::{
+    check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
+};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
@@ -80,7 +82,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         })?;
         directory::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
         drop_directory(core, &mut transaction, inode.nr, &mut state)?;
-        parent_state.links = parent_state.links.saturating_sub(1);
+        lose_subdirectory(&mut parent_state);
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
         parent_state.store(core, &mut transaction, parent, true)?;

@@ -91,9 +91,16 @@ impl Core {
         let map = group
             .inodes(&mut maps, &bitmap)
             .map_err(|damage| self.damaged(damage))?;
-        if !bitmap::clear_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+        let counts_it = !is_directory
+            || load(&group.directories) > 0
+            || rt::mutant!("space/directories-below-zero");
+        if !counts_it || !bitmap::clear_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
             drop(maps);
-            let why = "an inode that is freed is free already";
+            let why = if counts_it {
+                "an inode that is freed is free already"
+            } else {
+                "a directory is freed in a group whose descriptor counts none"
+            };
             let error = self.damaged(group.damage(u64::from(inode.get()), why));
             return if self.options.on_error == OnError::Continue {
                 Ok(())

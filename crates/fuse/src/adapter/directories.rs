@@ -20,13 +20,16 @@ impl<V: Vfs> Adapter<V> {
         offset: u64,
         reply: &mut ReplyDirectory,
     ) -> Result<(), Failure> {
+        let mut is_empty = true;
         let mut visit = |next, entry: &Entry| {
+            is_empty = false;
             let number = INodeNo(u64::from(entry.inode.get()));
             // Whoever needs to know it asks for the attributes where an image's entries carry no kinds.
             let kind = entry.kind.map_or(FileType::RegularFile, type_of);
             !reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
         };
-        Ok(self.vfs.read_directory(inode(node)?, offset, &mut visit)?)
+        let listed = self.vfs.read_directory(inode(node)?, offset, &mut visit);
+        Ok(behind_entries(is_empty, listed)?)
     }
 
     /// Names, and what they name, as if each had been looked up.
@@ -36,7 +39,9 @@ impl<V: Vfs> Adapter<V> {
         offset: u64,
         reply: &mut ReplyDirectoryPlus,
     ) -> Result<(), Failure> {
+        let mut is_empty = true;
         let mut visit = |next, entry: &Entry, attributes: Option<&Attributes>| {
+            is_empty = false;
             let name = OsStr::from_bytes(&entry.name);
             let (attr, generation) = match attributes {
                 Some(found) => (self.entry(found), generation(found)),
@@ -44,8 +49,14 @@ impl<V: Vfs> Adapter<V> {
             };
             !reply.add(attr.ino, next, name, &FOREVER, &attr, generation)
         };
-        Ok(self
+        let listed = self
             .vfs
-            .read_directory_nodes(inode(node)?, offset, &mut visit)?)
+            .read_directory_nodes(inode(node)?, offset, &mut visit);
+        Ok(behind_entries(is_empty, listed)?)
     }
+}
+
+/// An error behind entries waits: the answer has the entries, and the next read, from behind the last of them, meets it again.
+fn behind_entries(is_empty: bool, listed: ext::Result<()>) -> ext::Result<()> {
+    if is_empty { listed } else { Ok(()) }
 }

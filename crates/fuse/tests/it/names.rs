@@ -146,3 +146,47 @@ fn what_is_absent_is_remembered_and_made() {
         assert_eq!(gone.unwrap_err(), rustix::io::Errno::NOENT);
     });
 }
+
+/// Names are read through a small buffer while the directory, one block at first, becomes an htree and its leaves are split.
+#[test]
+fn a_listing_goes_on_beside_changes() {
+    on_a_mount(|mounted| {
+        let at = |number: u32| mounted.at(&format!("d/a-name-of-some-length-{number:04}"));
+        fs::create_dir(mounted.at("d")).unwrap();
+        let create = |number: u32| drop(File::create(at(number)).unwrap());
+        (0..90).for_each(create);
+        let directory = File::open(mounted.at("d")).unwrap();
+        let mut seen = Vec::new();
+        let mut cookies = Vec::new();
+        for step in 0.. {
+            let mut buffer = Vec::with_capacity(600);
+            let mut entries = rustix::fs::RawDir::new(&directory, buffer.spare_capacity_mut());
+            let before = seen.len();
+            while let Some(entry) = entries.next() {
+                let entry = entry.unwrap();
+                seen.push(entry.file_name().to_str().unwrap().to_owned());
+                cookies.push(entry.next_entry_cookie());
+                if entries.is_buffer_empty() {
+                    break;
+                }
+            }
+            if seen.len() == before {
+                break;
+            }
+            (0..40).for_each(|number| create(1000 + 40 * step + number));
+            fs::remove_file(at(1000 + 40 * step)).unwrap();
+            if step == 5 {
+                // Back to where it was, as `seekdir` goes.
+                seen.truncate(10);
+                cookies.truncate(10);
+                rustix::fs::seek(&directory, rustix::fs::SeekFrom::Start(cookies[9])).unwrap();
+            }
+        }
+        let count = |name: &str| seen.iter().filter(|other| *other == name).count();
+        for name in (0..90).map(|number| format!("a-name-of-some-length-{number:04}")) {
+            assert_eq!(count(&name), 1, "{name}");
+        }
+        assert!(seen.iter().all(|name| count(name) == 1));
+        assert!([".", ".."].iter().all(|name| count(name) == 1));
+    });
+}

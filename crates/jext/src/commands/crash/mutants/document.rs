@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crash::mutant::{Catch, Hunt};
+use crash::mutant::{Catch, Hunt, NAMED};
 use crash::rule::Broken;
 
 use super::{BUILD, Row, Terms};
@@ -123,8 +123,21 @@ pub(super) fn to_text(rows: &[Row], terms: &Terms) -> String {
         let (name, rule, states) = (row.mutant.name, row.mutant.rule, states_of(row));
         let _ = writeln!(text, "| `{name}` | {rule} | {states} |");
     }
+    by_tests(&mut text);
     text.push_str(EQUIVALENT);
     text
+}
+
+/// Those that tests of the engine catch.
+fn by_tests(text: &mut String) {
+    text.push_str(
+        "\n## Caught by tests of the engine\n\nWhat these break shows in no image that a power cut leaves. The test breaks the rule \
+         in a simulated world and\nfails if nobody notices.\n\n| mutant | breaks | test |\n|---|---|---|\n",
+    );
+    for mutant in NAMED {
+        let (name, rule, test) = (mutant.name, mutant.rule, mutant.test);
+        let _ = writeln!(text, "| `{name}` | {rule} | `crates/{test}` |");
+    }
 }
 
 /// What the workloads that caught something say of the engine as it is.
