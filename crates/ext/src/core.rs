@@ -47,6 +47,10 @@ pub(crate) struct Core {
     pub(crate) orphans: Mutex<crate::orphan::OrphanList>,
     /// Set at mount when read-only, or later by an error; never cleared.
     pub(crate) is_read_only: AtomicBool,
+    /// True if the volume was opened read-only, so that there is nothing to write.
+    pub(crate) is_opened_read_only: bool,
+    /// Set by [`Core::abort`]; never cleared.
+    pub(crate) is_aborted: AtomicBool,
 }
 
 impl Core {
@@ -74,6 +78,7 @@ impl Core {
         if let Some(journal) = &self.journal {
             journal.abort(jbd2::Error::Stopped(why.to_owned()));
         }
+        self.is_aborted.store(true, Ordering::Release);
         self.is_read_only.store(true, Ordering::Release);
     }
 
@@ -120,6 +125,8 @@ impl Core {
             rename: Mutex::new(()),
             orphans: Mutex::default(),
             is_read_only: AtomicBool::new(is_read_only),
+            is_opened_read_only: is_read_only,
+            is_aborted: AtomicBool::new(false),
         })
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use layout::Tid;
 use layout::inode_flags::InodeFlags;
+use rt::atomic::Ordering;
 
 use super::write_back::{Which, write_everything, write_file};
 use crate::core::Core;
@@ -53,10 +54,7 @@ fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
         return Ok(());
     }
     let Some(journal) = &core.journal else {
-        if !core.is_read_only.load(rt::atomic::Ordering::Acquire) {
-            core.buffers.write_everything()?;
-        }
-        return Ok(());
+        return write_metadata(core);
     };
     match tid {
         Some(tid) if !journal.is_durable(tid) => Ok(journal.commit(tid)?),
@@ -65,6 +63,21 @@ fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
             None => Ok(()),
         },
     }
+}
+
+/// Without a journal: writes all metadata. A volume that has become read-only since it was opened still owes what was changed before.
+///
+/// # Errors
+/// - [`Error::ReadOnly`] after an abort: what is in memory may be half of a change.
+fn write_metadata(core: &Core) -> Result<()> {
+    if core.is_aborted.load(Ordering::Acquire) {
+        return Err(Error::ReadOnly);
+    }
+    let is_dropped = rt::mutant!("sync/nothing-written-after-damage");
+    if is_dropped && core.is_read_only.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    core.buffers.write_everything()
 }
 
 /// Flushes the device if data of the file may still be in its cache.
@@ -90,7 +103,7 @@ fn flush_file(core: &Core, inode: &Arc<Inode>) -> Result<()> {
 
 /// Makes the whole volume durable.
 pub(crate) fn sync_all(core: &Core) -> Result<()> {
-    if core.is_read_only.load(rt::atomic::Ordering::Acquire) && core.journal.is_none() {
+    if core.is_opened_read_only && core.journal.is_none() {
         return Ok(());
     }
     core.pages.flushes.check()?;
@@ -107,8 +120,11 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
             core.pages.flushes.flush(core)?;
         }
     } else {
-        Space::store_counts(core)?;
-        core.buffers.write_everything()?;
+        // The counts in the superblock are corrected at the next open.
+        if core.check_writable().is_ok() {
+            Space::store_counts(core)?;
+        }
+        write_metadata(core)?;
         core.pages.flushes.flush(core)?;
     }
     Ok(written?)

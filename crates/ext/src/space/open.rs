@@ -149,6 +149,24 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
     };
     let inode_count = geometry.inodes_per_group;
     let free_blocks = raw.bg_free_blocks_count_lo.get();
+    let system = [
+        (0, geometry.super_blocks(nr)),
+        place("bg_block_bitmap", raw.bg_block_bitmap_lo.get(), 1)?,
+        place("bg_inode_bitmap", raw.bg_inode_bitmap_lo.get(), 1)?,
+        place(
+            "bg_inode_table",
+            raw.bg_inode_table_lo.get(),
+            geometry.inode_table_blocks(),
+        )?,
+    ];
+    if let Some(shared) = overlap(&system) {
+        return Err(Corrupt::Group {
+            group: nr,
+            field: "where bitmaps and inode table overlap",
+            value: first.get() + u64::from(shared),
+        }
+        .into());
+    }
     Ok(Group {
         nr,
         first,
@@ -157,16 +175,7 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
         block_bitmap: BlockNr::new(raw.bg_block_bitmap_lo.get().into()),
         inode_bitmap: BlockNr::new(raw.bg_inode_bitmap_lo.get().into()),
         inode_table: BlockNr::new(raw.bg_inode_table_lo.get().into()),
-        system: [
-            (0, geometry.super_blocks(nr)),
-            place("bg_block_bitmap", raw.bg_block_bitmap_lo.get(), 1)?,
-            place("bg_inode_bitmap", raw.bg_inode_bitmap_lo.get(), 1)?,
-            place(
-                "bg_inode_table",
-                raw.bg_inode_table_lo.get(),
-                geometry.inode_table_blocks(),
-            )?,
-        ],
+        system,
         log: Vec::new(),
         descriptor_offset: offset,
         free_blocks: count("bg_free_blocks_count", free_blocks, block_count)?,
@@ -184,4 +193,13 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
         next_goal: AtomicU32::new(0),
         maps: Mutex::new(Maps::default()),
     })
+}
+
+/// A block that two parts of a group's metadata have.
+fn overlap(parts: &[(u32, u32)]) -> Option<u32> {
+    let mut sorted = parts.to_vec();
+    sorted.sort_unstable();
+    let mut pairs = sorted.windows(2);
+    let found = pairs.find(|pair| pair[0].0 + pair[0].1 > pair[1].0)?;
+    Some(found[1].0)
 }

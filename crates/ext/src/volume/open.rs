@@ -81,7 +81,8 @@ pub(crate) fn open(
 /// Writes everything and marks the volume clean.
 pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
-        return Ok(());
+        // What was changed before is written. The volume stays marked as in use, so that it is checked.
+        return crate::file::sync_all(core);
     }
     if rt::mutant!("close/marked-clean-first") {
         mark_clean(core)?;
