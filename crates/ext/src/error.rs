@@ -47,9 +47,14 @@ pub enum Error {
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// No block or no inode is left.
+    /// No block is left.
     #[error("no space is left on the volume")]
     NoSpace,
+    /// No inode is left. To POSIX this is "no space", too.
+    #[error(
+        "no inode is left on the volume; remove files, or make it anew with more inodes (mkfs -N)"
+    )]
+    NoInodes,
     /// The inode has as many links as the format allows.
     #[error("too many links")]
     TooManyLinks,
@@ -99,6 +104,14 @@ pub enum Corrupt {
     Magic {
         /// What stands in its place.
         magic: u16,
+    },
+    /// The device ends before the file system does.
+    #[error("the file system has {file_system_bytes} bytes, but the device only {device_bytes}")]
+    Truncated {
+        /// Size of the file system as the superblock gives it, in bytes.
+        file_system_bytes: u64,
+        /// Size of the device in bytes.
+        device_bytes: u64,
     },
     /// A field of the superblock has an impossible value.
     #[error("superblock: {field} is {value}: {why}")]

@@ -167,7 +167,7 @@ pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) ->
     loop {
         let has_pending = core.space.has_pending();
         match step() {
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
+            Err(Error::NoSpace | Error::NoInodes) if has_pending && core.wait_for_space()? => {}
             other => return other,
         }
     }

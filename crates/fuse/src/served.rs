@@ -77,7 +77,7 @@ impl Served {
     fn patient<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         let mut result = attempt();
         for _ in 0..ATTEMPTS {
-            if !matches!(result, Err(Error::NoSpace)) {
+            if !matches!(result, Err(Error::NoSpace | Error::NoInodes)) {
                 return result;
             }
             // Counted before, so that what goes just now has made room for the attempt.

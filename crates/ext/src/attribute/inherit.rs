@@ -7,7 +7,7 @@
 //! | a list | directory | what both have | the same, if a mode does not say it all | the list |
 //! | a list | other | what both have | the same, if a mode does not say it all | none |
 //!
-//! The umask counts only where nothing is handed down.
+//! The umask counts only where nothing is handed down. Nothing is inherited on a volume that is being made (`is_being_made`).
 
 use layout::InodeNr;
 
@@ -40,7 +40,8 @@ pub(crate) fn inherit(
         permissions,
         change: None,
     };
-    if kind == FileKind::Symlink {
+    // A volume that is being made restores a tree: an inode has what the tree says, and no more.
+    if kind == FileKind::Symlink || core.options.is_being_made {
         return Ok(plain(new.permissions));
     }
     let name = AttributeName::of_list(true);

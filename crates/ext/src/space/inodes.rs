@@ -55,7 +55,7 @@ impl Core {
                 return Ok(inode);
             }
         }
-        Err(Error::NoSpace)
+        Err(Error::NoInodes)
     }
 
     /// Reads the bitmap that has an inode, so that giving it back will not have to. Hold the result until then.

@@ -5,7 +5,7 @@ use layout::superblock as disk;
 use layout::{BlockNr, GroupNr, InodeNr};
 
 use super::bad;
-use crate::error::{Error, Result};
+use crate::error::{Corrupt, Error, Result};
 use crate::geometry::Geometry;
 
 /// The largest block that this version works with, in bytes.
@@ -134,7 +134,11 @@ fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> R
         return Err(bad("s_blocks_count", count, "no block is left for data"));
     }
     if count > device_bytes / u64::from(block_bytes) {
-        return Err(bad("s_blocks_count", count, "the device is smaller"));
+        return Err(Corrupt::Truncated {
+            file_system_bytes: count * u64::from(block_bytes),
+            device_bytes,
+        }
+        .into());
     }
     Ok((first, count))
 }

@@ -22,7 +22,7 @@ fn modes() -> Vec<(Place, DataMode)> {
 }
 
 fn is_full<T>(result: &Result<T, Error>) -> bool {
-    matches!(result, Err(Error::NoSpace))
+    matches!(result, Err(Error::NoSpace | Error::NoInodes))
 }
 
 /// Fills the volume with files; what was acknowledged.

@@ -75,7 +75,7 @@ fn words<T>(result: Result<T, Error>) -> Outcome<T> {
         Error::NotDirectory => "not a directory",
         Error::IsDirectory => "is a directory",
         Error::NotEmpty => "not empty",
-        Error::NoSpace => "no space",
+        Error::NoSpace | Error::NoInodes => "no space",
         Error::Invalid(_) => "invalid",
         other => panic!("the volume failed: {other:?}"),
     })

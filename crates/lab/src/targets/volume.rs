@@ -473,7 +473,7 @@ fn failure(operation: Operation, path: &str, error: &Error) -> TargetError {
         Error::NotDirectory => ErrorKind::NotDirectory,
         Error::IsDirectory => ErrorKind::IsDirectory,
         Error::NotEmpty => ErrorKind::NotEmpty,
-        Error::NoSpace => ErrorKind::NoSpace,
+        Error::NoSpace | Error::NoInodes => ErrorKind::NoSpace,
         Error::TooManyLinks => ErrorKind::TooManyLinks,
         Error::NameTooLong => ErrorKind::BadName,
         Error::FileTooLarge => ErrorKind::TooLarge,

@@ -20,7 +20,7 @@ fn inodes_are_taken_to_the_last_and_given_back() {
                     assert!(taken.insert((inode, is_directory)));
                     core.inode_location(inode).expect("exists");
                 }
-                Err(Error::NoSpace) => break,
+                Err(Error::NoInodes) => break,
                 Err(error) => panic!("{error}"),
             }
         }
