@@ -31,7 +31,7 @@ use anyhow::Result;
 use crate::cli::Command;
 
 /// Runs a subcommand.
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
     match command {
         Command::Mkfs(arguments) => mkfs::run(&arguments),
         Command::Build(arguments) => build::run(&arguments),
@@ -44,7 +44,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
-        Command::Cp(arguments) => cp::run(&arguments),
+        Command::Cp(arguments) => cp::run(&arguments, is_verbose),
         Command::Mkdir(arguments) => mkdir::run(&arguments),
         Command::Rm(arguments) => rm::run(&arguments),
         Command::Mv(arguments) => mv::run(&arguments),

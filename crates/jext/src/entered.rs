@@ -17,7 +17,7 @@ impl Entered {
     /// Enters one, which nobody has entered before.
     pub(crate) fn enter(&mut self, nr: InodeNr) -> Result<()> {
         if !self.0.insert(nr) {
-            bail!("directory {nr} has two entries that lead to it: jext fsck says what is wrong");
+            bail!("directory {nr} has two entries that lead to it: e2fsck -f repairs that");
         }
         Ok(())
     }

@@ -201,7 +201,7 @@ pub(crate) fn recognise(device: &Arc<dyn BlockDevice>) -> Option<String> {
     });
     match found {
         Some(Kind { what, next, .. }) => Some(format!("is {what}: {next}")),
-        None => partitions::describe(device),
+        None => partitions::describe(device).or_else(|| displaced(device)),
     }
 }
 
@@ -230,8 +230,38 @@ pub(crate) fn describe(device: &Arc<dyn BlockDevice>) -> String {
     )
 }
 
+/// Where partitions begin that no table tells of any more: at 1 MiB (all since 2010), at sector 63 (before), and at other powers of two.
+const USUAL_STARTS: [u64; 9] = [
+    1 << 20,
+    63 * 512,
+    2 << 20,
+    4 << 20,
+    8 << 20,
+    16 << 20,
+    32 << 20,
+    64 << 20,
+    4096 * 63,
+];
+
+/// What to say of a device on which an ext file system begins further in.
+fn displaced(device: &Arc<dyn BlockDevice>) -> Option<String> {
+    let start = USUAL_STARTS
+        .into_iter()
+        .find(|start| has_ext(device, *start) && is_first(device, *start))?;
+    let next = partitions::next_for(device, "that", start, None);
+    Some(format!(
+        "has no file system at its start, and no partition table, but one of ext at byte {start}: {next}"
+    ))
+}
+
+/// True if the superblock at a start is no copy: copies name the group that they are in.
+fn is_first(device: &Arc<dyn BlockDevice>, start: u64) -> bool {
+    const GROUP_OFFSET: u64 = 0x5A;
+    bytes(device, start + ext::OFFSET + GROUP_OFFSET, 2).is_some_and(|bytes| bytes == [0, 0])
+}
+
 /// Whether an ext file system begins at an offset.
-fn has_ext(device: &Arc<dyn BlockDevice>, start: u64) -> bool {
+pub(crate) fn has_ext(device: &Arc<dyn BlockDevice>, start: u64) -> bool {
     let at = start.checked_add(ext::OFFSET + EXT_MAGIC_OFFSET);
     at.is_some_and(|at| has(device, at, &ext::MAGIC.to_le_bytes()))
 }
@@ -256,7 +286,8 @@ fn bytes(device: &Arc<dyn BlockDevice>, offset: u64, length: usize) -> Option<Ve
     Some(block.get(start..start + length)?.to_vec())
 }
 
-fn is_empty(device: &Arc<dyn BlockDevice>) -> bool {
+/// True if the first bytes of a device are zeroes.
+pub(crate) fn is_empty(device: &Arc<dyn BlockDevice>) -> bool {
     let size = device.geometry().size_bytes;
     let looked_at = size.min(EMPTY_BYTES.into());
     bytes(device, 0, looked_at as usize).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use block::text::split_image_path_bytes;
-use block::{BlockDevice, DeviceText, OpenOptions};
+use block::{BlockDevice, DeviceError, DeviceText, OpenOptions};
 use clap::Args;
 use ext::volume::OpenReport;
-use ext::{Corrupt, Volume};
+use ext::{Corrupt, MountOptions, Volume};
 use jext::mount_options::ParsedOptions;
+use layout::feature::Incompatible;
+use layout::superblock as disk;
+use zerocopy::FromBytes;
 
 use crate::foreign;
+use crate::in_use;
 use crate::output;
+use crate::overlay::Overlay;
 
 /// How an image is opened, in every command that opens one.
 #[derive(Debug, Clone, Default, Args)]
@@ -117,6 +122,11 @@ pub(crate) fn parse_device(text: &str) -> Result<DeviceText> {
 
 /// Opens a device that outlives the process; others are refused.
 pub(crate) fn open_device(text: &str, access: Access) -> Result<Arc<dyn BlockDevice>> {
+    open_parsed(&parse_lasting(text)?, access)
+}
+
+/// Reads the text of a device that outlives the process.
+fn parse_lasting(text: &str) -> Result<DeviceText> {
     let parsed = parse_device(text)?;
     if parsed.is_ephemeral() {
         bail!(
@@ -124,7 +134,50 @@ pub(crate) fn open_device(text: &str, access: Access) -> Result<Arc<dyn BlockDev
              a block device (bench and lab take memory and simulated devices)"
         );
     }
-    open_parsed(&parsed, access)
+    Ok(parsed)
+}
+
+/// Opens a device to read it, unless a mount may change it meanwhile.
+pub(crate) fn open_unused(text: &str) -> Result<Arc<dyn BlockDevice>> {
+    let parsed = parse_lasting(text)?;
+    let path = in_use::path_of(&parsed);
+    if let Some(user) = path.as_deref().and_then(in_use::mounted) {
+        bail!(
+            "{text}: is in use: {}, or -n checks it all the same",
+            user.sentence()
+        );
+    }
+    open_parsed(&parsed, Access::Read)
+}
+
+/// Opens a device to look at it, be it in use by a mount; a warning names the user then.
+pub(crate) fn open_to_look(text: &str) -> Result<Arc<dyn BlockDevice>> {
+    let parsed = parse_lasting(text)?;
+    let options = OpenOptions::read_only();
+    let (opened, user) = match open_with(&parsed, &options) {
+        Err(DeviceError::InUse { device, cause }) => {
+            let path = in_use::path_of(&parsed);
+            let user = path.as_deref().and_then(in_use::used);
+            let text =
+                user.map_or_else(|| format!("{device} is in use: {cause}"), |user| user.text);
+            let options = OpenOptions {
+                locks: false,
+                ..options
+            };
+            (open_with(&parsed, &options), Some(text))
+        }
+        opened => {
+            let path = in_use::path_of(&parsed);
+            let user = path.as_deref().and_then(in_use::mounted);
+            (opened, user.map(|user| user.text))
+        }
+    };
+    if let Some(user) = user {
+        output::warn(&format!(
+            "{text}: {user}; what is read may be older than what is there, or change meanwhile"
+        ));
+    }
+    opened.map_err(|error| name_user(error, &parsed))
 }
 
 /// Opens any device. What was rounded in its text is said.
@@ -134,7 +187,42 @@ pub(crate) fn open_parsed(text: &DeviceText, access: Access) -> Result<Arc<dyn B
         is_read_only: access == Access::Read,
         ..OpenOptions::default()
     };
-    Ok(jext::device::open_text(text, &options)?)
+    open_with(text, &options).map_err(|error| name_user(error, text))
+}
+
+fn open_with(
+    text: &DeviceText,
+    options: &OpenOptions,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    jext::device::open_text(text, options)
+}
+
+/// An error of opening a device, with what to do; of one that is in use it names the user.
+fn name_user(error: DeviceError, text: &DeviceText) -> anyhow::Error {
+    let path = in_use::path_of(text);
+    let Some(path) = path.as_deref() else {
+        return error.into();
+    };
+    let name = path.display();
+    let said = match &error {
+        DeviceError::InUse { device, .. } => {
+            in_use::used(path).map(|user| format!("{device}: is in use: {}", user.sentence()))
+        }
+        DeviceError::Open { .. } => match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(format!(
+                "{name}: no such file or directory; jext mkfs {name} 64M makes an image"
+            )),
+            Ok(found) if found.is_dir() => Some(format!(
+                "{name}: is a directory, and no image; jext build OUT.img {name} makes an image of it"
+            )),
+            Ok(found) if found.is_file() && found.len() == 0 => Some(format!(
+                "{name}: is empty; remove it, and jext mkfs {name} 64M makes an image"
+            )),
+            _ => None,
+        },
+        _ => None,
+    };
+    said.map_or_else(|| error.into(), |said| anyhow!(said))
 }
 
 /// Opens an image's file system.
@@ -178,10 +266,102 @@ pub(crate) fn open_with_options(
     let journal = journal_path
         .map(|text| open_device(&text, access))
         .transpose()?;
+    open_on(image, device, journal, options)
+}
+
+/// The same on devices that are open already.
+fn open_on(
+    image: &str,
+    device: Arc<dyn BlockDevice>,
+    journal: Option<Arc<dyn BlockDevice>>,
+    options: MountOptions,
+) -> Result<(Volume, OpenReport)> {
+    let in_memory = options.read_only && !options.no_recovery && needs_recovery(&device);
+    let (device, journal) = if in_memory {
+        let over = |device| -> Arc<dyn BlockDevice> { Arc::new(Overlay::new(device)) };
+        (over(device), journal.map(over))
+    } else {
+        (device, journal)
+    };
     let opened = Volume::open_with_report(Arc::clone(&device), journal, options);
-    opened
+    let (volume, report) = opened
         .map_err(|error| explain(error, &device))
-        .with_context(|| image.to_owned())
+        .with_context(|| image.to_owned())?;
+    if in_memory && report.replayed_transactions > 0 {
+        let count = transactions(report.replayed_transactions);
+        output::note(&format!(
+            "{image}: was not closed cleanly: {count} of its journal replayed in memory, and the image left as it is; jext \
+             journal replay does it for good"
+        ));
+    }
+    Ok((volume, report))
+}
+
+/// Opens an image's file system to look at it, be it in use by a mount.
+pub(crate) fn look_at_volume(image: &str, arguments: &MountArguments) -> Result<Volume> {
+    let ParsedOptions {
+        mut options,
+        journal_path,
+    } = arguments.parse()?;
+    options.read_only = true;
+    let device = open_to_look(image)?;
+    let journal = journal_path.map(|text| open_to_look(&text)).transpose()?;
+    open_on(image, device, journal, options).map(|(volume, _)| volume)
+}
+
+/// A file system's devices after its journal was replayed in memory.
+pub(crate) struct Replayed {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) journal: Option<Arc<dyn BlockDevice>>,
+    pub(crate) transactions: u32,
+}
+
+/// Replays a file system's journal in memory; none if it does not have to be replayed.
+pub(crate) fn replay_in_memory(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+) -> Result<Option<Replayed>> {
+    if !needs_recovery(device) {
+        return Ok(None);
+    }
+    let over = |device: &Arc<dyn BlockDevice>| -> Arc<dyn BlockDevice> {
+        Arc::new(Overlay::new(Arc::clone(device)))
+    };
+    let (device, journal) = (over(device), journal.map(over));
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let opened = Volume::open_with_report(Arc::clone(&device), journal.clone(), options);
+    let (volume, report) = opened?;
+    volume.close()?;
+    Ok(Some(Replayed {
+        device,
+        journal,
+        transactions: report.replayed_transactions,
+    }))
+}
+
+/// True if a file system's superblock calls for the replay of its journal.
+pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
+    let Ok(bytes) = device.read_block(disk::OFFSET, disk::SIZE as u32) else {
+        return false;
+    };
+    let Ok((superblock, _)) = disk::Superblock::ref_from_prefix(&bytes) else {
+        return false;
+    };
+    let incompatible = superblock.features().incompatible;
+    superblock.s_magic.get() == disk::MAGIC
+        && incompatible.contains(Incompatible::NEEDS_RECOVERY)
+        && !incompatible.contains(Incompatible::JOURNAL_DEV)
+}
+
+/// `1 transaction`, `3 transactions`.
+pub(crate) fn transactions(count: u32) -> String {
+    match count {
+        1 => "1 transaction".to_owned(),
+        count => format!("{count} transactions"),
+    }
 }
 
 /// An error of opening a file system; of a device that holds none it says what it holds.
@@ -199,7 +379,19 @@ pub(crate) fn with_volume<T>(
     arguments: &MountArguments,
     work: impl FnOnce(&Volume) -> Result<T>,
 ) -> Result<T> {
-    let volume = open_volume(image, access, arguments)?;
+    with_open(image, open_volume(image, access, arguments)?, work)
+}
+
+/// Looks at an image's file system, be it in use by a mount, and closes it.
+pub(crate) fn with_look<T>(
+    image: &str,
+    arguments: &MountArguments,
+    work: impl FnOnce(&Volume) -> Result<T>,
+) -> Result<T> {
+    with_open(image, look_at_volume(image, arguments)?, work)
+}
+
+fn with_open<T>(image: &str, volume: Volume, work: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
     let result = work(&volume);
     let closed = volume.close().with_context(|| format!("{image}: closing"));
     let value = result?;

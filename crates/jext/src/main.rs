@@ -1,7 +1,7 @@
 //! The command `jext`.
 //!
 //! An error is one line, `jext: what: where; what next`, and exit status 1; a wrong command line has status 2, as clap
-//! says it. `jext fsck` has the statuses of fsck(8).
+//! says it. A signal ends a command with 128 and its number. `jext fsck` has the statuses of fsck(8).
 
 #![allow(
     clippy::disallowed_types,
@@ -14,7 +14,11 @@ mod commands;
 mod entered;
 mod foreign;
 mod image;
+mod in_use;
+mod interrupt;
+mod new_file;
 mod output;
+mod overlay;
 mod progress;
 mod trace;
 mod transfer;
@@ -39,10 +43,13 @@ fn main() -> ExitCode {
     if let Err(error) = trace::start(cli.verbose, is_on_purpose) {
         return output::fail(&error);
     }
-    match commands::run(cli.command) {
+    match commands::run(cli.command, cli.verbose > 0) {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => output::fail(&error),
+        Err(error) => {
+            let code = output::fail(&error);
+            interrupt::status().map_or(code, ExitCode::from)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use ext::Corrupt;
 use ext::volume::{Attributes, FileKind};
 use layout::time::InodeTime;
 use serde_json::Value;
@@ -11,12 +12,14 @@ use serde_json::Value;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// What to do where a file system is damaged.
-const ADVICE: &str = "e2fsck -f repairs what is damaged";
+const REPAIR: &str = "e2fsck -f repairs what is damaged";
+/// What to do with an image that ends before its file system does.
+const CUT_SHORT: &str = "it is cut short: copy it again from where it came from, since nothing can repair what is missing";
 
 /// Says why nothing was done, in one line.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
-    let advice = if is_damage(error) { ADVICE } else { "" };
-    let text = format!("{error:#}\n{advice}");
+    let advice = advice(error).unwrap_or_default();
+    let text = without_numbers(&format!("{error:#}\n{advice}"));
     let line: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -25,6 +28,16 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     // Nobody is left to be told if standard error is closed.
     let _ = writeln!(io::stderr(), "jext: {}", without_controls(&line.join("; ")));
     ExitCode::FAILURE
+}
+
+/// Prints in one line what is wrong, and goes on.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "jext: {}", without_controls(text));
+}
+
+/// Prints in one line what a reader should know of what it sees.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "jext: note: {text}");
 }
 
 /// Warns in one line, and goes on.
@@ -37,12 +50,35 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Whether a file system's own bytes are what is wrong.
-fn is_damage(error: &anyhow::Error) -> bool {
+/// Text without the numbers that Rust adds to what the system says, as in "(os error 2)".
+fn without_numbers(text: &str) -> String {
+    const BEGINNING: &str = " (os error ";
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(BEGINNING) {
+        plain.push_str(before);
+        let digits = behind.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        rest = match digits.strip_prefix(')') {
+            Some(rest) => rest,
+            None => {
+                plain.push_str(BEGINNING);
+                behind
+            }
+        };
+    }
+    plain + rest
+}
+
+/// What to do where a file system's own bytes are what is wrong.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
     let mut causes = error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<ext::Error>());
-    causes.any(|cause| matches!(cause, ext::Error::Corrupt(_)))
+    causes.find_map(|cause| match cause {
+        ext::Error::Corrupt(Corrupt::Truncated { .. }) => Some(CUT_SHORT),
+        ext::Error::Corrupt(_) => Some(REPAIR),
+        _ => None,
+    })
 }
 
 /// Whether whoever read our output has gone, which is his right.
@@ -189,6 +225,13 @@ mod tests {
         assert_eq!(mode_text(FileKind::Regular, 0o4711), "-rws--x--x");
         assert_eq!(mode_text(FileKind::Regular, 0o2644), "-rw-r-Sr--");
         assert_eq!(mode_text(FileKind::Directory, 0o1777), "drwxrwxrwt");
+    }
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let text = "a: No such file or directory (os error 2); b (os error x)";
+        let plain = "a: No such file or directory; b (os error x)";
+        assert_eq!(without_numbers(text), plain);
     }
 
     #[test]

@@ -42,12 +42,12 @@ use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 
 pub(crate) use from_archive::ArchiveSource;
-pub(crate) use from_directory::DirectorySource;
-pub(crate) use from_image::ImageSource;
+pub(crate) use from_directory::{DirectorySource, host_data_parts};
+pub(crate) use from_image::{ImageSource, data_parts};
 pub(crate) use tally::Tally;
 pub(crate) use to_archive::ArchiveSink;
 pub(crate) use to_directory::DirectorySink;
-pub(crate) use to_image::{ImageSink, Times};
+pub(crate) use to_image::{Filling, ImageSink, Times};
 
 /// Items go in batches, so that the two threads do not wake each other for each: at most so many, or so many bytes of data.
 const BATCH_ITEMS: usize = 128;
@@ -215,17 +215,25 @@ impl Origin {
         }
     }
 
+    /// Shows each node and its data.
+    pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Directory(directory) => directory.read(see),
+            Self::Archive(archive) => archive.tell(true, see),
+        }
+    }
+
     /// Brings the tree into a volume that is being made on a device, and closes it.
     pub(crate) fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
         volume: Volume,
-        times: Times,
+        filling: &Filling<'_>,
     ) -> Result<()> {
         match self {
-            Self::Directory(directory) => directory.fill(device, volume, times),
+            Self::Directory(directory) => directory.fill(device, volume, filling),
             Self::Archive(archive) => {
-                let filled = run(archive, &mut ImageSink::new(&volume, times));
+                let filled = run(archive, &mut ImageSink::new(&volume, filling));
                 let closed = volume.close();
                 filled?;
                 Ok(closed?)

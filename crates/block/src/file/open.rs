@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use layout::SectorNr;
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
 use super::FileDevice;
@@ -118,7 +118,19 @@ impl FileDevice {
             guard::refuse_if_used(path, &metadata, &SystemFiles::default())?;
         }
         let file = open_file(path, options, is_block_device && guards_users)?;
-        let name = path.display().to_string();
+        Self::of_file(file, &path.display().to_string(), options)
+    }
+
+    /// Wraps a file that is open already, such as one without a name. `name` is for messages; `is_direct` needs a file that was
+    /// opened with `O_DIRECT`.
+    ///
+    /// - [`DeviceError::InUse`] if somebody else has it locked.
+    /// - [`DeviceError::Open`] if it is empty.
+    pub fn of_file(file: OwnedFd, name: &str, options: &OpenOptions) -> Result<Self, DeviceError> {
+        let refuse = |cause: String| open_error(Path::new(name), cause);
+        let stat = rustix::fs::fstat(&file).map_err(|errno| refuse(errno.to_string()))?;
+        let is_block_device = FileType::from_raw_mode(stat.st_mode).is_block_device();
+        let name = name.to_owned();
         if options.locks {
             guard::lock(&file, &name, options.is_read_only)?;
         }
@@ -126,7 +138,7 @@ impl FileDevice {
         let size = if is_block_device {
             rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|errno| refuse(errno.to_string()))?
         } else {
-            metadata.len()
+            stat.st_size as u64
         };
         let geometry = geometry(&file, size, direct, is_block_device, options);
         if geometry.size_bytes == 0 {

@@ -1,9 +1,10 @@
 //! `jext build`: an image from a directory or an archive, in one go.
 //!
 //! The volume is made as large as its contents need, filled without its journal, and sealed: it looks as if nobody had ever mounted
-//! it. With a UUID and `SOURCE_DATE_EPOCH` the same tree gives the same bytes.
+//! it. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: the UUID and the seed of hashes follow from the tree then.
 
-use std::ffi::OsString;
+mod digest;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,8 +22,11 @@ use serde_json::json;
 
 use super::mkfs::{Format, FormatArguments};
 use crate::image::{Access, open_device};
+use crate::interrupt;
+use crate::new_file::NewFile;
 use crate::output;
-use crate::transfer::{Origin, Tally, Times};
+use crate::progress;
+use crate::transfer::{Filling, Origin, Tally, Times};
 
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
@@ -87,12 +91,14 @@ impl Journal {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
+    interrupt::watch()?;
     refuse_present(out, arguments.force)?;
     let Format {
         options,
         journal_device,
     } = arguments.format.parse()?;
     let journal = journal_device.as_deref().map(Journal::open).transpose()?;
+    let journal = journal.map(Arc::new);
     let origin = Origin::open(&arguments.from)?;
     let block_bytes = match &journal {
         // Its blocks and the image's have one size.
@@ -124,36 +130,64 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 .inode_count
                 .unwrap_or(inode_count(&options, &tally)?),
         ),
-        hash_seed: options.hash_seed.or(options.uuid),
         seconds: Some(seconds),
         journal: match &journal {
             Some(journal) => JournalOption::External(journal.found.uuid),
             None => options.journal,
         },
-        uuid: Some(options.uuid.unwrap_or_else(super::mkfs::random_uuid)),
         // The file is new.
         is_blank: true,
+        ..options
+    };
+    let is_fixed = options.uuid.is_some() || times.clamps;
+    let uuid = match options.uuid {
+        Some(uuid) => uuid,
+        None if times.clamps => digest::uuid(&origin, &options, times)?,
+        None => super::mkfs::random_uuid(),
+    };
+    let options = Options {
+        uuid: Some(uuid),
+        hash_seed: options.hash_seed.or(is_fixed.then_some(uuid)),
         ..options
     };
     let bytes = match wanted.transpose()? {
         Some(bytes) => bytes,
         None => size(&options, &tally, arguments.slack)?,
     };
-    let journal = journal.as_ref();
-    let unfinished = unfinished(out)?;
-    let made = make(&unfinished, bytes, &options, journal, &origin, times);
-    let made = made.and_then(|summary| {
-        refuse_present(out, arguments.force)?;
-        std::fs::rename(&unfinished, out)?;
-        Ok(summary)
-    });
-    let made = made.with_context(|| out.display().to_string());
-    if made.is_err() {
-        // What is there of it is of no use; the error is told.
-        let _ = std::fs::remove_file(&unfinished);
-        if let (Some(journal), Some(uuid)) = (journal, options.uuid) {
+    let new = NewFile::create(out)?;
+    let forget = || {
+        if let Some(journal) = &journal {
+            // The error, or the signal, is told.
             let _ = journal.forget(uuid);
         }
+    };
+    let at_signal = journal.clone();
+    let on_signal = interrupt::on_signal(out.display().to_string(), move || {
+        if let Some(journal) = at_signal {
+            let _ = journal.forget(uuid);
+        }
+    });
+    let bar = progress::bytes(tally.bytes);
+    bar.set_message(out.display().to_string());
+    let filling = Filling { times, bar: &bar };
+    let made = make(
+        &new,
+        arguments,
+        bytes,
+        &options,
+        journal.as_deref(),
+        (&origin, &filling),
+    );
+    bar.finish_and_clear();
+    let made = made.with_context(|| out.display().to_string());
+    let made = made.and_then(|summary| {
+        refuse_present(out, arguments.force)?;
+        new.finish(arguments.force)?;
+        Ok(summary)
+    });
+    drop(on_signal);
+    if made.is_err() {
+        forget();
     }
     report(arguments, &made?, &tally, bytes)
 }
@@ -170,17 +204,6 @@ fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
         Ok(_) if is_forced => Ok(()),
         Ok(_) => bail!("{}: is there already; -F replaces it", out.display()),
     }
-}
-
-/// Where an image is made: beside its place, so that what stands there stays until the image is whole.
-fn unfinished(out: &Path) -> Result<PathBuf> {
-    let Some(name) = out.file_name() else {
-        bail!("{}: is no name of a file", out.display());
-    };
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".unfinished-{}", std::process::id()));
-    Ok(out.with_file_name(hidden))
 }
 
 fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
@@ -231,27 +254,33 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
 }
 
 fn make(
-    out: &Path,
+    new: &NewFile,
+    arguments: &Arguments,
     bytes: u64,
     options: &Options,
     journal: Option<&Journal>,
-    origin: &Origin,
-    times: Times,
+    (origin, filling): (&Origin, &Filling<'_>),
 ) -> Result<Summary> {
-    jext::create_image(out, bytes)?;
-    let device = block::FileDevice::open(out, &OpenOptions::default())?;
+    let file = new.file().try_clone()?;
+    file.set_len(bytes)?;
+    let name = arguments.out.display().to_string();
+    let device = block::FileDevice::of_file(file.into(), &name, &OpenOptions::default())?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let summary = match journal {
         None => mkfs::format(&device, options),
         Some(journal) => mkfs::format_with_journal(&device, &journal.device, options),
     };
     let summary = summary?;
-    fill(&device, origin, times)?;
+    fill(&device, origin, filling)?;
     Ok(summary)
 }
 
 /// Fills a volume that was just made, and seals it.
-pub(super) fn fill(device: &Arc<dyn BlockDevice>, origin: &Origin, times: Times) -> Result<()> {
+pub(super) fn fill(
+    device: &Arc<dyn BlockDevice>,
+    origin: &Origin,
+    filling: &Filling<'_>,
+) -> Result<()> {
     let options = MountOptions {
         is_being_made: true,
         privileged: true,
@@ -263,8 +292,8 @@ pub(super) fn fill(device: &Arc<dyn BlockDevice>, origin: &Origin, times: Times)
         ..MountOptions::default()
     };
     let volume = Volume::open(Arc::clone(device), None, options)?;
-    origin.fill(device, volume, times)?;
-    Ok(mkfs::seal(device, times.seconds)?)
+    origin.fill(device, volume, filling)?;
+    Ok(mkfs::seal(device, filling.times.seconds)?)
 }
 
 fn report(arguments: &Arguments, summary: &Summary, tally: &Tally, bytes: u64) -> Result<ExitCode> {

@@ -5,6 +5,7 @@
 mod copy;
 mod end;
 mod host;
+mod keep;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,7 +14,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::image::MountArguments;
-use copy::Copier;
+use crate::interrupt;
+use copy::{Copier, How};
 use end::{End, Images};
 
 /// Copy files into, out of and between images.
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// Directories with all that is in them; links and nodes as they are.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
+    /// As it is: -r -p, and hard links, extended attributes, access control lists and holes.
+    #[arg(short, long)]
+    archive: bool,
     /// Keep owner, mode and times.
     #[arg(short, long)]
     preserve: bool,
@@ -38,23 +43,31 @@ pub(crate) struct Arguments {
     mount: MountArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, is_verbose: bool) -> Result<ExitCode> {
     let Some((target, sources)) = arguments.paths.split_last() else {
         bail!("nothing to copy")
     };
+    interrupt::watch()?;
+    interrupt::ends_itself();
     let target = End::parse(target)?;
     let sources: Vec<End> = sources
         .iter()
         .map(|text| End::parse(text))
         .collect::<Result<_>>()?;
+    for source in &sources {
+        // Before an image is opened for writing.
+        source.check_on_host()?;
+    }
     let mut images = Images::default();
     images.open_all(&sources, &target, &arguments.mount)?;
-    let mut copier = Copier::new(
-        &images,
-        arguments.recursive,
-        arguments.preserve,
-        arguments.sparse,
-    );
+    let how = How {
+        recursive: arguments.recursive || arguments.archive,
+        preserve: arguments.preserve || arguments.archive,
+        archive: arguments.archive,
+        sparse: arguments.sparse,
+        verbose: is_verbose,
+    };
+    let mut copier = Copier::new(&images, how);
     let result = copier.copy_all(&sources, &target);
     copier.end();
     let synced = if arguments.sync && result.is_ok() {

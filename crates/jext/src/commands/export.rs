@@ -1,8 +1,7 @@
 //! `jext export`: an image's whole tree to an archive or a directory. The image is only read.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +9,9 @@ use clap::Args;
 use ext::Volume;
 
 use crate::image::{Access, MountArguments, with_volume};
+use crate::interrupt;
+use crate::new_file::{NewFile, hidden_name};
+use crate::progress;
 use crate::transfer::{self, ArchiveSink, CHUNK_BYTES, DirectorySink, ImageSource};
 
 /// Standard output.
@@ -21,12 +23,64 @@ pub(crate) struct Arguments {
     /// The image.
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// OUT.tar, OUT.tar.gz, OUT.tar.zst, - for an archive on standard output, or a directory.
+    /// OUT.tar, OUT.tar.gz, OUT.tar.zst, - for an archive on standard output, or a directory. It appears when it is whole.
     #[arg(value_name = "OUT")]
     out: String,
     #[command(flatten)]
     mount: MountArguments,
 }
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Archive(Compression),
+    Directory,
+}
+
+/// Endings of the names of archives.
+const FORMS: [(&str, Compression); 5] = [
+    (".tar", Compression::None),
+    (".tar.gz", Compression::Gzip),
+    (".tgz", Compression::Gzip),
+    (".tar.zst", Compression::Zstd),
+    (".tzst", Compression::Zstd),
+];
+
+/// Endings of archives and images of other forms, for which nobody wants a directory. A longer one comes before its end.
+const OTHER_ENDINGS: &[&str] = &[
+    ".tar.xz",
+    ".tar.bz2",
+    ".tar.lz4",
+    ".tar.lzma",
+    ".tar.lz",
+    ".tar.br",
+    ".tar.z",
+    ".txz",
+    ".tbz2",
+    ".tbz",
+    ".tlz",
+    ".taz",
+    ".gz",
+    ".xz",
+    ".bz2",
+    ".zst",
+    ".lz4",
+    ".lzma",
+    ".lz",
+    ".zip",
+    ".7z",
+    ".rar",
+    ".cpio",
+    ".ar",
+    ".jar",
+    ".iso",
+    ".img",
+    ".squashfs",
+    ".sqfs",
+    ".erofs",
+    ".qcow2",
+    ".vmdk",
+];
 
 /// How an archive is compressed, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,67 +92,132 @@ enum Compression {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
-    let compression = compression(out);
-    let is_there = out != STDOUT && std::fs::symlink_metadata(out).is_ok();
-    if compression.is_some() && is_there {
+    interrupt::watch()?;
+    let form = form(out)?;
+    let is_there = std::fs::symlink_metadata(out).is_ok();
+    if matches!(form, Form::Archive(_)) && out != STDOUT && is_there {
         bail!("{out}: is there already");
     }
     with_volume(&arguments.image, Access::Read, &arguments.mount, |volume| {
-        let exported = match compression {
-            Some(compression) => to_archive(volume, out, compression).inspect_err(|_| {
-                if out != STDOUT {
-                    // What is there of it is of no use; the error is told.
-                    let _ = std::fs::remove_file(out);
-                }
-            }),
-            None => {
-                let mut sink = DirectorySink::new(Path::new(out))?;
-                transfer::run(&ImageSource::new(volume), &mut sink)
-            }
+        let bar = progress::bytes(data_bytes(volume));
+        bar.set_message(out.clone());
+        let source = ImageSource::new(volume, bar.clone());
+        let exported = match form {
+            Form::Archive(compression) => to_archive(&source, out, compression),
+            Form::Directory => to_directory(&source, Path::new(out)),
         };
-        exported.with_context(|| out.clone())
+        bar.finish_and_clear();
+        exported.with_context(|| arguments.image.clone())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// How an archive of this name is compressed; none for what is a directory.
-fn compression(out: &str) -> Option<Compression> {
-    let endings = [
-        (".tar", Compression::None),
-        (".tar.gz", Compression::Gzip),
-        (".tgz", Compression::Gzip),
-        (".tar.zst", Compression::Zstd),
-    ];
-    if out == STDOUT {
-        return Some(Compression::None);
-    }
-    let found = endings.iter().find(|(ending, _)| out.ends_with(ending));
-    found.map(|(_, compression)| *compression)
+/// Bytes that files, directories and the journal take: approximately what is read.
+fn data_bytes(volume: &Volume) -> u64 {
+    let usage = volume.usage();
+    usage.blocks.saturating_sub(usage.blocks_free) * u64::from(usage.block_bytes)
 }
 
-fn to_archive(volume: &Volume, out: &str, compression: Compression) -> Result<()> {
-    let plain: Box<dyn Write> = if out == STDOUT {
-        Box::new(io::stdout().lock())
-    } else {
-        Box::new(File::create_new(out)?)
-    };
-    let mut plain = BufWriter::with_capacity(CHUNK_BYTES, plain);
-    let source = ImageSource::new(volume);
+/// What is written to a path of this name.
+fn form(out: &str) -> Result<Form> {
+    if out == STDOUT {
+        return Ok(Form::Archive(Compression::None));
+    }
+    if out.ends_with('/') || Path::new(out).is_dir() {
+        return Ok(Form::Directory);
+    }
+    let name = out.to_ascii_lowercase();
+    let found = FORMS.iter().find(|(ending, _)| name.ends_with(ending));
+    if let Some((_, compression)) = found {
+        return Ok(Form::Archive(*compression));
+    }
+    if let Some(ending) = OTHER_ENDINGS.iter().find(|ending| name.ends_with(**ending)) {
+        bail!(
+            "{out}: archives of the form {ending} are not written; name it OUT.tar, OUT.tar.gz or OUT.tar.zst, or {out}/ for a \
+             directory"
+        );
+    }
+    Ok(Form::Directory)
+}
+
+fn to_archive(source: &ImageSource<'_>, out: &str, compression: Compression) -> Result<()> {
+    if out == STDOUT {
+        return write_archive(source, &mut io::stdout().lock(), compression)
+            .context("standard output");
+    }
+    let new = NewFile::create(Path::new(out))?;
+    write_archive(source, &mut new.file(), compression).with_context(|| out.to_owned())?;
+    new.finish(false)
+}
+
+fn write_archive(
+    source: &ImageSource<'_>,
+    out: &mut dyn Write,
+    compression: Compression,
+) -> Result<()> {
+    let mut plain = BufWriter::with_capacity(CHUNK_BYTES, out);
     match compression {
-        Compression::None => transfer::run(&source, &mut ArchiveSink::new(&mut plain))?,
+        Compression::None => transfer::run(source, &mut ArchiveSink::new(&mut plain))?,
         Compression::Gzip => {
             let mut gzip =
                 flate2::write::GzEncoder::new(&mut plain, flate2::Compression::default());
-            transfer::run(&source, &mut ArchiveSink::new(&mut gzip))?;
+            transfer::run(source, &mut ArchiveSink::new(&mut gzip))?;
             gzip.finish()?;
         }
         Compression::Zstd => {
             let mut zstd = zstd::stream::write::Encoder::new(&mut plain, 0)?;
-            transfer::run(&source, &mut ArchiveSink::new(&mut zstd))?;
+            transfer::run(source, &mut ArchiveSink::new(&mut zstd))?;
             zstd.finish()?;
         }
     }
     Ok(plain.flush()?)
+}
+
+/// Makes a directory of the tree. It has a hidden name until it is whole; one that is there already is filled where it is.
+fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
+    let out = without_slashes(out);
+    let is_there = out.exists();
+    let place = if is_there {
+        out.to_owned()
+    } else {
+        hidden_name(&out)
+    };
+    let mut sink = DirectorySink::new(&place).map_err(|error| {
+        // The hidden name is nobody's business.
+        match error.downcast::<io::Error>() {
+            Ok(error) => anyhow::Error::from(error).context(out.display().to_string()),
+            Err(error) => error,
+        }
+    })?;
+    let at_signal = place.clone();
+    let _on_signal = interrupt::on_signal(out.display().to_string(), move || {
+        remove_made(&at_signal, is_there);
+    });
+    let made = transfer::run(source, &mut sink).with_context(|| out.display().to_string());
+    let made = made.and_then(|()| match is_there {
+        true => Ok(()),
+        false => std::fs::rename(&place, &out).with_context(|| out.display().to_string()),
+    });
+    made.inspect_err(|_| remove_made(&place, is_there))
+}
+
+fn without_slashes(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+/// Removes what there is of a directory that did not become whole. Nothing was in it before.
+fn remove_made(place: &Path, stays: bool) {
+    if !stays {
+        let _ = std::fs::remove_dir_all(place);
+        return;
+    }
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let _ = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(path),
+            _ => std::fs::remove_file(path),
+        };
+    }
 }
 
 #[cfg(test)]
@@ -108,14 +227,25 @@ mod tests {
     #[test]
     fn names_tell_what_is_written() {
         for (name, expected) in [
-            ("a.tar", Some(Compression::None)),
-            ("a.tar.gz", Some(Compression::Gzip)),
-            ("a.tgz", Some(Compression::Gzip)),
-            ("a.tar.zst", Some(Compression::Zstd)),
-            ("-", Some(Compression::None)),
-            ("folder", None),
+            ("a.tar", Form::Archive(Compression::None)),
+            ("a.tar.gz", Form::Archive(Compression::Gzip)),
+            ("a.tgz", Form::Archive(Compression::Gzip)),
+            ("a.TAR.zst", Form::Archive(Compression::Zstd)),
+            ("-", Form::Archive(Compression::None)),
+            ("folder", Form::Directory),
+            ("release-1.2", Form::Directory),
+            ("a.zip/", Form::Directory),
         ] {
-            assert_eq!(compression(name), expected, "{name}");
+            assert_eq!(form(name).expect(name), expected, "{name}");
+        }
+        for (name, ending) in [
+            ("out.zip", ".zip"),
+            ("out.tar.xz", ".tar.xz"),
+            ("OUT.7Z", ".7z"),
+        ] {
+            let refused = form(name).expect_err(name).to_string();
+            let expected = format!("{name}: archives of the form {ending} are not written");
+            assert!(refused.starts_with(&expected), "{refused}");
         }
     }
 }

@@ -1,4 +1,7 @@
 //! `jext fsck`: checks a file system and never writes to it. Exit statuses are those of fsck(8).
+//!
+//! A journal that has to be replayed is replayed in memory by the engine; the checker, which knows nothing of the engine, then
+//! checks what that has made of the file system.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -11,7 +14,7 @@ use fsck::{Options, Problem, Report, Severity, SuperblockFault};
 use serde_json::{Value, json};
 
 use crate::foreign;
-use crate::image::{Access, open_device};
+use crate::image::{open_to_look, open_unused, replay_in_memory, transactions};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -34,7 +37,7 @@ pub(crate) struct Arguments {
     /// The external journal's device.
     #[arg(long, visible_alias = "journal", value_name = "DEV")]
     journal_device: Option<String>,
-    /// Change nothing. It is always so; taken for the sake of scripts.
+    /// Change nothing, which is always so; check an image that is in use by a mount, too.
     #[arg(short = 'n')]
     no_change: bool,
     /// Check even if the file system seems clean. It is always so; taken for the sake of scripts.
@@ -46,38 +49,69 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let report = match check(arguments) {
-        Ok(report) => report,
+    let checked = match check(arguments) {
+        Ok(checked) => checked,
         Err(error) => {
             output::fail(&error);
             return Ok(ExitCode::from(OPERATIONAL));
         }
     };
     if arguments.json {
-        output::print_json(&to_json(&arguments.image, &report))?;
+        output::print_json(&to_json(&arguments.image, &checked))?;
     } else {
-        output::print(&text(&arguments.image, &report))?;
+        output::print(&text(&arguments.image, &checked))?;
     }
-    Ok(if report.is_clean() {
+    Ok(if checked.report.is_clean() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(LEFT)
     })
 }
 
-fn check(arguments: &Arguments) -> Result<Report> {
-    let device = open_device(&arguments.image, Access::Read)?;
+/// What was found, and in what.
+struct Checked {
+    report: Report,
+    journal: JournalState,
+}
+
+/// What became of the journal before the check.
+enum JournalState {
+    /// It does not have to be replayed.
+    Settled,
+    /// So many transactions were replayed in memory.
+    Replayed(u32),
+    /// It has to be replayed and cannot be: why.
+    Left(String),
+}
+
+fn check(arguments: &Arguments) -> Result<Checked> {
+    // A check of what changes meanwhile may find what is not wrong: only who asks for it gets it.
+    let open = |text: &str| match arguments.no_change {
+        true => open_to_look(text),
+        false => open_unused(text),
+    };
+    let device = open(&arguments.image)?;
     let journal = arguments.journal_device.as_deref();
-    let journal = journal
-        .map(|text| open_device(text, Access::Read))
-        .transpose()?;
+    let journal = journal.map(open).transpose()?;
+    let (device, journal, state) = match replay_in_memory(&device, journal.as_ref()) {
+        Ok(None) => (device, journal, JournalState::Settled),
+        Ok(Some(replayed)) => {
+            let state = JournalState::Replayed(replayed.transactions);
+            (replayed.device, replayed.journal, state)
+        }
+        Err(error) => (device, journal, JournalState::Left(format!("{error:#}"))),
+    };
     let options = Options {
         now: Some(rt::wall().seconds),
     };
     let checked = fsck::check(&*device, journal.as_deref(), &options);
-    checked
+    let report = checked
         .map_err(|error| explain(error, &device))
-        .with_context(|| arguments.image.clone())
+        .with_context(|| arguments.image.clone())?;
+    Ok(Checked {
+        report,
+        journal: state,
+    })
 }
 
 /// Of a device that holds no file system it says what it holds.
@@ -90,7 +124,8 @@ fn explain(error: fsck::Error, device: &Arc<dyn BlockDevice>) -> anyhow::Error {
     }
 }
 
-fn text(image: &str, report: &Report) -> String {
+fn text(image: &str, checked: &Checked) -> String {
+    let Checked { report, journal } = checked;
     let mut text = String::new();
     for problem in &report.problems {
         let note = match problem.kind.severity() {
@@ -103,9 +138,21 @@ fn text(image: &str, report: &Report) -> String {
         writeln!(text, "and {} more", report.omitted).expect(INFALLIBLE);
     }
     let statistics = &report.statistics;
-    if statistics.needs_recovery {
-        let line = "the journal has to be replayed; what was checked is what lies on the disk now";
-        writeln!(text, "{image}: {line}").expect(INFALLIBLE);
+    match journal {
+        JournalState::Settled => {}
+        JournalState::Replayed(count) => {
+            let count = transactions(*count);
+            writeln!(
+                text,
+                "{image}: was not closed cleanly: checked with {count} of its journal replayed in memory, and left as it is"
+            )
+            .expect(INFALLIBLE);
+        }
+        JournalState::Left(why) => writeln!(
+            text,
+            "{image}: was not closed cleanly, and the journal cannot be replayed ({why}): checked as it lies"
+        )
+        .expect(INFALLIBLE),
     }
     if statistics.unmarked_transactions > 0 {
         let count = statistics.unmarked_transactions;
@@ -130,12 +177,19 @@ fn text(image: &str, report: &Report) -> String {
     text
 }
 
-fn to_json(image: &str, report: &Report) -> Value {
+fn to_json(image: &str, checked: &Checked) -> Value {
+    let Checked { report, journal } = checked;
+    let (needs_recovery, replayed) = match journal {
+        JournalState::Settled => (false, 0),
+        JournalState::Replayed(count) => (true, *count),
+        JournalState::Left(_) => (true, 0),
+    };
     let statistics = &report.statistics;
     json!({
         "image": image,
         "clean": report.is_clean(),
-        "needs_recovery": statistics.needs_recovery,
+        "needs_recovery": needs_recovery,
+        "replayed_transactions": replayed,
         "unmarked_transactions": statistics.unmarked_transactions,
         "problems": report.problems.iter().map(problem_json).collect::<Vec<_>>(),
         "problems_omitted": report.omitted,

@@ -1,4 +1,5 @@
-//! `jext info`: what a file system or a journal device is. All is read as it lies; nothing is mounted.
+//! `jext info`: what a file system or a journal device is. Nothing is mounted. Where the journal has to be replayed, that is done
+//! in memory; the facts about the journal, and that it has to be, are those on the device.
 
 mod descriptors;
 mod facts;
@@ -18,7 +19,7 @@ use serde_json::Value;
 use zerocopy::FromBytes;
 
 use crate::foreign;
-use crate::image::{Access, open_device};
+use crate::image::{Replayed, open_to_look, replay_in_memory, transactions};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -53,10 +54,12 @@ pub(super) fn fact(key: &'static str, label: &'static str, value: impl Into<Valu
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let context = || arguments.device.clone();
-    let device = open_device(&arguments.device, Access::Read)?;
-    let superblock = raw_superblock(&device).with_context(context)?;
+    let device = open_to_look(&arguments.device)?;
+    let lying = raw_superblock(&device).with_context(context)?;
+    let (replayed, superblock) = replayed(&arguments.device, &device, lying);
     let mut facts = facts::facts(&superblock);
-    facts.extend(journal::facts(&device, &superblock));
+    facts.extend(journal::facts(&device, &lying));
+    let device = replayed.unwrap_or(device);
     let groups = if arguments.groups {
         groups::groups(&device, &superblock).with_context(context)?
     } else {
@@ -78,6 +81,42 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The device as it is when its journal has been replayed, if that has to be done, and its superblock, which still says so.
+fn replayed(
+    name: &str,
+    device: &Arc<dyn BlockDevice>,
+    lying: Superblock,
+) -> (Option<Arc<dyn BlockDevice>>, Superblock) {
+    let seen = replay_in_memory(device, None).and_then(|replayed| {
+        let with_superblock = |replayed: Replayed| -> Result<_> {
+            let superblock = raw_superblock(&replayed.device)?;
+            Ok((replayed, superblock))
+        };
+        replayed.map(with_superblock).transpose()
+    });
+    match seen {
+        Ok(None) => (None, lying),
+        Ok(Some((replayed, mut superblock))) => {
+            let count = transactions(replayed.transactions);
+            if replayed.transactions > 0 {
+                output::note(&format!(
+                    "{name}: was not closed cleanly: shown with {count} of its journal replayed in memory, and left as it is; jext \
+                 journal replay does it for good"
+                ));
+            }
+            superblock.set_features(lying.features());
+            superblock.s_state = lying.s_state;
+            (Some(replayed.device), superblock)
+        }
+        Err(error) => {
+            output::note(&format!(
+                "{name}: was not closed cleanly, and is shown as it lies: {error:#}"
+            ));
+            (None, lying)
+        }
+    }
 }
 
 /// Reads the superblock of a file system or journal device.

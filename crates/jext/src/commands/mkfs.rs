@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use crate::image::{Access, open_device};
 use crate::output;
-use crate::transfer::{Origin, Times};
+use crate::progress;
+use crate::transfer::{Filling, Origin, Times};
 pub(super) use place::{open_or_make, refuse_used};
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -89,7 +90,8 @@ pub(crate) struct FormatArguments {
     /// The journal: size=MEGABYTES, or device=DEV for an external one.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
-    /// More: root_owner=UID:GID, hash_seed=UUID, resize=BLOCKS.
+    /// More: root_owner[=UID:GID], the owner of the root directory, which is root's otherwise and the caller's without numbers;
+    /// hash_seed=UUID, resize=BLOCKS.
     #[arg(short = 'E', value_name = "OPTIONS")]
     extended: Vec<String>,
     /// What it is for: floppy, small, default, big, huge, news, largefile, largefile4.
@@ -215,6 +217,11 @@ pub(super) fn megabytes(value: &str) -> Result<u32> {
 
 fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
     match name {
+        // As mke2fs: the caller, if nobody is named.
+        "root_owner" if value.is_empty() => {
+            let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+            options.root_owner = (uid.as_raw(), gid.as_raw());
+        }
         "root_owner" => {
             let (uid, gid) = value.split_once(':').context("expected UID:GID")?;
             options.root_owner = (uid.parse()?, gid.parse()?);
@@ -267,8 +274,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print_json(&to_json(&summary))?;
     } else if !arguments.quiet {
         output::print(&text(&arguments.device, &summary))?;
+        note_owner(&arguments.format);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Notes to a caller who is not root that the root directory belongs to root all the same.
+fn note_owner(format: &FormatArguments) {
+    let is_named = pairs(&format.extended).any(|(name, _)| name == "root_owner");
+    if !is_named && !rustix::process::geteuid().is_root() {
+        output::note("the root directory belongs to root; -E root_owner makes it yours");
+    }
 }
 
 /// Makes the file system, and fills it.
@@ -298,7 +314,11 @@ fn make(
     };
     let summary = summary.with_context(|| arguments.device.clone())?;
     if let Some(origin) = origin {
-        super::build::fill(device, &origin, times)?;
+        let bar = progress::bytes(0);
+        let filling = Filling { times, bar: &bar };
+        let filled = super::build::fill(device, &origin, &filling);
+        bar.finish_and_clear();
+        filled.with_context(|| arguments.device.clone())?;
     }
     Ok(summary)
 }

@@ -10,7 +10,7 @@ use ext::Volume;
 use ext::volume::{Attributes, FileKind};
 use serde_json::Value;
 
-use crate::image::{Access, ImagePath, MountArguments, with_volume};
+use crate::image::{ImagePath, MountArguments, with_look};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut documents = Vec::new();
     for given in &arguments.paths {
         let path = ImagePath::parse(given)?;
-        let facts = with_volume(&path.image, Access::Read, &arguments.mount, |volume| {
+        let facts = with_look(&path.image, &arguments.mount, |volume| {
             facts(volume, &path.path, arguments).with_context(|| path.text())
         })?;
         let name = path.text();

@@ -38,29 +38,47 @@ pub(super) fn describe(device: &Arc<dyn BlockDevice>) -> Option<String> {
         None => ("MBR", mbr(device)?),
     };
     let disk = device.name();
-    let by_loop = format!("losetup -P -f --show {disk} makes devices of the partitions");
     let found = partitions
         .iter()
         .find(|partition| has_ext(device, partition.start));
     let next = match found {
-        None => by_loop,
-        Some(Partition { number, start, end }) if start % SLICE_BYTES != 0 => {
-            let length = end - start;
-            format!(
-                "partition {number} holds ext: losetup -f --show -o {start} --sizelimit {length} {disk} makes a device of it"
-            )
-        }
+        None => format!("losetup -P -f --show {disk} makes devices of the partitions"),
         Some(Partition { number, start, end }) => {
-            let end = Size::from(end - end % SLICE_BYTES);
-            let start = Size::from(*start);
-            format!(
-                "partition {number} holds ext: give 'slice({disk},{start}..{end})' in its place, or {by_loop}"
-            )
+            let what = format!("partition {number} holds ext");
+            let next = next_for(device, "the partitions", *start, Some(*end));
+            format!("{what}: {next}")
         }
     };
     Some(format!(
         "is a whole disk with a partition table ({kind}): {next}"
     ))
+}
+
+/// How to come to a file system that begins further in on a disk, and ends at `end` or with the disk.
+pub(super) fn next_for(
+    device: &Arc<dyn BlockDevice>,
+    what: &str,
+    start: u64,
+    end: Option<u64>,
+) -> String {
+    let disk = device.name();
+    if !start.is_multiple_of(SLICE_BYTES) {
+        let limit = end.map_or_else(String::new, |end| format!(" --sizelimit {}", end - start));
+        return format!("losetup -f --show -o {start}{limit} {disk} makes a device of it");
+    }
+    let first = Size::from(start);
+    let slice = match end {
+        Some(end) => format!(
+            "slice({disk},{first}..{})",
+            Size::from(end - end % SLICE_BYTES)
+        ),
+        None => format!("slice({disk},{first}..)"),
+    };
+    let by_loop = match end {
+        Some(_) => format!("losetup -P -f --show {disk} makes devices of {what}"),
+        None => format!("losetup -f --show -o {start} {disk} makes a device of {what}"),
+    };
+    format!("give '{slice}' in its place, or {by_loop}")
 }
 
 /// The primary partitions of a table of firmware.

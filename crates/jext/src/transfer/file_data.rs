@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Error, Result, bail};
 use block::{BlockDevice, Request};
 use ext::volume::Stretch;
+use indicatif::ProgressBar;
 use layout::{Block, SectorNr};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
@@ -88,10 +89,11 @@ pub(super) fn with_writers<'n>(
     root: &Path,
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
+    bar: Option<&ProgressBar>,
     send: impl FnOnce(&mut Jobs<'_, 'n>) -> Result<()>,
 ) -> Result<()> {
     let (queue, turn) = (Queue::default(), Mutex::default());
-    let writer = || Writer::new(root, device, block_bytes as usize, &turn);
+    let writer = || Writer::new(root, device, block_bytes as usize, bar, &turn);
     let sent = std::thread::scope(|scope| {
         for _ in 1..worker_count() {
             scope.spawn(|| queue.serve(&mut writer()));
@@ -217,6 +219,8 @@ struct Writer<'d> {
     root: &'d Path,
     device: &'d dyn BlockDevice,
     block_bytes: usize,
+    /// Counts the bytes that were read.
+    bar: Option<&'d ProgressBar>,
     /// Held by whoever is writing.
     turn: &'d Mutex<()>,
     /// Memory: the first `filled` blocks wait to be written.
@@ -233,6 +237,7 @@ impl<'d> Writer<'d> {
         root: &'d Path,
         device: &'d Arc<dyn BlockDevice>,
         block_bytes: usize,
+        bar: Option<&'d ProgressBar>,
         turn: &'d Mutex<()>,
     ) -> Self {
         let fresh = || Block::zeroed(block_bytes).into_arc();
@@ -241,6 +246,7 @@ impl<'d> Writer<'d> {
             root,
             device: &**device,
             block_bytes,
+            bar,
             turn,
             blocks: std::iter::repeat_with(fresh).take(count).collect(),
             filled: 0,
@@ -274,6 +280,9 @@ impl<'d> Writer<'d> {
                 let count = left.min(self.blocks.len() - self.filled);
                 let bytes = ((count * self.block_bytes) as u64).min(end - offset);
                 self.read(&file, offset, count, bytes as usize)?;
+                if let Some(bar) = self.bar {
+                    bar.inc(bytes);
+                }
                 self.ask(stretch.device_offset + done, count)?;
                 offset += bytes;
                 done += (count * self.block_bytes) as u64;
@@ -389,7 +398,7 @@ mod tests {
 
     /// Files: path, length, and the first block and the number of blocks of each stretch.
     fn copy(root: &Path, device: &Arc<dyn BlockDevice>, files: &[Data<'_>]) -> Result<()> {
-        with_writers(root, device, 4096, |jobs| {
+        with_writers(root, device, 4096, None, |jobs| {
             files.iter().try_for_each(|(path, bytes, stretches)| {
                 let stretch = |(first, count): &(u64, u64)| Stretch {
                     device_offset: first * 4096,

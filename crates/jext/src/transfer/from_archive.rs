@@ -3,10 +3,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 use tar::EntryType;
@@ -14,6 +16,7 @@ use tar::EntryType;
 use super::tar_entries::{Entries, Entry};
 use super::{CHUNK_BYTES, Item, Node, Source};
 use crate::entered::PATH_BYTES_MAX;
+use crate::foreign;
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -38,13 +41,24 @@ impl ArchiveSource {
             spool: spool.transpose().context("standard input")?,
         };
         let first = source.entries()?.next_entry();
-        first.with_context(|| {
-            format!("{}: neither a directory nor a tar archive", path.display())
-        })?;
-        Ok(source)
+        match &first {
+            Ok(Some(_)) => Ok(source),
+            // A file system whose first block is empty would otherwise be an archive without entries.
+            Ok(None) | Err(_) => {
+                let file = source.file().ok();
+                let why = file.and_then(|file| not_an_archive(&file, path));
+                let why = why.unwrap_or_else(|| match &first {
+                    Ok(_) => "is an archive without entries: jext mkfs makes an empty file system"
+                        .to_owned(),
+                    Err(error) => format!("neither a directory nor a tar archive: {error:#}"),
+                });
+                bail!("{}: {why}", path.display())
+            }
+        }
     }
 
-    fn entries(&self) -> Result<Entries<Box<dyn Read>>> {
+    /// The archive's file, from its beginning.
+    fn file(&self) -> Result<File> {
         let file = match &self.spool {
             None => File::open(&self.path),
             Some(spool) => spool.try_clone().and_then(|mut file| {
@@ -52,7 +66,11 @@ impl ArchiveSource {
                 Ok(file)
             }),
         };
-        let file = file.with_context(|| self.path.display().to_string())?;
+        file.with_context(|| self.path.display().to_string())
+    }
+
+    fn entries(&self) -> Result<Entries<Box<dyn Read>>> {
+        let file = self.file()?;
         let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
         let first = file.fill_buf()?;
         let reader: Box<dyn Read> = if first.starts_with(&GZIP_MAGIC) {
@@ -64,6 +82,38 @@ impl ArchiveSource {
         };
         Ok(Entries::new(reader))
     }
+}
+
+/// What a file is that cannot be read as an archive, and what to do with it.
+fn not_an_archive(file: &File, path: &Path) -> Option<String> {
+    let mut first = [0; 4];
+    let found = file.read_at(&mut first, 0).ok()?;
+    if found == 0 {
+        return Some("is empty, and no archive".to_owned());
+    }
+    if first.starts_with(&GZIP_MAGIC) || first == ZSTD_MAGIC {
+        return Some("is packed, but what is packed is no tar archive".to_owned());
+    }
+    let options = OpenOptions {
+        locks: false,
+        ..OpenOptions::read_only()
+    };
+    let device = FileDevice::of_file(
+        file.try_clone().ok()?.into(),
+        &path.display().to_string(),
+        &options,
+    )
+    .ok()?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    if foreign::has_ext(&device, 0) {
+        let next = "jext export makes an archive of it, and cp a copy";
+        return Some(format!("is an image of an ext file system: {next}"));
+    }
+    if let Some(found) = foreign::recognise(&device) {
+        return Some(found);
+    }
+    let next = "no archive; jext mkfs makes an empty file system";
+    foreign::is_empty(&device).then(|| format!("holds only zeroes, and is {next}"))
 }
 
 /// Standard input as a file that goes when it is closed.

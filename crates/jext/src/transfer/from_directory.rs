@@ -18,7 +18,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
-use super::{CHUNK_BYTES, ImageSink, Item, Node, Sink, Times, scan};
+use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, scan};
 
 /// A directory of the host and all below it, as it was when it was opened.
 pub(crate) struct DirectorySource {
@@ -40,16 +40,31 @@ impl DirectorySource {
         &self.nodes
     }
 
+    /// Shows each node and its data.
+    pub(super) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        for node in &self.nodes {
+            see(Item::Node(Box::new(node.clone())))?;
+            if node.is_regular_with_data() {
+                let file = File::open(self.at(node));
+                let read = file.map_err(anyhow::Error::from);
+                let read = read.and_then(|file| send_parts(&file, node.size, see));
+                read.with_context(|| self.at(node).display().to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Brings the tree into a volume that is being made on a device, and closes it.
     pub(crate) fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
         volume: Volume,
-        times: Times,
+        filling: &Filling<'_>,
     ) -> Result<()> {
         let block_bytes = volume.superblock().geometry.block_bytes;
-        file_data::with_writers(&self.root, device, block_bytes, |jobs| {
-            let made = self.make(&mut ImageSink::new(&volume, times), jobs);
+        let counted = Some(filling.bar);
+        file_data::with_writers(&self.root, device, block_bytes, counted, |jobs| {
+            let made = self.make(&mut ImageSink::new(&volume, filling), jobs);
             let closed = volume.close();
             made?;
             Ok(closed?)
@@ -85,7 +100,7 @@ impl DirectorySource {
             let file = File::open(self.at(node))?;
             if next_data(&file, 0, size)? != Some((0, size)) {
                 sink.node(node)?;
-                return send_parts(&file, size, sink);
+                return send_parts(&file, size, &mut |item| sink.take(item));
             }
         }
         jobs.send(&node.path, size, &sink.laid_out(node)?)
@@ -98,7 +113,7 @@ impl Node {
     }
 }
 
-fn send_parts(file: &File, size: u64, sink: &mut ImageSink<'_>) -> Result<()> {
+fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
     let mut offset = 0;
     while let Some((start, end)) = next_data(file, offset, size)? {
         offset = start;
@@ -107,7 +122,7 @@ fn send_parts(file: &File, size: u64, sink: &mut ImageSink<'_>) -> Result<()> {
             let mut bytes = vec![0; length];
             file.read_exact_at(&mut bytes, offset)
                 .context(file_data::TOO_SHORT)?;
-            sink.take(Item::Data { offset, bytes })?;
+            send(Item::Data { offset, bytes })?;
             offset += length as u64;
         }
     }
@@ -127,4 +142,14 @@ fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> 
     };
     let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
     Ok((start < size).then_some((start, end.min(size))))
+}
+
+/// Where the data of a host's file lie, as offset and length, in ascending order.
+pub(crate) fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut parts, mut offset) = (Vec::new(), 0);
+    while let Some((start, end)) = next_data(file, offset, size)? {
+        parts.push((start, end - start));
+        offset = end;
+    }
+    Ok(parts)
 }

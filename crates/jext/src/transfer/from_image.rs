@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail};
-use ext::Volume;
+use anyhow::{Context, Result, anyhow, bail};
 use ext::volume::{FileKind, OpenFlags};
+use ext::{Error, Volume};
+use indicatif::ProgressBar;
 use layout::InodeNr;
 
 use super::{CHUNK_BYTES, Item, Node, Source};
@@ -15,10 +16,13 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// The file system of an image.
 pub(crate) struct ImageSource<'v> {
     volume: &'v Volume,
+    /// Counts the bytes that are read.
+    bar: ProgressBar,
 }
 
 struct Walk<'s> {
     volume: &'s Volume,
+    bar: &'s ProgressBar,
     with_data: bool,
     send: &'s mut dyn FnMut(Item) -> Result<()>,
     /// Inodes with several names that have come already.
@@ -27,8 +31,8 @@ struct Walk<'s> {
 }
 
 impl<'v> ImageSource<'v> {
-    pub(crate) fn new(volume: &'v Volume) -> Self {
-        Self { volume }
+    pub(crate) fn new(volume: &'v Volume, bar: ProgressBar) -> Self {
+        Self { volume, bar }
     }
 }
 
@@ -36,6 +40,7 @@ impl Source for ImageSource<'_> {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         let mut walk = Walk {
             volume: self.volume,
+            bar: &self.bar,
             with_data,
             send,
             seen: BTreeMap::new(),
@@ -81,7 +86,7 @@ impl Walk<'_> {
         let kind = node.kind;
         let mut parts = None;
         if kind == FileKind::Regular && self.with_data && node.link_to.is_none() {
-            let found = self.parts(nr, node.size).with_context(context)?;
+            let found = data_parts(self.volume, nr, node.size).with_context(context)?;
             let data: u64 = found.iter().map(|(_, length)| length).sum();
             node.parts = (data < node.size).then(|| found.clone());
             parts = Some(found);
@@ -122,7 +127,12 @@ impl Walk<'_> {
     }
 
     fn node(&mut self, nr: InodeNr, path: Vec<u8>) -> Result<Node> {
-        let found = self.volume.attributes(nr)?;
+        let found = self.volume.attributes(nr).map_err(|error| match error {
+            Error::NotFound => anyhow!(
+                "its inode {nr} is not in use; jext fsck tells what else is wrong, and e2fsck -f repairs it"
+            ),
+            error => error.into(),
+        })?;
         let mut node = Node {
             kind: found.kind,
             permissions: found.permissions,
@@ -152,30 +162,6 @@ impl Walk<'_> {
         Ok(node)
     }
 
-    /// Where the data of a file lie, in ascending order, with a hole or nothing between any two.
-    fn parts(&self, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
-        let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
-        let mut runs: Vec<(u64, u64)> = self
-            .volume
-            .blocks_of(nr)?
-            .into_iter()
-            .filter_map(|(first, _, count)| {
-                Some((first? * block_bytes, u64::from(count) * block_bytes))
-            })
-            .collect();
-        runs.sort_unstable();
-        let mut parts: Vec<(u64, u64)> = Vec::new();
-        for (start, length) in runs {
-            let length = length.min(size.saturating_sub(start));
-            match parts.last_mut() {
-                _ if length == 0 => {}
-                Some((first, before)) if *first + *before == start => *before += length,
-                _ => parts.push((start, length)),
-            }
-        }
-        Ok(parts)
-    }
-
     fn send_data(&mut self, nr: InodeNr, parts: &[(u64, u64)]) -> Result<()> {
         let file = self.volume.open_inode(nr, OpenFlags::READ)?;
         let sent = self.send_parts(file, parts);
@@ -190,10 +176,34 @@ impl Walk<'_> {
                 let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
                 let count = self.volume.read(file, offset, &mut bytes)?;
                 bytes.truncate(count);
+                self.bar.inc(count as u64);
                 (self.send)(Item::Data { offset, bytes })?;
                 offset += (count as u64).max(1);
             }
         }
         Ok(())
     }
+}
+
+/// Where the data of a file lie, in ascending order, with a hole or nothing between any two.
+pub(crate) fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
+    let block_bytes = u64::from(volume.superblock().geometry.block_bytes);
+    let mut runs: Vec<(u64, u64)> = volume
+        .blocks_of(nr)?
+        .into_iter()
+        .filter_map(|(first, _, count)| {
+            Some((first? * block_bytes, u64::from(count) * block_bytes))
+        })
+        .collect();
+    runs.sort_unstable();
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for (start, length) in runs {
+        let length = length.min(size.saturating_sub(start));
+        match parts.last_mut() {
+            _ if length == 0 => {}
+            Some((first, before)) if *first + *before == start => *before += length,
+            _ => parts.push((start, length)),
+        }
+    }
+    Ok(parts)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
-use rustix::fs::{FileType, Stat, XattrFlags, lgetxattr, llistxattr, lsetxattr};
+use rustix::fs::{FileType, Stat, XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 
 use super::Node;
@@ -18,19 +18,19 @@ const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
 const NAMES_BYTES: usize = 256;
 
 /// Reads attributes with one buffer for all files.
-pub(super) struct AttributeReader {
+pub(crate) struct AttributeReader {
     buffer: Vec<u8>,
 }
 
 impl AttributeReader {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             buffer: vec![0; ATTRIBUTE_BYTES_MAX],
         }
     }
 
     /// All attributes that may be read, sorted by name.
-    pub(super) fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let few = llistxattr(path, &mut self.buffer[..NAMES_BYTES]);
         let count = match few {
             Err(Errno::RANGE) => llistxattr(path, &mut self.buffer),
@@ -65,8 +65,13 @@ impl AttributeReader {
 }
 
 /// Sets an attribute of a host's file.
-pub(super) fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+pub(crate) fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
     lsetxattr(path, name, value, XattrFlags::empty())
+}
+
+/// Removes an attribute of a host's file.
+pub(crate) fn remove_attribute(path: &Path, name: &[u8]) -> Result<(), Errno> {
+    lremovexattr(path, name)
 }
 
 /// What a file of the host is; target, data and attributes are still missing.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use ext::volume::{FileId, FileKind, NewInode, OpenFlags, Restored, SetMode, Stretch};
 use ext::{Error, Volume};
+use indicatif::ProgressBar;
 use layout::InodeNr;
 use layout::time::InodeTime;
 
@@ -20,6 +21,7 @@ const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct ImageSink<'v> {
     volume: &'v Volume,
     times: Times,
+    bar: &'v ProgressBar,
     directories: BTreeMap<Vec<u8>, InodeNr>,
     /// Bytes of their paths.
     remembered_bytes: usize,
@@ -39,6 +41,24 @@ pub(crate) struct Times {
     pub(crate) clamps: bool,
 }
 
+impl Times {
+    /// The time at which contents that have changed then count as changed.
+    pub(crate) fn of(&self, mtime: InodeTime) -> InodeTime {
+        if self.clamps {
+            mtime.min(InodeTime::new(self.seconds, 0))
+        } else {
+            mtime
+        }
+    }
+}
+
+/// How a volume is filled.
+pub(crate) struct Filling<'b> {
+    pub(crate) times: Times,
+    /// Counts the bytes of data.
+    pub(crate) bar: &'b ProgressBar,
+}
+
 /// The file whose data is coming.
 struct Open {
     text: String,
@@ -50,10 +70,11 @@ struct Open {
 }
 
 impl<'v> ImageSink<'v> {
-    pub(crate) fn new(volume: &'v Volume, times: Times) -> Self {
+    pub(crate) fn new(volume: &'v Volume, filling: &'v Filling<'_>) -> Self {
         Self {
             volume,
-            times,
+            times: filling.times,
+            bar: filling.bar,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
             remembered_bytes: 0,
             last_directory: (Vec::new(), InodeNr::ROOT),
@@ -85,11 +106,7 @@ impl<'v> ImageSink<'v> {
             permissions: node.permissions,
             uid: node.uid,
             gid: node.gid,
-            mtime: if self.times.clamps {
-                node.mtime.min(made)
-            } else {
-                node.mtime
-            },
+            mtime: self.times.of(node.mtime),
             other_times: made,
             generation: nr.get().wrapping_mul(0x9E37_79B9),
         }
@@ -288,6 +305,7 @@ impl<'v> ImageSink<'v> {
             bail!("data without a file");
         };
         open.reached = offset + bytes.len() as u64;
+        self.bar.inc(bytes.len() as u64);
         let written = self.volume.write_all(open.file, offset, bytes);
         written.with_context(|| open.text.clone())
     }

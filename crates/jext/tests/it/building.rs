@@ -21,10 +21,10 @@ const LIST: &[u8] = &[
 const NAMES: usize = 700;
 
 /// The attributes of every path that has some.
-type Marks = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+pub(crate) type Marks = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A tree with something of everything.
-fn make_tree(root: &Path) {
+pub(crate) fn make_tree(root: &Path) {
     std::fs::create_dir_all(root.join("large")).unwrap();
     for number in 0..NAMES {
         let name = format!("large/a-name-of-some-length-{number}");
@@ -56,7 +56,9 @@ fn make_tree(root: &Path) {
         0,
     )
     .unwrap();
-    std::fs::create_dir(root.join("listed")).unwrap();
+    // What is in it was made before the list that its directory hands down, and has none.
+    std::fs::create_dir_all(root.join("listed/inner")).unwrap();
+    std::fs::write(root.join("listed/inner/file"), "plain").unwrap();
     for (path, name, value) in [
         ("file", "user.colour", b"green".as_slice()),
         ("file", "user.long", &[9; 900]),
@@ -72,7 +74,7 @@ fn make_tree(root: &Path) {
     std::fs::set_permissions(root.join("file"), PermissionsExt::from_mode(0o4751)).unwrap();
 }
 
-fn marks(root: &Path) -> Marks {
+pub(crate) fn marks(root: &Path) -> Marks {
     let mut marks = Marks::new();
     for path in of_folder(root).keys() {
         let path = String::from_utf8(path.clone()).unwrap();
@@ -96,7 +98,7 @@ fn marks(root: &Path) -> Marks {
 }
 
 /// What is there, without `lost+found`; modes and contents, links and times of files.
-fn tree(root: &Path) -> Tree {
+pub(crate) fn tree(root: &Path) -> Tree {
     let mut tree = of_folder(root);
     tree.retain(|path, _| path != b"/lost+found");
     if let Some(root) = tree.get_mut(b"".as_slice()) {

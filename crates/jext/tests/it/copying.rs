@@ -122,6 +122,12 @@ fn a_full_image_says_so_and_stays_whole() {
         "disk.img:/big: no space is left on the volume"
     );
     folder.check("disk.img");
+    // Half a copy is not kept.
+    assert_eq!(folder.good("ls disk.img"), "lost+found\n");
+    for name in ["a", "b"] {
+        folder.write(name, b"x");
+    }
+    folder.good("cp a disk.img:/big");
     assert!(
         folder
             .bad("cp a b disk.img:/big")

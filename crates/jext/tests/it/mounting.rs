@@ -304,7 +304,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     for (line, said) in [
         ("short.img mnt", "short.img"),
         ("text.img mnt", "holds no ext file system"),
-        ("empty.img mnt", "it is empty"),
+        ("empty.img mnt", "is empty"),
         ("xfs.img mnt", "is an XFS file system"),
         ("ext4.img mnt", "extent"),
         ("far.img mnt", "journal_path="),

@@ -1,11 +1,16 @@
 //! Copying one file, or a tree from the top to the bottom.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use ext::volume::{FileKind, NewInode};
 use indicatif::ProgressBar;
 
-use super::end::{End, Facts, Images, Stream, without_slashes};
+use super::end::{End, Facts, Identity, Images, Stream, without_slashes};
+use super::keep::Keeper;
 use crate::entered::Entered;
+use crate::interrupt;
+use crate::output;
 use crate::progress;
 
 /// How many bytes are read and written at a time.
@@ -18,31 +23,46 @@ const BAR_BYTES_MIN: u64 = 16 << 20;
 /// How deep directories may be within each other.
 const DEPTH_MAX: usize = 1000;
 
+/// How files are copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) recursive: bool,
+    /// Owner, mode and times are kept.
+    pub(super) preserve: bool,
+    /// Hard links, attributes and holes are kept.
+    pub(super) archive: bool,
+    /// Holes are left where there are only zeroes.
+    pub(super) sparse: bool,
+    /// Each copy is printed.
+    pub(super) verbose: bool,
+}
+
 /// Copies; see the module.
 pub(super) struct Copier<'v> {
     images: &'v Images,
-    recursive: bool,
-    preserve: bool,
-    sparse: bool,
+    how: How,
+    keeper: Keeper<'v>,
     buffer: Vec<u8>,
     bar: Option<ProgressBar>,
     /// Directories that are being copied now, each within the one before.
     depth: usize,
     /// Directories of an image that the copy of one source has come to: a damaged image may lead in a circle.
     entered: Entered,
+    /// The first copy of each file that has several names.
+    first_names: BTreeMap<Identity, End>,
 }
 
 impl<'v> Copier<'v> {
-    pub(super) fn new(images: &'v Images, recursive: bool, preserve: bool, sparse: bool) -> Self {
+    pub(super) fn new(images: &'v Images, how: How) -> Self {
         Self {
             images,
-            recursive,
-            preserve,
-            sparse,
+            how,
+            keeper: Keeper::new(images),
             buffer: vec![0; CHUNK_BYTES],
             bar: None,
             depth: 0,
             entered: Entered::default(),
+            first_names: BTreeMap::new(),
         }
     }
 
@@ -50,6 +70,7 @@ impl<'v> Copier<'v> {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
+        self.keeper.end();
     }
 
     pub(super) fn copy_all(&mut self, sources: &[End], target: &End) -> Result<()> {
@@ -63,6 +84,7 @@ impl<'v> Copier<'v> {
             );
         }
         for source in sources {
+            self.facts(source)?;
             let target = if into {
                 target.join(&source.name()?)
             } else {
@@ -74,12 +96,30 @@ impl<'v> Copier<'v> {
         Ok(())
     }
 
+    /// What a source is.
+    fn facts(&self, source: &End) -> Result<Facts> {
+        match source.facts(self.images, !self.how.recursive)? {
+            Some(facts) => Ok(facts),
+            None => bail!("{}: no such file or directory", source.text()),
+        }
+    }
+
     fn copy(&mut self, source: &End, target: &End) -> Result<()> {
-        let Some(facts) = source.facts(self.images, !self.recursive)? else {
-            bail!("{}: no such file or directory", source.text());
-        };
+        interrupt::check().with_context(|| source.text())?;
+        let facts = self.facts(source)?;
         if source == target {
             bail!("{}: cannot be copied onto itself", source.text());
+        }
+        if self.how.verbose {
+            output::print(&format!("'{}' -> '{}'\n", source.text(), target.text()))?;
+        }
+        if self.how.archive && facts.links > 1 && facts.kind != FileKind::Directory {
+            let identity = source.identity(&facts);
+            if let Some(first) = self.first_names.get(&identity) {
+                self.make_room(target)?;
+                return target.make_hard_link(self.images, first);
+            }
+            self.first_names.insert(identity, target.clone());
         }
         match facts.kind {
             FileKind::Regular => self.file(source, target, &facts)?,
@@ -88,7 +128,7 @@ impl<'v> Copier<'v> {
                 self.make_room(target)?;
                 target.make_link(self.images, &source.link_target(self.images)?)?;
             }
-            _ if self.recursive => {
+            _ if self.how.recursive => {
                 self.make_room(target)?;
                 target.make_node(self.images, &facts)?;
             }
@@ -97,7 +137,17 @@ impl<'v> Copier<'v> {
                 source.text()
             ),
         }
-        target.adopt(self.images, &facts, self.preserve)
+        self.adopt(source, target, &facts)
+    }
+
+    /// Gives a copy what is to be kept of its source.
+    fn adopt(&mut self, source: &End, target: &End, facts: &Facts) -> Result<()> {
+        let attributes = match self.how.archive {
+            true => Some(self.keeper.attributes(source)?),
+            false => None,
+        };
+        self.keeper
+            .adopt(target, facts, self.how.preserve, attributes.as_deref())
     }
 
     /// Removes what has the new name, unless it is a directory.
@@ -112,7 +162,7 @@ impl<'v> Copier<'v> {
     }
 
     fn directory(&mut self, source: &End, target: &End, facts: &Facts) -> Result<()> {
-        if !self.recursive {
+        if !self.how.recursive {
             bail!(
                 "{}: is a directory; -r copies it with all that is in it",
                 source.text()
@@ -140,7 +190,7 @@ impl<'v> Copier<'v> {
             self.copy(&source.join(&name), &target.join(&name))?;
         }
         self.depth -= 1;
-        target.adopt(self.images, facts, self.preserve)
+        self.adopt(source, target, facts)
     }
 
     fn file(&mut self, source: &End, target: &End, facts: &Facts) -> Result<()> {
@@ -150,19 +200,61 @@ impl<'v> Copier<'v> {
             self.bar = Some(bar);
         }
         let images = self.images;
+        let is_new = target.facts(images, false)?.is_none();
         let mut from = source.open(images)?;
         let new = NewInode {
             permissions: facts.permissions,
             ..NewInode::default()
         };
         let mut to = target.create(images, &new)?;
-        let copied = self.bytes(source, target, &mut from, &mut to);
+        let copied = if self.how.archive {
+            self.parts(source, target, facts, (&mut from, &mut to))
+        } else {
+            self.bytes(source, target, &mut from, &mut to)
+        };
         // An image's files must be closed whatever happened.
         let closed = from.close().and(to.close().with_context(|| target.text()));
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        copied.and(closed)
+        let copied = copied.and(closed);
+        if copied.is_err() && is_new {
+            // Half a copy is of no use; the error is told.
+            let _ = target.remove(images);
+        }
+        copied
+    }
+
+    /// Copies the data of a file, and leaves its holes.
+    fn parts(
+        &mut self,
+        source: &End,
+        target: &End,
+        facts: &Facts,
+        (from, to): (&mut Stream<'_>, &mut Stream<'_>),
+    ) -> Result<()> {
+        let parts = source.data_parts(self.images, from, facts.size)?;
+        for (start, length) in parts {
+            let (mut offset, end) = (start, start + length);
+            from.seek(offset).with_context(|| source.text())?;
+            to.seek(offset).with_context(|| target.text())?;
+            while offset < end {
+                interrupt::check().with_context(|| target.text())?;
+                let wanted = (end - offset).min(CHUNK_BYTES as u64) as usize;
+                let read = from.read(&mut self.buffer[..wanted]);
+                let count = read.with_context(|| source.text())?;
+                if count == 0 {
+                    bail!("{}: has become shorter while it was copied", source.text());
+                }
+                let written = to.write_all(&self.buffer[..count]);
+                written.with_context(|| target.text())?;
+                offset += count as u64;
+                if let Some(bar) = &self.bar {
+                    bar.set_position(offset);
+                }
+            }
+        }
+        to.set_size(facts.size).with_context(|| target.text())
     }
 
     fn bytes(
@@ -174,11 +266,12 @@ impl<'v> Copier<'v> {
     ) -> Result<()> {
         let mut size = 0;
         loop {
+            interrupt::check().with_context(|| target.text())?;
             let count = from.read(&mut self.buffer).with_context(|| source.text())?;
             if count == 0 {
                 break;
             }
-            let written = if self.sparse {
+            let written = if self.how.sparse {
                 write_sparse(to, &self.buffer[..count], size)
             } else {
                 to.write_all(&self.buffer[..count])
@@ -189,7 +282,7 @@ impl<'v> Copier<'v> {
                 bar.set_position(size);
             }
         }
-        if self.sparse {
+        if self.how.sparse {
             to.set_size(size).with_context(|| target.text())
         } else {
             Ok(())

@@ -7,15 +7,16 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ext::Volume;
-use ext::volume::{DeviceNumber, FileKind, NewInode, OpenFlags, SetAttributes, SetTime};
+use ext::volume::{DeviceNumber, FileKind, NewInode, OpenFlags};
 use layout::InodeNr;
 use layout::time::InodeTime;
 
 use super::host;
 use crate::image::{Access, ImagePath, MountArguments, open_volume};
 use crate::output;
+use crate::transfer;
 
 /// One end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub(super) enum End {
 pub(super) struct Facts {
     /// Its number in an image; none on the host.
     pub(super) inode: Option<InodeNr>,
+    /// Device and inode on the host; 0 and the inode in an image.
+    pub(super) number: (u64, u64),
+    pub(super) links: u64,
     pub(super) kind: FileKind,
     pub(super) permissions: u16,
     pub(super) uid: u32,
@@ -38,6 +42,9 @@ pub(super) struct Facts {
     pub(super) mtime: InodeTime,
     pub(super) device: DeviceNumber,
 }
+
+/// Which file it is, whatever its name: the image, if it is in one, and its number.
+pub(super) type Identity = (Option<String>, (u64, u64));
 
 /// The images of a copy, opened.
 #[derive(Default)]
@@ -89,7 +96,7 @@ impl Images {
         result
     }
 
-    fn volume(&self, image: &str) -> &Volume {
+    pub(super) fn volume(&self, image: &str) -> &Volume {
         self.volumes
             .get(image)
             .expect("every image of the command was opened")
@@ -117,11 +124,22 @@ impl End {
         }
     }
 
+    /// Fails if it is of the host and nothing stands there.
+    pub(super) fn check_on_host(&self) -> Result<()> {
+        match self {
+            Self::Host(path) if host::facts(path, false)?.is_none() => {
+                bail!("{}: no such file or directory", self.text())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The last name.
     pub(super) fn name(&self) -> Result<Vec<u8>> {
         let name = match self {
             Self::Host(path) => path
-                .canonicalize()?
+                .canonicalize()
+                .with_context(|| self.text())?
                 .file_name()
                 .map(|name| name.as_bytes().to_vec()),
             Self::Image { path, .. } => path
@@ -153,6 +171,8 @@ impl End {
             Self::Image { image, path } => match images.volume(image).metadata(path, follow) {
                 Ok(a) => Ok(Some(Facts {
                     inode: Some(a.inode),
+                    number: (0, u64::from(a.inode.get())),
+                    links: u64::from(a.links),
                     kind: a.kind,
                     permissions: a.permissions,
                     uid: a.uid,
@@ -288,26 +308,50 @@ impl End {
         }
     }
 
-    /// Sets the mode, and with `all` owner and times.
-    pub(super) fn adopt(&self, images: &Images, facts: &Facts, all: bool) -> Result<()> {
-        match self {
-            Self::Host(path) => host::adopt(path, facts, all).with_context(|| self.text()),
-            Self::Image { image, path } => {
-                let volume = images.volume(image);
-                let is_link = facts.kind == FileKind::Symlink;
-                let change = SetAttributes {
-                    permissions: (!is_link).then_some(facts.permissions),
-                    uid: all.then_some(facts.uid),
-                    gid: all.then_some(facts.gid),
-                    atime: all.then_some(SetTime::At(facts.atime)),
-                    mtime: all.then_some(SetTime::At(facts.mtime)),
-                    ..SetAttributes::default()
-                };
-                let nr = volume.resolve(path, false).with_context(|| self.text())?;
-                volume
-                    .set_attributes(nr, &change)
-                    .with_context(|| self.text())
+    /// Gives the first copy of a file another name.
+    pub(super) fn make_hard_link(&self, images: &Images, first: &Self) -> Result<()> {
+        match (self, first) {
+            (Self::Host(path), Self::Host(first)) => {
+                fs::hard_link(first, path).with_context(|| self.text())
             }
+            (Self::Image { image, path }, Self::Image { path: first, .. }) => {
+                let volume = images.volume(image);
+                let linked = volume.resolve(first, false).and_then(|nr| {
+                    let (parent, name) = volume.resolve_parent(path)?;
+                    volume.link(nr, parent, name)
+                });
+                linked.with_context(|| self.text())
+            }
+            _ => bail!("{}: a link cannot lead out of an image", self.text()),
+        }
+    }
+
+    /// Which file it is.
+    pub(super) fn identity(&self, facts: &Facts) -> Identity {
+        let image = match self {
+            Self::Host(_) => None,
+            Self::Image { image, .. } => Some(image.clone()),
+        };
+        (image, facts.number)
+    }
+
+    /// Where the data of a file that is open lie, as offset and length; the rest is holes.
+    pub(super) fn data_parts(
+        &self,
+        images: &Images,
+        open: &Stream<'_>,
+        size: u64,
+    ) -> Result<Vec<(u64, u64)>> {
+        match (self, open) {
+            (Self::Image { image, path }, _) => {
+                let volume = images.volume(image);
+                let nr = volume.resolve(path, true).with_context(|| self.text())?;
+                transfer::data_parts(volume, nr, size).with_context(|| self.text())
+            }
+            (Self::Host(_), Stream::Host(file)) => {
+                transfer::host_data_parts(file, size).with_context(|| self.text())
+            }
+            (Self::Host(_), Stream::Image(_)) => Ok(vec![(0, size)]),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What a copy needs of the host's files beyond `std::fs`.
 
-use std::fs::{self, File, FileTimes, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use rustix::io::Errno;
 
 use super::end::Facts;
 
@@ -27,6 +28,8 @@ pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
     let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
     Ok(Some(Facts {
         inode: None,
+        number: (metadata.dev(), metadata.ino()),
+        links: metadata.nlink(),
         kind,
         permissions: (metadata.mode() & 0o7777) as u16,
         uid: metadata.uid(),
@@ -41,30 +44,31 @@ pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
     }))
 }
 
-/// Sets the mode, and with `all` owner and times.
-pub(super) fn adopt(path: &Path, facts: &Facts, all: bool) -> Result<()> {
-    if all {
-        std::os::unix::fs::lchown(path, Some(facts.uid), Some(facts.gid))?;
-    }
+/// Sets owner and group.
+pub(super) fn set_owner(path: &Path, facts: &Facts) -> Result<(), Errno> {
+    let owner = std::os::unix::fs::lchown(path, Some(facts.uid), Some(facts.gid));
+    owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Sets the mode, which links do not have.
+pub(super) fn set_mode(path: &Path, facts: &Facts) -> Result<()> {
     if facts.kind == FileKind::Symlink {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(u32::from(facts.permissions)))?;
-    if all && matches!(facts.kind, FileKind::Regular | FileKind::Directory) {
-        let times = FileTimes::new()
-            .set_accessed(system_time(facts.atime))
-            .set_modified(system_time(facts.mtime));
-        File::open(path)?.set_times(times)?;
-    }
-    Ok(())
+    let permissions = Permissions::from_mode(u32::from(facts.permissions));
+    Ok(fs::set_permissions(path, permissions)?)
 }
 
-fn system_time(time: InodeTime) -> SystemTime {
-    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
-    let whole = if time.seconds < 0 {
-        SystemTime::UNIX_EPOCH - seconds
-    } else {
-        SystemTime::UNIX_EPOCH + seconds
+/// Sets the times of what stands at a path, be it a link.
+pub(super) fn set_times(path: &Path, facts: &Facts) -> Result<()> {
+    let time = |time: InodeTime| Timespec {
+        tv_sec: time.seconds,
+        tv_nsec: i64::from(time.nanos),
     };
-    whole + Duration::from_nanos(u64::from(time.nanos))
+    let times = Timestamps {
+        last_access: time(facts.atime),
+        last_modification: time(facts.mtime),
+    };
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(rustix::fs::utimensat(CWD, path, &times, flags)?)
 }

@@ -12,6 +12,7 @@ use super::super::info::raw_superblock;
 use super::KIB;
 use crate::foreign;
 use crate::image::{Access, open_device, open_parsed, parse_device};
+use crate::interrupt::{self, OnSignal};
 use crate::output;
 
 /// The device that a command makes something on.
@@ -20,7 +21,27 @@ pub(in crate::commands) struct Place {
     /// Bytes of it that were asked for, if not all of them.
     pub(in crate::commands) less: Option<u64>,
     /// The file, if it was made for the command.
-    made: Option<PathBuf>,
+    made: Option<Made>,
+}
+
+/// A file that was made for a command. A signal removes it.
+struct Made {
+    path: PathBuf,
+    _on_signal: OnSignal,
+}
+
+impl Made {
+    fn create(path: &str, bytes: u64) -> Result<Self> {
+        jext::create_image(path, bytes)?;
+        let path = PathBuf::from(path);
+        let (name, at_signal) = (path.display().to_string(), path.clone());
+        Ok(Self {
+            path,
+            _on_signal: interrupt::on_signal(name, move || {
+                let _ = std::fs::remove_file(at_signal);
+            }),
+        })
+    }
 }
 
 impl Place {
@@ -31,9 +52,9 @@ impl Place {
 
     /// Takes a file away that was made for what has failed since.
     pub(in crate::commands) fn undo(&self) {
-        if let Some(path) = &self.made {
+        if let Some(made) = &self.made {
             // The error of what has failed is told.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&made.path);
         }
     }
 }
@@ -45,6 +66,7 @@ pub(in crate::commands) fn open_or_make(
     size_text: Option<&str>,
     block_bytes: Option<u32>,
 ) -> Result<Place> {
+    interrupt::watch()?;
     let bytes = match size_text {
         None => None,
         Some(size_text) => Some(size(size_text, block_bytes)?),
@@ -62,8 +84,7 @@ pub(in crate::commands) fn open_or_make(
                 "{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it"
             );
         };
-        jext::create_image(path, bytes)?;
-        made = Some(PathBuf::from(path));
+        made = Some(Made::create(path, bytes)?);
     }
     if parsed.is_ephemeral() {
         // Says why.

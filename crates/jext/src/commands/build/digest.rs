@@ -1,0 +1,154 @@
+//! A UUID that follows from what an image is made of: paths, attributes and data of the tree, and the options. It is a name, and no
+//! protection against those who want two trees to have the same.
+
+use anyhow::Result;
+use ext::mkfs::Options;
+use ext::volume::FileKind;
+
+use crate::transfer::{Item, Node, Origin, Times};
+
+/// An odd multiplier of 128 bits whose bits are spread evenly: that of the generator PCG-XSL-RR.
+const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
+const START: u128 = 0x5851_F42D_4C95_7F2D_1405_7B7E_F767_814F;
+/// Bytes that are mixed in at once.
+const WORD: usize = 16;
+
+/// A digest of 128 bits, whatever the pieces in which the bytes come.
+struct Digest {
+    state: u128,
+    length: u64,
+    rest: Vec<u8>,
+}
+
+impl Digest {
+    fn new() -> Self {
+        Self {
+            state: START,
+            length: 0,
+            rest: Vec::with_capacity(WORD),
+        }
+    }
+
+    fn mix(&mut self, word: [u8; WORD]) {
+        let mixed = (self.state ^ u128::from_le_bytes(word)).wrapping_mul(MULTIPLIER);
+        // What multiplication brings to the upper half comes down again.
+        self.state = mixed ^ (mixed >> 67);
+    }
+
+    fn add(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        if !self.rest.is_empty() {
+            let taken = (WORD - self.rest.len()).min(bytes.len());
+            self.rest.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            let Ok(word) = <[u8; WORD]>::try_from(&self.rest[..]) else {
+                return;
+            };
+            self.mix(word);
+            self.rest.clear();
+        }
+        let (words, rest) = bytes.as_chunks::<WORD>();
+        words.iter().for_each(|word| self.mix(*word));
+        self.rest.extend_from_slice(rest);
+    }
+
+    /// Adds bytes whose end is told from the beginning of the next.
+    fn field(&mut self, bytes: &[u8]) {
+        self.add(&(bytes.len() as u64).to_le_bytes());
+        self.add(bytes);
+    }
+
+    fn end(mut self) -> u128 {
+        let mut last = [0; WORD];
+        last[..self.rest.len()].copy_from_slice(&self.rest);
+        self.mix(last);
+        let length = u128::from(self.length).to_le_bytes();
+        self.mix(length);
+        self.mix([0; WORD]);
+        self.state
+    }
+}
+
+/// The UUID of an image of this tree.
+pub(super) fn uuid(origin: &Origin, options: &Options, times: Times) -> Result<[u8; 16]> {
+    let mut digest = Digest::new();
+    digest.field(format!("{options:?}").as_bytes());
+    let mut reached = 0;
+    origin.read(&mut |item| {
+        match item {
+            Item::Node(node) => {
+                reached = 0;
+                add_node(&mut digest, &node, times);
+            }
+            Item::Data { offset, bytes } => {
+                // Where a hole ends, or the data of a file begins.
+                if offset != reached || offset == 0 {
+                    digest.field(&offset.to_le_bytes());
+                }
+                digest.add(&bytes);
+                reached = offset + bytes.len() as u64;
+            }
+        }
+        Ok(())
+    })?;
+    let builder = uuid::Builder::from_random_bytes(digest.end().to_le_bytes());
+    Ok(*builder.as_uuid().as_bytes())
+}
+
+/// Adds what an image keeps of a node.
+fn add_node(digest: &mut Digest, node: &Node, times: Times) {
+    let mtime = times.of(node.mtime);
+    let numbers = [
+        u64::from(node.kind.mode() | node.permissions),
+        u64::from(node.uid),
+        u64::from(node.gid),
+        mtime.seconds as u64,
+        u64::from(mtime.nanos),
+        // That of a directory is the host's affair.
+        if node.kind == FileKind::Regular {
+            node.size
+        } else {
+            0
+        },
+        u64::from(node.device.major),
+        u64::from(node.device.minor),
+    ];
+    digest.field(&node.path);
+    numbers
+        .iter()
+        .for_each(|number| digest.add(&number.to_le_bytes()));
+    digest.field(&node.target);
+    digest.field(node.link_to.as_deref().unwrap_or_default());
+    for (name, value) in &node.attributes {
+        digest.field(name);
+        digest.field(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pieces: &[&[u8]]) -> u128 {
+        let mut digest = Digest::new();
+        pieces.iter().for_each(|piece| digest.add(piece));
+        digest.end()
+    }
+
+    #[test]
+    fn pieces_do_not_count_and_bits_do() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let whole = of(&[&bytes]);
+        for at in 0..=100 {
+            assert_eq!(of(&[&bytes[..at], &bytes[at..]]), whole);
+        }
+        assert_eq!(of(&[&bytes[..3], &bytes[3..5], &bytes[5..]]), whole);
+        let mut seen = std::collections::BTreeSet::from([whole, of(&[&bytes[..99]])]);
+        for bit in 0..800 {
+            let mut other = bytes.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            seen.insert(of(&[&other]));
+        }
+        assert_eq!(seen.len(), 802);
+    }
+}

@@ -1,0 +1,193 @@
+//! Who uses an image or a device: mounts, loop devices, processes. Told by Linux's tables; what cannot be read is not told.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use block::DeviceText;
+
+/// The table of mounts, and the type of ours in it.
+const MOUNTS: &str = "/proc/self/mountinfo";
+const TYPE: &str = "fuse.jext";
+const BLOCK_DEVICES: &str = "/sys/block";
+
+/// A line of the table of mounts.
+struct Mounted {
+    point: String,
+    kind: String,
+    source: String,
+    is_read_only: bool,
+}
+
+/// What the users of an image do with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// In words, with process and mount point.
+    pub(crate) text: String,
+    /// What ends it.
+    pub(crate) end: Option<String>,
+}
+
+impl Use {
+    /// Both.
+    pub(crate) fn sentence(&self) -> String {
+        match &self.end {
+            Some(end) => format!("{}; {end}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// The file or block device of a device text, if it has one.
+pub(crate) fn path_of(device: &DeviceText) -> Option<PathBuf> {
+    match device {
+        DeviceText::File { path, .. } => Some(PathBuf::from(path)),
+        DeviceText::Slice { device, .. } => path_of(device),
+        _ => None,
+    }
+}
+
+/// Who has mounted a file or block device for writing.
+pub(crate) fn mounted(path: &Path) -> Option<Use> {
+    let metadata = fs::metadata(path).ok()?;
+    let mounts = mounts();
+    if let Some(mount) = mounts.iter().find(|mount| {
+        let source = || fs::metadata(&mount.source).ok();
+        mount.kind == TYPE
+            && !mount.is_read_only
+            && source().is_some_and(|source| is_same(&source, &metadata))
+    }) {
+        let holder = holder(&metadata);
+        let process = holder.map_or_else(String::new, |(number, name)| {
+            format!(" (process {number}, {name})")
+        });
+        return Some(Use {
+            text: format!("jext has it mounted on {}{process}", mount.point),
+            end: Some(format!("jext umount {} ends that", mount.point)),
+        });
+    }
+    let device = loop_of(&metadata);
+    let seen = device.as_deref().unwrap_or(path);
+    let seen_as = fs::metadata(seen).ok()?;
+    let mount = mounts.iter().find(|mount| {
+        let source = fs::metadata(&mount.source).ok();
+        !mount.is_read_only
+            && source.is_some_and(|source| {
+                source.file_type().is_block_device() && source.rdev() == seen_as.rdev()
+            })
+    })?;
+    Some(Use {
+        text: format!(
+            "the kernel has {} mounted on {}",
+            seen.display(),
+            mount.point
+        ),
+        end: Some(format!("umount {} ends that", mount.point)),
+    })
+}
+
+/// Who uses a file or block device at all.
+pub(crate) fn used(path: &Path) -> Option<Use> {
+    if let Some(found) = mounted(path) {
+        return Some(found);
+    }
+    let (number, name) = holder(&fs::metadata(path).ok()?)?;
+    Some(Use {
+        text: format!("process {number} ({name}) has it open"),
+        end: None,
+    })
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// The loop device behind which a file is.
+fn loop_of(metadata: &Metadata) -> Option<PathBuf> {
+    let folders = fs::read_dir(BLOCK_DEVICES).ok()?;
+    folders.flatten().find_map(|folder| {
+        let name = folder.file_name().into_string().ok()?;
+        let backing = fs::read_to_string(folder.path().join("loop/backing_file")).ok()?;
+        let backing = fs::metadata(backing.trim_end_matches('\n')).ok()?;
+        is_same(&backing, metadata).then(|| Path::new("/dev").join(name))
+    })
+}
+
+/// Another process that has a file open: its number and name.
+fn holder(metadata: &Metadata) -> Option<(u32, String)> {
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut others = numbers.filter(|number| *number != own);
+    others.find_map(|number| {
+        let mut open = fs::read_dir(format!("/proc/{number}/fd")).ok()?.flatten();
+        open.find(|entry| {
+            fs::metadata(entry.path()).is_ok_and(|found| {
+                let is_device = found.file_type().is_block_device();
+                is_same(&found, metadata) || is_device && found.rdev() == metadata.rdev()
+            })
+        })?;
+        let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+        Some((number, name.trim().to_owned()))
+    })
+}
+
+fn mounts() -> Vec<Mounted> {
+    let table = fs::read_to_string(MOUNTS).unwrap_or_default();
+    table.lines().filter_map(parse).collect()
+}
+
+/// `36 35 98:0 /root /point options ... - type source options`
+fn parse(line: &str) -> Option<Mounted> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(4);
+    let (point, options) = (mount.next()?, mount.next()?);
+    let mut file_system = file_system.split(' ');
+    let (kind, source, own) = (
+        file_system.next()?,
+        file_system.next()?,
+        file_system.next().unwrap_or_default(),
+    );
+    let is_ro = |options: &str| options.split(',').any(|option| option == "ro");
+    Some(Mounted {
+        point: unescape(point),
+        kind: kind.to_owned(),
+        source: unescape(source),
+        is_read_only: is_ro(own) || is_ro(options),
+    })
+}
+
+/// Undoes the escapes of the table: `\040` is a blank.
+fn unescape(field: &str) -> String {
+    let mut plain = Vec::new();
+    let mut rest = field.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let code = behind.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_table_of_mounts_are_read() {
+        let line = r"36 35 0:52 / /a\040b ro,nosuid shared:1 - fuse.jext /x\134y rw,user_id=0";
+        let mount = parse(line).expect("it is one");
+        assert_eq!((&*mount.point, &*mount.source), ("/a b", r"/x\y"));
+        assert_eq!((&*mount.kind, mount.is_read_only), ("fuse.jext", true));
+        assert!(parse("36 35 0:52 / /a").is_none());
+    }
+}

@@ -1,0 +1,179 @@
+//! A file that appears under its name when it is whole, and not before.
+//!
+//! Until then it has no name at all (`O_TMPFILE`), so that nothing is left whatever ends the command, `kill -9` included. Where
+//! the file system cannot do that, it has a hidden name beside its place, which an error and a signal remove.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::interrupt::{self, OnSignal};
+
+/// Permissions of a new file, without the umask.
+const MODE: u32 = 0o666;
+
+/// A file that is being made.
+pub(crate) struct NewFile {
+    path: PathBuf,
+    file: File,
+    /// Its name until it is whole, where it cannot do without.
+    hidden: Option<Hidden>,
+    _on_signal: OnSignal,
+}
+
+/// A name that is removed unless the file takes another.
+struct Hidden {
+    path: PathBuf,
+    _on_signal: OnSignal,
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // It is gone where the file has taken its name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl NewFile {
+    /// Makes an empty file, open for reading and writing, that will be at `path`.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let context = || path.display().to_string();
+        if path.file_name().is_none() {
+            bail!("{}: is no name of a file", path.display());
+        }
+        // A file without a name goes by itself; what it was to be is told.
+        let on_signal = interrupt::on_signal(context(), || {});
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let (file, hidden) = match rustix::fs::open(folder, flags, Mode::from_raw_mode(MODE)) {
+            Ok(file) => (File::from(file), None),
+            // Too old a kernel, or a file system that cannot.
+            Err(Errno::ISDIR | Errno::OPNOTSUPP | Errno::INVAL) => {
+                let hidden = Hidden::beside(path);
+                let mut options = File::options();
+                let options = options.read(true).write(true).create_new(true);
+                (
+                    options.open(&hidden.path).with_context(context)?,
+                    Some(hidden),
+                )
+            }
+            Err(error) => return Err(error).with_context(context),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            hidden,
+            _on_signal: on_signal,
+        })
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file its name. What has the name already is replaced only if `replaces` is set.
+    pub(crate) fn finish(self, replaces: bool) -> Result<()> {
+        let named = self.take_name(replaces);
+        match named {
+            Err(Errno::EXIST) => bail!("{}: is there already", self.path.display()),
+            other => other.with_context(|| self.path.display().to_string()),
+        }
+    }
+
+    fn take_name(&self, replaces: bool) -> Result<(), Errno> {
+        if let Some(hidden) = &self.hidden {
+            return rename(&hidden.path, &self.path, replaces);
+        }
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = |name: &Path| {
+            rustix::fs::linkat(CWD, open.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)
+        };
+        match link(&self.path) {
+            // A file without a name cannot replace another in one step.
+            Err(Errno::EXIST) if replaces => {
+                let hidden = Hidden::beside(&self.path);
+                link(&hidden.path)?;
+                rename(&hidden.path, &self.path, true)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Hidden {
+    /// A hidden name beside a path.
+    fn beside(path: &Path) -> Self {
+        let path = hidden_name(path);
+        let (name, at_signal) = (path.display().to_string(), path.clone());
+        Self {
+            path,
+            _on_signal: interrupt::on_signal(name, move || {
+                let _ = fs::remove_file(at_signal);
+            }),
+        }
+    }
+}
+
+/// A hidden name beside a path, which no other process uses.
+pub(crate) fn hidden_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".unfinished-{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn rename(from: &Path, to: &Path, replaces: bool) -> Result<(), Errno> {
+    if replaces {
+        return rustix::fs::renameat(CWD, from, CWD, to);
+    }
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system does not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => {
+            rustix::fs::renameat(CWD, from, CWD, to)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        entries.flatten().map(|entry| entry.file_name()).collect()
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new");
+        let new = NewFile::create(&path).expect("there is room");
+        new.file().write_all(b"first").expect("there is room");
+        assert!(!path.exists());
+        new.finish(false).expect("nothing has its name");
+        assert_eq!(fs::read(&path).expect("it is there"), b"first");
+        let second = || {
+            let new = NewFile::create(&path).expect("there is room");
+            new.file().write_all(b"second").expect("there is room");
+            new
+        };
+        let refused = second().finish(false).expect_err("it is there").to_string();
+        assert!(refused.ends_with("new: is there already"), "{refused}");
+        second().finish(true).expect("it may be replaced");
+        assert_eq!(fs::read(&path).expect("it is there"), b"second");
+        drop(second());
+        assert_eq!(names(folder.path()), ["new"]);
+    }
+}

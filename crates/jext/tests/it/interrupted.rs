@@ -1,0 +1,154 @@
+//! Commands that are interrupted: by a signal they end with 128 and its number and one line; whatever ends them, nothing is left.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use testkit::tool;
+
+use crate::support::Folder;
+
+/// Bytes of the file that takes a while.
+const FILE_BYTES: usize = 96 << 20;
+/// Attempts to hit a command in the middle, and how much later than the one before each sends its signal.
+const ATTEMPTS: u32 = 60;
+const LATER: Duration = Duration::from_millis(4);
+
+/// What is in a folder: names, and bytes of each.
+fn listing(folder: &Folder) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![folder.path().to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() {
+                waiting.push(entry.path());
+            }
+            let bytes = if metadata.is_dir() { 0 } else { metadata.len() };
+            found.insert(entry.path().display().to_string(), bytes);
+        }
+    }
+    found
+}
+
+/// Sends a signal to a command, later and later, until one comes in the middle. Whenever it comes, nothing is left.
+fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
+    let before = listing(folder);
+    for attempt in 1..=ATTEMPTS {
+        let child = Command::new(assert_cmd::cargo::cargo_bin("jext"))
+            .args(line.split_whitespace())
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(LATER * attempt);
+        let (number, process) = (signal.to_string(), child.id().to_string());
+        tool::run("kill", &["-s", &number, &process]);
+        let output = child.wait_with_output().unwrap();
+        let said = tool::said(&output);
+        if output.status.success() {
+            undo();
+            assert_eq!(listing(folder), before, "the test restores what was there");
+            continue;
+        }
+        assert_eq!(listing(folder), before, "{line}, signal {signal}: {said}");
+        if output.status.code() == Some(128 + signal) {
+            assert_eq!(said.lines().count(), 1, "{line}: {said}");
+            assert!(said.contains("interrupted by SIG"), "{line}: {said}");
+            return;
+        }
+        // Before it watches for signals, and always by 9, it is ended from outside.
+        assert_eq!(output.status.signal(), Some(signal), "{line}: {said}");
+        if signal == 9 && attempt > 5 {
+            return;
+        }
+    }
+    panic!("{line}: {ATTEMPTS} attempts, and none in the middle");
+}
+
+/// Removes what a command has made that was not interrupted after all.
+fn remove(folder: &Folder, name: &str) {
+    let path = folder.path().join(name);
+    if path.is_dir() {
+        std::fs::remove_dir_all(path).unwrap();
+    } else {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    let bytes: Vec<u8> = (0..FILE_BYTES / 4)
+        .flat_map(|at| (at as u32).to_le_bytes())
+        .collect();
+    folder.write("tree/large", &bytes);
+    folder.good("build -q full.img tree");
+    folder
+}
+
+#[test]
+fn what_was_being_made_is_gone_whatever_ends_the_command() {
+    let folder = folder();
+    for signal in [2, 15, 1, 9] {
+        for (line, made) in [
+            ("build -q new.img tree", "new.img"),
+            ("export full.img new.tar", "new.tar"),
+        ] {
+            interrupt(&folder, line, signal, || remove(&folder, made));
+        }
+    }
+    for (line, made) in [
+        ("export full.img new.tar.zst", "new.tar.zst"),
+        ("export full.img directory", "directory"),
+        ("cp full.img:/large copy", "copy"),
+        ("mkfs -q -d tree filled.img 160M", "filled.img"),
+    ] {
+        interrupt(&folder, line, 2, || remove(&folder, made));
+    }
+}
+
+/// An image that a copy was going into is whole, and does not have half of the copy.
+#[test]
+fn an_interrupted_copy_leaves_an_image_whole() {
+    let folder = folder();
+    folder.good("mkfs -q disk.img 160M");
+    interrupt(&folder, "cp tree/large disk.img:/large", 15, || {
+        folder.good("rm disk.img:/large");
+    });
+    assert_eq!(folder.good("ls disk.img"), "lost+found\n");
+    folder.check("disk.img");
+}
+
+/// The one that is replaced stays until the new one is whole.
+#[test]
+fn an_interrupted_build_leaves_what_it_was_to_replace() {
+    let folder = folder();
+    folder.good("mkfs -q old.img 4M");
+    let old = folder.read("old.img");
+    interrupt(&folder, "build -q -F old.img tree", 15, || {
+        folder.write("old.img", &old);
+    });
+    assert!(folder.read("old.img") == old);
+}
+
+/// What is ignored, as by nohup, stays ignored.
+#[test]
+fn nohup_is_heeded() {
+    let folder = folder();
+    let line = "nohup \"$0\" build -q new.img tree 2>/dev/null & kill -HUP $!; sleep 0.05; kill -HUP $! 2>/dev/null; wait $!";
+    let status = Command::new("bash")
+        .args(["-c", line])
+        .arg(assert_cmd::cargo::cargo_bin("jext"))
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    // The first signal may come before nohup itself has run.
+    if status.code() != Some(128 + 1) {
+        assert!(status.success(), "{status:?}");
+        folder.check("new.img");
+    }
+}

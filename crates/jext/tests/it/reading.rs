@@ -1,0 +1,232 @@
+//! Images that were not closed cleanly, or that are in use: who only reads sees what recovery would make of them, and changes nothing.
+
+use std::sync::Arc;
+
+use jext::volume::NewInode;
+use jext::{BlockDevice, FileDevice, MountOptions, Volume};
+use testkit::{Mount, privilege, tool};
+
+use crate::support::Folder;
+
+fn open(folder: &Folder, name: &str) -> Arc<dyn BlockDevice> {
+    let path = folder.path().join(name);
+    Arc::new(FileDevice::open(path, &Default::default()).unwrap())
+}
+
+/// Makes `dirty.img`, and with `is_external` its journal `dirty.log`: as after a crash, with what was synced only in the log.
+fn crash(folder: &Folder, is_external: bool) {
+    folder.good("mkfs -q disk.img 16M");
+    let log = is_external.then(|| {
+        folder.good("journal create -q -b 1024 disk.log 4M");
+        folder.good("mkfs -q -F -b 1024 -J device=disk.log disk.img");
+        open(folder, "disk.log")
+    });
+    let volume = Volume::open(open(folder, "disk.img"), log, MountOptions::default()).unwrap();
+    volume.create_directory("/there").unwrap();
+    volume.write_file("/there/file", &[7; 100_000]).unwrap();
+    let mut file = volume
+        .create_file("/there/other", &NewInode::default())
+        .unwrap();
+    file.write_all(b"synced\n").unwrap();
+    file.sync_all().unwrap();
+    volume.sync().unwrap();
+    for name in ["img", "log"] {
+        let (from, to) = (format!("disk.{name}"), format!("dirty.{name}"));
+        if is_external || name == "img" {
+            folder.write(&to, &folder.read(&from));
+        }
+    }
+    file.close().unwrap();
+    volume.close().unwrap();
+}
+
+/// What a command prints that succeeds with one line on standard error.
+fn noted(folder: &Folder, line: &str, words: &[&str]) -> Vec<u8> {
+    let output = folder.command(line).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{line}: {said}");
+    assert_eq!(said.lines().count(), 1, "{line}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{line}: {said}");
+    }
+    output.stdout
+}
+
+#[test]
+fn what_a_crash_left_is_read_as_if_it_were_replayed() {
+    for is_external in [false, true] {
+        let folder = Folder::new();
+        crash(&folder, is_external);
+        let options = if is_external {
+            "--journal dirty.log"
+        } else {
+            ""
+        };
+        let before = folder.read("dirty.img");
+        folder.write("replayed.img", &before);
+        let words = ["dirty.img: was not closed cleanly", "replayed in memory"];
+        let read = |command: &str| noted(&folder, &format!("{command} {options}"), &words);
+        assert_eq!(read("cat dirty.img:/there/other"), b"synced\n");
+        assert_eq!(read("ls dirty.img:/there"), b"file\nother\n");
+        assert!(!read("stat dirty.img:/there/file").is_empty());
+        read("cp dirty.img:/there/file out");
+        assert_eq!(folder.read("out"), [7; 100_000]);
+        read("export dirty.img dirty.tar");
+        assert!(folder.read("dirty.img") == before, "the image has changed");
+        if is_external {
+            continue;
+        }
+        // e2fsck replays a copy: the same tree, and the same facts but for the journal's own.
+        let copy = folder.path().join("replayed.img");
+        let replayed = tool::run("e2fsck", &["-fy".as_ref(), copy.as_os_str()]);
+        assert!(
+            replayed.status.code() <= Some(1),
+            "{}",
+            tool::said(&replayed)
+        );
+        folder.good("export replayed.img replayed.tar");
+        assert!(folder.read("dirty.tar") == folder.read("replayed.tar"));
+        let info = noted(&folder, "info --json --groups dirty.img", &words[..1]);
+        let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+        let expected = folder.json("info --json --groups replayed.img");
+        let features = info["features"].as_array().unwrap();
+        assert!(
+            features.iter().any(|name| name == "needs_recovery"),
+            "{info}"
+        );
+        // Counts of the superblock are corrected by whoever opens it for writing.
+        for key in ["groups", "inodes", "blocks", "uuid"] {
+            assert_eq!(info[key], expected[key], "{key}");
+        }
+        assert!(folder.read("dirty.img") == before, "the image has changed");
+    }
+}
+
+#[test]
+fn fsck_checks_what_a_replay_would_leave() {
+    let folder = Folder::new();
+    crash(&folder, false);
+    let before = folder.read("dirty.img");
+    let said = folder.good("fsck dirty.img");
+    assert!(said.contains("of its journal replayed in memory"), "{said}");
+    assert!(said.contains("dirty.img: clean, 14/"), "{said}");
+    let json = folder.json("fsck --json dirty.img");
+    assert_eq!(json["needs_recovery"], true, "{json}");
+    assert!(
+        json["replayed_transactions"].as_u64().unwrap() > 0,
+        "{json}"
+    );
+    assert!(folder.read("dirty.img") == before, "the image has changed");
+    // What the log says is what counts: damage that lies in it is found.
+    let image = folder.path().join("dirty.img");
+    let mut bytes = before;
+    let name = b"other";
+    let places: Vec<usize> = (0..bytes.len() - name.len())
+        .filter(|at| bytes[*at..].starts_with(name))
+        .collect();
+    for at in places {
+        bytes[at..at + 2].copy_from_slice(b"/\0");
+    }
+    std::fs::write(image, bytes).unwrap();
+    let output = folder.command("fsck dirty.img").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", tool::said(&output));
+}
+
+#[test]
+fn a_damaged_journal_leaves_fsck_with_what_lies_there() {
+    let folder = Folder::new();
+    crash(&folder, false);
+    let image = folder.path().join("dirty.img");
+    // The journal's inode is gone.
+    tool::run_well(
+        "debugfs",
+        &[
+            "-w".as_ref(),
+            "-R".as_ref(),
+            "clri <8>".as_ref(),
+            image.as_os_str(),
+        ],
+    );
+    let output = folder.command("fsck dirty.img").output().unwrap();
+    let said = tool::said(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("the journal cannot be replayed") && said.contains("checked as it lies"),
+        "{said}"
+    );
+    let said =
+        String::from_utf8(folder.command("info dirty.img").output().unwrap().stderr).unwrap();
+    assert!(said.contains("shown as it lies"), "{said}");
+}
+
+/// An image that another process has open: looked at with a warning, and for the rest refused with its name.
+#[test]
+fn an_image_in_use_is_looked_at_and_not_more() {
+    let folder = Folder::with_image();
+    folder.write("file", b"x");
+    folder.good("cp file disk.img:/file");
+    let volume = Volume::open(open(&folder, "disk.img"), None, MountOptions::default()).unwrap();
+    let own = format!("process {} ", std::process::id());
+    let words = ["disk.img: ", &own, "has it open"];
+    for line in ["ls disk.img", "info disk.img", "stat disk.img:/file"] {
+        noted(&folder, line, &words);
+    }
+    let checked = noted(&folder, "fsck -n disk.img", &words);
+    assert!(
+        String::from_utf8(checked)
+            .unwrap()
+            .contains("disk.img: clean")
+    );
+    for line in [
+        "cat disk.img:/file",
+        "export disk.img out.tar",
+        "rm disk.img:/file",
+        "tune -L a disk.img",
+    ] {
+        let said = folder.bad(line);
+        assert!(
+            words.iter().all(|word| said.contains(word)),
+            "{line}: {said}"
+        );
+    }
+    let output = folder.command("fsck disk.img").output().unwrap();
+    assert_eq!(output.status.code(), Some(8), "{}", tool::said(&output));
+    volume.close().unwrap();
+}
+
+#[test]
+fn users_of_an_image_are_named_with_their_mount_points() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::with_image();
+    let point = folder.path().join("mnt here");
+    std::fs::create_dir(&point).unwrap();
+    let mut mount = folder.command("mount disk.img");
+    assert!(mount.arg(&point).output().unwrap().status.success());
+    std::fs::write(point.join("file"), "x").unwrap();
+    let place = format!("jext has it mounted on {} (process ", point.display());
+    let outputs: Vec<_> = [
+        "ls disk.img",
+        "fsck -n disk.img",
+        "rm disk.img:/file",
+        "fsck disk.img",
+    ]
+    .map(|line| (line, folder.command(line).output().unwrap()))
+    .into();
+    let unmounted = folder.command("umount").arg(&point).output().unwrap();
+    assert!(unmounted.status.success(), "{}", tool::said(&unmounted));
+    for ((line, output), status) in outputs.into_iter().zip([0, 0, 1, 8]) {
+        let said = tool::said(&output);
+        assert_eq!(output.status.code(), Some(status), "{line}: {said}");
+        assert!(said.contains(&place), "{line}: {said}");
+    }
+    // By the kernel, through a loop device.
+    let mount = Mount::new(&folder.path().join("disk.img"), None, "ext4", "rw").unwrap();
+    let place = format!("mounted on {}", mount.path().display());
+    let output = folder.command("ls disk.img").output().unwrap();
+    let said = tool::said(&output);
+    assert!(output.status.success() && said.contains(&place), "{said}");
+    let said = folder.bad("rm disk.img:/file");
+    assert!(said.contains(&place) && said.contains("umount "), "{said}");
+}
