@@ -94,6 +94,7 @@ macro_rules! named {
 named! {
     "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes", by "ext/tests/it/cookies.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",
+    "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",

@@ -41,7 +41,8 @@ pub(crate) fn inherit(
         change: None,
     };
     // A volume that is being made restores a tree: an inode has what the tree says, and no more.
-    if kind == FileKind::Symlink || core.options.is_being_made {
+    let is_restored = core.options.is_being_made && !rt::mutant!("inherit/while-being-made");
+    if kind == FileKind::Symlink || is_restored {
         return Ok(plain(new.permissions));
     }
     let name = AttributeName::of_list(true);

@@ -23,6 +23,7 @@ mod history;
 mod holes;
 mod hostile;
 mod image;
+mod made;
 mod model;
 mod mutations;
 mod oracle;

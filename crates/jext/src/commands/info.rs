@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// The device.
     #[arg(value_name = "DEVICE")]
     device: String,
+    /// The external journal's device, for one that has to be replayed.
+    #[arg(long, value_name = "DEV")]
+    journal: Option<String>,
     /// And what each group holds: its bitmaps, its inode table, what is free in it.
     #[arg(long)]
     groups: bool,
@@ -56,7 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let context = || arguments.device.clone();
     let device = open_to_look(&arguments.device)?;
     let lying = raw_superblock(&device).with_context(context)?;
-    let (replayed, superblock) = replayed(&arguments.device, &device, lying);
+    let log = arguments.journal.as_deref().map(open_to_look).transpose()?;
+    let (replayed, superblock) = replayed(&arguments.device, &device, log.as_ref(), lying);
     let mut facts = facts::facts(&superblock);
     facts.extend(journal::facts(&device, &lying));
     let device = replayed.unwrap_or(device);
@@ -87,9 +91,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn replayed(
     name: &str,
     device: &Arc<dyn BlockDevice>,
+    log: Option<&Arc<dyn BlockDevice>>,
     lying: Superblock,
 ) -> (Option<Arc<dyn BlockDevice>>, Superblock) {
-    let seen = replay_in_memory(device, None).and_then(|replayed| {
+    let seen = replay_in_memory(device, log).and_then(|replayed| {
         let with_superblock = |replayed: Replayed| -> Result<_> {
             let superblock = raw_superblock(&replayed.device)?;
             Ok((replayed, superblock))
@@ -111,8 +116,9 @@ fn replayed(
             (Some(replayed.device), superblock)
         }
         Err(error) => {
+            let next = "--journal names an external journal";
             output::note(&format!(
-                "{name}: was not closed cleanly, and is shown as it lies: {error:#}"
+                "{name}: was not closed cleanly, and is shown as it lies: {error:#}; {next}"
             ));
             (None, lying)
         }

@@ -74,6 +74,17 @@ fn what_a_crash_left_is_read_as_if_it_were_replayed() {
         read("export dirty.img dirty.tar");
         assert!(folder.read("dirty.img") == before, "the image has changed");
         if is_external {
+            noted(&folder, "info dirty.img --journal dirty.log", &words);
+            noted(
+                &folder,
+                "info dirty.img",
+                &["shown as it lies", "--journal"],
+            );
+            let said = folder.good("fsck dirty.img --journal dirty.log");
+            assert!(
+                said.contains("replayed in memory") && said.contains("clean"),
+                "{said}"
+            );
             continue;
         }
         // e2fsck replays a copy: the same tree, and the same facts but for the journal's own.

@@ -399,6 +399,22 @@ fn a_dirty_or_busy_image_is_not_changed_by_who_may_not() {
     assert_none(&check(&folder, "dirty.img", rows));
 }
 
+/// A loop device that takes no writes. The kernel keeps the mark when the device is detached, so that it is taken away here.
+struct ReadOnly(String);
+
+impl ReadOnly {
+    fn set(device: &str) -> Self {
+        tool::run_well("blockdev", &["--setro", device]);
+        Self(device.to_owned())
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        tool::run("blockdev", &["--setrw", &self.0]);
+    }
+}
+
 #[test]
 fn a_read_only_device_is_not_written_to() {
     if !privilege::is_granted() {
@@ -407,7 +423,7 @@ fn a_read_only_device_is_not_written_to() {
     let folder = folder();
     let image = folder.path().join("good.img");
     let device = Loop::attach(&image);
-    tool::run_well("blockdev", &["--setro", device.path()]);
+    let guard = ReadOnly::set(device.path());
     let writers: Vec<&str> = WRITERS
         .iter()
         .filter(|line| !line.starts_with("mount"))
@@ -416,7 +432,7 @@ fn a_read_only_device_is_not_written_to() {
         .collect();
     let faults = check(&folder, device.path(), &[(&writers, &["read-only"])]);
     let listed = folder.good(&format!("ls {}", device.path()));
-    tool::run_well("blockdev", &["--setrw", device.path()]);
+    drop(guard);
     assert_none(&faults);
     assert_eq!(listed, "d\nf\nlost+found\n");
 }
@@ -477,6 +493,50 @@ fn a_full_target_is_told_and_left_as_it_was() {
         "{said}"
     );
     folder.check("few.img");
+}
+
+/// A name that cannot be, and a block that is damaged behind its first entries: what is sound is listed.
+#[test]
+fn what_is_sound_in_a_damaged_directory_is_listed() {
+    let folder = folder();
+    for number in 0..6 {
+        folder.good(&format!("cp file good.img:/d/name-{number}"));
+    }
+    let good = folder.read("good.img");
+    // In the name, and in the length of an entry before it; the log has copies of the block.
+    for (before, bytes) in [(0, b"na/e".as_slice()), (4, &[3, 0])] {
+        let mut damaged = good.clone();
+        for at in 4..good.len() - 6 {
+            if good[at..].starts_with(b"name-3") {
+                damaged[at - before..at - before + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        folder.write("half.img", &damaged);
+        let output = folder.command("ls half.img:/d").output().unwrap();
+        let (shown, said) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for name in ["bad", "name-0", "name-1", "name-2"] {
+            assert!(shown.contains(name), "{name}: {shown}{said}");
+        }
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.starts_with("jext: half.img:/d: ") && said.contains("jext fsck half.img"),
+            "{said}"
+        );
+        let rows: &[(&[&str], &[&str])] = &[(
+            &["export X out.tar", "export X out", "cp -r X:/d out"],
+            &["e2fsck -f"],
+        )];
+        let faults = check(&folder, "half.img", rows);
+        let faults: Vec<String> = faults
+            .into_iter()
+            .filter(|text| !text.starts_with("cp -r"))
+            .collect();
+        assert_none(&faults);
+    }
 }
 
 /// Images that are a file system's are refused by whoever takes archives, from a pipe, too.
