@@ -37,4 +37,5 @@ mod short_logs;
 mod suspect;
 mod switching;
 mod tree;
+mod untouched;
 mod write_behind;
