@@ -11,6 +11,7 @@
 //! - After a power cut every sector holds its durable version or any one version not covered by a completed flush,
 //!   sectors independent of each other, devices independent of each other.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
@@ -153,6 +154,15 @@ pub trait BlockDevice: Send + Sync {
 
     /// A short name for messages: a path, or a device text.
     fn name(&self) -> String;
+
+    /// Reserves space behind byte ranges, so that writing to them does not fail for want of it. Contents do not change. Does
+    /// nothing where a device has all its space, or cannot reserve any.
+    ///
+    /// # Errors
+    /// - [`DeviceError::NoSpace`] when there is less space than that. A part of it may be reserved.
+    fn reserve(&self, _ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Errors of detached requests since the last call, to be reported by whoever flushes next.
     fn take_detached_error(&self) -> Option<DeviceError> {

@@ -34,7 +34,9 @@ pub enum DeviceError {
     /// The device is not there any more.
     #[error("the device is gone")]
     Gone,
-    /// No space is left behind the device (a sparse image on a full disk).
+    /// A write was refused because no space is left behind the device: a sparse image on a full disk, a thin volume. It
+    /// changed nothing outside its own range, earlier writes are what they were, and it may succeed later. A flush never
+    /// fails so: what it could not write is lost, for whatever reason.
     #[error("no space left behind {device}")]
     NoSpace {
         /// The device's name.

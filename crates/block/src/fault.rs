@@ -10,6 +10,7 @@
 mod plan;
 mod torn;
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
@@ -157,6 +158,10 @@ impl FaultDevice {
         match (effect, request) {
             (Effect::Fail, request) => Err(Err(self.failure(&request, "injected error"))),
             (Effect::Gone, _) => Err(Err(DeviceError::Gone)),
+            (Effect::NoSpace, Request::Write { .. }) => Err(Err(DeviceError::NoSpace {
+                device: self.name(),
+            })),
+            (Effect::NoSpace, request) => Ok(Verdict::Pass(request)),
             (
                 Effect::Torn,
                 Request::Write {
@@ -266,6 +271,10 @@ impl BlockDevice for FaultDevice {
         format!("fault({})", self.inner.name())
     }
 
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.inner.reserve(ranges)
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.detached
             .take()
@@ -333,6 +342,16 @@ mod tests {
             })
         ));
         assert!(device.flush().is_ok());
+    }
+
+    #[test]
+    fn a_device_without_room_refuses_writes_and_nothing_else() {
+        let (memory, device) = device(rule(Operations::ALL, When::Always, Effect::NoSpace));
+        let refused = write(&device, 0, 1);
+        assert!(matches!(refused, Err(DeviceError::NoSpace { .. })));
+        assert!(memory.to_bytes().iter().all(|byte| *byte == 0));
+        let device: &dyn BlockDevice = &device;
+        assert!(device.flush().is_ok() && device.read_block(0, 512).is_ok());
     }
 
     #[test]

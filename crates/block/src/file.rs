@@ -14,6 +14,7 @@ mod open;
 mod plan;
 mod pool;
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use crate::device::{BlockDevice, Geometry, Request};
@@ -108,6 +109,13 @@ impl BlockDevice for FileDevice {
 
     fn name(&self) -> String {
         self.backing.name().to_owned()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        if self.geometry.is_read_only {
+            return Ok(());
+        }
+        self.backing.reserve(ranges)
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

@@ -4,7 +4,7 @@
 //! so they are no scheduling points.
 
 use core::fmt;
-use core::ops::Sub;
+use core::ops::{Range, Sub};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -92,6 +92,10 @@ impl BlockDevice for MeterDevice {
 
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.inner.reserve(ranges)
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

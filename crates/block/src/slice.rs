@@ -1,5 +1,6 @@
 //! A slice: part of a device that looks like a whole one, such as a journal's place on a disk that others use, too.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use layout::SectorNr;
@@ -98,6 +99,14 @@ impl BlockDevice for SliceDevice {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let offset = self.first.byte_offset();
+        let shifted = ranges
+            .iter()
+            .map(|range| range.start + offset..range.end + offset);
+        self.inner.reserve(&shifted.collect::<Vec<_>>())
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

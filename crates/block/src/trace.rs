@@ -7,6 +7,7 @@
 
 mod replay;
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -258,6 +259,10 @@ impl BlockDevice for TraceDevice {
 
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.inner.reserve(ranges)
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

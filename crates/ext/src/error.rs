@@ -95,6 +95,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// True if a device has no space behind it: a sparse image on a full disk, a thin volume. Nothing acknowledged is lost,
+    /// and the call may succeed when there is room again.
+    pub fn is_device_full(&self) -> bool {
+        let (Self::Device(cause)
+        | Self::DataLost { cause, .. }
+        | Self::Journal(jbd2::Error::Io(cause) | jbd2::Error::Held(cause))) = self
+        else {
+            return false;
+        };
+        matches!(cause, DeviceError::NoSpace { .. })
+    }
+}
+
 /// A fact on the device that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -83,6 +83,18 @@ impl Default for Memory {
     }
 }
 
+/// For what space is reserved behind the device when a volume is opened for writing: see `BlockDevice::reserve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostSpace {
+    /// Nothing.
+    None,
+    /// The journal, the bitmaps and descriptors, and the used part of the inode tables, as far as there is room.
+    #[default]
+    Metadata,
+    /// The whole device. The volume is not opened if there is no room for it.
+    All,
+}
+
 /// What becomes of a log that holds transactions although the superblock does not say `needs_recovery`. An open volume never leaves
 /// one, so that somebody has to say whether it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,6 +141,8 @@ pub struct MountOptions {
     pub allocation: AllocationProfile,
     /// Memory and write-back.
     pub memory: Memory,
+    /// `host_space=none|metadata|all`
+    pub host_space: HostSpace,
     /// Open read-write even on a device that cannot flush.
     pub force: bool,
     /// `resuid=`: the user that may use the reserved blocks beside root; `None` takes the superblock's.
@@ -160,6 +174,7 @@ impl Default for MountOptions {
             log_policy: jbd2::LogPolicy::DEFAULT,
             allocation: AllocationProfile::Modern,
             memory: Memory::default(),
+            host_space: HostSpace::default(),
             force: false,
             reserved_uid: None,
             reserved_gid: None,

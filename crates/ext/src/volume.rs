@@ -7,6 +7,7 @@ pub mod attributes;
 mod client;
 mod extended;
 mod files;
+mod host_space;
 mod nodes;
 mod open;
 pub mod path;

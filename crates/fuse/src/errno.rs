@@ -2,6 +2,7 @@
 //!
 //! | error | number | who else says so |
 //! |---|---|---|
+//! | a device has no space behind it | ENOSPC | ext3, of a thin volume |
 //! | a device or the journal failed, data was lost | EIO | ext3 |
 //! | bytes that cannot be | EUCLEAN | ext4 (`EFSCORRUPTED`) |
 //! | bytes that this version cannot | EOPNOTSUPP | POSIX |
@@ -16,6 +17,7 @@ const EUCLEAN: i32 = 117;
 /// The number that a kernel is told.
 pub(crate) fn of(error: &Error) -> Errno {
     match error {
+        error if error.is_device_full() => Errno::ENOSPC,
         Error::Device(_) | Error::Journal(_) | Error::DataLost { .. } => Errno::EIO,
         Error::Corrupt(_) => Errno::from_i32(EUCLEAN),
         Error::Unsupported(_) | Error::UnmarkedLog { .. } => Errno::EOPNOTSUPP,
@@ -67,6 +69,13 @@ mod tests {
             (Error::Unsupported("that".to_owned()), 95),
             (ext::Corrupt::Magic { magic: 0 }.into(), 117),
             (block::DeviceError::Gone.into(), 5),
+            (
+                block::DeviceError::NoSpace {
+                    device: "disk.img".to_owned(),
+                }
+                .into(),
+                28,
+            ),
         ] {
             assert_eq!(of(&error).code(), number, "{error}");
         }

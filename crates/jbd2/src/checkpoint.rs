@@ -215,10 +215,12 @@ impl Shared {
 
     /// The daemon: writes what a part of the log owes, and moves the tail.
     pub(crate) fn checkpoint_ahead(&self, is_urgent: bool) -> Result<()> {
-        self.checkpoint_extent()?;
         let quarter = self.limits.ring.capacity() / 4;
-        self.advance_tail(if is_urgent { 1 } else { quarter })?;
-        Ok(())
+        let least = if is_urgent { 1 } else { quarter };
+        let result = self
+            .checkpoint_extent()
+            .and_then(|()| self.advance_tail(least));
+        self.settle_checkpoint(result).map(drop)
     }
 
     /// Frees log space on the caller's time. Whether there was anything to do.
@@ -230,13 +232,8 @@ impl Shared {
             self.checkpoint_extent()?;
             self.advance_tail(1)
         });
-        match result {
-            Ok(freed) => freed > 0,
-            Err(error) => {
-                self.abort(error);
-                true
-            }
-        }
+        self.settle_checkpoint(result)
+            .map_or(true, |freed| freed > 0)
     }
 
     /// Writes home as much at a time as the policy says, and waits for it.
@@ -278,7 +275,7 @@ impl Shared {
                 }
                 Ok(written)
             });
-        written.map_err(|error| self.fail(error))
+        self.settle_checkpoint(written)
     }
 
     /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing is left, the log is
@@ -286,7 +283,29 @@ impl Shared {
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let newest = |checkpoint: &Checkpoint| checkpoint.filed.back().map(|filed| filed.tid);
         let result = self.write_home_of(newest).and_then(|()| self.empty_log());
-        result.map_err(|error| self.fail(error))
+        self.settle_checkpoint(result)
+    }
+
+    /// Ends an attempt to checkpoint: without room on a device it is held, and any other error aborts the journal.
+    fn settle_checkpoint<T>(&self, result: Result<T>) -> Result<T> {
+        let error = match result {
+            Ok(value) => {
+                if self.state.lock().checkpoint_hold.release() {
+                    tracing::warn!("the device has room again; checkpointing goes on");
+                }
+                return Ok(value);
+            }
+            Err(error) => error,
+        };
+        let cause = error.no_room().map_err(|error| self.fail(error))?;
+        let mut state = self.state.lock();
+        if state.checkpoint_hold.fail(cause.clone(), rt::monotonic()) {
+            tracing::warn!(error = %cause, "checkpointing is held until there is room");
+        }
+        drop(state);
+        self.notify_refused();
+        self.checkpoint_work.notify_all();
+        Err(Error::Held(cause))
     }
 
     /// Aborts because of an error, unless the journal has aborted already; the error for the caller.

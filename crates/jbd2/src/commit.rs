@@ -12,7 +12,8 @@
 //! 8  take its blocks over from older transactions, cancel what it has freed, release that
 //! ```
 //!
-//! An error before 7 aborts the journal; no later commit record is written. Step 6 makes everything before it durable, the
+//! An error before 7 aborts the journal; no later commit record is written. A device without room is no such error: the
+//! transaction keeps its place in the log, and 3 to 6 are done again (see [`hold`](crate::hold)). Step 6 makes everything before it durable, the
 //! superblock of step 3 included, so that the log is never acknowledged before it can be found. Without barriers there is
 //! no flush and no forced write; without forced writes there is a second flush.
 //!
@@ -28,7 +29,7 @@ use rt::Nanos;
 use crate::error::Result;
 use crate::policy::{Committer, OrderedData};
 use crate::shared::{HANDLE_PATIENCE, Shared, StateGuard};
-use crate::state::{Committing, LogIoPhase};
+use crate::state::{Closed, Committing, LogIoPhase};
 use crate::transaction::Contents;
 use records::Records;
 
@@ -36,14 +37,21 @@ use records::Records;
 const REQUEST_BLOCKS: usize = 256;
 
 impl Shared {
-    /// Commits the running transaction. The caller has made itself the committer.
-    pub(crate) fn lead_commit<'a>(&'a self, state: StateGuard<'a>) -> StateGuard<'a> {
+    /// Commits the held transaction, or the running one. The caller has made itself the committer.
+    pub(crate) fn lead_commit<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         assert!(
             state.has_committer,
             "the caller has made itself the committer"
         );
         let began = rt::monotonic();
-        if let Err(error) = self.close_and_write(state, began) {
+        let done = match state.held.take() {
+            Some(closed) => {
+                drop(state);
+                self.write_and_file(closed)
+            }
+            None => self.close_and_write(state, began),
+        };
+        if let Err(error) = done {
             self.abort(error);
         }
         let mut state = self.state.lock();
@@ -65,21 +73,42 @@ impl Shared {
     fn close_and_write(&self, state: StateGuard<'_>, began: Nanos) -> Result<()> {
         let contents = self.close_running(state, began)?;
         let tid = contents.tid;
-        let (start, blocks) = self.switch(&contents);
+        let (start, log_blocks) = self.switch(&contents);
         if rt::mutant!("commit/acknowledged-before-record") {
             self.mark_durable(tid, rt::monotonic().saturating_sub(began));
         }
         if rt::mutant!("free/released-before-record") {
             self.client.committed(tid);
         }
-        let written = self.write_transaction(&contents, start, blocks);
-        self.set_log_io(LogIoPhase::Over);
-        written?;
-        self.mark_durable(tid, rt::monotonic().saturating_sub(began));
-        self.file(contents, start, blocks)?;
+        self.write_and_file(Closed {
+            contents,
+            start,
+            log_blocks,
+            began,
+        })
+    }
+
+    /// Writes a closed transaction, and files it for checkpointing. Holds it if a device has no room.
+    fn write_and_file(&self, closed: Closed) -> Result<()> {
+        let tid = closed.contents.tid;
+        match self.write_transaction(&closed.contents, closed.start, closed.log_blocks) {
+            Ok(()) => self.set_log_io(LogIoPhase::Over),
+            Err(error) => {
+                let cause = error
+                    .no_room()
+                    .inspect_err(|_| self.set_log_io(LogIoPhase::Over))?;
+                self.hold_commit(closed, cause);
+                return Ok(());
+            }
+        }
+        self.mark_durable(tid, rt::monotonic().saturating_sub(closed.began));
+        self.file(closed.contents, closed.start, closed.log_blocks)?;
         self.client.committed(tid);
         let mut state = self.state.lock();
         state.committing = None;
+        if state.commit_hold.release() {
+            tracing::warn!(%tid, "the device has room again; the commit is done");
+        }
         let has_waiters = state.space_waiters > 0;
         drop(state);
         self.filed.notify_all();
@@ -88,6 +117,32 @@ impl Shared {
             self.checkpoint_work.notify_one();
         }
         Ok(())
+    }
+
+    /// Keeps a transaction that a device has no room for. Every caller that waits for it is refused.
+    fn hold_commit(&self, closed: Closed, cause: block::DeviceError) {
+        let tid = closed.contents.tid;
+        let mut state = self.state.lock();
+        if let Some(committing) = &mut state.committing {
+            committing.log_io = LogIoPhase::Ahead;
+        }
+        state.held = Some(closed);
+        let text = cause.to_string();
+        if state.commit_hold.fail(cause, rt::monotonic()) {
+            tracing::warn!(%tid, error = text, "the commit is held until there is room");
+        }
+        drop(state);
+        self.log_io_done.notify_all();
+        self.notify_refused();
+    }
+
+    /// Wakes every caller that an attempt without room may concern, and the daemon that tries again.
+    pub(crate) fn notify_refused(&self) {
+        self.closed.notify_all();
+        self.committed(Tid::new(0)).notify_all();
+        self.committed(Tid::new(1)).notify_all();
+        self.space_freed.notify_all();
+        self.work.notify_all();
     }
 
     /// Closes the running transaction and freezes it.

@@ -57,7 +57,9 @@ impl Shared {
             let (is_due, deadline) = self.commit_is_due(&state, now);
             if is_due && !state.has_committer && state.error.is_none() {
                 state.has_committer = true;
-                if let Some(tid) = state.running_tid() {
+                if let Some(tid) = state.running_tid()
+                    && state.held.is_none()
+                {
                     self.gather_group(&mut state, tid);
                 }
                 state = self.lead_commit(state);
@@ -69,6 +71,9 @@ impl Shared {
 
     /// Whether the running transaction should be committed now, and if not, when to look again.
     pub(crate) fn commit_is_due(&self, state: &State, now: Nanos) -> (bool, Nanos) {
+        if state.held.is_some() {
+            return state.commit_hold.is_due(now);
+        }
         let interval = self.config.commit_interval;
         let Some(running) = &state.running else {
             return (false, now + interval);
@@ -90,15 +95,20 @@ impl Shared {
         while !self.is_stopping() {
             let is_urgent = state.space_waiters > 0;
             let has_debts = self.checkpoint.lock().has_filed();
-            if state.error.is_none() && has_debts && (is_urgent || self.is_short(&state)) {
+            let has_work = has_debts && (is_urgent || self.is_short(&state));
+            let now = rt::monotonic();
+            let (is_due, deadline) = if state.checkpoint_hold.is_held() {
+                state.checkpoint_hold.is_due(now)
+            } else {
+                (true, now + CHECKPOINTER_PATIENCE)
+            };
+            if state.error.is_none() && has_work && is_due {
                 drop(state);
-                if let Err(error) = self.checkpoint_ahead(is_urgent) {
-                    self.abort(error);
-                }
+                // A failure has aborted the journal, or is held.
+                drop(self.checkpoint_ahead(is_urgent));
                 state = self.state.lock();
                 continue;
             }
-            let deadline = rt::monotonic() + CHECKPOINTER_PATIENCE;
             self.checkpoint_work.wait_until(&mut state, deadline);
         }
     }

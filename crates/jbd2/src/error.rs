@@ -16,6 +16,10 @@ pub enum Error {
     /// A device failed.
     #[error(transparent)]
     Io(#[from] DeviceError),
+    /// A device has no room for what the journal has to write. Nothing is lost: the journal holds it and goes on when
+    /// there is room.
+    #[error("the journal waits for room: {0}")]
+    Held(DeviceError),
     /// The bytes of a log are wrong.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),

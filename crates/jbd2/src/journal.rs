@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::error::{Error, Result};
 use crate::handle::{Credits, Handle};
+use crate::hold::Hold;
 use crate::location::Location;
 use crate::policy::Checkpointer;
 use crate::shared::Shared;
@@ -77,6 +78,7 @@ impl Journal {
     ///
     /// # Errors
     /// - [`Error::TooManyCredits`] when no transaction can hold so much.
+    /// - [`Error::Held`] when a commit or checkpoint has to come first, and a device has no room for it.
     /// - [`Error::Aborted`] when the journal has aborted, [`Error::Closed`] when it is closed.
     pub fn start(&self, credits: Credits) -> Result<Handle> {
         let transaction = self.shared.admit(credits)?;
@@ -88,6 +90,7 @@ impl Journal {
     /// The caller has no open handle.
     ///
     /// # Errors
+    /// - [`Error::Held`] when a device has no room for it. The transaction stays, and becomes durable when there is room.
     /// - [`Error::Aborted`] when the journal has aborted before the transaction was durable.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         self.shared.commit(tid)
@@ -140,7 +143,8 @@ impl Journal {
     /// first, at most `limit` of them. Returns how many.
     ///
     /// # Errors
-    /// - [`Error::Aborted`] when a write failed, which aborts the journal.
+    /// - [`Error::Held`] when the device has no room for a block; it stays owed.
+    /// - [`Error::Aborted`] when a write failed otherwise, which aborts the journal.
     pub fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
         self.shared.write_back(owed_before, limit)
     }
@@ -205,7 +209,8 @@ impl Journal {
     /// open, and none will be started.
     ///
     /// # Errors
-    /// - [`Error::Aborted`] when the journal has aborted; the log is then left for recovery. The daemons end all the same.
+    /// - [`Error::Held`] when a device has no room, [`Error::Aborted`] when the journal has aborted; the log is then left
+    ///   for recovery. The daemons end all the same.
     pub fn close(self: Arc<Self>) -> Result<()> {
         let result = self.checkpoint_all();
         self.shared.state.lock().is_closed = true;
@@ -256,6 +261,9 @@ fn open_shared(
         limits,
         running: None,
         committing: None,
+        held: None,
+        commit_hold: Hold::default(),
+        checkpoint_hold: Hold::default(),
         has_committer: false,
         next: superblock.sequence().next(),
         durable: superblock.sequence(),

@@ -23,6 +23,7 @@
 //! | [`lifecycle`] | where a block can be, and what can happen to it there |
 //! | `checkpoint` | what is owed to the blocks' homes, the log's tail |
 //! | `daemon` | the two daemons |
+//! | `hold` | work that a device has no room for |
 //! | [`recovery`] | scan, revoke, replay; looking at logs |
 //! | [`format`](mod@format) | making logs, and external journal devices |
 //! | [`client`], [`config`], [`location`], [`stats`], [`error`] | what a file system gives and gets |
@@ -34,7 +35,7 @@
 //! - The log's tail never passes a transaction whose blocks are not home and flushed, or taken over by a durable one.
 //! - Log space is used again only when the superblock with the new tail is durable.
 //! - At most one write of a block is in flight.
-//! - After an error in the log nothing more is committed.
+//! - After an error in the log nothing more is committed. A write without room is no error: it is held and tried again.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -51,6 +52,7 @@ mod daemon;
 pub mod error;
 pub mod format;
 pub mod handle;
+mod hold;
 pub mod journal;
 pub mod lifecycle;
 pub mod location;

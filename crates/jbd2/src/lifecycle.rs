@@ -156,7 +156,7 @@ pub(crate) enum DebtEvent {
     Start,
     /// The write has ended well.
     Done,
-    /// The write has failed; the journal aborts.
+    /// The write has failed: the journal aborts, or tries again when the device has room.
     Failed,
 }
 

@@ -119,6 +119,10 @@ impl Shared {
         let policy = self.config.policy;
         let needs_headroom = policy.checkpointer == Checkpointer::Caller;
         let mut state = self.state.lock();
+        let seen = [
+            state.commit_hold.failures(),
+            state.checkpoint_hold.failures(),
+        ];
         loop {
             let admission = match state.admit(credits, needs_headroom) {
                 Ok(admission) => admission,
@@ -136,12 +140,17 @@ impl Shared {
                     return Ok(transaction);
                 }
                 Admission::Closing => {
+                    state.commit_hold.check(seen[0])?;
                     if let Some(tid) = state.running_tid() {
                         self.request(&mut state, tid);
                     }
                     self.timed_wait(&self.closed, &mut state, &self.counters.stalled_closing);
                 }
-                Admission::Full => state = self.wait_for_space(state),
+                Admission::Full => {
+                    state.commit_hold.check(seen[0])?;
+                    state.checkpoint_hold.check(seen[1])?;
+                    state = self.wait_for_space(state);
+                }
             }
         }
     }
@@ -166,6 +175,8 @@ impl Shared {
     /// Waits for log space: for the checkpointer, or (`checkpointer=caller`) by checkpointing.
     fn wait_for_space<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         let began = rt::monotonic();
+        // The space may be that of a held commit.
+        self.want_held(&mut state);
         if self.config.policy.checkpointer == Checkpointer::Caller && !state.has_checkpointer {
             state.has_checkpointer = true;
             drop(state);
@@ -181,6 +192,7 @@ impl Shared {
             }
         } else {
             state.space_waiters += 1;
+            state.checkpoint_hold.want();
             self.checkpoint_work.notify_one();
             self.space_freed.wait(&mut state);
             state.space_waiters -= 1;

@@ -7,8 +7,9 @@ use rt::Nanos;
 
 use crate::error::{Error, Result};
 use crate::handle::Credits;
+use crate::hold::Hold;
 use crate::space::Limits;
-use crate::transaction::Transaction;
+use crate::transaction::{Contents, Transaction};
 
 /// Log blocks that a 2.4 kernel kept back for descriptors and the like.
 const HEADROOM_BLOCKS: u32 = 32;
@@ -18,6 +19,12 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     pub(crate) running: Option<Running>,
     pub(crate) committing: Option<Committing>,
+    /// The committing transaction while its commit is held.
+    pub(crate) held: Option<Closed>,
+    /// Whether the last attempt to commit found no room on a device.
+    pub(crate) commit_hold: Hold,
+    /// The same for writes home and of the journal's superblock.
+    pub(crate) checkpoint_hold: Hold,
     /// Whether somebody commits, or gathers callers for a commit.
     pub(crate) has_committer: bool,
     /// The number of the next transaction to be started.
@@ -59,6 +66,17 @@ pub(crate) struct Running {
     pub(crate) started: Nanos,
     /// Callers that wait for its commit.
     pub(crate) callers: u32,
+}
+
+/// A transaction that is closed and has its place in the log.
+pub(crate) struct Closed {
+    pub(crate) contents: Contents,
+    /// Its first block in the log.
+    pub(crate) start: u32,
+    /// How many blocks it takes there.
+    pub(crate) log_blocks: u32,
+    /// When its commit began.
+    pub(crate) began: Nanos,
 }
 
 /// The transaction that is being written.
@@ -244,6 +262,9 @@ mod tests {
             limits: Limits::new(&superblock, &superblock.format()),
             running: None,
             committing: None,
+            held: None,
+            commit_hold: Hold::default(),
+            checkpoint_hold: Hold::default(),
             has_committer: false,
             next: Tid::new(0xFFFF_FFFF),
             durable: Tid::new(0xFFFF_FFFE),

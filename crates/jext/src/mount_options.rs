@@ -19,6 +19,7 @@
 //! | `alloc=modern`, `ext3-2.4` | how blocks and inodes are placed (ours) |
 //! | `memory=256MiB` | the budget for pages and metadata (ours) |
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
+//! | `host_space=metadata`, `none`, `all` | what is allocated of a sparse image when it is opened (ours) |
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | who may use the reserved blocks beside root |
 //! | `journal_path=DEV` | the external journal |
@@ -26,7 +27,7 @@
 
 use block::text::Size;
 use ext::MountOptions;
-use ext::options::{AccessTime, AllocationProfile, DataMode, OnError, OrderedScope};
+use ext::options::{AccessTime, AllocationProfile, DataMode, HostSpace, OnError, OrderedScope};
 use rt::Nanos;
 
 /// What a list of options says.
@@ -51,8 +52,8 @@ pub struct OptionError {
 /// The longest `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
 const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, \
-                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, force, resuid, resgid, \
-                     journal_path";
+                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, host_space, force, resuid, \
+                     resgid, journal_path";
 
 impl ParsedOptions {
     /// Reads a list and adds it to what was said before; a later option replaces an earlier one.
@@ -163,6 +164,14 @@ impl ParsedOptions {
                     "modern" => AllocationProfile::Modern,
                     "ext3-2.4" => AllocationProfile::Ext3Linux24,
                     _ => return Err("alloc=modern or ext3-2.4"),
+                }
+            }
+            "host_space" => {
+                options.host_space = match value {
+                    "none" => HostSpace::None,
+                    "metadata" => HostSpace::Metadata,
+                    "all" => HostSpace::All,
+                    _ => return Err("host_space=none, metadata or all"),
                 }
             }
             "memory" => options.memory.budget_bytes = Size::parse(value)?.bytes(),

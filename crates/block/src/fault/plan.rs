@@ -158,6 +158,8 @@ impl Rate {
 pub enum Effect {
     /// The request fails and changes nothing.
     Fail,
+    /// A write is refused for want of space and changes nothing. Other requests are done.
+    NoSpace,
     /// The request answers `Gone`, and so does every later one.
     Gone,
     /// A write fails after some of its sectors were written. Other requests just fail.

@@ -8,6 +8,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use layout::{Block, SectorNr};
 use rt::Mutex;
@@ -124,8 +125,10 @@ impl Backing {
                 }
             }
             Operation::Flush { index } => {
+                // What a flush could not write is lost, whatever the reason: never `NoSpace`.
                 let done = retry(|| rustix::fs::fdatasync(&self.file));
-                vec![(index, self.answer("flush", 0, 0, done))]
+                let answer = done.map_err(|errno| self.failed("flush", 0, 0, errno));
+                vec![(index, answer.map(|()| Outcome::Done))]
             }
             Operation::Discard {
                 index,
@@ -171,14 +174,38 @@ impl Backing {
                 device: self.name.clone(),
             },
             Errno::NODEV | Errno::NXIO => DeviceError::Gone,
-            _ => DeviceError::Failed {
-                operation,
-                sector: SectorNr::from_byte_offset(offset),
-                sectors: bytes / SectorNr::SIZE,
-                device: self.name.clone(),
-                cause: errno.to_string(),
-            },
+            errno => self.failed(operation, offset, bytes, errno),
         }
+    }
+
+    fn failed(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        bytes: u64,
+        errno: Errno,
+    ) -> DeviceError {
+        DeviceError::Failed {
+            operation,
+            sector: SectorNr::from_byte_offset(offset),
+            sectors: bytes / SectorNr::SIZE,
+            device: self.name.clone(),
+            cause: errno.to_string(),
+        }
+    }
+
+    /// Allocates ranges of a file, as far as its file system can. A block device has nothing to allocate.
+    pub(super) fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let (offset, bytes) = (range.start, range.end - range.start);
+            let mode = FallocateFlags::KEEP_SIZE;
+            match retry(|| rustix::fs::fallocate(&self.file, mode, offset, bytes)) {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => return Ok(()),
+                Err(errno) => return Err(self.failure("reservation", offset, bytes, errno)),
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, offset: u64, parts: &[ReadPart]) -> Result<Vec<Payload>, Errno> {
@@ -275,6 +302,11 @@ impl Backing {
                     Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                         self.has_forced_writes.store(false, Ordering::Relaxed);
                         continue;
+                    }
+                    // Was the write refused, or was it the flush that failed? Only the former may be tried again.
+                    Err(Errno::NOSPC | Errno::DQUOT) => {
+                        retry(|| rustix::io::pwritev(&self.file, &rest[..count], at))?;
+                        return Err(Errno::IO);
                     }
                     done => done?,
                 }

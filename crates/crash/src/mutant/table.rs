@@ -92,10 +92,15 @@ macro_rules! named {
 }
 
 named! {
+    "checkpoint/refused-block-forgotten": "a block that a full host refused is written home when there is room", by "ext/tests/it/failures/no_room.rs",
     "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes", by "ext/tests/it/cookies.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",
+    "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
+    "error/ordered-pin-lost": "a page whose write failed still holds up the commit that waits for it", by "ext/tests/it/failures/transient.rs",
+    "error/writer-not-stopped": "a writer learns that nothing can be written before memory is used up", by "ext/tests/it/failures/no_room.rs",
     "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",
+    "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
 }

@@ -20,7 +20,7 @@ const BLOCK_OVERHEAD: u64 = layout::block::ALIGNMENT as u64 + 160;
 
 /// What all files share: memory budget, dirty lists, ordered sets by transaction.
 pub(crate) struct Pages {
-    block_bytes: u64,
+    pub(super) block_bytes: u64,
     /// Pages with an image.
     resident: AtomicU64,
     /// Pages that are dirty or on their way to the device.

@@ -6,12 +6,13 @@
 //!
 //! Whoever makes pages dirty above the limit writes some of the oldest itself and waits, as in Linux 2.4.
 
-use rt::atomic::{AtomicU64, Ordering};
+use rt::atomic::{AtomicBool, AtomicU64, Ordering};
 use rt::{Mutex, Nanos};
 
 use super::cache::Pages;
 use super::write_back::write_some;
 use crate::core::Core;
+use crate::error::Result;
 #[cfg(not(debug_assertions))]
 use crate::inode::Inode;
 use crate::inodes::Position;
@@ -45,6 +46,8 @@ pub(super) struct Reclaim {
     growth: AtomicU64,
     transactions: AtomicU64,
     hand: Mutex<Position>,
+    /// The last write-back that a writer of data did failed.
+    has_failed: AtomicBool,
 }
 
 impl Reclaim {
@@ -96,6 +99,29 @@ impl Pages {
         }
     }
 
+    /// Before data is taken into the cache: where the cache holds as much dirty data as it may because write-back fails, the
+    /// caller learns why. The caller holds no transaction and no inode lock.
+    ///
+    /// # Errors
+    /// The device's, if an attempt to write the excess fails again.
+    pub(super) fn admit(&self, core: &Core) -> Result<()> {
+        if !self.reclaim.has_failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let excess = self.dirty_bytes().saturating_sub(self.limits.dirty);
+        if excess == 0 || rt::mutant!("error/writer-not-stopped") {
+            return Ok(());
+        }
+        let excess = excess.div_ceil(self.block_bytes) as usize;
+        match write_some(core, excess + THROTTLE_PAGES_MIN) {
+            Ok(_) => self.reclaim.has_failed.store(false, Ordering::Relaxed),
+            // One page that cannot be written stops nobody.
+            Err(error) if self.dirty_bytes() > self.limits.dirty => return Err(error.into()),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     /// After a write of so many pages: above the limits, wakes the writer or writes some pages here. The caller holds no
     /// transaction and no inode lock.
     pub(super) fn throttle(&self, core: &Core, pages: usize) {
@@ -106,6 +132,7 @@ impl Pages {
             let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
             if let Err(error) = write_some(core, wanted) {
                 tracing::warn!(%error, "write-back failed; the pages stay dirty");
+                self.reclaim.has_failed.store(true, Ordering::Relaxed);
             }
             self.stalls.dirty_limit.add_since(began);
         } else if dirty > self.limits.background {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use block::DeviceError;
-use layout::{Block, BlockNr, FileBlock, Tid};
+use layout::{Block, BlockNr, Tid};
 use rt::Mutex;
 
 use super::cache::Pages;
@@ -16,6 +16,9 @@ use super::folio::Slot;
 use super::write_back::{Outgoing, Which, write_files};
 use crate::core::Core;
 use crate::inode::Inode;
+
+/// Attempts of a commit to write ordered data.
+const ATTEMPTS: usize = 2;
 
 /// The sets of the transactions that are running or committing.
 #[derive(Default)]
@@ -75,29 +78,57 @@ impl OrderedSets {
         );
         Some(OrderedSet { tid, files, loose })
     }
+
+    /// Returns a set that could not be written.
+    fn put_back(&self, set: OrderedSet) {
+        let mut sets = self.sets.lock();
+        match sets.iter_mut().find(|other| other.tid == set.tid) {
+            Some(rest) => {
+                rest.files.extend(set.files);
+                rest.loose.extend(set.loose);
+            }
+            None => sets.push(set),
+        }
+    }
+}
+
+impl OrderedSet {
+    /// Writes what the transaction waits for. A device that fails once may work the next time, and a commit without the
+    /// data would show what its blocks held before.
+    fn write(&self, core: &Core) -> Result<(), DeviceError> {
+        let mut result = Ok(());
+        for _ in 0..ATTEMPTS {
+            let mut loose = Outgoing::default();
+            for (nr, image) in &self.loose {
+                loose.push_loose(*nr, Arc::clone(image));
+            }
+            result = write_files(core, &self.files, Which::Ordered(self.tid), loose);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
 }
 
 impl Pages {
-    /// Ordered data of a transaction, written and waited for; whether data writes have completed since the last flush.
+    /// Writes the ordered data of a transaction and waits. Returns true if data writes have completed since the last
+    /// flush.
     ///
     /// # Errors
-    /// - The first failed write, with `data_err=abort`. Otherwise failures are told to whoever has the files open.
+    /// The first failed write, with `data_err=abort`; the set stays for another attempt. Otherwise every open file of the
+    /// inode reports the failure, its pages stay dirty, and the transaction may commit.
     pub(crate) fn write_ordered(&self, core: &Core, tid: Tid) -> Result<bool, DeviceError> {
-        let mut first_error = None;
         while let Some(set) = self.ordered.take_or_close(tid) {
-            let mut loose = Outgoing::default();
-            for (nr, image) in set.loose {
-                loose.push(Outgoing::LOOSE, FileBlock::new(0), nr, image);
-            }
-            let written = write_files(core, &set.files, Which::Ordered(tid), loose);
-            if let Err(error) = written {
-                tracing::warn!(%tid, %error, "ordered data could not be written");
-                first_error.get_or_insert(error);
+            let Err(error) = set.write(core) else {
+                continue;
+            };
+            tracing::warn!(%tid, %error, "ordered data could not be written");
+            if core.options.abort_on_data_error {
+                self.ordered.put_back(set);
+                return Err(error);
             }
         }
-        match first_error {
-            Some(error) if core.options.abort_on_data_error => Err(error),
-            _ => Ok(self.flushes.is_owed()),
-        }
+        Ok(self.flushes.is_owed())
     }
 }

@@ -10,7 +10,7 @@ use rt::{Condvar, Mutex, MutexGuard, Nanos};
 use super::ahead::ReadAhead;
 use super::cache::Pages;
 use super::folio::{FOLIO_PAGES, Folios, Slot};
-use super::write_back::{Outgoing, Which};
+use super::write_back::{Landed, Outgoing, Which};
 use crate::inode::Inode;
 
 /// The pages of one file.
@@ -132,12 +132,12 @@ impl FilePages {
         pages: &Pages,
         inode: &Arc<Inode>,
         flight: u64,
-        landed: impl Iterator<Item = (FileBlock, Option<DeviceError>)>,
+        landed: impl Iterator<Item = Landed>,
     ) {
         let mut inner = self.inner.lock();
         let mut cleaned = 0;
-        for (block, error) in landed {
-            cleaned += i64::from(inner.land_one(block, error));
+        for page in landed {
+            cleaned += i64::from(inner.land_one(page));
         }
         inner.flights.retain(|other| *other != flight);
         inner.written_at = rt::monotonic();
@@ -272,22 +272,25 @@ impl Inner {
         }
     }
 
-    /// Takes dirty pages for writing, at most `room`. Pages in flight cannot be taken: whether there were such.
+    /// Takes dirty pages from block `from` on for writing, until `out` holds `room` pages. A page in flight is left out
+    /// and reported as busy.
     pub(super) fn collect(
         &mut self,
         inode: &Arc<Inode>,
         which: Which,
+        from: u64,
         room: usize,
         out: &mut Outgoing,
     ) -> Collected {
         let mut collected = Collected::default();
         let mut cleaned = Vec::new();
         let mut flight = None;
-        for index in self.dirty_folios.range(which.folios()) {
+        for index in self.dirty_folios.range(which.folios_from(from)) {
             let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
             let (mut taken, mut is_full) = (0, false);
-            for (place, slot) in folio.slots_mut(0) {
-                let block = index * FOLIO_PAGES + place;
+            let first = index * FOLIO_PAGES;
+            for (place, slot) in folio.slots_mut(from.saturating_sub(first)) {
+                let block = first + place;
                 if !slot.is_dirty || !which.wants(block, slot) {
                     continue;
                 }
@@ -295,12 +298,13 @@ impl Inner {
                     collected.has_busy = true;
                 } else if out.len() >= room {
                     is_full = true;
+                    collected.next = Some(block);
                     break;
                 } else {
                     let flight = *flight.get_or_insert_with(|| out.board(inode, self.next_flight));
                     let image = slot.image.clone().expect("a dirty page has an image");
                     let nr = slot.block().expect("a dirty page knows its block");
-                    out.push(flight, FileBlock::new(block), nr, image);
+                    out.push(flight, FileBlock::new(block), nr, image, slot.ordered);
                     (slot.is_dirty, slot.is_in_flight, slot.ordered) = (false, true, None);
                     taken += 1;
                 }
@@ -312,7 +316,6 @@ impl Inner {
                 cleaned.push(*index);
             }
             if is_full {
-                collected.has_more = true;
                 break;
             }
         }
@@ -326,8 +329,9 @@ impl Inner {
         collected
     }
 
-    /// Ends the flight of one page; whether it is no longer counted as dirty.
-    fn land_one(&mut self, block: FileBlock, error: Option<DeviceError>) -> bool {
+    /// Completes the write of one page. Returns true if the page no longer counts as dirty.
+    fn land_one(&mut self, page: Landed) -> bool {
+        let block = page.block;
         let index = block.get() / FOLIO_PAGES;
         let folio = self.folios.get_mut(index).expect("a page in flight stays");
         folio.in_flight -= 1;
@@ -335,9 +339,13 @@ impl Inner {
             .get_mut(block.get() % FOLIO_PAGES)
             .expect("a page in flight stays");
         slot.is_in_flight = false;
-        let Some(error) = error else { return true };
+        let Some(error) = page.error else { return true };
         if rt::mutant!("error/failed-page-marked-clean") {
             return true;
+        }
+        // The transaction still must not commit before the page is written.
+        if !rt::mutant!("error/ordered-pin-lost") {
+            slot.ordered = page.ordered.or(slot.ordered);
         }
         self.errors += 1;
         self.last_error = Some(error);
@@ -482,8 +490,8 @@ impl Inner {
 /// How collecting went.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Collected {
-    /// There was no room for all.
-    pub(super) has_more: bool,
-    /// Some were dirty again while an earlier write of them was on its way.
+    /// The first block that found no room.
+    pub(super) next: Option<u64>,
+    /// Some pages were dirty again while an earlier write of them was in flight.
     pub(super) has_busy: bool,
 }

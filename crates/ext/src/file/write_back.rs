@@ -46,12 +46,14 @@ pub(super) enum Which {
 }
 
 impl Which {
-    /// The folios to look at.
-    pub(super) fn folios(self) -> RangeInclusive<u64> {
-        match self {
-            Self::Range(first, last) => first / FOLIO_PAGES..=last / FOLIO_PAGES,
-            _ => 0..=u64::MAX,
-        }
+    /// Returns the folios that may hold such pages, from the folio of a block on.
+    pub(super) fn folios_from(self, block: u64) -> RangeInclusive<u64> {
+        let (first, last) = match self {
+            Self::Range(first, last) => (first / FOLIO_PAGES, last / FOLIO_PAGES),
+            _ => (0, u64::MAX),
+        };
+        // A range whose start lies behind its end is empty for an iterator and a panic for a B-tree.
+        first.max(block / FOLIO_PAGES).min(last)..=last
     }
 
     /// Whether a dirty page is meant.
@@ -77,6 +79,25 @@ struct Item {
     image: Arc<Block>,
     flight: usize,
     block: FileBlock,
+    ordered: Option<Tid>,
+}
+
+/// A page whose write has completed.
+pub(super) struct Landed {
+    pub(super) block: FileBlock,
+    /// The transaction that must not commit before the page is written.
+    pub(super) ordered: Option<Tid>,
+    pub(super) error: Option<DeviceError>,
+}
+
+impl Item {
+    fn landed(&self, error: Option<DeviceError>) -> Landed {
+        Landed {
+            block: self.block,
+            ordered: self.ordered,
+            error,
+        }
+    }
 }
 
 /// The pages of one file in a batch.
@@ -87,7 +108,7 @@ struct Flight {
 
 impl Outgoing {
     /// The flight of images that belong to no file any more.
-    pub(super) const LOOSE: usize = usize::MAX;
+    const LOOSE: usize = usize::MAX;
 
     /// Begins a flight of a file; its index.
     pub(super) fn board(&mut self, inode: &Arc<Inode>, id: u64) -> usize {
@@ -98,14 +119,27 @@ impl Outgoing {
         self.flights.len() - 1
     }
 
-    /// Adds a page.
-    pub(super) fn push(&mut self, flight: usize, block: FileBlock, nr: BlockNr, image: Arc<Block>) {
+    /// Adds a page, and the transaction that waits for it.
+    pub(super) fn push(
+        &mut self,
+        flight: usize,
+        block: FileBlock,
+        nr: BlockNr,
+        image: Arc<Block>,
+        ordered: Option<Tid>,
+    ) {
         self.items.push(Item {
             nr,
             image,
             flight,
             block,
+            ordered,
         });
+    }
+
+    /// Adds a page of no file.
+    pub(super) fn push_loose(&mut self, nr: BlockNr, image: Arc<Block>) {
+        self.push(Self::LOOSE, FileBlock::new(0), nr, image, None);
     }
 
     /// Pages in it.
@@ -152,7 +186,7 @@ impl Outgoing {
     fn abandon(&mut self, core: &Core) {
         for (index, flight) in self.flights.drain(..).enumerate() {
             let own = self.items.iter().filter(|item| item.flight == index);
-            let landed = own.map(|item| (item.block, Some(DeviceError::Gone)));
+            let landed = own.map(|item| item.landed(Some(DeviceError::Gone)));
             let pages = &flight.inode.pages;
             pages.land(&core.pages, &flight.inode, flight.id, landed);
         }
@@ -177,7 +211,7 @@ impl Submitted {
         assert_eq!(results.len(), self.spans.len(), "a result for each request");
         let per_request = results.into_iter().map(Result::err).zip(self.spans);
         let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
-        let mut landed: Vec<Vec<(FileBlock, Option<DeviceError>)>> = Vec::new();
+        let mut landed: Vec<Vec<Landed>> = Vec::new();
         landed.resize_with(flights.len(), Vec::new);
         let mut first_error = None;
         for item in items {
@@ -186,7 +220,7 @@ impl Submitted {
                 first_error.clone_from(&error);
             }
             match landed.get_mut(item.flight) {
-                Some(list) => list.push((item.block, error)),
+                Some(list) => list.push(item.landed(error)),
                 // It belongs to no file any more, but a commit may wait for it all the same.
                 None => core.pages.flushes.note_written(rt::monotonic()),
             }
@@ -238,22 +272,26 @@ impl<'c> Convoy<'c> {
         })
     }
 
-    /// Takes pages of a file; whether some of them were in flight and dirty again.
+    /// Takes pages of a file, each at most once. Returns true if some of them were in flight and dirty again.
     fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
         let mut has_busy = false;
-        loop {
+        let mut next = Some(0);
+        while let Some(from) = next {
             let mut inner = inode.pages.lock();
-            let collected = inner.collect(inode, which, self.batch_pages, &mut self.filling);
+            let collected = inner.collect(inode, which, from, self.batch_pages, &mut self.filling);
             inner.relist(&self.core.pages, inode);
             drop(inner);
             has_busy |= collected.has_busy;
             if self.filling.len() >= self.batch_pages {
                 self.send();
             }
-            if !collected.has_more {
-                return has_busy;
-            }
+            // Pages of a failed batch are dirty again: from the start, they would be taken for ever.
+            let is_endless = rt::mutant!("error/failed-pages-taken-again");
+            next = collected
+                .next
+                .map(|block| if is_endless { 0 } else { block });
         }
+        has_busy
     }
 
     fn send(&mut self) {
@@ -290,48 +328,74 @@ impl<'c> Convoy<'c> {
     }
 }
 
-/// Writes pages of files, and loose images with them, and waits: also for what others were writing already.
+/// Writes pages of files and loose images, and waits, also for writes of other threads.
+///
+/// Takes at most two passes. The second one writes what the first one found in flight: pages dirtied again meanwhile,
+/// and pages whose write by another thread failed. A page that is in flight in the second pass was taken after this
+/// call began, so that waiting for it is enough.
+///
+/// # Errors
+/// The first failed write of this call; or the last one of another thread, if it failed in the second pass. The pages
+/// stay dirty.
 pub(super) fn write_files(
     core: &Core,
     files: &[Arc<Inode>],
     which: Which,
     loose: Outgoing,
 ) -> Result<(), DeviceError> {
-    let mut busy = Vec::new();
-    let errors_before: Vec<u64> = files
-        .iter()
-        .map(|inode| inode.pages.error_count())
-        .collect();
-    let written = Convoy::run(core, loose, |convoy| {
-        for inode in files {
-            if convoy.add(inode, which) {
-                busy.push(inode);
-            }
-        }
-        convoy.finish()
-    });
-    let mut result = written.map(drop);
-    for (inode, before) in files.iter().zip(errors_before) {
-        inode.pages.wait_landed();
-        // Somebody else's write of a page that was in flight may have failed: the page is dirty again, and this call has not written it.
-        let (errors, last) = inode.pages.last_error();
-        if errors != before {
-            result = result.and(last.map_or(Ok(()), Err));
-        }
+    let first = Pass::run(core, files.iter(), which, loose);
+    let mut left = first.busy;
+    left.extend(first.failed_elsewhere);
+    if left.is_empty() {
+        return first.result;
     }
-    while !busy.is_empty() {
-        let mut again = Vec::new();
-        let written = Convoy::run(core, Outgoing::default(), |convoy| {
-            again.extend(busy.drain(..).filter(|inode| convoy.add(inode, which)));
+    let second = Pass::run(core, left.iter().copied(), which, Outgoing::default());
+    let last = second.failed_elsewhere.first();
+    let failure = last.and_then(|inode| inode.pages.last_error().1);
+    first
+        .result
+        .and(second.result)
+        .and(failure.map_or(Ok(()), Err))
+}
+
+/// One pass over the pages of files.
+struct Pass<'f> {
+    result: Result<(), DeviceError>,
+    /// Files with pages that were in flight and dirty again.
+    busy: Vec<&'f Arc<Inode>>,
+    /// Files with pages that another thread was writing, and failed to.
+    failed_elsewhere: Vec<&'f Arc<Inode>>,
+}
+
+impl<'f> Pass<'f> {
+    fn run(
+        core: &Core,
+        files: impl Iterator<Item = &'f Arc<Inode>> + Clone,
+        which: Which,
+        loose: Outgoing,
+    ) -> Self {
+        let mut busy: Vec<&Arc<Inode>> = Vec::new();
+        let counts = files.clone().map(|inode| inode.pages.error_count());
+        let counts: Vec<u64> = counts.collect();
+        let written = Convoy::run(core, loose, |convoy| {
+            busy.extend(files.clone().filter(|inode| convoy.add(inode, which)));
             convoy.finish()
         });
-        result = result.and(written.map(drop));
-        busy = again;
-        for inode in &busy {
+        let mut failed_elsewhere = Vec::new();
+        for (inode, before) in files.zip(counts) {
             inode.pages.wait_landed();
+            let is_busy = || busy.iter().any(|other| Arc::ptr_eq(other, inode));
+            let has_failed = written.is_ok() && inode.pages.error_count() != before;
+            if has_failed && !is_busy() {
+                failed_elsewhere.push(inode);
+            }
+        }
+        Self {
+            result: written.map(drop),
+            busy,
+            failed_elsewhere,
         }
     }
-    result
 }
 
 /// Writes some pages of a file that are dirty, and waits for them; what others write is not waited for.

@@ -10,9 +10,9 @@ use rt::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use zerocopy::FromBytes;
 
-use super::Space;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
+use super::{Run, Space};
 use crate::buffers::BufferCache;
 use crate::error::{Corrupt, Result};
 use crate::geometry::Geometry;
@@ -82,6 +82,26 @@ impl Space {
         for group in &mut self.groups {
             group.log.sort_unstable();
         }
+    }
+
+    /// The blocks that transactions change in place: the first superblock and the descriptors, and of every group the bitmaps
+    /// and the used part of the inode table.
+    pub(crate) fn metadata(&self, geometry: &Geometry) -> impl Iterator<Item = Run> {
+        let head = Run {
+            first: geometry.first_data_block,
+            count: 1 + geometry.descriptor_blocks(),
+        };
+        let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
+        let of_group = move |group: &Group| {
+            let one = |first| Run { first, count: 1 };
+            let used = group.inode_count - group.free_inodes.load(Ordering::Relaxed);
+            let table = Run {
+                first: group.inode_table,
+                count: used.div_ceil(per_block),
+            };
+            [one(group.block_bitmap), one(group.inode_bitmap), table]
+        };
+        core::iter::once(head).chain(self.groups.iter().flat_map(of_group))
     }
 
     /// Blocks that hold the volume's own metadata, as Linux counts them: superblocks, descriptors and the room for more of

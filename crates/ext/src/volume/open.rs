@@ -60,6 +60,7 @@ pub(crate) fn open(
     if let Some(log) = &log {
         jbd2::format::check_room(log, CREDITS_MAX)?;
     }
+    super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;
     let client = Arc::new(Client::default());
@@ -68,6 +69,7 @@ pub(crate) fn open(
         None => None,
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
+    super::host_space::reserve_metadata(&core)?;
     core.space.protect_log(&core.geometry, &log_extents);
     let core = Arc::new(core);
     client.attach(&core);

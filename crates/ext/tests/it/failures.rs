@@ -13,6 +13,9 @@ use layout::superblock::State;
 
 use crate::rig::{Place, Rig, device, quiet};
 
+mod no_room;
+mod transient;
+
 /// A volume whose writes fail when the test says so.
 struct OnDemand {
     rig: Rig,

@@ -118,6 +118,14 @@ impl Checkpoint {
             unreachable!("only a write in flight ends")
         };
         owed.debt = debt;
+        let tid = owed.tid;
+        if !is_ok && !rt::mutant!("checkpoint/refused-block-forgotten") {
+            // Somebody has to choose it again.
+            let front = self.filed.front().expect("whoever owes is in the log").tid;
+            self.filed[tid.distance_from(front) as usize]
+                .unchosen
+                .push(nr);
+        }
         if debt == crate::lifecycle::Debt::None {
             let owed = self.owed.remove(&nr).expect("it is there");
             owed.buffer.lock().holds.owed = None;
@@ -220,9 +228,12 @@ impl Shared {
             written += chosen.len();
             self.submit_chosen(chosen, &mut underway);
             if batches == Batches::Wait {
-                result = self.finish_writes(&mut underway);
+                result = result.and(self.finish_writes(&mut underway));
             }
-            if result.is_err() {
+            // Where there is no room for some blocks, there may be for others.
+            if let Err(error) = &result
+                && !error.is_no_room()
+            {
                 break;
             }
         }

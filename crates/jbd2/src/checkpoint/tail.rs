@@ -116,7 +116,11 @@ impl Shared {
             }
         };
         superblock.set_tail(None, sequence);
-        self.write_superblock(&superblock)
+        let written = self.write_superblock(&superblock);
+        if written.is_err() {
+            self.state.lock().is_log_empty = false;
+        }
+        written
     }
 
     /// Before a transaction is logged: sees to it that the log can be found, and that revokes are allowed. What this

@@ -27,6 +27,7 @@ impl Shared {
         let began = rt::monotonic();
         self.counters.sync_callers.add(1);
         self.join_group(&mut state, tid);
+        let seen = state.commit_hold.failures();
         let result = loop {
             if state.durable.is_at_or_after(tid) {
                 break Ok(());
@@ -41,15 +42,23 @@ impl Shared {
                 // No handle was ever part of it.
                 break Ok(());
             }
+            if let Err(held) = state.commit_hold.check(seen) {
+                leave_group(&mut state, tid);
+                break Err(held);
+            }
+            let is_held = state.held.is_some();
             match self.config.policy.committer {
-                Committer::Caller if is_running && !state.has_committer => {
+                Committer::Caller if (is_running || is_held) && !state.has_committer => {
                     state.has_committer = true;
-                    self.gather_group(&mut state, tid);
+                    if !is_held {
+                        self.gather_group(&mut state, tid);
+                    }
                     state = self.lead_commit(state);
                     continue;
                 }
                 Committer::Daemon if is_running => self.request(&mut state, tid),
-                _ => {}
+                Committer::Daemon => self.want_held(&mut state),
+                Committer::Caller => {}
             }
             self.committed(tid).wait(&mut state);
         };
@@ -59,8 +68,16 @@ impl Shared {
         result
     }
 
+    /// Has the daemon try a held commit now.
+    pub(crate) fn want_held(&self, state: &mut StateGuard<'_>) {
+        if state.commit_hold.want() {
+            self.work.notify_one();
+        }
+    }
+
     /// Has the running transaction committed, without waiting.
     pub(crate) fn request(&self, state: &mut StateGuard<'_>, tid: Tid) {
+        self.want_held(state);
         if state.commit_wanted == Some(tid) {
             return;
         }
@@ -112,6 +129,19 @@ impl Shared {
             let waited = rt::monotonic().saturating_sub(began);
             self.counters.waited_for_group.add_time(waited);
         }
+    }
+}
+
+/// A caller gives up waiting for a transaction.
+fn leave_group(state: &mut StateGuard<'_>, tid: Tid) {
+    if let Some(running) = &mut state.running
+        && running.transaction.tid == tid
+    {
+        running.callers -= 1;
+    } else if let Some(committing) = &mut state.committing
+        && committing.tid == tid
+    {
+        committing.callers -= 1;
     }
 }
 

@@ -1,11 +1,19 @@
 //! Holes, and blocks on both sides of every border of the trees.
 
+use std::sync::Arc;
+
+use block::memory::MemoryDevice;
+
 use super::testing::{Bench, Random, check, image};
 use crate::core::Core;
 use crate::file::{self, Sought, WriteOptions};
 use crate::inode::Inode;
 use crate::mapping;
 use crate::options::MountOptions;
+
+/// Random schedules, and attempts to evict in each.
+const SEEDS: u64 = 100;
+const SWEEPS: usize = 60;
 
 /// File blocks around the borders of the direct, single, double and triple indirect parts.
 fn borders(block_bytes: u64) -> Vec<u64> {
@@ -93,26 +101,38 @@ fn a_file_beyond_2_gib_sets_the_feature() {
     assert!(features.contains("large_file"), "{features}");
 }
 
-#[test]
-fn what_lies_beyond_the_end_is_never_seen() {
+/// A volume whose `/file` has 5000 bytes, and bytes behind its end in its last block.
+fn with_bytes_behind_the_end() -> Arc<MemoryDevice> {
     let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
     let bench = Bench::open(device.clone(), MountOptions::default());
     let inode = bench.create("file");
     bench.write(&inode, 0, &[7; 5000]);
     bench.close();
-    // Somebody leaves bytes behind the end, in the last block.
     let block: u64 = super::testing::debugfs(&device, "bmap /file 1")
         .trim()
         .parse()
         .unwrap();
     let device_trait: &dyn block::BlockDevice = &*device;
     let mut image = device_trait.read_block(block * 4096, 4096).unwrap();
-    std::sync::Arc::make_mut(&mut image)[1000..].fill(9);
+    Arc::make_mut(&mut image)[1000..].fill(9);
     device_trait
         .write_blocks(block * 4096, vec![image])
         .unwrap();
+    device
+}
+
+fn assert_only_zeroes_behind(device: &Arc<MemoryDevice>) {
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let bytes = bench.read(&bench.find("file"), 4990, 3000);
+    assert!(bytes[..10] == [7; 10] && bytes[10..].iter().all(|byte| *byte == 0));
+    bench.close();
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_never_seen() {
+    let device = with_bytes_behind_the_end();
     for extend in [true, false] {
-        let snapshot = std::sync::Arc::new(device.snapshot());
+        let snapshot = Arc::new(device.snapshot());
         let bench = Bench::open(snapshot.clone(), MountOptions::default());
         let inode = bench.find("file");
         if extend {
@@ -121,12 +141,44 @@ fn what_lies_beyond_the_end_is_never_seen() {
             bench.write(&inode, 8000, b"end");
         }
         bench.close();
-        let bench = Bench::open(snapshot.clone(), MountOptions::default());
-        let bytes = bench.read(&bench.find("file"), 4990, 3000);
-        assert!(bytes[..10] == [7; 10] && bytes[10..].iter().all(|byte| *byte == 0));
-        bench.close();
+        assert_only_zeroes_behind(&snapshot);
         check(&snapshot);
     }
+}
+
+/// The same while the page is evicted again and again: between the look at its contents and the look at its tail, say.
+#[test]
+fn what_lies_beyond_the_end_is_never_seen_under_eviction() {
+    let device = with_bytes_behind_the_end();
+    let has_failed = |mutant, seed| {
+        let snapshot = Arc::new(device.snapshot());
+        let config = sim::Config {
+            mutant,
+            ..sim::Config::random(seed)
+        };
+        sim::run(config, move || grow_under_eviction(&snapshot)).is_err()
+    };
+    assert!((0..SEEDS).all(|seed| !has_failed(None, seed)));
+    if rt::mutant::IS_POSSIBLE {
+        let mutant = Some("truncate/evicted-tail-not-zeroed");
+        assert!((0..SEEDS).any(|seed| has_failed(mutant, seed)));
+    }
+}
+
+fn grow_under_eviction(device: &Arc<MemoryDevice>) {
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.find("file");
+    let (core, evicted) = (Arc::clone(&bench.core), Arc::clone(&inode));
+    let evictor = rt::spawn("evictor", move || {
+        for _ in 0..SWEEPS {
+            evicted.pages.lock().sweep(&core.pages, 0, 16);
+        }
+    });
+    file::truncate(&bench.core, &inode, 8192).unwrap();
+    assert!(evictor.join().is_ok());
+    drop(inode);
+    bench.close();
+    assert_only_zeroes_behind(device);
 }
 
 #[test]

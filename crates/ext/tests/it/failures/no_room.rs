@@ -1,0 +1,284 @@
+//! A host without room: writes are refused for a while. The journal holds what it cannot write, callers learn of it, nothing
+//! acknowledged is lost, and all goes on when there is room.
+
+use std::sync::Arc;
+
+use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
+use ext::options::{DataMode, Memory};
+use ext::volume::{NewInode, OpenFlags};
+use ext::{Error, MountOptions, Volume};
+use layout::InodeNr;
+
+use crate::damage::assert_notices;
+use crate::rig::{Place, Rig, device, quiet};
+
+/// A volume whose host is full when the test says so: the whole device, or the journal's own.
+struct Host {
+    rig: Rig,
+    device: Arc<FaultDevice>,
+    volume: Volume,
+}
+
+impl Host {
+    fn new(place: Place, on_log: bool, options: MountOptions) -> Self {
+        let rig = Rig::new(place, 4096, 16 << 20);
+        let rule = FaultRule {
+            operations: Operations::WRITES,
+            when: When::Always,
+            effect: Effect::NoSpace,
+        };
+        let plan = FaultPlan {
+            seed: 1,
+            rules: vec![rule],
+            bad_sectors: Vec::new(),
+        };
+        let inner = if on_log {
+            rig.log_device().expect("there is one")
+        } else {
+            device(&rig.home)
+        };
+        let full = Arc::new(FaultDevice::new(inner, plan));
+        full.set_armed(false);
+        let front = Arc::<FaultDevice>::clone(&full);
+        let volume = if on_log {
+            Volume::open(device(&rig.home), Some(front), options)
+        } else {
+            Volume::open(front, rig.log_device(), options)
+        };
+        Self {
+            rig,
+            device: full,
+            volume: volume.expect("the volume opens"),
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<InodeNr, Error> {
+        let new = NewInode::default();
+        self.volume.create(InodeNr::ROOT, name.as_bytes(), &new)
+    }
+}
+
+/// The policies of who commits and who checkpoints.
+fn policies() -> [jbd2::LogPolicy; 4] {
+    let linux24 = jbd2::LogPolicy::LINUX24;
+    let with = |policy: jbd2::LogPolicy, part, value| policy.with(part, value).expect("a part");
+    [
+        jbd2::LogPolicy::DEFAULT,
+        with(jbd2::LogPolicy::DEFAULT, "committer", "daemon"),
+        with(jbd2::LogPolicy::DEFAULT, "checkpointer", "caller"),
+        linux24,
+    ]
+}
+
+fn with_policy(log_policy: jbd2::LogPolicy) -> MountOptions {
+    MountOptions {
+        log_policy,
+        ..quiet(DataMode::Ordered)
+    }
+}
+
+fn in_a_world(work: impl FnOnce() + Send + 'static) {
+    sim::run(sim::Config::fair(1), work).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn assert_full<T: std::fmt::Debug>(result: Result<T, Error>) {
+    let error = result.expect_err("the host is full");
+    assert!(error.is_device_full(), "{error}");
+}
+
+/// No room for the log: sync calls say so, each at once, changes go on in memory as far as they fit, and a sync call after
+/// there is room makes all of them durable.
+#[test]
+fn a_commit_is_held_until_there_is_room() {
+    for policy in policies() {
+        for place in [Place::Internal, Place::External] {
+            in_a_world(move || hold_a_commit(policy, place));
+        }
+    }
+}
+
+fn hold_a_commit(policy: jbd2::LogPolicy, place: Place) {
+    let host = Host::new(place, place == Place::External, with_policy(policy));
+    host.create("before").expect("create");
+    host.volume.sync().expect("sync");
+    host.create("held").expect("create");
+    host.device.set_armed(true);
+    for _ in 0..3 {
+        assert_full(host.volume.sync());
+        assert_full(host.volume.sync_directory(InodeNr::ROOT));
+    }
+    assert!(!host.volume.is_read_only());
+    host.create("later").expect("it fits into memory");
+    let mut made = 0;
+    let refused = loop {
+        match host.create(&format!("more{made}")) {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+        assert!(made < 10_000, "a full transaction cannot be committed");
+    };
+    assert!(refused.is_device_full(), "{refused}");
+    assert!(!host.volume.is_read_only());
+    // A power cut now: what was acknowledged is there.
+    let copy = host.rig.copy();
+    let names = copy.open(quiet(DataMode::Ordered));
+    assert!(names.resolve("/before", true).is_ok());
+    host.device.set_armed(false);
+    host.volume.sync().expect("there is room again");
+    host.create("after").expect("create");
+    host.volume
+        .sync_directory(InodeNr::ROOT)
+        .expect("there is room again");
+    let copy = host.rig.copy();
+    let names = copy.open(quiet(DataMode::Ordered));
+    for name in ["/before", "/held", "/later", "/more0", "/after"] {
+        names.resolve(name, true).expect(name);
+    }
+    host.volume.close().expect("close");
+    host.rig.assert_fsck_clean("after a held commit");
+}
+
+/// The daemon commits by itself what was held, when there is room.
+#[test]
+fn a_held_commit_goes_on_by_itself() {
+    in_a_world(|| {
+        let host = Host::new(Place::Internal, false, quiet(DataMode::Ordered));
+        host.create("held").expect("create");
+        host.device.set_armed(true);
+        assert_full(host.volume.sync());
+        rt::sleep(rt::Nanos::from_secs(10));
+        host.device.set_armed(false);
+        rt::sleep(rt::Nanos::from_secs(1));
+        let copy = host.rig.copy();
+        let volume = copy.open(quiet(DataMode::Ordered));
+        volume.resolve("/held", true).expect("it was committed");
+        host.volume.close().expect("close");
+    });
+}
+
+/// No room for writes home: the log takes what it can, then calls that need its space say so.
+#[test]
+fn a_checkpoint_is_held_until_there_is_room() {
+    for policy in policies() {
+        in_a_world(move || hold_a_checkpoint(policy));
+    }
+    assert_notices("checkpoint/refused-block-forgotten", || {
+        hold_a_checkpoint(jbd2::LogPolicy::DEFAULT);
+    });
+}
+
+fn hold_a_checkpoint(policy: jbd2::LogPolicy) {
+    let host = Host::new(Place::External, false, with_policy(policy));
+    host.device.set_armed(true);
+    let mut made = 0;
+    let refused = loop {
+        let created = host.create(&format!("f{made}"));
+        if let Err(error) = created.and_then(|_| host.volume.sync_directory(InodeNr::ROOT)) {
+            break error;
+        }
+        made += 1;
+        assert!(made < 10_000, "the log is full one day");
+    };
+    assert!(refused.is_device_full(), "{refused}");
+    assert!(made > 20 && !host.volume.is_read_only());
+    let copy = host.rig.copy();
+    let volume = copy.open(quiet(DataMode::Ordered));
+    for number in 0..made {
+        let path = format!("/f{number}");
+        volume.resolve(&path, true).expect("it was acknowledged");
+    }
+    host.device.set_armed(false);
+    host.create("after").expect("there is room again");
+    host.volume.close().expect("close");
+    host.rig.assert_fsck_clean("after a held checkpoint");
+}
+
+/// A close ends with an error while there is no room, and the next open has what was acknowledged.
+#[test]
+fn a_close_without_room_ends_with_an_error() {
+    for policy in policies() {
+        in_a_world(move || {
+            let host = Host::new(Place::Internal, false, with_policy(policy));
+            host.create("kept").expect("create");
+            host.volume.sync().expect("sync");
+            host.create("lost").expect("create");
+            host.device.set_armed(true);
+            assert_full(host.volume.close());
+            let volume = host.rig.open(quiet(DataMode::Ordered));
+            volume.resolve("/kept", true).expect("it was acknowledged");
+            volume.close().expect("close");
+            host.rig.assert_fsck_clean("after a close without room");
+        });
+    }
+}
+
+/// No room for data: fsync says so, the pages stay dirty, and with `data_err=abort` the commit waits for them.
+#[test]
+fn data_without_room_stays_dirty() {
+    for abort_on_data_error in [false, true] {
+        in_a_world(move || {
+            let options = MountOptions {
+                abort_on_data_error,
+                ..quiet(DataMode::Ordered)
+            };
+            let host = Host::new(Place::External, false, options);
+            let volume = &host.volume;
+            volume.write_file("/f", &[6; 50_000]).expect("write");
+            let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+            host.device.set_armed(true);
+            assert_full(file.sync_all());
+            let committed = volume.sync_directory(InodeNr::ROOT);
+            assert_eq!(committed.is_err(), abort_on_data_error, "{committed:?}");
+            assert!(!volume.is_read_only());
+            host.device.set_armed(false);
+            // The commit has tried again meanwhile, and failed again.
+            let told = file.sync_all();
+            assert!(told.is_err(), "each failure is told once");
+            file.sync_all().expect("there is room again");
+            file.close().expect("close");
+            let copy = host.rig.copy();
+            let found = copy.open(quiet(DataMode::Ordered)).read_file("/f");
+            assert!(found.expect("read") == [6; 50_000]);
+            host.volume.close().expect("close");
+            host.rig.assert_fsck_clean("after data without room");
+        });
+    }
+}
+
+/// A writer learns of it once the cache holds as much dirty data as it may, and not when memory is used up.
+#[test]
+fn a_writer_stops_when_nothing_can_be_written() {
+    assert_notices("error/writer-not-stopped", write_until_refused);
+}
+
+fn write_until_refused() {
+    let options = quiet(DataMode::Ordered);
+    let memory = Memory {
+        budget_bytes: 4 << 20,
+        ..options.memory
+    };
+    let host = Host::new(Place::External, false, MountOptions { memory, ..options });
+    let volume = &host.volume;
+    let nr = host.create("f").expect("create");
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+    host.device.set_armed(true);
+    let piece = [7; 1 << 16];
+    let mut written = 0;
+    let refused = loop {
+        match volume.write(file, written, &piece) {
+            Ok(count) => written += count as u64,
+            Err(error) => break error,
+        }
+        assert!(written < 8 << 20, "nothing stops the writer");
+    };
+    assert!(refused.is_device_full(), "{refused}");
+    assert!(volume.read_file("/f").expect("read").len() as u64 == written);
+    host.device.set_armed(false);
+    let done = volume.write(file, written, &piece).expect("write");
+    assert_eq!(done, piece.len());
+    assert_full(volume.sync_file(file, false));
+    volume.sync_file(file, false).expect("it is told once");
+    volume.release(file).expect("release");
+    host.volume.close().expect("close");
+    host.rig.assert_fsck_clean("after writes found no room");
+}
