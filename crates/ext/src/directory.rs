@@ -99,7 +99,7 @@ pub(crate) fn hold(
 /// Adds a name that is not there yet. Changes `state` (size, map, flags), which the caller stores.
 ///
 /// # Errors
-/// - [`Error::NoSpace`] when the directory cannot grow; nothing has changed.
+/// - [`Error::NoSpace`] when no block is left, [`Error::DirectoryFull`] when the index takes no more; nothing has changed.
 pub(crate) fn add(
     core: &Core,
     transaction: &mut Transaction<'_>,
@@ -327,18 +327,5 @@ fn allocate_behind(
     count: u64,
 ) -> Result<Vec<BlockNr>> {
     let end = FileBlock::new(block_count(core, state));
-    let mut blocks = Vec::new();
-    for index in 0..count {
-        let at = end + index;
-        match mapping::find_or_allocate(core, transaction, directory, state, at, 1) {
-            Ok((run, _)) => blocks.push(run.first),
-            Err(error) => {
-                if !blocks.is_empty() {
-                    mapping::free_from(core, transaction, directory, state, end)?;
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(blocks)
+    mapping::allocate_each(core, transaction, directory, state, end, count)
 }

@@ -55,6 +55,12 @@ pub enum Error {
         "no inode is left on the volume; remove files, or make it anew with more inodes (mkfs -N)"
     )]
     NoInodes,
+    /// An attribute fits neither into the inode nor into a block.
+    #[error("the attribute does not fit: the attributes of an inode have one block")]
+    AttributeTooLarge,
+    /// The index of a directory is full: it takes no more entries of this hash.
+    #[error("the index of the directory is full")]
+    DirectoryFull,
     /// The inode has as many links as the format allows.
     #[error("too many links")]
     TooManyLinks,

@@ -5,10 +5,13 @@
 //!
 //! # Rules
 //!
-//! - Whoever changes a state holds the inode lock exclusively and stores the state within the same transaction.
+//! - Whoever changes a state holds the inode lock exclusively and stores the state within the same transaction. For the
+//!   [`Claims`] the handle enforces it.
 //! - `i_dtime` of an inode on the orphan list belongs to the list ([`crate::orphan`]): storing leaves it alone.
 
 mod table;
+
+use std::ops::Deref;
 
 use layout::inode_flags::InodeFlags;
 use layout::mode::FileType;
@@ -109,10 +112,9 @@ pub(crate) struct InodeState {
     pub(crate) gid: u32,
     /// Size in bytes.
     pub(crate) size: u64,
-    /// Links.
-    pub(crate) links: u16,
-    /// Blocks held, in units of 512 bytes, map and attribute blocks included.
-    pub(crate) sectors: u64,
+    /// The fields that must agree with other blocks of the volume.
+    // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot end as good before they are stored.
+    claims: Claims,
     /// Inode flags (`layout::inode_flags::InodeFlags`).
     pub(crate) flags: InodeFlags,
     /// Generation, for NFS.
@@ -127,10 +129,6 @@ pub(crate) struct InodeState {
     pub(crate) crtime: Option<InodeTime>,
     /// Deletion time in seconds. While the inode is on the orphan list, the table has the next orphan in its place.
     pub(crate) dtime: u32,
-    /// The 15 words of the map; or a fast symbolic link's target; or a device number.
-    pub(crate) words: [u32; 15],
-    /// The block of extended attributes, or 0.
-    pub(crate) attribute_block: BlockNr,
     /// The last transaction that changed the inode in any way: fsync waits for it.
     pub(crate) last_tid: Option<Tid>,
     /// The last transaction that changed what is needed to read the data back: fdatasync waits for it.
@@ -141,6 +139,30 @@ pub(crate) struct InodeState {
     pub(crate) is_cut: bool,
     /// Whether it has never been stored: the first store clears the whole inode.
     pub(crate) is_fresh: bool,
+}
+
+/// The fields of an inode that must agree with bitmaps, directory entries and other blocks: what it owns, and who names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// Link count.
+    pub(crate) links: u16,
+    /// Blocks owned, in units of 512 bytes, indirect and attribute blocks included.
+    pub(crate) sectors: u64,
+    /// The 15 words of the block map; or the target of a fast symbolic link; or a device number.
+    pub(crate) words: [u32; 15],
+    /// The attribute block, or 0.
+    pub(crate) attribute_block: BlockNr,
+    /// True from a change until the inode is stored or discarded.
+    is_unstored: bool,
+}
+
+/// Claims are read like fields of the state. There is no `DerefMut`: see [`InodeState::claims`].
+impl Deref for InodeState {
+    type Target = Claims;
+
+    fn deref(&self) -> &Claims {
+        &self.claims
+    }
 }
 
 impl Inode {
@@ -196,6 +218,19 @@ impl Inode {
     }
 }
 
+impl Claims {
+    /// Claims of an inode without blocks.
+    fn new(links: u16) -> Self {
+        Self {
+            links,
+            sectors: 0,
+            words: [0; 15],
+            attribute_block: BlockNr::new(0),
+            is_unstored: false,
+        }
+    }
+}
+
 impl InodeState {
     /// A new inode's state: times now, no blocks, one link.
     pub(crate) fn fresh(
@@ -212,8 +247,7 @@ impl InodeState {
             uid,
             gid,
             size: 0,
-            links: 1,
-            sectors: 0,
+            claims: Claims::new(1),
             flags: InodeFlags::empty(),
             generation,
             atime: now,
@@ -221,13 +255,29 @@ impl InodeState {
             ctime: now,
             crtime: Some(now),
             dtime: 0,
-            words: [0; 15],
-            attribute_block: BlockNr::new(0),
             last_tid: None,
             data_tid: None,
             is_orphan: false,
             is_cut: false,
             is_fresh: true,
+        }
+    }
+
+    /// Returns the claims to change them within a handle. The handle cannot end as good before [`InodeState::store`] has
+    /// written them or [`InodeState::discard`] has given them up: it aborts the journal instead.
+    pub(crate) fn claims(&mut self, transaction: &mut Transaction<'_>) -> &mut Claims {
+        if !self.claims.is_unstored {
+            self.claims.is_unstored = true;
+            transaction.note_unstored();
+        }
+        &mut self.claims
+    }
+
+    /// Gives up unstored claims: the inode is freed in the same handle.
+    pub(crate) fn discard(&mut self, transaction: &mut Transaction<'_>) {
+        if self.claims.is_unstored {
+            self.claims.is_unstored = false;
+            transaction.note_stored();
         }
     }
 
@@ -253,6 +303,7 @@ impl InodeState {
             table::encode(core, self, &mut bytes[offset..end]);
         }
         self.is_fresh = false;
+        self.discard(transaction);
         if let Some(tid) = transaction.tid() {
             self.last_tid = Some(tid);
             if is_data {

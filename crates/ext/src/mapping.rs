@@ -26,7 +26,7 @@ mod walk;
 
 use layout::{BlockNr, FileBlock};
 
-pub(crate) use allocate::find_or_allocate;
+pub(crate) use allocate::{allocate_each, find_or_allocate};
 pub(crate) use prune::{CREDITS_FREE, free_from};
 pub(crate) use unmap::{free_empty_maps, unmap};
 pub(crate) use walk::walk;

@@ -31,6 +31,7 @@ pub(crate) use unlink::{remove_directory, unlink};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState};
+use crate::transaction::Transaction;
 
 /// Links that an inode may have.
 const LINKS_MAX: u16 = 32_000;
@@ -146,18 +147,18 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
 }
 
 /// Counts one subdirectory more.
-fn gain_subdirectory(state: &mut InodeState) {
+fn gain_subdirectory(transaction: &mut Transaction<'_>, state: &mut InodeState) {
     if state.links != LINKS_UNCOUNTED {
-        state.links += 1;
+        state.claims(transaction).links += 1;
     }
 }
 
 /// Counts one subdirectory less. Whatever the count was, the directory keeps its own links: a directory that has a name is never
 /// without links.
-fn lose_subdirectory(state: &mut InodeState) {
+fn lose_subdirectory(transaction: &mut Transaction<'_>, state: &mut InodeState) {
     let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
     if state.links > LINKS_OF_DIRECTORY || is_damaged {
-        state.links -= 1;
+        state.claims(transaction).links -= 1;
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Transaction<'c> {
     core: &'c Core,
     /// The journal's handle; none on a volume without a journal.
     handle: Option<Handle>,
+    /// Inodes whose claims have changed and are not stored.
+    unstored: u32,
 }
 
 impl<'c> Transaction<'c> {
@@ -31,7 +33,11 @@ impl<'c> Transaction<'c> {
             Some(journal) => Some(journal.start(credits)?),
             None => None,
         };
-        Ok(Self { core, handle })
+        Ok(Self {
+            core,
+            handle,
+            unstored: 0,
+        })
     }
 
     /// The number of the running transaction; none without a journal.
@@ -71,6 +77,41 @@ impl<'c> Transaction<'c> {
         }
     }
 
+    /// Forgets a block that this handle has allocated: no older transaction can bring it back, so it needs no revoke.
+    pub(crate) fn forget_new(&mut self, block: BlockNr) -> Result<()> {
+        let buffer = self.core.buffers.remove(block);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.forget(block, buffer.as_ref(), false)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The claims of an inode have changed and must be stored before the handle ends.
+    pub(crate) fn note_unstored(&mut self) {
+        self.unstored += 1;
+    }
+
+    /// An inode with changed claims was stored, or discarded.
+    pub(crate) fn note_stored(&mut self) {
+        self.unstored = self.unstored.saturating_sub(1);
+    }
+
+    /// Stops the volume if an inode was not stored: committing its blocks without it would give them to two files.
+    fn check_stored(&self) -> Result<()> {
+        if self.unstored == 0 {
+            return Ok(());
+        }
+        let why = "a handle ended before it stored an inode that it had changed";
+        tracing::error!(inodes = self.unstored, "{why}");
+        self.core.abort(why);
+        Err(jbd2::Error::Stopped(why.to_owned()).into())
+    }
+
+    /// Revokes that this step may still add; unbounded without a journal.
+    pub(crate) fn revokes_left(&self) -> u32 {
+        self.handle.as_ref().map_or(u32::MAX, Handle::revokes_left)
+    }
+
     /// Blocks that this step may still dirty; unbounded without a journal.
     pub(crate) fn credits_left(&self) -> u32 {
         self.handle.as_ref().map_or(u32::MAX, Handle::credits_left)
@@ -86,7 +127,11 @@ impl<'c> Transaction<'c> {
 
     /// Ends the step and begins the next, perhaps in a later transaction. What has been done so far must be consistent,
     /// or be on the orphan list.
+    ///
+    /// # Errors
+    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
     pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
+        self.check_stored()?;
         match &mut self.handle {
             Some(handle) => Ok(handle.restart(credits)?),
             None => Ok(()),
@@ -104,7 +149,11 @@ impl<'c> Transaction<'c> {
     }
 
     /// The good end. The number of the transaction that the step belongs to; none without a journal.
+    ///
+    /// # Errors
+    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
     pub(crate) fn finish(self) -> Result<Option<Tid>> {
+        self.check_stored()?;
         match self.handle {
             Some(handle) => Ok(Some(handle.finish()?)),
             None => Ok(None),

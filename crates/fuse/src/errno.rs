@@ -26,7 +26,9 @@ pub(crate) fn of(error: &Error) -> Errno {
         Error::NotDirectory => Errno::ENOTDIR,
         Error::IsDirectory => Errno::EISDIR,
         Error::NotEmpty => Errno::ENOTEMPTY,
-        Error::NoSpace | Error::NoInodes => Errno::ENOSPC,
+        Error::NoSpace | Error::NoInodes | Error::AttributeTooLarge | Error::DirectoryFull => {
+            Errno::ENOSPC
+        }
         Error::TooManyLinks => Errno::EMLINK,
         Error::NameTooLong => Errno::ENAMETOOLONG,
         Error::FileTooLarge => Errno::EFBIG,
@@ -56,6 +58,8 @@ mod tests {
             (Error::NotEmpty, 39),
             (Error::NoSpace, 28),
             (Error::NoInodes, 28),
+            (Error::AttributeTooLarge, 28),
+            (Error::DirectoryFull, 28),
             (Error::TooManyLinks, 31),
             (Error::NameTooLong, 36),
             (Error::FileTooLarge, 27),

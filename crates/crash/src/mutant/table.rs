@@ -93,6 +93,7 @@ macro_rules! named {
 
 named! {
     "checkpoint/refused-block-forgotten": "a block that a full host refused is written home when there is room", by "ext/tests/it/failures/no_room.rs",
+    "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",
     "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes", by "ext/tests/it/cookies.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
@@ -103,4 +104,5 @@ named! {
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
+    "truncate/kept-revoke-used": "the revoke for an attribute block is kept while a file is freed, restarts included", by "ext/tests/it/claims.rs",
 }

@@ -286,7 +286,12 @@ impl Client<'_> {
         loop {
             match self.carry_out(op, number) {
                 Ok(outcome) => return Ok(outcome),
-                Err(Error::NoSpace | Error::NoInodes) => return Ok(Outcome::NoSpace),
+                Err(
+                    Error::NoSpace
+                    | Error::NoInodes
+                    | Error::AttributeTooLarge
+                    | Error::DirectoryFull,
+                ) => return Ok(Outcome::NoSpace),
                 // It was done after all, but not to its end: deleting an inode failed, say.
                 Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Unsynced),
                 Err(_) if was_read_only && op.is_sync() => return Ok(Outcome::Failed),
@@ -326,7 +331,9 @@ impl Client<'_> {
     fn run(&mut self, op: &Op, number: usize) -> Result<Outcome, RunError> {
         match self.carry_out(op, number) {
             Ok(outcome) => Ok(outcome),
-            Err(Error::NoSpace | Error::NoInodes) => Ok(Outcome::NoSpace),
+            Err(
+                Error::NoSpace | Error::NoInodes | Error::AttributeTooLarge | Error::DirectoryFull,
+            ) => Ok(Outcome::NoSpace),
             Err(error) => Err(failed(op, &error)),
         }
     }

@@ -133,8 +133,9 @@ pub(super) fn change(
     };
     if found != old {
         release(core, transaction, nr, state)?;
-        state.attribute_block = found;
-        state.sectors += core.sectors_per_block();
+        let claims = state.claims(transaction);
+        claims.attribute_block = found;
+        claims.sectors += core.sectors_per_block();
     }
     Ok(())
 }
@@ -271,8 +272,9 @@ pub(crate) fn release(
         };
         core.free_blocks(transaction, run)?;
     }
-    state.sectors = state.sectors.saturating_sub(core.sectors_per_block());
-    state.attribute_block = BlockNr::new(0);
+    let claims = state.claims(transaction);
+    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    claims.attribute_block = BlockNr::new(0);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | yes | | into the inode, and leaves the block |
 //! | no | yes | into the block, and leaves the inode |
-//! | no | no | nowhere: no space, and nothing has changed |
+//! | no | no | nowhere: too large, and nothing has changed |
 
 use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
@@ -55,11 +55,11 @@ impl Placed {
     /// Adds an attribute, or replaces its value.
     ///
     /// # Errors
-    /// - [`Error::NoSpace`] if it fits nowhere; nothing has changed then.
+    /// - [`Error::AttributeTooLarge`] if it fits nowhere; nothing has changed then.
     pub(crate) fn put(&mut self, name: &AttributeName, value: &[u8], room: Room) -> Result<()> {
         // Neither place is as long as this; and values of 64 KiB have no offset.
         if value.len() > room.inode.max(room.block) {
-            return Err(Error::NoSpace);
+            return Err(Error::AttributeTooLarge);
         }
         let mut set = self.inode.clone();
         set.put(name, value);
@@ -75,7 +75,7 @@ impl Placed {
             self.inode.remove(name);
             return Ok(());
         }
-        Err(Error::NoSpace)
+        Err(Error::AttributeTooLarge)
     }
 
     /// Takes an attribute away; whether there was one.

@@ -366,7 +366,7 @@ fn plan(
     let root_frame = &path.frames[0];
     let mut root = pairs_of(root_frame)?;
     if !index::has_room(&root, block_bytes, ROOT_ENTRIES_OFFSET) {
-        return Err(Error::NoSpace);
+        return Err(Error::DirectoryFull);
     }
     let upper = pairs.split_off(pairs.len() / 2);
     let at = root_frame.at + 1;

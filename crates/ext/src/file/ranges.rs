@@ -240,6 +240,7 @@ fn give_back(
         })?;
     }
     if freed.is_err() {
+        state.store(core, &mut transaction, inode.nr, true)?;
         transaction.finish()?;
         return freed;
     }

@@ -196,7 +196,33 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     }
 }
 
+/// Deletes within a handle. What was freed before an error is stored: the inode stays on the orphan list without it.
 fn delete_within(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+) -> Result<()> {
+    let released = release_blocks(core, transaction, inode, state);
+    if let Err(error) = released {
+        if rt::mutant!("delete/freed-blocks-not-stored") {
+            state.discard(transaction);
+            return Err(error);
+        }
+        state.store(core, transaction, inode.nr, true)?;
+        return Err(error);
+    }
+    orphan::remove(core, transaction, inode.nr, state)?;
+    state.size = 0;
+    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
+    state.store(core, transaction, inode.nr, true)?;
+    // From here on the number may be given to a new inode, which must not find this one in the cache.
+    core.inodes.remove(inode.nr);
+    core.free_inode(transaction, inode.nr, state.kind == FileKind::Directory)
+}
+
+/// Frees the blocks of an inode and gives up its attribute block. After an error the caller stores what was done.
+fn release_blocks(
     core: &Core,
     transaction: &mut Transaction<'_>,
     inode: &Arc<Inode>,
@@ -204,11 +230,7 @@ fn delete_within(
 ) -> Result<()> {
     if state.has_map(core) {
         let from = FileBlock::new(0);
-        let freed = mapping::free_from(core, transaction, inode, state, from);
-        if let Err(error) = freed {
-            state.store(core, transaction, inode.nr, true)?;
-            return Err(error);
-        }
+        mapping::free_from(core, transaction, inode, state, from)?;
     }
     core.discard_window(&inode.window);
     if rt::mutant!("delete/inode-freed-in-another-step") {
@@ -218,12 +240,5 @@ fn delete_within(
         state.store(core, transaction, inode.nr, true)?;
         transaction.tear(orphan::CREDITS_FINISH)?;
     }
-    attribute::release(core, transaction, inode.nr, state)?;
-    orphan::remove(core, transaction, inode.nr, state)?;
-    state.size = 0;
-    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
-    state.store(core, transaction, inode.nr, true)?;
-    // From here on the number may be given to a new inode, which must not find this one in the cache.
-    core.inodes.remove(inode.nr);
-    core.free_inode(transaction, inode.nr, state.kind == FileKind::Directory)
+    attribute::release(core, transaction, inode.nr, state)
 }

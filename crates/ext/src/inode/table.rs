@@ -11,7 +11,7 @@ use layout::time::InodeTime;
 use layout::{BlockNr, InodeNr};
 use zerocopy::FromBytes;
 
-use super::{FileKind, InodeState};
+use super::{Claims, FileKind, InodeState};
 use crate::core::Core;
 use crate::error::{Corrupt, Error, Result};
 use crate::space::Run;
@@ -71,8 +71,12 @@ pub(super) fn decode(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<InodeStat
         uid: base.uid(),
         gid: base.gid(),
         size,
-        links: base.i_links_count.get(),
-        sectors: base.sectors(has_huge_file(core), core.geometry.block_bytes),
+        claims: Claims {
+            sectors: base.sectors(has_huge_file(core), core.geometry.block_bytes),
+            words: base.map(),
+            attribute_block,
+            ..Claims::new(base.i_links_count.get())
+        },
         flags,
         generation: base.i_generation.get(),
         atime: extra.time(atime, extra.fields.i_atime_extra.get(), END_OF_ATIME),
@@ -86,8 +90,6 @@ pub(super) fn decode(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<InodeStat
             InodeTime::decode_extra(word, more)
         }),
         dtime: base.i_dtime.get(),
-        words: base.map(),
-        attribute_block,
         last_tid: None,
         data_tid: None,
         is_orphan: false,

@@ -13,7 +13,7 @@
 use layout::{Block, BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, scan};
+use super::{DIRECT, MapCache, Mapped, check_map_block, pointers, read_pointer, scan};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::inode::{FileKind, Inode, InodeState};
@@ -35,16 +35,69 @@ pub(crate) fn find_or_allocate(
     from: FileBlock,
     count_max: u32,
 ) -> Result<(Run, bool)> {
-    let per_block = core.geometry.pointers_per_block();
-    let path = Path::of(from, per_block).ok_or(Error::FileTooLarge)?;
-    let site = Site::locate(core, inode, state, path, from, count_max.max(1))?;
+    let site = Site::of(core, inode, state, from, count_max)?;
     if let Mapped::Run(run) = site.mapped {
         return Ok((run, false));
     }
-    let taken = Taken::allocate(core, transaction, inode, state, &site)?;
-    taken.link(core, transaction, state, &site)?;
+    let taken = allocate_at(core, transaction, inode, state, &site)?;
+    Ok((taken.data, true))
+}
+
+/// Maps `count` blocks from `from` on, which is behind the end of a directory: one by one, all or none. Undoing what was
+/// allocated before an error never restarts the handle, since the caller is in the middle of an operation.
+///
+/// # Errors
+/// Those of [`find_or_allocate`]; nothing has changed then.
+pub(crate) fn allocate_each(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count: u64,
+) -> Result<Vec<BlockNr>> {
+    let mut done: Vec<(Site, Option<Taken>)> = Vec::new();
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        let next = Site::of(core, inode, state, from + index, 1).and_then(|site| {
+            if let Mapped::Run(run) = site.mapped {
+                return Ok((run.first, site, None));
+            }
+            let taken = allocate_at(core, transaction, inode, state, &site)?;
+            Ok((taken.data.first, site, Some(taken)))
+        });
+        match next {
+            Ok((block, site, taken)) => {
+                blocks.push(block);
+                done.push((site, taken));
+            }
+            Err(error) => {
+                for (site, taken) in done.iter().rev() {
+                    if let Some(taken) = taken {
+                        taken.undo(core, transaction, inode, state, site)?;
+                    }
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// Fills a hole.
+fn allocate_at(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    site: &Site,
+) -> Result<Taken> {
+    let from = site.from;
+    let path = &site.path;
+    let taken = Taken::allocate(core, transaction, inode, state, site)?;
+    taken.link(core, transaction, state, site)?;
     let blocks = u64::from(site.missing()) + u64::from(taken.data.count);
-    state.sectors += blocks * core.sectors_per_block();
+    state.claims(transaction).sectors += blocks * core.sectors_per_block();
     let mut cache = inode.map.lock();
     cache.next = Some((
         from.get() + u64::from(taken.data.count),
@@ -58,7 +111,8 @@ pub(crate) fn find_or_allocate(
         };
         cache.leaf = Some((path.leaf_first(from), leaf));
     }
-    Ok((taken.data, true))
+    drop(cache);
+    Ok(taken)
 }
 
 /// Where in the trees something is missing.
@@ -75,6 +129,18 @@ struct Site {
 }
 
 impl Site {
+    fn of(
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<Self> {
+        let per_block = core.geometry.pointers_per_block();
+        let path = Path::of(from, per_block).ok_or(Error::FileTooLarge)?;
+        Self::locate(core, inode, state, path, from, count_max.max(1))
+    }
+
     fn locate(
         core: &Core,
         inode: &Inode,
@@ -247,6 +313,48 @@ impl Taken {
         unreachable!("the data comes last")
     }
 
+    /// Takes the pointers back and frees the blocks, in the handle that allocated them: every block that this changes is in
+    /// the transaction already, and no older one can hold the freed blocks, so it takes neither credits nor revokes.
+    fn undo(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        site: &Site,
+    ) -> Result<()> {
+        *inode.map.lock() = MapCache::default();
+        let missing = site.missing() as usize;
+        let count = if missing > 0 {
+            1
+        } else {
+            self.data.count as usize
+        };
+        if site.level > 0 {
+            let buffer = core.buffers.get(site.parents[site.level - 1])?;
+            let at = site.path.offsets[site.level - 1] as usize * 4;
+            transaction.write(&buffer)?[at..at + count * 4].fill(0);
+        } else {
+            let root = site.path.root;
+            state.claims(transaction).words[root..root + count].fill(0);
+        }
+        for map in &self.maps[..missing] {
+            transaction.forget_new(*map)?;
+            let run = Run {
+                first: *map,
+                count: 1,
+            };
+            core.free_blocks(transaction, run)?;
+        }
+        core.free_blocks(transaction, self.data)?;
+        let blocks = missing as u64 + u64::from(self.data.count);
+        let claims = state.claims(transaction);
+        claims.sectors = claims
+            .sectors
+            .saturating_sub(blocks * core.sectors_per_block());
+        Ok(())
+    }
+
     /// Writes the pointers: new map blocks first, then the one that makes them part of the file.
     fn link(
         &self,
@@ -289,7 +397,8 @@ impl Taken {
             write_run(&mut bytes, path.offsets[site.level - 1] as usize, top);
         } else {
             for step in 0..top.count {
-                state.words[path.root + step as usize] = top.first.get() as u32 + step;
+                state.claims(transaction).words[path.root + step as usize] =
+                    top.first.get() as u32 + step;
             }
         }
         Ok(())

@@ -21,18 +21,24 @@ use crate::inode::{Inode, InodeState};
 use crate::space::{CREDITS_PER_GROUP, Run};
 use crate::transaction::{CREDITS_MAX, Transaction};
 
-/// Credits that stay for the caller, and for unlinking what is pending: 3 map blocks and the inode.
-const CREDITS_KEPT: u32 = crate::orphan::CREDITS_FINISH.blocks + 4;
+/// Credits kept for the caller at every moment, restarts included, and for unlinking what is pending: 3 indirect blocks and
+/// the inode.
+const CREDITS_KEPT: Credits = Credits {
+    blocks: crate::orphan::CREDITS_FINISH.blocks + 4,
+    revokes: crate::orphan::CREDITS_FINISH.revokes,
+};
+/// Credits for freeing one extent, which may lie in two groups.
+const CREDITS_EXTENT: u32 = 2 * CREDITS_PER_GROUP;
 /// What is asked for when more is needed, where the log is not too short for it.
 const SEGMENT: Credits = Credits {
     blocks: 48,
     revokes: 64,
 };
-const _: () = assert!(CREDITS_KEPT + CREDITS_PER_GROUP <= CREDITS_MAX);
+const _: () = assert!(CREDITS_KEPT.blocks + CREDITS_EXTENT <= CREDITS_MAX);
 /// What a caller starts its transaction with for [`free_from`].
 pub(crate) const CREDITS_FREE: Credits = Credits {
-    blocks: CREDITS_KEPT + 2 * CREDITS_PER_GROUP,
-    revokes: 0,
+    blocks: CREDITS_KEPT.blocks + CREDITS_EXTENT,
+    revokes: CREDITS_KEPT.revokes,
 };
 
 /// Frees the blocks from `from` to the end of the map, a part for each transaction, restarting as needed; data blocks are
@@ -54,7 +60,6 @@ pub(crate) fn free_from(
         state,
         from: from.get(),
         has_buffers,
-        revokes: 0,
         pending: Vec::new(),
     };
     let result = pruner.prune();
@@ -88,8 +93,6 @@ struct Pruner<'a, 'c> {
     from: u64,
     /// Whether data blocks may be in the cache of metadata.
     has_buffers: bool,
-    /// Revokes that may still be added.
-    revokes: u32,
     /// The map blocks on the way, from the root on.
     pending: Vec<Pending>,
 }
@@ -105,7 +108,7 @@ impl Pruner<'_, '_> {
                 continue;
             }
             if self.prune_tree(pointer, depth, first)? {
-                self.state.words[word] = 0;
+                self.state.claims(self.transaction).words[word] = 0;
             }
         }
         Ok(())
@@ -119,7 +122,8 @@ impl Pruner<'_, '_> {
             let mut rest = run;
             while rest.count > 0 {
                 let freed = self.free_part(at as u64, rest)?;
-                self.state.words[at..at + freed as usize].fill(0);
+                let claims = self.state.claims(self.transaction);
+                claims.words[at..at + freed as usize].fill(0);
                 at += freed as usize;
                 rest = Run {
                     first: rest.first + u64::from(freed),
@@ -161,7 +165,6 @@ impl Pruner<'_, '_> {
             count: 1,
         })?;
         self.pending.pop();
-        self.revokes -= 1;
         self.transaction.forget(block)?;
         Ok(true)
     }
@@ -224,12 +227,11 @@ impl Pruner<'_, '_> {
         self.make_room(1)?;
         let part = Run {
             first: run.first,
-            count: run.count.min(self.revokes),
+            count: run.count.min(self.revokes()),
         };
         for step in 0..part.count {
             self.transaction.forget(part.first + u64::from(step))?;
         }
-        self.revokes -= part.count;
         self.free(part)?;
         Ok(part.count)
     }
@@ -250,14 +252,15 @@ impl Pruner<'_, '_> {
     fn free(&mut self, run: Run) -> Result<()> {
         self.core.free_blocks(self.transaction, run)?;
         let sectors = u64::from(run.count) * self.core.sectors_per_block();
-        self.state.sectors = self.state.sectors.saturating_sub(sectors);
+        let claims = self.state.claims(self.transaction);
+        claims.sectors = claims.sectors.saturating_sub(sectors);
         Ok(())
     }
 
     /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.
     fn make_room(&mut self, revokes: u32) -> Result<()> {
-        let has_blocks = self.transaction.credits_left() >= CREDITS_KEPT + CREDITS_PER_GROUP;
-        let has_revokes = self.revokes >= revokes;
+        let has_blocks = self.transaction.credits_left() >= CREDITS_KEPT.blocks + CREDITS_EXTENT;
+        let has_revokes = self.revokes() >= revokes;
         if has_blocks && has_revokes {
             return Ok(());
         }
@@ -267,15 +270,21 @@ impl Pruner<'_, '_> {
             revokes: if has_revokes { 0 } else { segment.revokes },
         };
         if self.transaction.extend(more)? {
-            self.revokes += more.revokes;
             return Ok(());
         }
         self.unlink_pending()?;
         self.state
             .store(self.core, self.transaction, self.inode.nr, true)?;
-        self.transaction.restart(segment)?;
-        self.revokes = segment.revokes;
-        Ok(())
+        self.transaction.restart(segment)
+    }
+
+    /// Revokes that may still be added here; the caller's are kept.
+    fn revokes(&self) -> u32 {
+        let kept = match CREDITS_KEPT.revokes {
+            _ if rt::mutant!("truncate/kept-revoke-used") => 0,
+            kept => kept,
+        };
+        self.transaction.revokes_left().saturating_sub(kept)
     }
 
     /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.

@@ -10,8 +10,8 @@ use crate::inode::{Inode, InodeState};
 use crate::space::Run;
 use crate::transaction::Transaction;
 
-/// Frees a run that [`find`](super::find) has just found, and zeroes its pointers. Changes `state` (words, sectors), which the
-/// caller stores. When it fails, the map is as it was.
+/// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the claims, which the caller
+/// stores. If it fails because of damage or a read error, the block map is as it was.
 pub(crate) fn unmap(
     core: &Core,
     transaction: &mut Transaction<'_>,
@@ -37,7 +37,9 @@ pub(crate) fn unmap(
     }
     core.free_blocks(transaction, run)?;
     match leaf {
-        None => state.words[path.root..path.root + run.count as usize].fill(0),
+        None => {
+            state.claims(transaction).words[path.root..path.root + run.count as usize].fill(0);
+        }
         Some(leaf) => {
             let start = path.offsets[path.depth - 1] as usize * 4;
             let end = start + run.count as usize * 4;
@@ -45,7 +47,8 @@ pub(crate) fn unmap(
         }
     }
     let sectors = u64::from(run.count) * core.sectors_per_block();
-    state.sectors = state.sectors.saturating_sub(sectors);
+    let claims = state.claims(transaction);
+    claims.sectors = claims.sectors.saturating_sub(sectors);
     *inode.map.lock() = MapCache::default();
     Ok(())
 }
@@ -82,13 +85,14 @@ pub(crate) fn free_empty_maps(
         core.free_blocks(transaction, run)?;
         transaction.forget(*block)?;
         match above {
-            None => state.words[path.root] = 0,
+            None => state.claims(transaction).words[path.root] = 0,
             Some(above) => {
                 let at = path.offsets[level - 1] as usize * 4;
                 transaction.write(&above)?[at..at + 4].fill(0);
             }
         }
-        state.sectors = state.sectors.saturating_sub(core.sectors_per_block());
+        let claims = state.claims(transaction);
+        claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
     }
     Ok(())
 }

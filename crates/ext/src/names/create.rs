@@ -39,14 +39,21 @@ pub(crate) fn create(
     device: DeviceNumber,
     new: &NewInode,
 ) -> Result<InodeNr> {
-    make(core, parent, name, kind, new, &mut |_, _, _, state| {
-        if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-            let words = device.encode();
-            let words = words.ok_or(Error::Invalid("the device number is too large"))?;
-            state.words[..2].copy_from_slice(&words);
-        }
-        Ok(())
-    })
+    make(
+        core,
+        parent,
+        name,
+        kind,
+        new,
+        &mut |_, transaction, _, state| {
+            if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+                let words = device.encode();
+                let words = words.ok_or(Error::Invalid("the device number is too large"))?;
+                state.claims(transaction).words[..2].copy_from_slice(&words);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Makes a directory.
@@ -63,7 +70,7 @@ pub(crate) fn make_directory(
         FileKind::Directory,
         new,
         &mut |core, transaction, inode, state| {
-            state.links = 2;
+            state.claims(transaction).links = 2;
             directory::initialise(core, transaction, inode, state, parent)
         },
     )
@@ -130,7 +137,7 @@ pub(super) fn make(
             return Err(error);
         }
         if kind == FileKind::Directory {
-            gain_subdirectory(&mut parent_state);
+            gain_subdirectory(&mut transaction, &mut parent_state);
         }
         parent_state.mtime = now();
         parent_state.ctime = parent_state.mtime;
@@ -187,6 +194,7 @@ pub(super) fn make_inode(
         attribute::release(core, transaction, nr, &mut state)?;
         give_first_block_back(core, transaction, &mut state)?;
         core.free_inode(transaction, nr, is_directory)?;
+        state.discard(transaction);
         return Err(error);
     }
     *inode.state.write() = state;
@@ -203,7 +211,7 @@ pub(super) fn undo_inode(
     let is_directory = state.kind == FileKind::Directory;
     attribute::release(core, transaction, inode.nr, &mut state)?;
     give_first_block_back(core, transaction, &mut state)?;
-    state.links = 0;
+    state.claims(transaction).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     state.store(core, transaction, inode.nr, true)?;
     core.free_inode(transaction, inode.nr, is_directory)?;
@@ -229,8 +237,9 @@ fn give_first_block_back(
         transaction.forget(run.first)?;
     }
     core.free_blocks(transaction, run)?;
-    state.words[0] = 0;
-    state.sectors = 0;
+    let claims = state.claims(transaction);
+    claims.words[0] = 0;
+    claims.sectors = 0;
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
                 revokes: 0,
             })?;
         }
-        state.links += 1;
+        state.claims(&mut transaction).links += 1;
         state.ctime = now();
         state.store(core, &mut transaction, nr, false)?;
         parent_state.mtime = state.ctime;

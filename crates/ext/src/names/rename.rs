@@ -348,12 +348,12 @@ fn replace(
     if changes_parent && !rt::mutant!("names/parent-not-changed") {
         let up = target.directory.nr;
         directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
-        lose_subdirectory(directories.source());
-        gain_subdirectory(directories.target());
+        lose_subdirectory(t, directories.source());
+        gain_subdirectory(t, directories.target());
     }
     if let (Some(existing), Some(existing_state)) = (existing, &mut existing_state) {
         if is_directory {
-            lose_subdirectory(directories.target());
+            lose_subdirectory(t, directories.target());
             drop_directory(core, t, existing.nr, existing_state)?;
         } else {
             drop_link(core, t, existing.nr, existing_state)?;
@@ -452,8 +452,8 @@ fn exchange(
         if kind == FileKind::Directory {
             let up = target.directory.nr;
             directory::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
-            lose_subdirectory(directories.source());
-            gain_subdirectory(directories.target());
+            lose_subdirectory(t, directories.source());
+            gain_subdirectory(t, directories.target());
         }
         if other_kind == FileKind::Directory {
             let up = source.directory.nr;
@@ -466,8 +466,8 @@ fn exchange(
                 up,
                 FileKind::Directory,
             )?;
-            lose_subdirectory(directories.target());
-            gain_subdirectory(directories.source());
+            lose_subdirectory(t, directories.target());
+            gain_subdirectory(t, directories.source());
         }
     }
     state.ctime = now();

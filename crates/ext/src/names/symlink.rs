@@ -43,7 +43,7 @@ pub(crate) fn symlink(
         &mut |core, transaction, inode, state| {
             state.size = target.len() as u64;
             if target.len() <= FAST_BYTES_MAX {
-                store_fast(state, target);
+                store_fast(&mut state.claims(transaction).words, target);
                 return Ok(());
             }
             store_slow(core, transaction, inode, state, target)
@@ -51,8 +51,8 @@ pub(crate) fn symlink(
     )
 }
 
-fn store_fast(state: &mut InodeState, target: &[u8]) {
-    for (word, bytes) in state.words.iter_mut().zip(target.chunks(4)) {
+fn store_fast(words: &mut [u32; 15], target: &[u8]) {
+    for (word, bytes) in words.iter_mut().zip(target.chunks(4)) {
         let mut raw = [0; 4];
         raw[..bytes.len()].copy_from_slice(bytes);
         *word = u32::from_le_bytes(raw);

@@ -82,7 +82,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         })?;
         directory::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
         drop_directory(core, &mut transaction, inode.nr, &mut state)?;
-        lose_subdirectory(&mut parent_state);
+        lose_subdirectory(&mut transaction, &mut parent_state);
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
         parent_state.store(core, &mut transaction, parent, true)?;
@@ -115,12 +115,14 @@ pub(super) fn drop_link(
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
-    state.links = state.links.saturating_sub(1);
+    let links = state.links.saturating_sub(1);
+    state.claims(transaction).links = links;
     state.ctime = now();
     if state.links == 0 {
         orphan::add(core, transaction, nr, state)?;
     }
     if rt::mutant!("names/link-count-not-stored") && state.links > 0 {
+        state.discard(transaction);
         return Ok(());
     }
     state.store(core, transaction, nr, true)
@@ -133,7 +135,7 @@ pub(super) fn drop_directory(
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
-    state.links = 0;
+    state.claims(transaction).links = 0;
     state.ctime = now();
     orphan::add(core, transaction, nr, state)?;
     state.store(core, transaction, nr, true)

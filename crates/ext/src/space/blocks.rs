@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use crate::options::{AllocationProfile, OnError};
 use crate::transaction::Transaction;
 
+/// The damage of a bitmap in which a block that a file owns is free.
+const FREE_ALREADY: &str = "a block that is freed is free already";
+
 /// What an allocator would take from a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
@@ -63,10 +66,36 @@ impl Core {
             };
             return Err(self.damaged(damage));
         }
+        let _held = self.check_parts(run)?;
         for (group, start, count) in self.parts(run) {
             self.free_in(transaction, group, start, count)?;
         }
         Ok(())
+    }
+
+    /// Checks an extent that lies in several groups before any of it is freed, so that either all of it is freed or none.
+    /// Hold the result until then.
+    fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
+        let mut held = Vec::new();
+        if self.parts(run).nth(1).is_none() {
+            return Ok(held);
+        }
+        for (group, start, count) in self.parts(run) {
+            let bitmap = self.buffers.get(group.block_bitmap)?;
+            let mut maps = group.maps.lock();
+            let map = group
+                .blocks(&mut maps, &bitmap)
+                .map_err(|damage| self.damaged(damage))?;
+            if !map.taken.all_set(start, count) && self.options.on_error != OnError::Continue {
+                let number = group.first.get() + u64::from(start);
+                let damage = group.damage(number, FREE_ALREADY);
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+            drop(maps);
+            held.push(bitmap);
+        }
+        Ok(held)
     }
 
     /// Reads the bitmap that has a block, so that giving it back will not have to. Hold the result until then.
@@ -163,7 +192,7 @@ impl Core {
             drop(bytes);
             drop(maps);
             let number = group.first.get() + u64::from(start);
-            let damage = group.damage(number, "a block that is freed is free already");
+            let damage = group.damage(number, FREE_ALREADY);
             let error = self.damaged(damage);
             // With `errors=continue` the blocks stay as they are, and the operation goes on.
             return if self.options.on_error == OnError::Continue {

@@ -179,6 +179,7 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let buffer = core.buffers.get(table)?;
     let end = offset + usize::from(core.geometry.inode_bytes);
     transaction.write(&buffer)?[offset..end].fill(0);
+    state.discard(&mut transaction);
     transaction.finish().map(drop)
 }
 

@@ -41,7 +41,8 @@ impl Volume {
     ///
     /// # Errors
     /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] as the mode says.
-    /// - [`crate::Error::NoSpace`] if it fits neither the inode nor its block, or if no block is left.
+    /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block.
+    /// - [`crate::Error::NoSpace`] if no block is left.
     /// - [`crate::Error::NotPermitted`] for `user.` names of what is neither file nor directory, and for inodes that may not be changed.
     pub fn set_attribute(
         &self,

@@ -11,6 +11,7 @@ mod attributes;
 mod budget;
 mod cell;
 mod chains;
+mod claims;
 mod cookies;
 mod crossing;
 mod damage;

@@ -473,7 +473,9 @@ fn failure(operation: Operation, path: &str, error: &Error) -> TargetError {
         Error::NotDirectory => ErrorKind::NotDirectory,
         Error::IsDirectory => ErrorKind::IsDirectory,
         Error::NotEmpty => ErrorKind::NotEmpty,
-        Error::NoSpace | Error::NoInodes => ErrorKind::NoSpace,
+        Error::NoSpace | Error::NoInodes | Error::AttributeTooLarge | Error::DirectoryFull => {
+            ErrorKind::NoSpace
+        }
         Error::TooManyLinks => ErrorKind::TooManyLinks,
         Error::NameTooLong => ErrorKind::BadName,
         Error::FileTooLarge => ErrorKind::TooLarge,

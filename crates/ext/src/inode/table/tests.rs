@@ -5,7 +5,7 @@ use layout::inode_flags::InodeFlags;
 use layout::time::{InodeTime, SECONDS_MAX, SECONDS_MAX_EXTRA, SECONDS_MIN};
 use layout::{BlockNr, InodeNr};
 
-use super::{decode, encode, fits};
+use super::{Claims, decode, encode, fits};
 use crate::file::testing::{Bench, Random, image};
 use crate::inode::{FileKind, InodeState};
 use crate::options::MountOptions;
@@ -66,16 +66,20 @@ fn state(random: &mut Random, bench: &Bench, has_extra: bool) -> InodeState {
     let (atime, mtime, ctime, crtime) = (time(), time(), time(), time());
     InodeState {
         size,
-        links: number(random, 16) as u16,
-        sectors: number(random, 32),
+        claims: Claims {
+            sectors: number(random, 32),
+            words: core::array::from_fn(|_| number(random, 32) as u32),
+            attribute_block: BlockNr::new(
+                [0, core.geometry.block_count - 1][random.below(2) as usize],
+            ),
+            ..Claims::new(number(random, 16) as u16)
+        },
         flags: InodeFlags::from_bits_retain(number(random, 32) as u32).difference(unknown),
         atime,
         mtime,
         ctime,
         crtime: has_extra.then_some(crtime),
         dtime: number(random, 32) as u32,
-        words: core::array::from_fn(|_| number(random, 32) as u32),
-        attribute_block: BlockNr::new([0, core.geometry.block_count - 1][random.below(2) as usize]),
         is_fresh: random.below(2) == 0,
         ..InodeState::fresh(
             kind,
@@ -149,7 +153,7 @@ fn what_does_not_fit() {
     let mut file = fresh(FileKind::Regular);
     file.size = 1 << 33;
     assert!(fits(&bench.core, &file));
-    file.sectors = 1 << 32;
+    file.claims.sectors = 1 << 32;
     assert!(!fits(&bench.core, &file), "without huge_file");
     let mut directory = fresh(FileKind::Directory);
     directory.size = 1 << 32;

@@ -108,11 +108,11 @@ fn what_does_not_fit_changes_nothing() {
     let too_long = vec![1; BLOCK_BYTES as usize];
     assert!(matches!(
         error(b"user.a", &too_long, SetMode::Any),
-        Error::NoSpace
+        Error::AttributeTooLarge
     ));
     assert!(matches!(
         error(b"user.a", &[1; 70_000], SetMode::Any),
-        Error::NoSpace
+        Error::AttributeTooLarge
     ));
     assert!(matches!(
         error(b"user.a", b"", SetMode::Create),

@@ -103,7 +103,12 @@ impl Side<'_> {
         match self {
             Self::Ours(volume) => match ours(volume, op) {
                 Ok(()) => Outcome::Done,
-                Err(Error::NoSpace | Error::NoInodes) => Outcome::NoSpace,
+                Err(
+                    Error::NoSpace
+                    | Error::NoInodes
+                    | Error::AttributeTooLarge
+                    | Error::DirectoryFull,
+                ) => Outcome::NoSpace,
                 Err(Error::NoAttribute) => Outcome::NoAttribute,
                 Err(Error::Exists) => Outcome::Exists,
                 Err(Error::NotFound | Error::NotDirectory) => Outcome::NotFound,

@@ -1,0 +1,105 @@
+//! Freed blocks and the inode that named them are one change, whatever fails in between and wherever a handle restarts.
+
+use ext::options::DataMode;
+use ext::volume::SetMode;
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+use crate::damage::assert_notices;
+use crate::rig::{Place, Rig, device, quiet};
+
+/// The shortest log that is taken.
+const SHORTEST: u32 = 4 * (32 + 1);
+
+fn with_attribute_block(volume: &Volume, path: &str, bytes: &[u8]) -> InodeNr {
+    volume.write_file(path, bytes).unwrap();
+    let nr = volume.resolve(path, true).unwrap();
+    volume
+        .set_attribute(nr, b"user.x", &[7; 600], SetMode::Any)
+        .unwrap();
+    nr
+}
+
+/// One flipped bit in an attribute block and one unlink: the file's blocks are free, and its inode, which stays on the orphan
+/// list, does not name them any more. No other file loses a byte, now or after the next mount.
+#[test]
+fn a_damaged_attribute_block_frees_no_block_twice() {
+    assert_notices("delete/freed-blocks-not-stored", unlink_beside_damage);
+}
+
+fn unlink_beside_damage() {
+    const BLOCK_BYTES: u32 = 4096;
+    let rig = Rig::new(Place::Internal, BLOCK_BYTES, 16 << 20);
+    let volume = rig.open(quiet(DataMode::Ordered));
+    let nr = with_attribute_block(&volume, "/victim", &[b'V'; 100 * 4096]);
+    let block = volume.attribute_block(nr).unwrap().unwrap();
+    volume.close().unwrap();
+    let at = block * u64::from(BLOCK_BYTES);
+    let mut image = device(&rig.home).read_block(at, BLOCK_BYTES).unwrap();
+    std::sync::Arc::make_mut(&mut image)[0] ^= 1;
+    device(&rig.home).write_blocks(at, vec![image]).unwrap();
+
+    let volume = rig.open(quiet(DataMode::Ordered));
+    let removed = volume.remove_file("/victim");
+    assert!(matches!(removed, Err(Error::Corrupt(_))), "{removed:?}");
+    let mut count = 0;
+    while volume
+        .write_file(&format!("/other{count}"), &[b'O'; 100 * 4096])
+        .is_ok()
+    {
+        count += 1;
+    }
+    let _ = volume.remove_file(&format!("/other{count}"));
+    assert!(count > 20, "the freed blocks are used again: {count}");
+    volume.sync().unwrap();
+    let _ = volume.close();
+
+    let volume = rig.open(quiet(DataMode::Ordered));
+    let _ = volume.write_file("/new", &[b'N'; 300 * 4096]);
+    let _ = volume.sync();
+    for number in 0..count {
+        let bytes = volume.read_file(&format!("/other{number}")).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == b'O'), "/other{number}");
+    }
+}
+
+/// Deleting a journaled file needs a revoke for each block and one for its attribute block: the last is there wherever the
+/// handle restarted.
+#[test]
+fn the_revoke_of_the_attribute_block_survives_restarts() {
+    assert_notices("truncate/kept-revoke-used", delete_many_sizes);
+}
+
+fn delete_many_sizes() {
+    let rig = Rig::new(Place::Internal, 1024, 16 << 20);
+    rig.set_log_length(SHORTEST);
+    for blocks in (1250..1480).step_by(3) {
+        let copy = rig.copy();
+        let volume = copy.open(quiet(DataMode::Journal));
+        with_attribute_block(&volume, "/victim", &vec![b'V'; blocks * 1024]);
+        volume.sync().unwrap();
+        let removed = volume.remove_file("/victim");
+        assert!(removed.is_ok(), "{blocks} blocks: {removed:?}");
+        volume.close().unwrap();
+    }
+}
+
+/// An attribute that fits nowhere is refused at once, and not as a full volume: no commit would make room for it.
+#[test]
+fn an_attribute_that_is_too_large_waits_for_no_commit() {
+    let rig = Rig::new(Place::Internal, 1024, 16 << 20);
+    let volume = rig.open(quiet(DataMode::Ordered));
+    volume.write_file("/freed", &[1; 4096]).unwrap();
+    volume.write_file("/file", b"").unwrap();
+    volume.sync().unwrap();
+    volume.remove_file("/freed").unwrap();
+    let nr = volume.resolve("/file", true).unwrap();
+    let before = format!("{:?}", volume.journal_stats());
+    let result = volume.set_attribute(nr, b"user.x", &[7; 5000], SetMode::Any);
+    assert!(
+        matches!(result, Err(Error::AttributeTooLarge)),
+        "{result:?}"
+    );
+    assert_eq!(format!("{:?}", volume.journal_stats()), before);
+    volume.close().unwrap();
+}
