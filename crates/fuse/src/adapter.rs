@@ -9,15 +9,18 @@
 //! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
 
 mod answers;
+mod caller;
 mod capabilities;
 mod contents;
 mod directories;
 mod extended;
 mod flags;
+mod full;
 mod guard;
 mod ioctl;
 mod privileges;
 mod ranges;
+mod reserve;
 mod seek;
 
 use std::ffi::OsStr;
@@ -38,9 +41,10 @@ use fuser::{
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
-use crate::vfs::{Handle, Vfs};
+use crate::vfs::Vfs;
 use answers::{absent, answer, answer_count, answer_usage, generation};
 use flags::{new_inode, open_flags, opened, rename_mode};
+use full::Full;
 use guard::Failure;
 pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
@@ -59,6 +63,7 @@ pub(crate) struct Adapter<V> {
     block_bytes: u32,
     notifier: NotifierSlot,
     seeker: Arc<Seeker>,
+    full: Full,
 }
 
 impl<V: Vfs> Adapter<V> {
@@ -71,6 +76,7 @@ impl<V: Vfs> Adapter<V> {
             block_bytes,
             notifier: NotifierSlot::default(),
             seeker: Arc::default(),
+            full: Full::default(),
         }
     }
 
@@ -119,7 +125,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             Ok(self.vfs.look_up(inode(parent)?, name.as_bytes())?)
         });
         match found {
-            Err(errno) if errno.code() == Errno::ENOENT.code() => {
+            Err(errno) if errno.code() == Errno::ENOENT.code() && name != "." => {
                 reply.entry(&FOREVER, &absent(), Generation(0));
             }
             found => self.answer_entry(reply, found),
@@ -129,7 +135,9 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
         // Nobody waits for an answer; what went wrong has been told.
         let _ = self.guard("forget", || {
-            self.vfs.forget(inode(node)?, count);
+            let node = inode(node)?;
+            self.full.take(node);
+            self.vfs.forget(node, count);
             Ok(())
         });
     }
@@ -138,10 +146,10 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         &self,
         _request: &Request,
         node: INodeNo,
-        _handle: Option<FileHandle>,
+        handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        let found = self.guard("getattr", || Ok(self.vfs.attributes(inode(node)?)?));
+        let found = self.guard("getattr", || self.attributes(inode(node)?, handle));
         self.answer_attributes(reply, found);
     }
 
@@ -173,8 +181,11 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             ctime: ctime.map(|ctime| SetTime::At(inode_time(ctime))),
             flags: None,
         };
-        let changed = self.guard("setattr", || {
+        let changed = self.guard_for(request, "setattr", || {
             let node = inode(node)?;
+            if change.size == Some(0) {
+                self.full.take(node);
+            }
             let permissions = self.permissions_after(request, node, &change)?;
             let change = SetAttributes {
                 permissions,
@@ -203,7 +214,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEntry,
     ) {
         let new = new_inode(request, mode, umask);
-        let made = self.guard("mknod", || {
+        let made = self.guard_for(request, "mknod", || {
             let kind = kind_of(mode).ok_or(Errno::EINVAL)?;
             let device = decode_device(rdev);
             let name = name.as_bytes();
@@ -224,7 +235,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEntry,
     ) {
         let new = new_inode(request, mode, umask);
-        let made = self.guard("mkdir", || {
+        let made = self.guard_for(request, "mkdir", || {
             Ok(self
                 .vfs
                 .make_directory(inode(parent)?, name.as_bytes(), &new)?)
@@ -256,7 +267,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     ) {
         let new = new_inode(request, 0o777, 0);
         let target = target.as_os_str().as_bytes();
-        let made = self.guard("symlink", || {
+        let made = self.guard_for(request, "symlink", || {
             Ok(self
                 .vfs
                 .symlink(inode(parent)?, name.as_bytes(), target, &new)?)
@@ -274,7 +285,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let done = self.guard("rename", || {
+        let done = self.guard_for(request, "rename", || {
             let mode = rename_mode(request, flags).ok_or(Errno::EINVAL)?;
             let (from, to) = (inode(parent)?, inode(new_parent)?);
             Ok(self
@@ -286,13 +297,13 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn link(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         new_parent: INodeNo,
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let made = self.guard("link", || {
+        let made = self.guard_for(request, "link", || {
             let (node, parent) = (inode(node)?, inode(new_parent)?);
             Ok(self.vfs.link(node, parent, new_name.as_bytes())?)
         });
@@ -307,10 +318,14 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             let (node, flags) = (inode(node)?, open_flags(flags));
             if flags.truncate {
                 self.contents_change(request, node)?;
+                self.full.take(node);
             }
-            Ok(self.vfs.open(node, flags)?)
+            let allowed = flags.write && self.may_use_reserve(request);
+            Ok((self.vfs.open(node, flags)?, allowed))
         }) {
-            Ok(made) => reply.opened(FileHandle(made.handle.0), opened(made)),
+            Ok((made, allowed)) => {
+                reply.opened(reserve::encode(made.handle, allowed), opened(made));
+            }
             Err(errno) => reply.error(errno),
         }
     }
@@ -330,17 +345,19 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             truncate: false,
             ..open_flags(fuser::OpenFlags(flags))
         };
-        let made = self.guard("create", || {
-            Ok(self
+        let made = self.guard_for(request, "create", || {
+            let allowed = self.may_use_reserve(request);
+            let made = self
                 .vfs
-                .create(inode(parent)?, name.as_bytes(), &new, flags)?)
+                .create(inode(parent)?, name.as_bytes(), &new, flags)?;
+            Ok((made, allowed))
         });
         match made {
-            Ok((made, file)) => reply.created(
+            Ok(((made, file), allowed)) => reply.created(
                 &FOREVER,
                 &self.entry(&made),
                 generation(&made),
-                FileHandle(file.handle.0),
+                reserve::encode(file.handle, allowed),
                 opened(file),
             ),
             Err(errno) => reply.error(errno),
@@ -363,9 +380,9 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -373,7 +390,8 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let done = self.write_contents(node, offset, data, write_flags, flags);
+        let file = (node, handle);
+        let done = self.write_contents(request, file, offset, data, write_flags, flags);
         answer_count(reply, done);
     }
 
@@ -398,7 +416,9 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        let done = self.guard("release", || Ok(self.vfs.release(Handle(handle.0))?));
+        let done = self.guard("release", || {
+            Ok(self.vfs.release(reserve::decode(handle))?)
+        });
         answer(reply, done);
     }
 
@@ -411,7 +431,10 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEmpty,
     ) {
         let done = self.guard("fsync", || {
-            Ok(self.vfs.sync(inode(node)?, Handle(handle.0), data_only)?)
+            let node = inode(node)?;
+            // The kernel tells of it here, too.
+            self.full.take(node);
+            Ok(self.vfs.sync(node, reserve::decode(handle), data_only)?)
         });
         answer(reply, done);
     }
@@ -484,9 +507,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         out_bytes: u32,
         reply: ReplyIoctl,
     ) {
-        match self.guard("ioctl", || {
-            ioctl::answer(&*self.vfs, inode(node)?, command, data)
-        }) {
+        match self.guard("ioctl", || self.control(inode(node)?, command, data)) {
             Ok(answer) => reply.ioctl(0, &answer[..answer.len().min(out_bytes as usize)]),
             Err(errno) => reply.error(errno),
         }
@@ -544,7 +565,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -552,7 +573,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.set_attribute(node, name, value, flags, reply);
+        self.set_attribute(request, node, name, value, flags, reply);
     }
 
     fn getxattr(
@@ -570,7 +591,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         self.list_attributes(node, size, reply);
     }
 
-    fn removexattr(&self, _request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove_attribute(node, name, reply);
+    fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove_attribute(request, node, name, reply);
     }
 }

@@ -14,6 +14,7 @@
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
 //! | `polling` | asking the kernel again instead of sleeping, while requests are dense |
+//! | `arrivals` | waiting until what the kernel keeps has arrived here |
 //! | `watch` | a volume that has become read-only, and the table of mounts |
 //!
 //! # What the kernel keeps
@@ -26,7 +27,8 @@
 //! # Rules
 //!
 //! - Only this crate knows fuser, and only `errno` knows the numbers of errors.
-//! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume.
+//! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume. With the generation that is a file
+//!   handle, so what the kernel has forgotten is found again by its number.
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
 //! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
 //! - No thread of this process waits for the kernel to write: whoever is killed while he waits for what he has to answer himself never ends. Programs do
@@ -42,6 +44,7 @@
 )]
 
 mod adapter;
+mod arrivals;
 mod attributes;
 mod errno;
 pub mod mount;

@@ -11,6 +11,7 @@ use ext::Volume;
 use fuser::{Config, Session, SessionACL};
 
 use crate::adapter::{Adapter, Seeker};
+use crate::arrivals::Arrivals;
 use crate::mount_point::{Description, MountPoint};
 use crate::polling::Polling;
 use crate::served::{Owners, Served};
@@ -76,6 +77,7 @@ pub struct Mount<V: Vfs = Served> {
     vfs: Arc<V>,
     has_panicked: Arc<AtomicBool>,
     point: MountPoint,
+    arrivals: Arrivals,
     threads: Threads,
 }
 
@@ -185,9 +187,10 @@ impl<V: Vfs> Mount<V> {
                 Polling::start(guard.meter(), device, thread)
             })
             .transpose()?;
+        let arrivals = Arrivals::new(point.clone(), guard.meter());
         let threads = Threads {
             polling,
-            seeking: seeker.start(guard.clone(), point.clone())?,
+            seeking: seeker.start(guard.clone(), arrivals.clone())?,
             seeker,
             watch: Watch::start(guard, point.clone())?,
         };
@@ -196,13 +199,17 @@ impl<V: Vfs> Mount<V> {
             vfs,
             has_panicked,
             point,
+            arrivals,
             threads,
         })
     }
 
     /// What ends the mount from elsewhere.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter(self.point.clone())
+        Unmounter {
+            point: self.point.clone(),
+            arrivals: self.arrivals.clone(),
+        }
     }
 
     /// Answers the kernel until there is none.
@@ -215,7 +222,10 @@ impl<V: Vfs> Mount<V> {
 
 /// Ends a mount.
 #[derive(Debug, Clone)]
-pub struct Unmounter(MountPoint);
+pub struct Unmounter {
+    point: MountPoint,
+    arrivals: Arrivals,
+}
 
 impl Unmounter {
     /// Unmounts. If the place is in use, what the kernel keeps is written first, and then it is taken from its users.
@@ -223,13 +233,13 @@ impl Unmounter {
     /// # Errors
     /// What was said by the kernel.
     pub fn end(&self) -> io::Result<()> {
-        match self.0.unmount() {
+        match self.point.unmount() {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                tracing::warn!(at = %self.0.path().display(), "in use: taken from its users");
-                if let Err(error) = self.0.sync() {
+                tracing::warn!(at = %self.point.path().display(), "in use: taken from its users");
+                if let Err(error) = self.arrivals.wait() {
                     tracing::error!(%error, "not everything could be written before the end");
                 }
-                self.0.unmount_by_force()
+                self.point.unmount_by_force()
             }
             result => result,
         }

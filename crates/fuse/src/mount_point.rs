@@ -42,6 +42,9 @@ const UNMOUNT: (&str, &[&str]) = ("umount", &["-i"]);
 /// sync(1), for a whole file system.
 const SYNC: (&str, &[&str]) = ("sync", &["-f"]);
 
+/// stat(1), of a whole file system.
+const STATFS: (&str, &[&str]) = ("stat", &["-f"]);
+
 /// Flags of a mount that the kernel keeps, in the words of mount(8).
 const FLAGS: &[(&str, MountFlags, bool)] = &[
     ("ro", MountFlags::RDONLY, true),
@@ -189,7 +192,15 @@ impl MountPoint {
         Ok(rustix::mount::fsconfig_reconfigure(file_system.as_fd())?)
     }
 
-    /// Writes what the kernel keeps of it.
+    /// Has a program ask for free space, which the kernel passes on each time.
+    ///
+    /// # Errors
+    /// What the program says.
+    pub(crate) fn ask(&self) -> io::Result<()> {
+        run(STATFS, &self.path)
+    }
+
+    /// Makes the kernel submit what it keeps of it; what is submitted may still be on its way then: see [`crate::arrivals`].
     ///
     /// # Errors
     /// What the program says.

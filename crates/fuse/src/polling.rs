@@ -39,7 +39,7 @@ const PAUSE_MAX: u32 = 32;
 const THREAD: &str = "jext-polling";
 
 /// Counts requests, and wakes who looks at their number.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Meter {
     requests: AtomicU64,
     /// Whether the next request is to wake the thread. Where one slips through, another follows, or it does not matter.
@@ -55,6 +55,11 @@ impl Meter {
         if self.is_asleep.load(Ordering::Relaxed) {
             self.wake();
         }
+    }
+
+    /// The number of requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     #[cold]

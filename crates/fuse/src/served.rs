@@ -20,6 +20,10 @@ const COPY_BYTES: u64 = 1 << 20;
 const ATTEMPTS: u32 = 200;
 const MOMENT: Duration = Duration::from_millis(5);
 
+/// Space is low when so much of the volume is left at most, and no more than so many bytes.
+const LOW_PART: u64 = 16;
+const LOW_BYTES_MAX: u64 = 64 << 20;
+
 /// Who everything belongs to, whatever the inodes say: `uid=`, `gid=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owners {
@@ -95,6 +99,13 @@ impl Served {
         result
     }
 
+    /// Returns true if the kernel may take more into its cache than there is space for.
+    fn is_low(&self) -> bool {
+        let usage = self.volume.usage();
+        let most = LOW_BYTES_MAX / u64::from(usage.block_bytes);
+        usage.blocks_available < (usage.blocks / LOW_PART).min(most)
+    }
+
     /// What an entry names, on a volume whose entries do not say.
     fn kind_of(&self, directory: InodeNr, entry: &Entry) -> Option<FileKind> {
         if entry.inode == directory || entry.name == b".." {
@@ -118,7 +129,11 @@ impl Served {
 
 impl Vfs for Served {
     fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
-        Ok(self.show(self.volume.look_up_node(parent, name)?))
+        let found = match name {
+            b"." => self.volume.look_up_number(parent)?,
+            _ => self.volume.look_up_node(parent, name)?,
+        };
+        Ok(self.show(found))
     }
 
     fn forget(&self, node: InodeNr, count: u64) {
@@ -215,7 +230,7 @@ impl Vfs for Served {
             let flags = self.volume.attributes(node)?.flags;
             Ok(flags.contains(InodeFlags::SYNC))
         };
-        let writes_through = flags.write && is_synchronous()?;
+        let writes_through = flags.write && (self.is_low() || is_synchronous()?);
         Ok(Opened {
             handle,
             writes_through,
@@ -237,6 +252,21 @@ impl Vfs for Served {
                 Err(error)
             }
         }
+    }
+
+    fn is_writable(&self, handle: Handle) -> bool {
+        handle == Handle::NONE || self.volume.is_writable(FileId::from_raw(handle.0))
+    }
+
+    fn may_use_reserve(&self, uid: u32, groups: &dyn Fn() -> Vec<u32>) -> bool {
+        let volume = &self.volume;
+        let has_group = volume.reserve_owner().gid.is_some();
+        let groups = if has_group { groups() } else { Vec::new() };
+        volume.may_use_reserve(uid, &groups)
+    }
+
+    fn with_reserve<T>(&self, allowed: bool, calls: impl FnOnce() -> T) -> T {
+        self.volume.with_reserve(allowed, calls)
     }
 
     fn release(&self, handle: Handle) -> Result<()> {

@@ -14,7 +14,7 @@ use layout::InodeNr;
 pub struct Opened {
     /// The open file.
     pub handle: Handle,
-    /// Every write has to come at once, since each is to be durable when it returns: `chattr +S`.
+    /// Every write has to come at once: each is to be durable when it returns (`chattr +S`), or little space is left.
     pub writes_through: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Copy {
 ///
 /// What makes or finds a node holds it: the kernel forgets each as often as it was told of it.
 pub trait Vfs: Send + Sync + 'static {
-    /// Finds a name.
+    /// Finds a name. `.` is the node itself, of any kind, whether the kernel knows it or not.
     fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes>;
 
     /// The kernel forgets a node so many times.
@@ -116,6 +116,15 @@ pub trait Vfs: Send + Sync + 'static {
         new: &NewInode,
         flags: OpenFlags,
     ) -> Result<(Attributes, Opened)>;
+
+    /// Returns true if a file was opened for writing, or if nothing is known of it.
+    fn is_writable(&self, handle: Handle) -> bool;
+
+    /// Returns true if a caller may use the blocks that are reserved for root. `groups` finds all groups of the caller.
+    fn may_use_reserve(&self, uid: u32, groups: &dyn Fn() -> Vec<u32>) -> bool;
+
+    /// Makes calls for a caller that may use the reserved blocks, or may not.
+    fn with_reserve<T>(&self, allowed: bool, calls: impl FnOnce() -> T) -> T;
 
     /// Closes an open file.
     fn release(&self, handle: Handle) -> Result<()>;

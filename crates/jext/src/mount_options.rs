@@ -23,6 +23,7 @@
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | who may use the reserved blocks beside root |
 //! | `journal_path=DEV` | the external journal |
+//! | `acl`, `user_xattr` | nothing: always on |
 //! | `defaults` | nothing |
 
 use block::text::Size;
@@ -94,7 +95,7 @@ impl ParsedOptions {
     fn set_flag(&mut self, name: &str) -> Result<(), &'static str> {
         let options = &mut self.options;
         match name {
-            "defaults" => {}
+            "defaults" | "acl" | "user_xattr" => {}
             "ro" => options.read_only = true,
             "rw" => options.read_only = false,
             "noload" | "norecovery" => options.no_recovery = true,
@@ -253,7 +254,7 @@ mod tests {
         );
         assert_eq!(parse("").expect("nothing"), ParsedOptions::default());
         assert_eq!(
-            parse("defaults,").expect("nothing"),
+            parse("defaults,acl,user_xattr,").expect("nothing"),
             ParsedOptions::default()
         );
         assert_eq!(
@@ -273,7 +274,7 @@ mod tests {
             error("data=fast"),
             "mount option \"data=fast\": expected data=journal, ordered or writeback"
         );
-        assert!(error("acl").starts_with("mount option \"acl\": expected one of ro, noload"));
+        assert!(error("noacl").starts_with("mount option \"noacl\": expected one of ro, noload"));
         assert!(error("commit=0").ends_with("seconds from 1 to 86400"));
         assert!(error("log_policy=linux24:checkpointer=me").contains("parts behind colons"));
         assert!(error("dirty=30").ends_with("no more than dirty="));

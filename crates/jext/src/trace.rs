@@ -1,6 +1,9 @@
 //! Traces on standard error, for `-v` and JEXT_LOG. Their clock is the world's: virtual in a simulated one.
+//!
+//! A line that cannot be written is dropped: a full disk under `--log` must not end a mount.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
@@ -26,11 +29,27 @@ pub(crate) fn start(verbose: u8, is_on_purpose: bool) -> Result<()> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Droppable(io::stderr()))
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_timer(WorldTime)
         .init();
     Ok(())
+}
+
+/// A writer that drops what it cannot write.
+struct Droppable<W>(W);
+
+impl<W: Write> Write for Droppable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 struct WorldTime;

@@ -88,6 +88,19 @@ impl SetAttributes {
         };
         self.ctime.is_some() && *self == times
     }
+
+    /// Returns true for `utime(FILE, NULL)`, which append-only files allow: both times become the present. A cache above that keeps
+    /// times itself sends the present as the times of modification and change.
+    fn is_touch(&self) -> bool {
+        let times = Self {
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            ..Self::default()
+        };
+        let is_present = |time: SetTime| time == SetTime::Now || Some(time) == self.ctime;
+        self.atime == Some(SetTime::Now) && self.mtime.is_some_and(is_present) && *self == times
+    }
 }
 
 /// What a new inode shall be.
@@ -188,7 +201,7 @@ fn set_journaled(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) 
 
 fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
     let clears = change.flags.is_some();
-    let frozen = if change.are_times_of_writes() {
+    let frozen = if change.are_times_of_writes() || change.is_touch() {
         InodeFlags::IMMUTABLE
     } else {
         InodeFlags::IMMUTABLE | InodeFlags::APPEND

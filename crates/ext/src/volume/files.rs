@@ -141,6 +141,11 @@ impl Volume {
             .is_some_and(|opens| opens.for_writing > 0)
     }
 
+    /// Returns true if a file is open for writing under this handle.
+    pub fn is_writable(&self, file: FileId) -> bool {
+        self.opened(file).is_ok_and(|opened| opened.flags.write)
+    }
+
     fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<()> {
         let (kind, inode_flags, size) = {
             let state = inode.state.read();

@@ -55,6 +55,27 @@ impl Volume {
         Ok(describe(&self.core, nr, &state))
     }
 
+    /// Looks an inode up by its number alone, as a file handle names it, and holds it until it is forgotten.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if no inode with a name has the number, or if it belongs to the volume itself, as the journal does.
+    pub fn look_up_number(&self, nr: InodeNr) -> Result<Attributes> {
+        rt::charge(rt::Cost::Syscall);
+        let geometry = &self.core.geometry;
+        let is_own = nr < geometry.first_inode && nr != InodeNr::ROOT;
+        if is_own || nr.get() > geometry.inode_count {
+            return Err(Error::NotFound);
+        }
+        let inode = self.core.inodes.get(&self.core, nr)?;
+        let state = inode.state.read();
+        if state.links == 0 {
+            return Err(Error::NotFound);
+        }
+        // Pinned under the lock: a name that is removed later finds the pin.
+        self.core.inodes.pin(&inode);
+        Ok(describe(&self.core, nr, &state))
+    }
+
     /// Ends so many look-ups. What has no name left, and is not open, is deleted.
     pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
         let inode = self.core.inodes.get(&self.core, nr)?;

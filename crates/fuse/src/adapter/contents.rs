@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 
-use fuser::{Errno, INodeNo, OpenFlags, ReplyData, WriteFlags};
+use fuser::{Errno, FileHandle, INodeNo, OpenFlags, ReplyData, Request, WriteFlags};
 use rustix::fs::OFlags;
 
 use super::flags::{durability, has};
-use super::{Adapter, TRANSFER_BYTES_MAX, inode};
+use super::{Adapter, TRANSFER_BYTES_MAX, inode, reserve};
+use crate::arrivals;
 use crate::vfs::Vfs;
 
 thread_local! {
@@ -42,7 +43,8 @@ impl<V: Vfs> Adapter<V> {
     /// How many bytes were written.
     pub(super) fn write_contents(
         &self,
-        node: INodeNo,
+        request: &Request,
+        (node, handle): (INodeNo, FileHandle),
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -51,19 +53,32 @@ impl<V: Vfs> Adapter<V> {
         let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let is_direct = !is_cached && has(flags.0, OFlags::DIRECT);
         let durability = durability(write_flags, flags.0);
-        self.guard("write", || {
+        let write = || {
             let node = inode(node)?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                self.take_privileges(node)?;
+                self.take_privileges(request, node)?;
             }
             let mut done = 0;
             loop {
                 let (at, rest) = (offset + done as u64, &data[done..]);
-                done += self.vfs.write(node, at, rest, is_direct, durability)?;
+                let written = self.vfs.write(node, at, rest, is_direct, durability);
+                if is_cached && matches!(written, Err(ext::Error::NoSpace)) {
+                    self.full.mark(node);
+                    self.ask_again(node);
+                }
+                done += written?;
                 // Of what it kept itself, the kernel takes a part that was written for all: the rest must have been written, too, or fail.
                 if !is_cached || done == data.len() {
                     return Ok(done as u64);
                 }
+            }
+        };
+        arrivals::write(|| {
+            if is_cached {
+                let allowed = reserve::opener_may(handle);
+                self.guard("write", || self.vfs.with_reserve(allowed, write))
+            } else {
+                self.guard_for(request, "write", write)
             }
         })
     }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ext::volume::SetMode;
-use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
+use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 
 use super::answers::answer;
 use super::{Adapter, inode};
@@ -17,16 +17,20 @@ const XATTR_CREATE: i32 = 1;
 /// setxattr(2): the attribute must be there.
 const XATTR_REPLACE: i32 = 2;
 
+/// The name of the access control list that holds.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
 impl<V: Vfs> Adapter<V> {
     pub(super) fn set_attribute(
         &self,
+        request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
         flags: i32,
         reply: ReplyEmpty,
     ) {
-        let done = self.guard("setxattr", || {
+        let done = self.guard_for(request, "setxattr", || {
             let mode = match flags {
                 0 => SetMode::Any,
                 XATTR_CREATE => SetMode::Create,
@@ -34,7 +38,11 @@ impl<V: Vfs> Adapter<V> {
                 _ => return Err(Errno::EINVAL.into()),
             };
             let node = inode(node)?;
-            Ok(self.vfs.set_attribute(node, name.as_bytes(), value, mode)?)
+            self.vfs.set_attribute(node, name.as_bytes(), value, mode)?;
+            if name.as_bytes() == ACCESS_LIST {
+                self.list_was_set(request, node)?;
+            }
+            Ok(())
         });
         answer(reply, done);
     }
@@ -58,8 +66,14 @@ impl<V: Vfs> Adapter<V> {
         answer_value(reply, found, room);
     }
 
-    pub(super) fn remove_attribute(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = self.guard("removexattr", || {
+    pub(super) fn remove_attribute(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        reply: ReplyEmpty,
+    ) {
+        let done = self.guard_for(request, "removexattr", || {
             Ok(self.vfs.remove_attribute(inode(node)?, name.as_bytes())?)
         });
         answer(reply, done);

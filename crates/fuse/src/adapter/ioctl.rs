@@ -15,6 +15,7 @@ use ext::volume::{Attributes, InodeFlags};
 use fuser::Errno;
 use layout::InodeNr;
 
+use super::Adapter;
 use super::guard::Failure;
 use crate::vfs::Vfs;
 
@@ -46,13 +47,25 @@ const EXTENDED: [(u32, InodeFlags); 7] = [
     (0x8000, InodeFlags::DAX),
 ];
 
+impl<V: Vfs> Adapter<V> {
+    /// Answers a control. The time of change of a directory is jext's, so the kernel asks for it again after chattr; that of a file the
+    /// kernel keeps itself.
+    pub(super) fn control(
+        &self,
+        node: InodeNr,
+        command: u32,
+        data: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        let answer = answer(&*self.vfs, node, command, data)?;
+        if matches!(command, SET_FLAGS | SET_FLAGS_32 | SET_EXTENDED) {
+            self.ask_again(node);
+        }
+        Ok(answer)
+    }
+}
+
 /// Answers a control.
-pub(super) fn answer(
-    vfs: &impl Vfs,
-    node: InodeNr,
-    command: u32,
-    data: &[u8],
-) -> Result<Vec<u8>, Failure> {
+fn answer(vfs: &impl Vfs, node: InodeNr, command: u32, data: &[u8]) -> Result<Vec<u8>, Failure> {
     match command {
         GET_FLAGS | GET_FLAGS_32 => {
             let flags = vfs.attributes(node)?.flags;

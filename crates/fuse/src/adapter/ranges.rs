@@ -18,7 +18,7 @@ impl<V: Vfs> Adapter<V> {
         length: u64,
         mode: i32,
     ) -> Result<(), Errno> {
-        self.guard("fallocate", || {
+        self.guard_for(request, "fallocate", || {
             let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
             let node = inode(node)?;
             self.contents_change(request, node)?;
@@ -38,7 +38,7 @@ impl<V: Vfs> Adapter<V> {
         target_offset: u64,
         length: u64,
     ) -> Result<u64, Errno> {
-        self.guard("copy_file_range", || {
+        self.guard_for(request, "copy_file_range", || {
             let copy = Copy {
                 source: inode(source)?,
                 source_offset,

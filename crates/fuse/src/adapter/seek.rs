@@ -15,7 +15,8 @@
 //! - The kernel holds the lock of the inode while it asks, so that nobody writes, truncates or punches meanwhile; only memory that is mapped may
 //!   change, and then either answer is right.
 //! - The kernel's writing waits for WRITE requests. Those are answered by the threads of the session, so none of these waits for it: [`Seeker`] is a
-//!   thread of its own, and does one question after the other. Nor does it wait itself, but a program does: see [`MountPoint`].
+//!   thread of its own, and does one question after the other. Nor does it wait in the kernel, but a program does. What the program has made the
+//!   kernel submit is waited for here: see [`crate::arrivals`].
 
 use std::io;
 use std::sync::OnceLock;
@@ -27,7 +28,7 @@ use layout::InodeNr;
 
 use super::guard::{Failure, Guard};
 use super::{Adapter, inode};
-use crate::mount_point::MountPoint;
+use crate::arrivals::Arrivals;
 use crate::vfs::Vfs;
 
 /// lseek(2): the next byte of data.
@@ -57,11 +58,11 @@ impl Seeker {
     pub(crate) fn start<V: Vfs>(
         &self,
         guard: Guard<V>,
-        point: MountPoint,
+        arrivals: Arrivals,
     ) -> io::Result<JoinHandle<()>> {
         let (sender, questions) = mpsc::channel();
         let _ = self.questions.set(sender);
-        let work = Work { guard, point };
+        let work = Work { guard, arrivals };
         thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
@@ -122,7 +123,7 @@ impl<V: Vfs> Adapter<V> {
 /// What the thread works with.
 struct Work<V> {
     guard: Guard<V>,
-    point: MountPoint,
+    arrivals: Arrivals,
 }
 
 impl<V: Vfs> Work<V> {
@@ -134,7 +135,7 @@ impl<V: Vfs> Work<V> {
             reply,
         } = question;
         let found = self.guard.run("lseek", || {
-            self.point.sync().map_err(|error| {
+            self.arrivals.wait().map_err(|error| {
                 tracing::error!(%node, %error, "the kernel does not pass on what it keeps");
                 Errno::EIO
             })?;

@@ -66,3 +66,40 @@ fn a_part_that_fits_is_not_taken_for_all() {
         assert_eq!(told.kind(), ErrorKind::StorageFull);
     });
 }
+
+/// Whoever does not sync is told by `write`, and what was written before is there as far as there was room.
+#[test]
+fn nothing_that_had_room_is_lost_when_write_says_that_the_volume_is_full() {
+    const PART: usize = 64 << 10;
+    on_a_mount(|mounted| {
+        let part = |number: usize| vec![1 + (number % 250) as u8; PART];
+        let space = || {
+            let space = rustix::fs::statvfs(mounted.at("")).unwrap();
+            space.f_bavail * space.f_frsize
+        };
+        let before = space();
+        let path = mounted.at("file");
+        let mut file = File::create(&path).unwrap();
+        // Far more than there is, so that nobody waits for ever.
+        let parts = 64 * before as usize / PART;
+        let taken = (0..parts)
+            .find(|number| {
+                let written = file.write_all(&part(*number));
+                written.is_err_and(|error| error.kind() == ErrorKind::StorageFull)
+            })
+            .expect("an error of write");
+        let _ = file.sync_all();
+        drop(file);
+        assert!(space() < 2 * PART as u64, "{} bytes are left", space());
+        let found = fs::read(&path).unwrap();
+        let is_there = |number: &usize| {
+            found.get(number * PART..(number + 1) * PART) == Some(&part(*number)[..])
+        };
+        let intact = (0..taken).take_while(is_there).count();
+        // The rest are blocks of the map.
+        assert!(
+            (intact * PART) as u64 > before - before / 50,
+            "{intact} parts of {taken}, {before} bytes"
+        );
+    });
+}

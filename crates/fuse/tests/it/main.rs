@@ -9,6 +9,7 @@
 )]
 
 mod aborts;
+mod compared;
 mod devices;
 mod extended;
 mod files;

@@ -72,3 +72,19 @@ fn they_go_with_the_owner() {
         assert_eq!(mode_of(&directory), 0o2775);
     });
 }
+
+/// ext3 has no calls that allocate or zero a range: as a write they take the bits, also from a group that the caller is not in.
+#[test]
+fn they_go_with_ranges_that_are_allocated_or_zeroed() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("program");
+        for line in ["fallocate -z -l 4096 \"$1\"", "fallocate -l 20000 \"$1\""] {
+            for (before, after) in [(0o6666, 0o666), (0o2666, 0o666), (0o6777, 0o777)] {
+                fs::write(&file, vec![7; 10_000]).unwrap();
+                fs::set_permissions(&file, Permissions::from_mode(before)).unwrap();
+                run(false, line, &file);
+                assert_eq!(mode_of(&file), after, "{before:o}: {line}");
+            }
+        }
+    });
+}

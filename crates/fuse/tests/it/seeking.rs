@@ -383,3 +383,27 @@ fn a_mount_ends_while_holes_are_looked_for() {
     }
     place.check();
 }
+
+/// A byte that was just written is found, however much the kernel has to pass on first.
+#[test]
+fn a_byte_that_was_just_written_is_data() {
+    on_a_mount(|mounted| {
+        let (file, other) = (open(&mounted.at("file")), open(&mounted.at("other")));
+        let much = vec![7; 20 << 20];
+        for round in 0..24 {
+            let at = PAGE << (round % 8);
+            file.set_len(0).unwrap();
+            other.write_all_at(&much, 0).unwrap();
+            file.write_all_at(b"x", at).unwrap();
+            let found = rustix::fs::seek(&file, SeekFrom::Data(0));
+            assert_eq!(found, Ok(at), "round {round}");
+        }
+        for round in 0..1000 {
+            let at = PAGE << (round % 8);
+            file.set_len(0).unwrap();
+            file.write_all_at(b"x", at).unwrap();
+            let found = rustix::fs::seek(&file, SeekFrom::Data(0));
+            assert_eq!(found, Ok(at), "round {round}");
+        }
+    });
+}

@@ -57,11 +57,7 @@ impl Place {
 
     /// Mounts the image.
     pub(crate) fn mount(&self, settings: &Settings) -> Mounted {
-        let options = MountOptions {
-            privileged: true,
-            ..MountOptions::default()
-        };
-        self.mount_device(self.device(), settings, options)
+        self.mount_device(self.device(), settings, MountOptions::default())
     }
 
     /// Mounts a device.

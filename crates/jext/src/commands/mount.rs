@@ -6,16 +6,17 @@
 mod background;
 pub(crate) mod helper;
 mod options;
+mod remount;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use block::DeviceText;
+use block::{DeviceError, DeviceText};
 use clap::Args;
-use ext::Volume;
 use ext::volume::OpenReport;
+use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
 
 use crate::image::{Access, MountArguments, explain, open_device, parse_device};
@@ -45,6 +46,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if remount::is_wanted(&arguments.mount) {
+        let directory = find_directory(&arguments.directory)?;
+        return remount::run(&directory, &arguments.mount);
+    }
     if !arguments.foreground && !arguments.detached {
         return background::start();
     }
@@ -108,8 +113,8 @@ fn source(image: &str) -> Result<String> {
 
 /// Opens the volume. Read-only, the devices are only read, unless the journal has to be replayed.
 fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
-    let engine = &options.engine.options;
-    let attempt = |access| -> Result<(Volume, OpenReport)> {
+    let engine = &mut options.engine.options.clone();
+    let attempt = |access, engine: &MountOptions| -> Result<(Volume, OpenReport)> {
         let device = open_device(image, access)?;
         let journal = options.engine.journal_path.as_deref();
         let journal = journal.map(|text| open_device(text, access)).transpose()?;
@@ -119,17 +124,42 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
             .with_context(|| image.to_owned())
     };
     if !engine.read_only {
-        let (volume, report) = attempt(Access::Write)?;
-        if let Some(why) = &report.read_only_because {
-            volume.close()?;
-            bail!("{image}: can only be read: {why}; mount it with -o ro");
+        match attempt(Access::Write, engine) {
+            Err(error) if is_write_protected(image, &error) => {
+                output::warn(&format!("{image}: write-protected, mounted read-only"));
+                engine.read_only = true;
+            }
+            opened => {
+                let (volume, report) = opened?;
+                if let Some(why) = &report.read_only_because {
+                    volume.close()?;
+                    bail!("{image}: can only be read: {why}; mount it with -o ro");
+                }
+                return Ok((volume, report));
+            }
         }
-        return Ok((volume, report));
     }
-    match attempt(Access::Read) {
-        Err(error) if !engine.no_recovery && is_unreplayed(&error) => attempt(Access::Write),
+    match attempt(Access::Read, engine) {
+        Err(error) if !engine.no_recovery && is_unreplayed(&error) => {
+            attempt(Access::Write, engine)
+        }
         result => result,
     }
+}
+
+/// Returns true if an image cannot be opened for writing, and might be for reading.
+fn is_write_protected(image: &str, error: &anyhow::Error) -> bool {
+    use rustix::io::Errno;
+    if let Some(DeviceError::Open { cause, .. }) = error.downcast_ref()
+        && cause.contains("read-only")
+    {
+        return true;
+    }
+    let Ok(DeviceText::File { path, .. }) = parse_device(image) else {
+        return false;
+    };
+    let refused = rustix::fs::access(&path, rustix::fs::Access::WRITE_OK);
+    matches!(refused, Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
 }
 
 fn is_unreplayed(error: &anyhow::Error) -> bool {

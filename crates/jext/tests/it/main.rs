@@ -23,6 +23,7 @@ mod lab_errors;
 mod labs;
 mod logged;
 mod manual;
+mod mount_uses;
 mod mounting;
 mod peers;
 mod reading;

@@ -9,6 +9,7 @@
 //! | `threads=N` | how many requests are worked on at once |
 //! | `nopoll` | no processor waits for requests without sleeping, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
+//! | `loop` | nothing: an image is a file in any case |
 //! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for others; ignored |
 
 use anyhow::{Result, bail};
@@ -29,6 +30,7 @@ const IGNORED: &[&str] = &[
     "group",
     "nofail",
     "_netdev",
+    "loop",
     "default_permissions",
     "diratime",
 ];
@@ -69,6 +71,12 @@ impl Options {
     }
 }
 
+/// Returns true for words that are meant for others, or change nothing.
+pub(super) fn means_nothing(option: &str) -> bool {
+    let is_prefix = |known: &&str| option.starts_with(*known);
+    IGNORED.contains(&option) || IGNORED_PREFIXES.iter().any(is_prefix)
+}
+
 /// Takes an option that is not the volume's.
 fn take(settings: &mut Settings, option: &str) -> Result<bool> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -80,10 +88,7 @@ fn take(settings: &mut Settings, option: &str) -> Result<bool> {
         "lazy_open" => settings.is_lazy_open = true,
         "nopoll" => settings.may_poll = false,
         "nosuid" | "suid" | "nodev" | "dev" | "noexec" | "exec" | "nodiratime" => {}
-        _ if IGNORED.contains(&option) => {}
-        _ if IGNORED_PREFIXES
-            .iter()
-            .any(|known| option.starts_with(known)) => {}
+        _ if means_nothing(option) => {}
         _ => return Ok(false),
     }
     if !(1..=THREADS_MAX).contains(&settings.threads) {
@@ -113,7 +118,7 @@ mod tests {
 
     #[test]
     fn options_go_where_they_belong() {
-        let list = "rw,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3,nopoll";
+        let list = "rw,loop,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3,nopoll";
         let Options { engine, settings } = parse(list).expect("they are right");
         assert_eq!(engine.options.data, ext::options::DataMode::Journal);
         assert!(engine.options.sync);

@@ -1,0 +1,62 @@
+//! Who may use the blocks that are reserved for root.
+//!
+//! A request names its caller, but what the kernel writes from its cache comes from nobody. So the right of whoever opens a file for writing
+//! is kept in the number of its handle. With `lazy_open` there are no handles, and cached data have no right.
+
+use fuser::{Errno, FileHandle, Request};
+
+use super::Adapter;
+use super::caller::Caller;
+use super::guard::Failure;
+use crate::vfs::{Handle, Vfs};
+
+/// The handle as the kernel knows it.
+pub(super) fn encode(handle: Handle, may_use_reserve: bool) -> FileHandle {
+    FileHandle(handle.0 << 1 | u64::from(may_use_reserve))
+}
+
+/// The handle that the kernel names.
+pub(super) fn decode(handle: FileHandle) -> Handle {
+    Handle(handle.0 >> 1)
+}
+
+/// Returns the right of whoever opened a file.
+pub(super) fn opener_may(handle: FileHandle) -> bool {
+    handle.0 & 1 != 0
+}
+
+impl<V: Vfs> Adapter<V> {
+    /// Returns true if the caller may use the reserved blocks.
+    pub(super) fn may_use_reserve(&self, request: &Request) -> bool {
+        let groups = || Caller::of(request).groups;
+        self.vfs.may_use_reserve(request.uid(), &groups)
+    }
+
+    /// Does what a request asks for with the right of its caller.
+    pub(super) fn guard_for<T>(
+        &self,
+        request: &Request,
+        name: &'static str,
+        operation: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Errno> {
+        self.guard(name, || {
+            let allowed = self.may_use_reserve(request);
+            self.vfs.with_reserve(allowed, operation)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_goes_with_the_handle() {
+        for allowed in [false, true] {
+            let handle = encode(Handle(77), allowed);
+            assert_eq!(decode(handle), Handle(77));
+            assert_eq!(opener_may(handle), allowed);
+        }
+        assert!(!opener_may(FileHandle(0)), "no handle, with lazy_open");
+    }
+}

@@ -1,0 +1,203 @@
+//! Waits until what the kernel keeps has arrived here.
+//!
+//! `sync -f` makes the kernel submit each dirty page as a WRITE request, and ends before these are answered: since Linux 6.18.6 a sync waits for no
+//! FUSE file system, and before 6.16 it waited for copies of the pages only. So [`Arrivals::wait`] looks for itself:
+//!
+//! 1. `sync -f`: all dirty pages are submitted.
+//! 2. `stat -f`: a STATFS request is queued behind them, and when it is answered, each of them has been read from the device.
+//! 3. Each thread of the session is seen to hold none of them any more.
+//! 4. The kernel holds requests back while [`BACKGROUND_MAX`] are on their way. If fewer than half of that came during steps 2 and 3, it
+//!    held nothing back; otherwise both are repeated.
+//!
+//! A thread of the session holds no such request if, since step 2,
+//!
+//! | it | which is seen by |
+//! |---|---|
+//! | has ended the write that it was in, or another | its count of writes |
+//! | sleeps outside of a write, so at most for another request | its count and its state |
+//! | has read twice outside of a write: the second time it came back for more | its count and the number of its reads |
+//!
+//! The programs wait in the kernel, and no thread of this process does: see [`crate::mount_point`].
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::mount_point::MountPoint;
+use crate::polling::Meter;
+
+/// Requests of read-ahead and write-back that may be on their way at once. While the kernel holds others back, so many are.
+pub(crate) const BACKGROUND_MAX: u16 = 512;
+
+/// The threads of this process.
+const TASKS: &str = "/proc/self/task";
+/// How the names of a session's threads begin.
+const SESSION: &str = "fuser-";
+/// The time between two looks at a thread that is at work.
+const MOMENT: Duration = Duration::from_micros(50);
+
+/// Of each thread that has written, by its number: twice the writes that have ended, and one more during a write.
+static WRITES: Mutex<BTreeMap<i32, Arc<AtomicU64>>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static OWN: OnceCell<Arc<AtomicU64>> = const { OnceCell::new() };
+}
+
+/// Does the work of a WRITE request.
+pub(crate) fn write<T>(work: impl FnOnce() -> T) -> T {
+    let own = OWN.with(|own| Arc::clone(own.get_or_init(register)));
+    let _ending = Ending(&own);
+    own.fetch_add(1, Ordering::SeqCst);
+    work()
+}
+
+/// Ends a write, also when it panics.
+struct Ending<'a>(&'a AtomicU64);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn register() -> Arc<AtomicU64> {
+    let own = Arc::<AtomicU64>::default();
+    let number = rustix::thread::gettid().as_raw_pid();
+    let mut writes = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
+    writes.insert(number, Arc::clone(&own));
+    own
+}
+
+/// What waits for the arrivals of one mount.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrivals {
+    point: MountPoint,
+    meter: Arc<Meter>,
+}
+
+impl Arrivals {
+    pub(crate) fn new(point: MountPoint, meter: Arc<Meter>) -> Self {
+        Self { point, meter }
+    }
+
+    /// Returns when all that programs had written before has been written to the volume, or has failed.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        self.point.sync()?;
+        loop {
+            let before = self.meter.requests();
+            self.point.ask()?;
+            for task in session()? {
+                task.settle()?;
+            }
+            if self.meter.requests() - before < u64::from(BACKGROUND_MAX) / 2 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A thread of a session.
+struct Task {
+    folder: PathBuf,
+    writes: Option<Arc<AtomicU64>>,
+}
+
+/// The threads of all sessions in this process.
+fn session() -> io::Result<Vec<Task>> {
+    let mut found = Vec::new();
+    for task in fs::read_dir(TASKS)? {
+        let folder = task?.path();
+        // A thread may end meanwhile.
+        if fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.starts_with(SESSION)) {
+            found.push(Task::new(folder));
+        }
+    }
+    Ok(found)
+}
+
+impl Task {
+    fn new(folder: PathBuf) -> Self {
+        let number = folder
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok());
+        let writes = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
+        let writes = number.and_then(|number: i32| writes.get(&number).cloned());
+        Self { folder, writes }
+    }
+
+    /// The count of its writes. A thread that writes for the first time is looked up again.
+    fn count(&mut self) -> u64 {
+        if self.writes.is_none() {
+            self.writes = Self::new(self.folder.clone()).writes;
+        }
+        let writes = self.writes.as_ref();
+        writes.map_or(0, |writes| writes.load(Ordering::SeqCst))
+    }
+
+    /// Returns when it holds nothing that was read from the device before.
+    fn settle(mut self) -> io::Result<()> {
+        let Some(reads) = reads(&self.folder)? else {
+            return Ok(());
+        };
+        let first = self.count();
+        let was_writing = first % 2 == 1;
+        loop {
+            let count = self.count();
+            if count >= first + if was_writing { 1 } else { 2 } {
+                return Ok(());
+            }
+            if count == first && !was_writing {
+                let Some(now) = self::reads(&self.folder)? else {
+                    return Ok(());
+                };
+                let holds_nothing = now >= reads + 2 || is_asleep(&self.folder)?;
+                if holds_nothing && self.count() == first {
+                    return Ok(());
+                }
+            }
+            thread::sleep(MOMENT);
+        }
+    }
+}
+
+/// A file of a thread; none if the thread has ended.
+fn told(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        // ESRCH is what a file says that was opened before the end.
+        Err(error) if error.kind() == io::ErrorKind::NotFound || is_no_process(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_no_process(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::SRCH)
+}
+
+/// How often a thread has read; none if it has ended. A kernel that does not count says 0.
+fn reads(folder: &Path) -> io::Result<Option<u64>> {
+    let Some(text) = told(&folder.join("io"))? else {
+        return Ok(folder.exists().then_some(0));
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("syscr:"));
+    Ok(Some(
+        line.and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0),
+    ))
+}
+
+/// Returns true if a thread sleeps, as one does that waits for a request, or has ended.
+fn is_asleep(folder: &Path) -> io::Result<bool> {
+    let Some(text) = told(&folder.join("stat"))? else {
+        return Ok(true);
+    };
+    // "NUMBER (NAME) STATE ..."; the name may hold anything.
+    let state = text.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    Ok(state == Some(b'S'))
+}

@@ -1,0 +1,179 @@
+//! `jext mount` as mount(8) is used: options of ext3, remounting, devices that cannot be written, logs on full disks.
+
+use std::fs;
+use std::process::Output;
+
+use testkit::{privilege, tool};
+
+use crate::support::Folder;
+
+/// Lets a command of the shell run in the folder, with `jext` in its path.
+fn run(folder: &Folder, line: &str) -> Output {
+    let program = assert_cmd::cargo::cargo_bin("jext");
+    let script = format!(
+        "PATH={}:$PATH; cd {}; {line}",
+        program.parent().unwrap().display(),
+        folder.path().display()
+    );
+    tool::run("bash", &["-c", &script])
+}
+
+/// A folder with an image that is unmounted in any case.
+struct Place(Folder);
+
+impl Place {
+    fn new() -> Option<Self> {
+        if !privilege::is_granted() {
+            return None;
+        }
+        let folder = Folder::with_image();
+        fs::create_dir(folder.path().join("mnt")).unwrap();
+        Some(Self(folder))
+    }
+
+    #[track_caller]
+    fn good(&self, line: &str) -> String {
+        let output = run(&self.0, line);
+        assert!(output.status.success(), "{line}: {}", tool::said(&output));
+        tool::said(&output)
+    }
+
+    #[track_caller]
+    fn bad(&self, line: &str) -> String {
+        let output = run(&self.0, line);
+        assert!(!output.status.success(), "{line}: {}", tool::said(&output));
+        tool::said(&output)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        run(&self.0, "mountpoint -q mnt && umount -l mnt");
+    }
+}
+
+#[test]
+fn a_log_on_a_full_disk_does_not_end_the_mount() {
+    let Some(place) = Place::new() else { return };
+    place.good("JEXT_LOG=debug jext mount disk.img mnt --log /dev/full");
+    place.good("for n in {1..20}; do echo $n >mnt/$n; cat mnt/missing$n 2>/dev/null; sync mnt/$n; done; ls mnt");
+    assert_eq!(place.good("cat mnt/20"), "20\n");
+    place.good("jext umount mnt");
+    place.0.check("disk.img");
+    // Standard error, in the foreground.
+    place.good("JEXT_LOG=debug jext mount -f disk.img mnt 2>/dev/full & sleep 1; echo again >mnt/more && cat mnt/missing 2>/dev/null; umount mnt && wait $!");
+    assert_eq!(place.0.good("cat disk.img:/more"), "again\n");
+    place.good("JEXT_LOG=trace jext ls disk.img:/ 2>/dev/full");
+}
+
+#[test]
+fn options_of_ext3_that_are_true_are_accepted() {
+    let Some(place) = Place::new() else { return };
+    place.good("jext mount disk.img mnt -o acl,user_xattr,loop,defaults");
+    place.good("setfacl -m u:33:r mnt && setfattr -n user.a -v b mnt");
+    place.good("jext umount mnt");
+    let refused = place.bad("jext mount disk.img mnt -o noacl");
+    assert!(refused.contains("noacl"), "{refused}");
+}
+
+#[test]
+fn a_mount_is_remounted() {
+    let Some(place) = Place::new() else { return };
+    place.bad("jext mount disk.img mnt -o remount,ro");
+    place.good("jext mount disk.img mnt");
+    place.good("echo kept >mnt/file");
+    place.good("jext mount disk.img mnt -o remount,ro");
+    let refused = place.bad("touch mnt/new");
+    assert!(refused.contains("Read-only"), "{refused}");
+    place.good(
+        "grep -q ' mnt\\?.*' /proc/self/mountinfo; findmnt -n -o OPTIONS mnt | grep -q '^ro'",
+    );
+    place.good("jext mount disk.img mnt -o remount,rw,acl");
+    assert_eq!(place.good("touch mnt/new && cat mnt/file"), "kept\n");
+    // As mount(8) calls it.
+    place.good("ln -s $(command -v jext) mount.fuse.jext; ./mount.fuse.jext disk.img mnt -o rw,remount,nosuid -t fuse.jext");
+    assert!(
+        place
+            .good("findmnt -n -o OPTIONS mnt")
+            .starts_with("rw,nosuid")
+    );
+    let warned = place.good("jext mount disk.img mnt -o remount,rw,commit=7");
+    assert!(warned.contains("commit=7 stays as it was"), "{warned}");
+    place.good("jext umount mnt");
+    place.0.check("disk.img");
+    // What jext has opened read-only does not become writable.
+    place.good("jext mount disk.img mnt -o ro");
+    let refused = place.bad("jext mount disk.img mnt -o remount,rw");
+    assert!(
+        refused.contains("unmount it and mount it again"),
+        "{refused}"
+    );
+    let refused = place.bad("touch mnt/more");
+    assert!(refused.contains("Read-only"), "{refused}");
+    place.good("jext umount mnt");
+}
+
+#[test]
+fn what_cannot_be_written_is_mounted_read_only_with_a_warning() {
+    let Some(place) = Place::new() else { return };
+    // Attached read-only: a flag that blockdev(8) sets would outlast the attachment.
+    let attached = place.good("losetup -r -f --show disk.img");
+    let device = attached.trim();
+    let said = run(&place.0, &format!("jext mount {device} mnt"));
+    let written = run(&place.0, "touch mnt/new");
+    place.good(&format!("jext umount mnt; losetup -d {device}"));
+    let expected = format!("jext: warning: {device}: write-protected, mounted read-only\n");
+    assert_eq!(tool::said(&said), expected);
+    assert!(tool::said(&written).contains("Read-only"));
+    place.good("mkdir there && mount --bind . there && mount -o remount,bind,ro there");
+    let said = run(&place.0, "jext mount there/disk.img mnt");
+    let written = run(&place.0, "touch mnt/new");
+    place.good("jext umount mnt; umount there");
+    assert!(
+        tool::said(&said).contains("write-protected, mounted read-only"),
+        "{}",
+        tool::said(&said)
+    );
+    assert!(tool::said(&written).contains("Read-only"));
+}
+
+/// `-m`, `resuid=` and `resgid=` hold through the mount, as on the kernel's ext3.
+#[test]
+fn the_blocks_reserved_for_root_are_left_to_root() {
+    let Some(place) = Place::new() else { return };
+    const FILL: &str = r#"
+fill() { # UID GID GROUPS
+  local groups=--clear-groups; [ "$3" = - ] || groups=--groups=$3
+  local rights=; [ $1 = 0 ] || rights="--bounding-set=-all --inh-caps=-all"
+  setpriv --reuid $1 --regid $2 $groups $rights dd if=/dev/zero of=$at/of-$1-$2 bs=64k 2>&1 | grep -o 'error writing.*' | cut -d: -f2
+  sync $at/of-$1-$2 2>/dev/null
+  # A writer in pages may leave some blocks.
+  echo "$*: available: $(( $(stat -f -c %a $at) > 100 )) left: $(( $(stat -f -c %f $at) > 200 ))"
+  rm $at/of-$1-$2; until [ $(stat -f -c %f $at) -gt 20000 ]; do sync $at; sleep 0.02; done
+}
+# A container's root has no CAP_SYS_RESOURCE, so to ext3 it is root by its number only.
+all() {
+  chmod 777 $at; fill 1000 1000 -; fill 1001 2000 -; fill 1001 1001 7,2000; fill 1002 1002 -
+  [ $options != resuid=0 ] || fill 0 0 -
+}
+"#;
+    let mut expected = Vec::new();
+    for options in ["resuid=0", "resuid=1000", "resgid=2000"] {
+        place.good("rm -f e.img; truncate -s 24M e.img; mke2fs -q -F -t ext3 -b 1024 -m 20 -J size=1 e.img");
+        let script = format!(
+            "{FILL}\nat=mnt options={options}; mount -o loop,{options} e.img mnt; all; umount mnt"
+        );
+        expected.push(place.good(&script));
+    }
+    for (options, expected) in ["resuid=0", "resuid=1000", "resgid=2000"]
+        .iter()
+        .zip(expected)
+    {
+        place.good("rm -f e.img; truncate -s 24M e.img; mke2fs -q -F -t ext3 -b 1024 -m 20 -J size=1 e.img");
+        let script = format!(
+            "{FILL}\nat=mnt options={options}; jext mount -o {options} e.img mnt; all; jext umount mnt"
+        );
+        assert_eq!(place.good(&script), expected, "{options}");
+        place.0.check("e.img");
+    }
+}
