@@ -13,7 +13,8 @@ use crate::support::Folder;
 const FILE_BYTES: usize = 96 << 20;
 /// Attempts to hit a command in the middle, and how much later than the one before each sends its signal.
 const ATTEMPTS: u32 = 60;
-const LATER: Duration = Duration::from_millis(4);
+/// Parts of the duration of a command at which signals are sent.
+const PARTS: u32 = 20;
 
 /// What is in a folder: names, and bytes of each.
 fn listing(folder: &Folder) -> BTreeMap<String, u64> {
@@ -33,9 +34,19 @@ fn listing(folder: &Folder) -> BTreeMap<String, u64> {
     found
 }
 
-/// Sends a signal to a command, later and later, until one comes in the middle. Whenever it comes, nothing is left.
+/// Runs a command to its end and returns how long it took.
+fn duration(folder: &Folder, line: &str) -> Duration {
+    let began = std::time::Instant::now();
+    folder.good(line);
+    began.elapsed()
+}
+
+/// Sends a signal to a command, each time at another part of its duration, until one comes in the middle. Whenever it comes,
+/// nothing is left.
 fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
     let before = listing(folder);
+    let whole = duration(folder, line);
+    undo();
     for attempt in 1..=ATTEMPTS {
         let child = Command::new(assert_cmd::cargo::cargo_bin("jext"))
             .args(line.split_whitespace())
@@ -44,7 +55,7 @@ fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(LATER * attempt);
+        std::thread::sleep(whole * (attempt % PARTS + 1) / PARTS);
         let (number, process) = (signal.to_string(), child.id().to_string());
         tool::run("kill", &["-s", &number, &process]);
         let output = child.wait_with_output().unwrap();
