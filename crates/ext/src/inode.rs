@@ -273,7 +273,12 @@ impl InodeState {
         &mut self.claims
     }
 
-    /// Gives up unstored claims: the inode is freed in the same handle.
+    /// True if the claims are those of the inode table, or of a handle that has stored them.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.claims.is_unstored
+    }
+
+    /// Gives up unstored claims: the inode is freed in the same handle, or the changes were undone.
     pub(crate) fn discard(&mut self, transaction: &mut Transaction<'_>) {
         if self.claims.is_unstored {
             self.claims.is_unstored = false;

@@ -56,6 +56,7 @@ pub(crate) fn allocate_each(
     from: FileBlock,
     count: u64,
 ) -> Result<Vec<BlockNr>> {
+    let was_stored = state.is_stored();
     let mut done: Vec<(Site, Option<Taken>)> = Vec::new();
     let mut blocks = Vec::new();
     for index in 0..count {
@@ -76,6 +77,10 @@ pub(crate) fn allocate_each(
                     if let Some(taken) = taken {
                         taken.undo(core, transaction, inode, state, site)?;
                     }
+                }
+                if was_stored {
+                    // The claims are again those of the table.
+                    state.discard(transaction);
                 }
                 return Err(error);
             }

@@ -1,7 +1,7 @@
 //! Freed blocks and the inode that named them are one change, whatever fails in between and wherever a handle restarts.
 
 use ext::options::DataMode;
-use ext::volume::SetMode;
+use ext::volume::{NewInode, SetAttributes, SetMode};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
@@ -102,4 +102,43 @@ fn an_attribute_that_is_too_large_waits_for_no_commit() {
     );
     assert_eq!(format!("{:?}", volume.journal_stats()), before);
     volume.close().unwrap();
+}
+
+/// A directory that needs two blocks where one is left gets none: the create fails, the volume works on.
+#[test]
+fn a_split_without_space_changes_nothing_and_stops_nothing() {
+    let rig = Rig::new(Place::Internal, 1024, 8 << 20);
+    let volume = rig.open(quiet(DataMode::Ordered));
+    let parent = volume.create_directory("/d").unwrap();
+    let name = |number: u32| format!("{number:0230}").into_bytes();
+    // "." and ".." and four names fill a block of 1 KiB to less than another name.
+    for number in 0..4 {
+        volume
+            .create(parent, &name(number), &NewInode::default())
+            .unwrap();
+    }
+    assert_eq!(volume.attributes(parent).unwrap().size, 1024);
+    assert!(volume.write_file("/filler", &vec![1; 8 << 20]).is_err());
+    let filler = volume.resolve("/filler", true).unwrap();
+    volume.sync().unwrap();
+    let size = volume.attributes(filler).unwrap().size;
+    let mut refused = 0;
+    for blocks in 0..3 {
+        let cut = SetAttributes {
+            size: Some(size - blocks * 1024),
+            ..SetAttributes::default()
+        };
+        volume.set_attributes(filler, &cut).unwrap();
+        volume.sync().unwrap();
+        match volume.create(parent, &name(9), &NewInode::default()) {
+            Ok(_) => break,
+            Err(Error::NoSpace) => refused += 1,
+            Err(error) => panic!("{blocks} blocks free: {error}"),
+        }
+        assert!(!volume.is_read_only(), "{blocks} blocks free");
+        volume.sync().unwrap();
+    }
+    assert_eq!(refused, 2, "no block, one block, and then two are free");
+    volume.close().unwrap();
+    rig.assert_fsck_clean("at the end");
 }
