@@ -1,7 +1,7 @@
 //! Waits until what the kernel keeps has arrived here.
 //!
-//! `sync -f` makes the kernel submit each dirty page as a WRITE request, and ends before these are answered: since Linux 6.18.6 a sync waits for no
-//! FUSE file system, and before 6.16 it waited for copies of the pages only. So [`Arrivals::wait`] looks for itself:
+//! `sync -f` makes the kernel submit each dirty page as a WRITE request, and ends before these are answered (seen on Linux
+//! 6.18.44). So [`Arrivals::wait`] looks for itself:
 //!
 //! 1. `sync -f`: all dirty pages are submitted.
 //! 2. `stat -f`: a STATFS request is queued behind them, and when it is answered, each of them has been read from the device.

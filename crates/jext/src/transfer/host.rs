@@ -1,5 +1,6 @@
 //! Extended attributes of the host's files, and what its files are.
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -11,11 +12,37 @@ use rustix::fs::{FileType, Stat, XattrFlags, lgetxattr, llistxattr, lremovexattr
 use rustix::io::Errno;
 
 use super::Node;
+use crate::output;
 
 /// The most that the kernel gives of names, or of a value.
 const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
 /// Room for the names that most files have: the kernel takes as much memory as it is offered.
 const NAMES_BYTES: usize = 256;
+
+/// What was left out since only root may do it, for one warning at the end.
+#[derive(Default)]
+pub(crate) struct LeftOut(BTreeSet<&'static str>);
+
+impl LeftOut {
+    /// Passes on a result. What only root may do is noted and left out.
+    pub(crate) fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<()> {
+        match result {
+            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
+                self.0.insert(what);
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Warns of what was left out.
+    pub(crate) fn warn(&self) {
+        if !self.0.is_empty() {
+            let what: Vec<&str> = self.0.iter().copied().collect();
+            output::warn(&format!("left out for want of root: {}", what.join(", ")));
+        }
+    }
+}
 
 /// Reads attributes with one buffer for all files.
 pub(crate) struct AttributeReader {

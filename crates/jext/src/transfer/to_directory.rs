@@ -1,6 +1,5 @@
 //! A directory of the host as a sink. Without root, owners, devices and attributes of the system are left out, and that is said once.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +13,6 @@ use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::{Item, Node, Sink, host};
-use crate::output;
 
 /// What a file is while it is being written.
 const MODE_WHILE_OPEN: u32 = 0o600;
@@ -25,7 +23,7 @@ pub(crate) struct DirectorySink {
     open: Option<(File, Box<Node>)>,
     directories: Vec<Node>,
     /// What could not be done for want of root.
-    left_out: BTreeSet<&'static str>,
+    left_out: host::LeftOut,
 }
 
 impl DirectorySink {
@@ -47,23 +45,12 @@ impl DirectorySink {
             root: root.to_owned(),
             open: None,
             directories: Vec::new(),
-            left_out: BTreeSet::new(),
+            left_out: host::LeftOut::default(),
         })
     }
 
     fn at(&self, path: &[u8]) -> PathBuf {
         self.root.join(OsStr::from_bytes(path))
-    }
-
-    /// What only root may do is noted and left out.
-    fn as_root(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<()> {
-        match result {
-            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
-                self.left_out.insert(what);
-                Ok(())
-            }
-            other => Ok(other?),
-        }
     }
 
     fn make(&mut self, node: Box<Node>) -> Result<()> {
@@ -95,7 +82,7 @@ impl DirectorySink {
                 let device = rustix::fs::makedev(node.device.major, node.device.minor);
                 let mode = Mode::from_raw_mode(MODE_WHILE_OPEN);
                 let made = rustix::fs::mknodat(CWD, &at, file_type, mode, device);
-                self.as_root("devices", made)?;
+                self.left_out.note("devices", made)?;
                 if fs::symlink_metadata(&at).is_err() {
                     return Ok(());
                 }
@@ -109,14 +96,14 @@ impl DirectorySink {
         let at = self.at(&node.path);
         let owner = std::os::unix::fs::lchown(&at, Some(node.uid), Some(node.gid));
         let owner = owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        self.as_root("owners", owner)?;
+        self.left_out.note("owners", owner)?;
         if node.kind != FileKind::Symlink {
             let permissions = Permissions::from_mode(u32::from(node.permissions));
             fs::set_permissions(&at, permissions)?;
         }
         for (name, value) in &node.attributes {
             let set = host::set_attribute(&at, name, value);
-            self.as_root("some extended attributes", set)?;
+            self.left_out.note("some extended attributes", set)?;
         }
         set_times(&at, node.mtime)
     }
@@ -169,10 +156,7 @@ impl Sink for DirectorySink {
         while let Some(node) = self.directories.pop() {
             self.adopt(&node).with_context(|| node.text())?;
         }
-        if !self.left_out.is_empty() {
-            let what: Vec<&str> = self.left_out.iter().copied().collect();
-            output::warn(&format!("left out for want of root: {}", what.join(", ")));
-        }
+        self.left_out.warn();
         Ok(())
     }
 }

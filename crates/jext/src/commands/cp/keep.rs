@@ -1,8 +1,6 @@
 //! What a copy keeps of its source: owner, mode, times, extended attributes and access control lists, in the order in which none
 //! undoes another: a new owner takes capabilities and set-id bits away, and a list changes the mode.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
 use rustix::io::Errno;
@@ -10,7 +8,7 @@ use rustix::io::Errno;
 use super::end::{End, Facts, Images};
 use super::host;
 use crate::output;
-use crate::transfer::host::{AttributeReader, remove_attribute, set_attribute};
+use crate::transfer::host::{AttributeReader, LeftOut, remove_attribute, set_attribute};
 
 /// Access control lists, as attributes. A copy has none that its source does not have.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
@@ -23,7 +21,7 @@ pub(super) struct Keeper<'v> {
     images: &'v Images,
     reader: AttributeReader,
     /// What could not be done on the host for want of root.
-    left_out: BTreeSet<&'static str>,
+    left_out: LeftOut,
 }
 
 impl<'v> Keeper<'v> {
@@ -31,27 +29,13 @@ impl<'v> Keeper<'v> {
         Self {
             images,
             reader: AttributeReader::new(),
-            left_out: BTreeSet::new(),
+            left_out: LeftOut::default(),
         }
     }
 
     /// Warns of what could not be kept.
     pub(super) fn end(self) {
-        if !self.left_out.is_empty() {
-            let what: Vec<&str> = self.left_out.into_iter().collect();
-            output::warn(&format!("left out for want of root: {}", what.join(", ")));
-        }
-    }
-
-    /// What only root may do is noted and left out.
-    fn as_root(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<()> {
-        match result {
-            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
-                self.left_out.insert(what);
-                Ok(())
-            }
-            other => Ok(other?),
-        }
+        self.left_out.warn();
     }
 
     /// The extended attributes of a file, access control lists among them.
@@ -99,12 +83,12 @@ impl<'v> Keeper<'v> {
             return Ok(());
         };
         if all {
-            self.as_root("owners", host::set_owner(path, facts))?;
+            self.left_out.note("owners", host::set_owner(path, facts))?;
         }
         if let Some(attributes) = attributes {
             for (name, value) in attributes {
                 let set = set_attribute(path, name, value);
-                self.as_root("some extended attributes", set)?;
+                self.left_out.note("some extended attributes", set)?;
             }
             for name in absent_lists(attributes, facts.kind) {
                 match remove_attribute(path, name) {
