@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
 
 use testkit::tool;
 
@@ -11,10 +10,10 @@ use crate::support::Folder;
 
 /// Bytes of the file that takes a while.
 const FILE_BYTES: usize = 96 << 20;
-/// Attempts to hit a command in the middle, and how much later than the one before each sends its signal.
-const ATTEMPTS: u32 = 60;
-/// Parts of the duration of a command at which signals are sent.
-const PARTS: u32 = 20;
+/// Attempts to hit a command in the middle.
+const ATTEMPTS: u64 = 60;
+/// Parts of a command's work at which signals are sent, one after the other.
+const PARTS: u64 = 20;
 
 /// What is in a folder: names, and bytes of each.
 fn listing(folder: &Folder) -> BTreeMap<String, u64> {
@@ -34,28 +33,37 @@ fn listing(folder: &Folder) -> BTreeMap<String, u64> {
     found
 }
 
-/// Runs a command to its end and returns how long it took.
-fn duration(folder: &Folder, line: &str) -> Duration {
-    let began = std::time::Instant::now();
-    folder.good(line);
-    began.elapsed()
+/// Waits until a process has read so many bytes, or has ended.
+fn wait_for_reads(child: &mut Child, bytes: u64) {
+    let path = format!("/proc/{}/io", child.id());
+    while child.try_wait().unwrap().is_none() {
+        let counters = std::fs::read_to_string(&path).unwrap();
+        let line = counters.lines().next().unwrap();
+        let read: u64 = line.strip_prefix("rchar: ").unwrap().parse().unwrap();
+        if read >= bytes {
+            return;
+        }
+    }
 }
 
-/// Sends a signal to a command, each time at another part of its duration, until one comes in the middle. Whenever it comes,
-/// nothing is left.
+/// Sends a signal to a command, each time at another part of its work, until one comes in the middle. Whenever it comes,
+/// nothing is left. The command runs with the lowest priority, so that it cannot end before the test sees how far it is.
 fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
     let before = listing(folder);
-    let whole = duration(folder, line);
-    undo();
     for attempt in 1..=ATTEMPTS {
-        let child = Command::new(assert_cmd::cargo::cargo_bin("jext"))
+        let mut child = Command::new("nice")
+            .args(["-n", "19"])
+            .arg(assert_cmd::cargo::cargo_bin("jext"))
             .args(line.split_whitespace())
             .current_dir(folder.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(whole * (attempt % PARTS + 1) / PARTS);
+        wait_for_reads(
+            &mut child,
+            (attempt % PARTS + 1) * FILE_BYTES as u64 / PARTS,
+        );
         let (number, process) = (signal.to_string(), child.id().to_string());
         tool::run("kill", &["-s", &number, &process]);
         let output = child.wait_with_output().unwrap();

@@ -261,7 +261,8 @@ fn progress_is_shown_on_a_terminal() {
         let output = command.current_dir(folder.path()).output().unwrap();
         let seen = tool::said(&output);
         assert!(output.status.success(), "{line}: {seen}");
-        assert!(seen.contains("MiB/"), "{line}: {seen:?}");
+        // A fast machine is done before more than the beginning is drawn.
+        assert!(seen.contains("B/64.0"), "{line}: {seen:?}");
         let output = folder.command(
             &line
                 .replace("seen.img tree", "-F seen.img tree")

@@ -42,9 +42,11 @@ fn defaults_and_a_device_are_enough() {
     let default = MountOptions::default();
     let mount = MountOptions {
         memory: default.memory,
+        privileged: default.privileged,
         ..volume.mount.clone()
     };
     assert_eq!(mount, default, "the keys' defaults are jext's own");
+    assert!(volume.mount.privileged, "benchmarks run as root");
 }
 
 #[test]
