@@ -78,23 +78,29 @@ struct Item {
     nr: BlockNr,
     image: Arc<Block>,
     flight: usize,
-    block: FileBlock,
-    ordered: Option<Tid>,
+    page: DirtyPage,
+}
+
+/// What a page was when it was taken for writing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DirtyPage {
+    pub(super) block: FileBlock,
+    /// Since when it was dirty.
+    pub(super) since: Nanos,
+    /// The transaction that must not commit before the page is written.
+    pub(super) ordered: Option<Tid>,
 }
 
 /// A page whose write has completed.
 pub(super) struct Landed {
-    pub(super) block: FileBlock,
-    /// The transaction that must not commit before the page is written.
-    pub(super) ordered: Option<Tid>,
+    pub(super) page: DirtyPage,
     pub(super) error: Option<DeviceError>,
 }
 
 impl Item {
     fn landed(&self, error: Option<DeviceError>) -> Landed {
         Landed {
-            block: self.block,
-            ordered: self.ordered,
+            page: self.page,
             error,
         }
     }
@@ -119,27 +125,24 @@ impl Outgoing {
         self.flights.len() - 1
     }
 
-    /// Adds a page, and the transaction that waits for it.
-    pub(super) fn push(
-        &mut self,
-        flight: usize,
-        block: FileBlock,
-        nr: BlockNr,
-        image: Arc<Block>,
-        ordered: Option<Tid>,
-    ) {
+    /// Adds a page, which goes to a block.
+    pub(super) fn push(&mut self, flight: usize, nr: BlockNr, image: Arc<Block>, page: DirtyPage) {
         self.items.push(Item {
             nr,
             image,
             flight,
-            block,
-            ordered,
+            page,
         });
     }
 
     /// Adds a page of no file.
     pub(super) fn push_loose(&mut self, nr: BlockNr, image: Arc<Block>) {
-        self.push(Self::LOOSE, FileBlock::new(0), nr, image, None);
+        let page = DirtyPage {
+            block: FileBlock::new(0),
+            since: Nanos::ZERO,
+            ordered: None,
+        };
+        self.push(Self::LOOSE, nr, image, page);
     }
 
     /// Pages in it.
@@ -272,12 +275,18 @@ impl<'c> Convoy<'c> {
         })
     }
 
-    /// Takes pages of a file, each at most once. Returns true if some of them were in flight and dirty again.
+    /// Takes pages of a file, each at most once, and none behind those that are dirty now: a writer who appends is not followed.
+    /// Returns true if some of them were in flight and dirty again.
     fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
         let mut has_busy = false;
         let mut next = Some(0);
+        let mut end = None;
         while let Some(from) = next {
             let mut inner = inode.pages.lock();
+            let end = *end.get_or_insert_with(|| inner.dirty_end());
+            if from >= end {
+                break;
+            }
             let collected = inner.collect(inode, which, from, self.batch_pages, &mut self.filling);
             inner.relist(&self.core.pages, inode);
             drop(inner);
@@ -420,15 +429,17 @@ pub(super) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Resul
     )
 }
 
-/// Writes every dirty page of the volume and waits.
+/// Writes every page of the volume that is dirty or in flight now, and waits. What becomes dirty meanwhile may be left.
 pub(super) fn write_everything(core: &Core) -> Result<(), DeviceError> {
+    let now = if rt::mutant!("sync/follows-writers") {
+        Nanos::MAX
+    } else {
+        rt::monotonic()
+    };
     let mut result = Ok(());
     let mut last: Option<DirtyKey> = None;
     loop {
-        let files = core
-            .pages
-            .list
-            .after(last, Nanos::MAX, FILES_AT_A_TIME * 16);
+        let files = core.pages.list.after(last, now, FILES_AT_A_TIME * 16);
         let Some((key, _)) = files.last() else {
             return result;
         };

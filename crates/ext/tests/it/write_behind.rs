@@ -4,16 +4,21 @@
 //! names and sizes. On devices that take no time, these are exact.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use block::device::{Geometry, Request};
 use block::meter::MeterDevice;
+use block::ticket::Ticket;
+use block::{BlockDevice, memory::MemoryDevice};
 use ext::options::{DataMode, Memory};
 use ext::volume::{NewInode, OpenFlags};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use rt::Nanos;
 
+use crate::damage::assert_notices;
 use crate::durability::Recorded;
-use crate::rig::{Place, Rig, device};
+use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 12 << 20;
 const COMMIT: Nanos = Nanos::from_secs(5);
@@ -145,4 +150,77 @@ fn metadata_goes_home_when_it_is_old() {
             volume.close().expect("close");
         });
     }
+}
+
+/// A device that takes longer for a write than a writer needs to make the next page dirty.
+struct Slow(Arc<MemoryDevice>);
+
+impl BlockDevice for Slow {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        rt::sleep(Nanos::from_millis(3));
+        self.0.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        "slow".to_owned()
+    }
+}
+
+/// `sync` writes what is dirty when it begins, and ends while others go on writing: to files that it has written already, and
+/// behind the end of one that it is writing.
+#[test]
+fn sync_does_not_follow_writers() {
+    assert_notices("sync/follows-writers", sync_beside_writers);
+}
+
+fn sync_beside_writers() {
+    const SYNC_MAX: Nanos = Nanos::from_secs(1);
+    const FILES: usize = 4;
+    for place in [Place::None, Place::External] {
+        let made = Rig::new(place, 1024, VOLUME_BYTES);
+        let home = Arc::new(Slow(Arc::clone(&made.home)));
+        let volume = Volume::open(home, made.log_device(), quiet(DataMode::Writeback));
+        let volume = Arc::new(volume.expect("it opens"));
+        for file in 0..FILES {
+            let path = format!("/f{file}");
+            volume.write_file(&path, &[1; 20_000]).expect("write");
+        }
+        volume.sync().expect("sync");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..FILES)
+            .map(|file| {
+                let (volume, is_over) = (Arc::clone(&volume), Arc::clone(&is_over));
+                rt::spawn("writer", move || write_until(&volume, file, &is_over))
+            })
+            .collect();
+        rt::sleep(Nanos::from_millis(10));
+        let begin = rt::monotonic();
+        volume.sync().expect("sync");
+        let took = rt::monotonic().saturating_sub(begin);
+        is_over.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.join().expect("it ends well");
+        }
+        assert!(took < SYNC_MAX, "{place:?}: {took:?}");
+    }
+}
+
+/// Writes to a file until it is told to stop, at most for some seconds: the first file grows, the others are overwritten.
+fn write_until(volume: &Volume, file: usize, is_over: &AtomicBool) {
+    let path = format!("/f{file}");
+    let opened = volume.open_file(&path, OpenFlags::READ_WRITE);
+    let opened = opened.expect("it is there");
+    for step in 0..5000 {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let at = if file == 0 { step * 1024 } else { 0 };
+        opened.write_at(at, &[2; 1024]).expect("write");
+        rt::sleep(Nanos::from_millis(1));
+    }
+    opened.close().expect("close");
 }
