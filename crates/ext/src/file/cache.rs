@@ -148,6 +148,11 @@ impl DirtyList {
         drop(removed);
     }
 
+    /// All files, oldest first.
+    pub(super) fn all(&self) -> Vec<Arc<Inode>> {
+        self.files.lock().values().map(Arc::clone).collect()
+    }
+
     /// Some files behind a key, oldest first, dirty since before a time.
     pub(super) fn after(
         &self,

@@ -10,7 +10,7 @@ use rt::{Condvar, Mutex, MutexGuard, Nanos};
 use super::ahead::ReadAhead;
 use super::cache::Pages;
 use super::folio::{FOLIO_PAGES, Folios, Slot};
-use super::write_back::{DirtyPage, Landed, Outgoing, Which};
+use super::write_back::{Landed, Outgoing, Which};
 use crate::inode::Inode;
 
 /// The pages of one file.
@@ -304,12 +304,7 @@ impl Inner {
                     let flight = *flight.get_or_insert_with(|| out.board(inode, self.next_flight));
                     let image = slot.image.clone().expect("a dirty page has an image");
                     let nr = slot.block().expect("a dirty page knows its block");
-                    let page = DirtyPage {
-                        block: FileBlock::new(block),
-                        since: slot.dirty_since,
-                        ordered: slot.ordered,
-                    };
-                    out.push(flight, nr, image, page);
+                    out.push(flight, FileBlock::new(block), nr, image, slot.ordered);
                     (slot.is_dirty, slot.is_in_flight, slot.ordered) = (false, true, None);
                     taken += 1;
                 }
@@ -335,8 +330,7 @@ impl Inner {
     }
 
     /// Completes the write of one page. Returns true if the page no longer counts as dirty.
-    fn land_one(&mut self, landed: Landed) -> bool {
-        let Landed { page, error } = landed;
+    fn land_one(&mut self, page: Landed) -> bool {
         let block = page.block;
         let index = block.get() / FOLIO_PAGES;
         let folio = self.folios.get_mut(index).expect("a page in flight stays");
@@ -345,7 +339,7 @@ impl Inner {
             .get_mut(block.get() % FOLIO_PAGES)
             .expect("a page in flight stays");
         slot.is_in_flight = false;
-        let Some(error) = error else { return true };
+        let Some(error) = page.error else { return true };
         if rt::mutant!("error/failed-page-marked-clean") {
             return true;
         }
@@ -355,7 +349,6 @@ impl Inner {
         }
         self.errors += 1;
         self.last_error = Some(error);
-        slot.dirty_since = page.since;
         if slot.is_dirty {
             return true;
         }
@@ -368,9 +361,13 @@ impl Inner {
 
     /// Brings the file's place in the dirty list up to date.
     pub(super) fn relist(&mut self, pages: &Pages, inode: &Arc<Inode>) {
-        // A file keeps its age while pages are in flight, so that a sync finds and awaits those that others write.
-        let in_flight = self.listed.filter(|_| !self.flights.is_empty());
-        let oldest = self.oldest_dirt().into_iter().chain(in_flight).min();
+        let oldest = if self.dirty > 0 {
+            self.oldest_dirt()
+        } else if self.flights.is_empty() {
+            None
+        } else {
+            self.listed
+        };
         if oldest == self.listed {
             return;
         }

@@ -14,7 +14,6 @@ use jbd2::policy::{Batch, Batches, WriteOrder};
 use layout::{Block, BlockNr, FileBlock, SectorNr, Tid};
 use rt::Nanos;
 
-use super::cache::DirtyKey;
 use super::folio::{FOLIO_PAGES, Slot};
 use crate::awaited::awaited_with;
 use crate::core::Core;
@@ -78,29 +77,23 @@ struct Item {
     nr: BlockNr,
     image: Arc<Block>,
     flight: usize,
-    page: DirtyPage,
-}
-
-/// What a page was when it was taken for writing.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DirtyPage {
-    pub(super) block: FileBlock,
-    /// Since when it was dirty.
-    pub(super) since: Nanos,
-    /// The transaction that must not commit before the page is written.
-    pub(super) ordered: Option<Tid>,
+    block: FileBlock,
+    ordered: Option<Tid>,
 }
 
 /// A page whose write has completed.
 pub(super) struct Landed {
-    pub(super) page: DirtyPage,
+    pub(super) block: FileBlock,
+    /// The transaction that must not commit before the page is written.
+    pub(super) ordered: Option<Tid>,
     pub(super) error: Option<DeviceError>,
 }
 
 impl Item {
     fn landed(&self, error: Option<DeviceError>) -> Landed {
         Landed {
-            page: self.page,
+            block: self.block,
+            ordered: self.ordered,
             error,
         }
     }
@@ -125,24 +118,27 @@ impl Outgoing {
         self.flights.len() - 1
     }
 
-    /// Adds a page, which goes to a block.
-    pub(super) fn push(&mut self, flight: usize, nr: BlockNr, image: Arc<Block>, page: DirtyPage) {
+    /// Adds a page, and the transaction that waits for it.
+    pub(super) fn push(
+        &mut self,
+        flight: usize,
+        block: FileBlock,
+        nr: BlockNr,
+        image: Arc<Block>,
+        ordered: Option<Tid>,
+    ) {
         self.items.push(Item {
             nr,
             image,
             flight,
-            page,
+            block,
+            ordered,
         });
     }
 
     /// Adds a page of no file.
     pub(super) fn push_loose(&mut self, nr: BlockNr, image: Arc<Block>) {
-        let page = DirtyPage {
-            block: FileBlock::new(0),
-            since: Nanos::ZERO,
-            ordered: None,
-        };
-        self.push(Self::LOOSE, nr, image, page);
+        self.push(Self::LOOSE, FileBlock::new(0), nr, image, None);
     }
 
     /// Pages in it.
@@ -431,21 +427,15 @@ pub(super) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Resul
 
 /// Writes every page of the volume that is dirty or in flight now, and waits. What becomes dirty meanwhile may be left.
 pub(super) fn write_everything(core: &Core) -> Result<(), DeviceError> {
-    let now = if rt::mutant!("sync/follows-writers") {
-        Nanos::MAX
-    } else {
-        rt::monotonic()
-    };
     let mut result = Ok(());
-    let mut last: Option<DirtyKey> = None;
     loop {
-        let files = core.pages.list.after(last, now, FILES_AT_A_TIME * 16);
-        let Some((key, _)) = files.last() else {
+        let files = core.pages.list.all();
+        for files in files.chunks(FILES_AT_A_TIME * 16) {
+            result = result.and(write_files(core, files, Which::All, Outgoing::default()));
+        }
+        if files.is_empty() || !rt::mutant!("sync/follows-writers") {
             return result;
-        };
-        last = Some(*key);
-        let files: Vec<_> = files.into_iter().map(|(_, inode)| inode).collect();
-        result = result.and(write_files(core, &files, Which::All, Outgoing::default()));
+        }
     }
 }
 
