@@ -285,7 +285,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         0 => Nanos::from_secs(100_000),
         some => Nanos::from_millis(some),
     };
-    MountOptions {
+    let mut options = MountOptions {
         ordered: setting.ordered,
         commit_interval: or_never(setting.commit_ms),
         sync: setting.synchronous == Synchronous::All,
@@ -297,7 +297,9 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
             ..Memory::default()
         },
         ..quiet(setting.cell.data)
-    }
+    };
+    options.log_policy.restart_every = setting.restart_every;
+    options
 }
 
 /// Options under which nothing happens by itself.

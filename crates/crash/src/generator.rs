@@ -4,6 +4,7 @@ pub mod exhaustive;
 pub mod faults;
 pub mod laps;
 pub mod races;
+pub mod restarts;
 pub mod reuse;
 pub mod stress;
 pub mod tight;
@@ -38,6 +39,8 @@ pub enum Kind {
     Laps,
     /// Random sequences of several clients that sync while others change things.
     Races,
+    /// Random sequences on large files, whose handles restart wherever they can.
+    Restarts,
     /// Short and random sequences; device commands of them fail, some by chance.
     Faults,
     /// All sequences of so many operations; each device command of them fails.
@@ -154,6 +157,7 @@ impl Generator {
             Kind::Reuse => reuse::workload(self.cells[cell], seed),
             Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
+            Kind::Restarts => restarts::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
         let is_random = self.count().is_none();

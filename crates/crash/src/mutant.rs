@@ -33,6 +33,8 @@ pub enum Prey {
     Laps,
     /// Those in which several clients race.
     Races,
+    /// Those whose handles restart wherever they can.
+    Restarts,
     /// Those in which a device command fails.
     Faults,
 }
@@ -116,6 +118,7 @@ impl Prey {
             Self::Reuse => &[Kind::Reuse],
             Self::Laps => &[Kind::Laps],
             Self::Races => &[Kind::Races],
+            Self::Restarts => &[Kind::Restarts],
             Self::Faults => &[Kind::Faults],
         }
     }

@@ -124,6 +124,8 @@ pub struct Setting {
     pub is_wide: bool,
     /// Whether the power failed after what was prepared, so that the recording begins with a recovery.
     pub is_dirty: bool,
+    /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as the log has it.
+    pub restart_every: u32,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with the feature `mutants` break it.
@@ -168,6 +170,7 @@ impl Setting {
             checksums: Checksums::None,
             is_wide: false,
             is_dirty: false,
+            restart_every: 0,
             fault: None,
             mutant: None,
             schedule: Schedule::Fair,
@@ -207,6 +210,11 @@ impl fmt::Display for Setting {
             ("sync", self.synchronous as u64, usual.synchronous as u64),
             ("csum", self.checksums as u64, usual.checksums as u64),
             ("wide", u64::from(self.is_wide), u64::from(usual.is_wide)),
+            (
+                "restart",
+                self.restart_every.into(),
+                usual.restart_every.into(),
+            ),
             ("dirty", u64::from(self.is_dirty), u64::from(usual.is_dirty)),
         ];
         for (name, value, usual) in numbers {
@@ -297,6 +305,7 @@ fn parse(text: &str) -> Option<Setting> {
             }
             "csum" => setting.checksums = *CHECKSUMS.get(value as usize)?,
             "wide" => setting.is_wide = value != 0,
+            "restart" => setting.restart_every = narrow?,
             "dirty" => setting.is_dirty = value != 0,
             "random" => setting.schedule = Schedule::Random(value),
             "pct" => setting.schedule = Schedule::Pct(value),
@@ -316,7 +325,7 @@ mod tests {
             "ordered,internal",
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
-            "journal,internal,csum=3,wide=1,dirty=1",
+            "journal,internal,csum=3,wide=1,restart=2,dirty=1",
             "writeback,none,free=30,lanes=2,random=4",
             "ordered,external,allocated=1,fua=0",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",

@@ -169,6 +169,10 @@ impl Handle {
         open(&self.transaction, &self.failure)?;
         let mut state = self.shared.state.lock();
         state.check()?;
+        if state.is_to_restart(self.shared.config.policy.restart_every) {
+            self.shared.request(&mut state, self.tid);
+            return Ok(false);
+        }
         let is_extended = state.extend(more);
         if is_extended {
             self.credits = self.credits.plus(more);

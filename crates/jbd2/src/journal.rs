@@ -275,6 +275,7 @@ fn open_shared(
         space_waiters: 0,
         has_checkpointer: false,
         groups: [0; 2],
+        extensions: 0,
         error: None,
         abandoned: None,
         is_closed: false,

@@ -183,6 +183,9 @@ pub struct LogPolicy {
     pub rewrite: Rewrite,
     /// In which order blocks are written.
     pub order: WriteOrder,
+    /// For tests, and no part: each so many-th request for more credits closes the running transaction and is refused, so that
+    /// the handle restarts in the next one; 0 is none.
+    pub restart_every: u32,
 }
 
 /// A part of a policy, as a user sets it.
@@ -208,6 +211,7 @@ impl LogPolicy {
         batches: Batches::Wait,
         rewrite: Rewrite::Share,
         order: WriteOrder::Sorted,
+        restart_every: 0,
     };
 
     /// What a kernel of 2001-2003 did.
@@ -223,6 +227,7 @@ impl LogPolicy {
         batches: Batches::Overlap,
         rewrite: Rewrite::Write,
         order: WriteOrder::Logged,
+        restart_every: 0,
     };
 
     /// The names of policies.

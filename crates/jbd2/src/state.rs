@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) has_checkpointer: bool,
     /// Callers served by the last commit and by the one before.
     pub(crate) groups: [u32; 2],
+    /// How often handles have asked for more credits, where some are to be refused.
+    pub(crate) extensions: u32,
     /// The reason of the abort.
     pub(crate) error: Option<Arc<Error>>,
     /// A handle was dropped half-way in this transaction; the journal has to abort.
@@ -220,6 +222,19 @@ impl State {
         has_room
     }
 
+    /// Counts a request for more credits. If it is one of those to be refused, the running transaction closes.
+    pub(crate) fn is_to_restart(&mut self, every: u32) -> bool {
+        if every == 0 {
+            return false;
+        }
+        self.extensions = self.extensions.wrapping_add(1);
+        let is_chosen = self.extensions.is_multiple_of(every);
+        if let (true, Some(running)) = (is_chosen, &mut self.running) {
+            running.is_closing = true;
+        }
+        is_chosen
+    }
+
     /// A handle of a transaction has ended and gives back what it has not used. Whether the committer waits for that.
     pub(crate) fn leave(&mut self, tid: Tid, unused: Credits) -> bool {
         match &mut self.running {
@@ -276,6 +291,7 @@ mod tests {
             space_waiters: 0,
             has_checkpointer: false,
             groups: [0; 2],
+            extensions: 0,
             error: None,
             abandoned: None,
             is_closed: false,
@@ -318,6 +334,16 @@ mod tests {
         assert_eq!(kind(state.admit(blocks(9), false)), "in");
         assert_eq!(kind(state.admit(blocks(1), false)), "full");
         assert_eq!(state.tail(), 8);
+    }
+
+    #[test]
+    fn a_forced_restart_closes_the_running_transaction() {
+        let mut state = state();
+        assert_eq!(kind(state.admit(blocks(1), false)), "in");
+        assert!(!state.is_to_restart(0) && !state.is_to_restart(3) && !state.is_to_restart(3));
+        assert_eq!(kind(state.admit(blocks(1), false)), "in");
+        assert!(state.is_to_restart(3));
+        assert_eq!(kind(state.admit(blocks(1), false)), "closing");
     }
 
     #[test]

@@ -77,6 +77,7 @@ mutants! {
     Laps "tail/space-reused-before-superblock": "log space is used again when the new tail is durable",
     Laps "tail/superblock-not-forced": "the superblock with the new tail is forced or flushed",
     Reuse "tid/compared-without-wrapping": "transaction numbers are compared modulo 2^32",
+    Restarts "truncate/kept-revoke-used": "the revoke for an attribute block is kept while a file is freed, restarts included",
     Crash "truncate/tail-not-zeroed": "a truncation clears the rest of the last block",
 }
 
@@ -105,5 +106,4 @@ named! {
     "sync/follows-writers": "a sync writes what is dirty when it begins, and ends while others write", by "ext/tests/it/write_behind.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
-    "truncate/kept-revoke-used": "the revoke for an attribute block is kept while a file is freed, restarts included", by "ext/tests/it/claims.rs",
 }

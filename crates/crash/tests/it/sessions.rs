@@ -62,6 +62,11 @@ fn stress() {
     run(Kind::Stress, 4, Some(60));
 }
 
+#[test]
+fn restarts() {
+    run(Kind::Restarts, 9, Some(18));
+}
+
 /// Every command of every short workload fails, with the journal inside and outside.
 #[test]
 fn each_command_of_single_operations_fails() {
@@ -91,6 +96,7 @@ fn volumes_without_a_journal() {
         Kind::Reuse,
         Kind::Laps,
         Kind::Races,
+        Kind::Restarts,
         Kind::Faults,
     ] {
         run_in(&[NO_JOURNAL], kind, 7, Some(200));
@@ -98,7 +104,7 @@ fn volumes_without_a_journal() {
 }
 
 /// Every generator, with so many workloads of it that each cell has some: together they look at each rule.
-const EXERCISES: [(Kind, u64); 8] = [
+const EXERCISES: [(Kind, u64); 9] = [
     (Kind::Exhaustive { length: 2 }, 30),
     (Kind::EachFault { length: 1 }, 12),
     (Kind::Faults, 24),
@@ -106,6 +112,7 @@ const EXERCISES: [(Kind, u64); 8] = [
     (Kind::Reuse, 6),
     (Kind::Laps, 6),
     (Kind::Races, 12),
+    (Kind::Restarts, 6),
     (Kind::Tight, 6),
 ];
 

@@ -68,8 +68,15 @@ pub(crate) fn free_from(
     result.and(unlinked)
 }
 
-/// [`SEGMENT`], or as much of it as a handle may ask for.
+/// [`SEGMENT`], or as much of it as a handle may ask for. Where tests force restarts, as little as possible, so that every place
+/// at which a handle can restart is one at which it does.
 fn segment(core: &Core) -> Credits {
+    if core.options.log_policy.restart_every > 0 {
+        return CREDITS_FREE.plus(Credits {
+            blocks: 0,
+            revokes: 1,
+        });
+    }
     let journal = core.journal.as_ref();
     let most = journal.map_or(u32::MAX, |journal| journal.max_credits());
     Credits {

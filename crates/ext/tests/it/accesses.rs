@@ -6,9 +6,12 @@
 //! | a read, once | a typed error or none; nothing has changed or all has; the volume works, and a second try succeeds |
 //! | anything, once or for good | no panic, no hang; what recovery finds is the tree before or after, and after if sync said yes |
 //!
-//! And always: `e2fsck -fn` finds nothing.
+//! And always: a check finds nothing, `e2fsck -fn` included; and what the operation does not name is as it was, also when a new file has taken
+//! what is free before the next mount.
 
+mod freeing;
 mod operations;
+mod restarts;
 mod trees;
 
 use std::sync::Arc;
@@ -25,6 +28,9 @@ use trees::{Tree, has_shape, tree};
 
 /// One failed run in so many is checked by `e2fsck`, too.
 const FSCK_ONE_IN: usize = 40;
+/// The file that takes what is free after a failure.
+const TAKER: &str = "/taker";
+const TAKER_BYTES: usize = 200 << 10;
 
 /// What fails: on which device, what, when.
 #[derive(Debug, Clone, Copy)]
@@ -156,16 +162,57 @@ fn fail_read(
             .unwrap_or_else(|error| panic!("{when}: the second sync: {error}"));
     }
     assert!(tree(&volume) == *after, "{when}: the tree");
+    take_free_blocks(&volume);
     volume
         .close()
         .unwrap_or_else(|error| panic!("{when}: close: {error}"));
     let volume = failing.rig.open(quiet(data));
     assert!(
-        tree(&volume) == *after,
+        tree_without_taker(&volume) == *after,
         "{when}: the tree of the next mount"
     );
     volume.close().expect("close");
     failing.rig
+}
+
+/// What a failed operation has freed and its inode still names is now somebody else's. A volume that is read-only, or full, takes
+/// less.
+fn take_free_blocks(volume: &Volume) {
+    let _ = volume.write_file(TAKER, &[0xEE; TAKER_BYTES]);
+    let _ = volume.sync();
+}
+
+fn tree_without_taker(volume: &Volume) -> Tree {
+    let mut found = tree(volume);
+    if found.remove(TAKER).is_some() {
+        let bytes = volume.read_file(TAKER).expect("it can be read");
+        assert!(bytes.iter().all(|byte| *byte == 0xEE), "the taker's bytes");
+    }
+    found
+}
+
+/// What no step changes is as it was.
+fn assert_untouched(found: &Tree, trees: &[Tree], when: &str) {
+    let first = trees.first().expect("there is one");
+    for (path, value) in first {
+        let is_named = trees.iter().any(|tree| tree.get(path) != Some(value));
+        assert!(is_named || found.get(path) == Some(value), "{when}: {path}");
+    }
+}
+
+/// A check finds nothing; one time in some it is `e2fsck` that looks, too.
+fn assert_sound(rig: &Rig, run: usize, when: &str) {
+    let log = rig.log_device();
+    let report = fsck::check(
+        &*device(&rig.home),
+        log.as_deref(),
+        &fsck::Options::default(),
+    );
+    let report = report.expect("the image can be read");
+    assert!(report.is_clean(), "{when}: {:?}", report.problems);
+    if run.is_multiple_of(FSCK_ONE_IN) {
+        rig.copy().assert_fsck_clean(when);
+    }
 }
 
 /// Anything fails: what recovery finds is one of the trees, and the last if sync said that it is durable.
@@ -189,6 +236,7 @@ fn fail_any(
         assert!(is_typed(error), "{when}: {error:?}");
     }
     let is_durable = done.is_ok() && synced.is_ok();
+    take_free_blocks(&volume);
     if volume.journal_stats().is_some() {
         drop(volume);
     } else if volume.close().is_err() {
@@ -196,7 +244,8 @@ fn fail_any(
         return None;
     }
     let volume = failing.rig.open(quiet(data));
-    let found = tree(&volume);
+    let found = tree_without_taker(&volume);
+    assert_untouched(&found, trees, when);
     if is_durable {
         let last = trees.last().expect("there is one");
         assert!(found == *last, "{when}: sync said yes");
@@ -212,72 +261,104 @@ fn fail_any(
     Some(failing.rig)
 }
 
-fn fail_each(place: Place, data: DataMode) {
+fn every_operation() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().chain(freeing::FREEING)
+}
+
+/// Fails every access of operations. How many there were.
+fn fail_each(
+    place: Place,
+    data: DataMode,
+    operations: impl Iterator<Item = &'static Operation>,
+    mutant: Option<&'static str>,
+) -> usize {
     let made = prepared(place);
-    let kinds = [Operations::READS, Operations::WRITES, Operations::FLUSHES];
     let mut runs = 0;
-    for operation in OPERATIONS {
+    for operation in operations {
         let copy = made.copy();
-        let (trees, seen) = in_world(move || without_failures(&copy, operation, data));
+        let (trees, seen) = in_world(None, move || without_failures(&copy, operation, data));
         let trees = Arc::new(trees);
-        for (on_log, counts) in [false, true].into_iter().zip(seen) {
-            for (operations, count) in kinds.into_iter().zip(counts) {
-                for number in 1..=count {
-                    for when in [When::Nth(number), When::From(number)] {
-                        let fault = Fault {
-                            on_log,
-                            operations,
-                            when,
-                        };
-                        let what = format!("{}, {place:?}, {data:?}, {fault:?}", operation.name);
-                        let (rig, trees) = (made.copy(), Arc::clone(&trees));
-                        let rig = in_world(move || {
-                            let failing = Failing::new(rig, Some(fault));
-                            if operations == Operations::READS && when == When::Nth(number) {
-                                let after = trees.last().expect("there is one");
-                                Some(fail_read(failing, operation, data, after, &what))
-                            } else {
-                                fail_any(failing, operation, data, &trees, &what)
-                            }
-                        });
-                        runs += 1;
-                        if let Some(rig) = rig
-                            && runs % FSCK_ONE_IN == 0
-                        {
-                            let what = format!("{}, {data:?}, {fault:?}", operation.name);
-                            rig.copy().assert_fsck_clean(&what);
-                        }
-                    }
+        for fault in faults(seen) {
+            let what = format!("{}, {place:?}, {data:?}, {fault:?}", operation.name);
+            let (rig, trees, when) = (made.copy(), Arc::clone(&trees), what.clone());
+            let rig = in_world(mutant, move || {
+                let failing = Failing::new(rig, Some(fault));
+                if fault.operations == Operations::READS && matches!(fault.when, When::Nth(_)) {
+                    let after = trees.last().expect("there is one");
+                    Some(fail_read(failing, operation, data, after, &when))
+                } else {
+                    fail_any(failing, operation, data, &trees, &when)
                 }
+            });
+            runs += 1;
+            if let Some(rig) = rig {
+                assert_sound(&rig, runs, &what);
             }
         }
     }
-    println!("{place:?}, {data:?}: {runs} accesses failed");
+    runs
+}
+
+/// Each read, write and flush of each device fails once, and from then on.
+fn faults(seen: [[u64; 3]; 2]) -> Vec<Fault> {
+    let kinds = [Operations::READS, Operations::WRITES, Operations::FLUSHES];
+    let mut faults = Vec::new();
+    for (on_log, counts) in [false, true].into_iter().zip(seen) {
+        for (operations, count) in kinds.into_iter().zip(counts) {
+            let whens = (1..=count).flat_map(|number| [When::Nth(number), When::From(number)]);
+            faults.extend(whens.map(|when| Fault {
+                on_log,
+                operations,
+                when,
+            }));
+        }
+    }
+    faults
 }
 
 /// In a simulated world, which reports what hangs.
-fn in_world<T: 'static>(work: impl FnOnce() -> T + 'static) -> T {
-    sim::run(sim::Config::fair(1), work)
+fn in_world<T: 'static>(mutant: Option<&'static str>, work: impl FnOnce() -> T + 'static) -> T {
+    let config = sim::Config {
+        mutant,
+        ..sim::Config::fair(1)
+    };
+    sim::run(config, work)
         .unwrap_or_else(|error| panic!("{error}"))
         .value
 }
 
+fn fail_every_access(place: Place, data: DataMode) {
+    let runs = fail_each(place, data, every_operation(), None);
+    println!("{place:?}, {data:?}: {runs} accesses failed");
+}
+
 #[test]
 fn internal_ordered() {
-    fail_each(Place::Internal, DataMode::Ordered);
+    fail_every_access(Place::Internal, DataMode::Ordered);
 }
 
 #[test]
 fn internal_journal() {
-    fail_each(Place::Internal, DataMode::Journal);
+    fail_every_access(Place::Internal, DataMode::Journal);
 }
 
 #[test]
 fn external_writeback() {
-    fail_each(Place::External, DataMode::Writeback);
+    fail_every_access(Place::External, DataMode::Writeback);
 }
 
 #[test]
 fn without_a_journal() {
-    fail_each(Place::None, DataMode::Ordered);
+    fail_every_access(Place::None, DataMode::Ordered);
+}
+
+/// A deletion that fails half-way and keeps blocks that it has freed.
+#[test]
+fn a_file_that_keeps_freed_blocks_is_noticed() {
+    if rt::mutant::IS_POSSIBLE {
+        let mutant = Some("delete/freed-blocks-not-stored");
+        let operations = || freeing::FREEING.iter();
+        let fail = || fail_each(Place::Internal, DataMode::Ordered, operations(), mutant);
+        assert!(std::panic::catch_unwind(fail).is_err(), "nobody notices");
+    }
 }

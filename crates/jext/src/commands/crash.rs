@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
     /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
-    /// room or a full one; ones that go around the log several times; ones whose clients race; ones whose device commands
+    /// room or a full one; ones that go around the log several times; ones whose clients race; ones
+    /// whose handles restart wherever they can; ones whose device commands
     /// fail, one after another. If none is named: all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
@@ -77,6 +78,7 @@ enum GeneratorName {
     Reuse,
     Laps,
     Races,
+    Restarts,
     Faults,
 }
 
@@ -111,6 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Reuse) => vec![Kind::Reuse],
         Some(GeneratorName::Laps) => vec![Kind::Laps],
         Some(GeneratorName::Races) => vec![Kind::Races],
+        Some(GeneratorName::Restarts) => vec![Kind::Restarts],
         Some(GeneratorName::Faults) => vec![Kind::EachFault { length: 1 }, Kind::Faults],
         None => vec![
             Kind::Exhaustive { length },
@@ -119,6 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Kind::Reuse,
             Kind::Laps,
             Kind::Races,
+            Kind::Restarts,
             Kind::Tight,
         ],
     };
@@ -247,6 +251,7 @@ fn name(kind: Kind) -> String {
         Kind::Reuse => "reuse".to_owned(),
         Kind::Laps => "laps".to_owned(),
         Kind::Races => "races".to_owned(),
+        Kind::Restarts => "restarts".to_owned(),
         Kind::Faults => "faults".to_owned(),
         Kind::EachFault { length } => format!("each fault, length {length}"),
     }

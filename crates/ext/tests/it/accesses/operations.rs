@@ -8,9 +8,10 @@ use ext::volume::{
 use ext::{Error, Volume};
 use layout::InodeNr;
 
+use super::freeing;
 use crate::rig::{Place, Rig, quiet};
 
-const BLOCK_BYTES: u32 = 1024;
+pub(super) const BLOCK_BYTES: u32 = 1024;
 const VOLUME_BYTES: u64 = 10 << 20;
 /// An offset that only the third tree of a map reaches: past 12, 256 and 65,536 blocks.
 pub(super) const TRIPLE: u64 = (12 + 256 + 65_536 + 700) * BLOCK_BYTES as u64;
@@ -25,11 +26,11 @@ pub(super) struct Operation {
     pub(super) steps: &'static [Work],
 }
 
-const fn operation(name: &'static str, steps: &'static [Work]) -> Operation {
+pub(super) const fn operation(name: &'static str, steps: &'static [Work]) -> Operation {
     Operation { name, steps }
 }
 
-fn set_size(volume: &Volume, path: &str, size: u64) -> Result<(), Error> {
+pub(super) fn set_size(volume: &Volume, path: &str, size: u64) -> Result<(), Error> {
     let change = SetAttributes {
         size: Some(size),
         ..Default::default()
@@ -37,7 +38,7 @@ fn set_size(volume: &Volume, path: &str, size: u64) -> Result<(), Error> {
     volume.set_attributes(volume.resolve(path, true)?, &change)
 }
 
-fn set_flags(volume: &Volume, path: &str, flags: InodeFlags) -> Result<(), Error> {
+pub(super) fn set_flags(volume: &Volume, path: &str, flags: InodeFlags) -> Result<(), Error> {
     let change = SetAttributes {
         flags: Some(flags),
         ..Default::default()
@@ -45,7 +46,7 @@ fn set_flags(volume: &Volume, path: &str, flags: InodeFlags) -> Result<(), Error
     volume.set_attributes(volume.resolve(path, true)?, &change)
 }
 
-fn write(volume: &Volume, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn write(volume: &Volume, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let file = volume.open_file(path, OpenFlags::READ_WRITE)?;
     let written = file.write_at(offset, bytes);
     written.and(file.close())
@@ -72,7 +73,7 @@ fn read(volume: &Volume, path: &str, direct: bool) -> Result<(), Error> {
     count.and(file.close())
 }
 
-fn rename(volume: &Volume, from: &str, to: &str, mode: RenameMode) -> Result<(), Error> {
+pub(super) fn rename(volume: &Volume, from: &str, to: &str, mode: RenameMode) -> Result<(), Error> {
     let (parent, name) = volume.resolve_parent(from)?;
     let (new_parent, new_name) = volume.resolve_parent(to)?;
     volume.rename(parent, name, new_parent, new_name, mode)
@@ -292,9 +293,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
 ];
 
 /// The name of the attribute that `/marked` has in a block.
-const MARK: &[u8] = b"user.mark";
+pub(super) const MARK: &[u8] = b"user.mark";
 /// Too long for an inode.
-const LONG: &[u8] = &[5; 200];
+pub(super) const LONG: &[u8] = &[5; 200];
 /// `u:rwx u1000:r-x g:r-x m:r-x o:---`, in the form of programs.
 const LIST: &[u8] = &[
     2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 5, 0, 0xE8, 3, 0, 0, 4, 0, 5, 0, 255, 255,
@@ -346,6 +347,7 @@ pub(super) fn prepared(place: Place) -> Rig {
     if place != Place::None {
         set_flags(&volume, "/journaled", InodeFlags::JOURNAL_DATA).expect("chattr");
     }
+    freeing::prepare(&volume, place);
     volume.close().expect("close");
     rig
 }

@@ -1,0 +1,111 @@
+//! Every operation, with its handles restarted at every place at which they can be: each time that they ask for more credits,
+//! each second time, and so on until no handle is left that asks so often. A restart closes the running transaction, so
+//! what has been done until then is committed without the rest. The outcome is that without restarts.
+
+use ext::options::DataMode;
+use ext::{MountOptions, Volume};
+use layout::Tid;
+
+use super::freeing::FREEING;
+use super::trees::{Tree, tree};
+use super::{assert_sound, every_operation, prepared};
+use crate::accesses::operations::Operation;
+use crate::damage::assert_notices;
+use crate::rig::{Place, Rig, quiet};
+
+/// The most restarts that are told apart for each operation. `JEXT_TEST_RESTARTS` asks for another number.
+const RESTARTS_MAX: u32 = 24;
+
+fn restarts_max() -> u32 {
+    match std::env::var("JEXT_TEST_RESTARTS") {
+        Ok(count) => count.parse().expect("JEXT_TEST_RESTARTS is a number"),
+        Err(_) => RESTARTS_MAX,
+    }
+}
+
+fn options(data: DataMode, restart_every: u32) -> MountOptions {
+    let mut options = quiet(data);
+    options.log_policy.restart_every = restart_every;
+    options
+}
+
+fn next_transaction(volume: &Volume) -> Tid {
+    volume.transactions().expect("there is a journal").next
+}
+
+/// Does an operation with restarts and cuts the power before and after a sync. What is there then, and how many
+/// transactions it took.
+fn run(made: &Rig, operation: &Operation, data: DataMode, every: u32) -> (Tree, u32) {
+    let what = format!("{}, {data:?}, each {every}. restart", operation.name);
+    let rig = made.copy();
+    let volume = rig.open(options(data, every));
+    let before = next_transaction(&volume);
+    for step in operation.steps {
+        step(&volume).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    let count = next_transaction(&volume).get().wrapping_sub(before.get());
+    assert_recovered(&rig.copy(), &what);
+    assert!(!volume.is_read_only(), "{what}: the journal has aborted");
+    volume
+        .sync()
+        .unwrap_or_else(|error| panic!("{what}: sync: {error}"));
+    let lost = rig.copy();
+    let found = tree(&lost.open(quiet(data)));
+    assert!(found == tree(&volume), "{what}: after a power cut");
+    volume
+        .close()
+        .unwrap_or_else(|error| panic!("{what}: close: {error}"));
+    assert_recovered(&rig, &what);
+    (found, count)
+}
+
+/// A check finds nothing once the volume was opened and closed.
+fn assert_recovered(rig: &Rig, what: &str) {
+    rig.open(quiet(DataMode::Ordered)).close().expect("close");
+    assert_sound(rig, 1, what);
+}
+
+fn restart_each(place: Place, data: DataMode) {
+    let made = prepared(place);
+    let mut runs = 0;
+    for operation in every_operation() {
+        let (plain, least) = run(&made, operation, data, 0);
+        for every in 1..=restarts_max() {
+            let (found, count) = run(&made, operation, data, every);
+            assert!(found == plain, "{}, each {every}. restart", operation.name);
+            runs += 1;
+            if count == least {
+                break;
+            }
+        }
+    }
+    println!("{place:?}, {data:?}: {runs} runs with restarts");
+}
+
+#[test]
+fn internal_ordered() {
+    restart_each(Place::Internal, DataMode::Ordered);
+}
+
+#[test]
+fn internal_journal() {
+    restart_each(Place::Internal, DataMode::Journal);
+}
+
+#[test]
+fn external_writeback() {
+    restart_each(Place::External, DataMode::Writeback);
+}
+
+/// What a deletion keeps for the attribute block is used up by a restart.
+#[test]
+fn a_revoke_that_a_restart_loses_is_missed() {
+    assert_notices("truncate/kept-revoke-used", || {
+        let made = prepared(Place::Internal);
+        for operation in FREEING {
+            for every in 1..5 {
+                run(&made, operation, DataMode::Ordered, every);
+            }
+        }
+    });
+}
