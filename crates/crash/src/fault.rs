@@ -80,6 +80,12 @@ impl Fault {
         }
     }
 
+    /// Whether it is a write that fails once, wholly or half done.
+    pub fn is_passing_write(self) -> bool {
+        let is_write = matches!(self.kind, FaultKind::Write | FaultKind::Torn);
+        is_write && matches!(self.which, Which::Nth(_))
+    }
+
     /// As a plan for a device.
     pub(crate) fn plan(self) -> FaultPlan {
         let (operations, effect) = match self.kind {

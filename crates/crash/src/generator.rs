@@ -3,6 +3,7 @@
 pub mod exhaustive;
 pub mod faults;
 pub mod laps;
+pub mod passing;
 pub mod races;
 pub mod restarts;
 pub mod reuse;
@@ -43,6 +44,8 @@ pub enum Kind {
     Restarts,
     /// Short and random sequences; device commands of them fail, some by chance.
     Faults,
+    /// Random sequences beside a background writer; one write of the home device fails, once.
+    Passing,
     /// All sequences of so many operations; each device command of them fails.
     EachFault {
         /// How many.
@@ -55,6 +58,7 @@ impl Kind {
     pub fn faults(self) -> Option<Share> {
         match self {
             Self::Faults => Some(Share::Some(FAULTS)),
+            Self::Passing => Some(Share::Passing(FAULTS)),
             Self::EachFault { .. } => Some(Share::All),
             _ => None,
         }
@@ -158,6 +162,7 @@ impl Generator {
             Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Restarts => restarts::workload(self.cells[cell], seed),
+            Kind::Passing => passing::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
         let is_random = self.count().is_none();

@@ -17,7 +17,7 @@ use layout::Tid;
 
 use block::Request;
 
-use crate::fault::Strike;
+use crate::fault::{Fault, Strike};
 use crate::history::{Bounds, History};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::leftover::{Held, Leftovers};
@@ -25,7 +25,7 @@ use crate::op::{How, Op};
 use crate::oracle::{Oracle, Recovered};
 use crate::protocol::LogMap;
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{Hold, Outcome, Recording, Told, number_of, place_of};
+use crate::run::{Hold, Outcome, Recording, Told, Workload, number_of, place_of};
 use crate::tag::{NOBODY, Tag};
 
 /// Data of a file whose write has failed, and that may be anything now.
@@ -65,16 +65,30 @@ type Check = Result<(), Broken>;
 pub(crate) fn suspects(
     strike: &Strike,
     map: &LogMap,
-    histories: &[History],
-    bounds: &Bounds,
+    (histories, bounds): (&[History], &Bounds),
+    workload: &Workload,
 ) -> Vec<Suspect> {
     let mut suspects = signed(strike, map);
+    suspects.retain(|suspect| !is_written_again(suspect, workload));
     for suspect in &mut suspects {
         if let Some(state) = newest_change(suspect, histories, bounds) {
             suspect.state = suspect.state.max(state);
         }
     }
     suspects
+}
+
+/// Whether a write that failed once is written again before anything commits that needs it: data in ordered mode, but for what went
+/// past the cache.
+pub(crate) fn is_written_again(suspect: &Suspect, workload: &Workload) -> bool {
+    let passes = workload.setting.fault.is_some_and(Fault::is_passing_write);
+    let is_direct = |op: &Op| matches!(op, Op::WriteAs(How::Direct, ..));
+    let is_of_direct = || {
+        let ops = workload.lanes.get(suspect.lane);
+        let op = ops.and_then(|ops| ops.get(suspect.state.checked_sub(1)?));
+        op.is_some_and(is_direct)
+    };
+    passes && workload.setting.cell.data == DataMode::Ordered && !is_of_direct()
 }
 
 /// The last change of a file's data that may be in what could not be written: a sector that was cut off says who wrote it, and not

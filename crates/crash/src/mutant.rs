@@ -37,6 +37,8 @@ pub enum Prey {
     Restarts,
     /// Those in which a device command fails.
     Faults,
+    /// Those in which a write fails once beside a background writer.
+    Passing,
 }
 
 /// A rule of the engine that can be broken.
@@ -119,6 +121,7 @@ impl Prey {
             Self::Laps => &[Kind::Laps],
             Self::Races => &[Kind::Races],
             Self::Restarts => &[Kind::Restarts],
+            Self::Passing => &[Kind::Passing],
             Self::Faults => &[Kind::Faults],
         }
     }

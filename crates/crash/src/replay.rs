@@ -270,7 +270,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let suspects: Vec<Suspect> = until
         .flat_map(|strike| {
             let bounds = bounds_at(recording, &histories, strike.event);
-            suspects(strike, &map, &histories, &bounds)
+            suspects(strike, &map, (&histories, &bounds), &recording.workload)
         })
         .collect();
     let mut oracle = Oracle {

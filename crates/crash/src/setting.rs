@@ -126,6 +126,8 @@ pub struct Setting {
     pub is_dirty: bool,
     /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as the log has it.
     pub restart_every: u32,
+    /// Whether data that cannot be written ends all commits: the mount option `data_err=abort`.
+    pub is_abort: bool,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with the feature `mutants` break it.
@@ -171,6 +173,7 @@ impl Setting {
             is_wide: false,
             is_dirty: false,
             restart_every: 0,
+            is_abort: false,
             fault: None,
             mutant: None,
             schedule: Schedule::Fair,
@@ -215,6 +218,7 @@ impl fmt::Display for Setting {
                 self.restart_every.into(),
                 usual.restart_every.into(),
             ),
+            ("abort", u64::from(self.is_abort), u64::from(usual.is_abort)),
             ("dirty", u64::from(self.is_dirty), u64::from(usual.is_dirty)),
         ];
         for (name, value, usual) in numbers {
@@ -305,6 +309,7 @@ fn parse(text: &str) -> Option<Setting> {
             }
             "csum" => setting.checksums = *CHECKSUMS.get(value as usize)?,
             "wide" => setting.is_wide = value != 0,
+            "abort" => setting.is_abort = value != 0,
             "restart" => setting.restart_every = narrow?,
             "dirty" => setting.is_dirty = value != 0,
             "random" => setting.schedule = Schedule::Random(value),
@@ -325,7 +330,7 @@ mod tests {
             "ordered,internal",
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
-            "journal,internal,csum=3,wide=1,restart=2,dirty=1",
+            "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1",
             "writeback,none,free=30,lanes=2,random=4",
             "ordered,external,allocated=1,fua=0",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",

@@ -18,6 +18,8 @@ pub enum Share {
     All,
     /// So many, by chance.
     Some(usize),
+    /// So many, by chance, of those in which a write of the home device fails once.
+    Passing(usize),
 }
 
 /// What is tried of a run with a fault: many runs, and few images of each, show more than the other way round.
@@ -49,7 +51,10 @@ pub(crate) fn sweep(
         Ok(recording) => recording.faults,
         Err(error) => return (tally, Some((with(Fault::NONE), Found::run(&error)))),
     };
-    if let Share::Some(count) = share {
+    if matches!(share, Share::Passing(_)) {
+        faults.retain(|fault| fault.device == 0 && fault.is_passing_write());
+    }
+    if let Share::Some(count) | Share::Passing(count) = share {
         let mut random = SplitMix::new(mix_pair(limits.seed, faults.len() as u64));
         let chosen = (0..count.min(faults.len()))
             .map(|_| faults[random.below(faults.len() as u64) as usize]);

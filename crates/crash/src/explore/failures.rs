@@ -81,7 +81,12 @@ impl Explorer<'_> {
         while let Some(strike) = self.failures.coming.next_if(|one| one.event == event) {
             self.watcher
                 .failed(strike.device, &strike.request, &mut self.tally.rules);
-            let suspects = suspects(&strike, &self.failures.map, &self.histories, &self.bounds);
+            let suspects = suspects(
+                &strike,
+                &self.failures.map,
+                (&self.histories, &self.bounds),
+                &self.recording.workload,
+            );
             self.failures.suspects.extend(suspects);
             self.failures.seen.push(strike);
         }

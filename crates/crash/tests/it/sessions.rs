@@ -84,6 +84,11 @@ fn commands_of_long_workloads_fail() {
     assert!(report.total().rules.get(E3) > 0, "E3 was never looked at");
 }
 
+#[test]
+fn writes_fail_once_beside_a_writer() {
+    run(Kind::Passing, 10, Some(36));
+}
+
 /// What every generator makes, on volumes without a journal, closed.
 #[test]
 fn volumes_without_a_journal() {
@@ -98,6 +103,7 @@ fn volumes_without_a_journal() {
         Kind::Races,
         Kind::Restarts,
         Kind::Faults,
+        Kind::Passing,
     ] {
         run_in(&[NO_JOURNAL], kind, 7, Some(200));
     }

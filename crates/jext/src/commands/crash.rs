@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
     /// room or a full one; ones that go around the log several times; ones whose clients race; ones
     /// whose handles restart wherever they can; ones whose device commands
-    /// fail, one after another. If none is named: all of them, in turn.
+    /// fail, one after another, or one of whose writes
+    /// fails once beside a background writer. If none is named: all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -80,6 +81,7 @@ enum GeneratorName {
     Races,
     Restarts,
     Faults,
+    Passing,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -115,9 +117,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Races) => vec![Kind::Races],
         Some(GeneratorName::Restarts) => vec![Kind::Restarts],
         Some(GeneratorName::Faults) => vec![Kind::EachFault { length: 1 }, Kind::Faults],
+        Some(GeneratorName::Passing) => vec![Kind::Passing],
         None => vec![
             Kind::Exhaustive { length },
             Kind::Faults,
+            Kind::Passing,
             Kind::Stress,
             Kind::Reuse,
             Kind::Laps,
@@ -253,6 +257,7 @@ fn name(kind: Kind) -> String {
         Kind::Races => "races".to_owned(),
         Kind::Restarts => "restarts".to_owned(),
         Kind::Faults => "faults".to_owned(),
+        Kind::Passing => "passing".to_owned(),
         Kind::EachFault { length } => format!("each fault, length {length}"),
     }
 }

@@ -1,0 +1,64 @@
+//! Workloads on devices that fail for a moment: the background writer comes by between operations, and one of its writes fails,
+//! once. What it was to write still belongs to the next commit, and many operations ask for one. Half of the volumes have
+//! `data_err=abort`.
+
+use block::random::SplitMix;
+
+use super::stress::{DIRECTORIES, directory_path, ops};
+use crate::model::Tree;
+use crate::op::{Op, Path};
+use crate::run::Workload;
+use crate::setting::{Cell, Schedule, Setting};
+
+const LANES_MAX: u64 = 2;
+const OPS: usize = 20;
+const FILES: u64 = 2;
+/// The longest pause of the writer, in milliseconds: operations begin once a second.
+const WRITER_MS_MAX: u64 = 1200;
+/// The largest write, in sectors, and the largest file that is written to.
+const WRITE_SECTORS_MAX: u64 = 8;
+const FILE_SECTORS_MAX: u64 = 40;
+
+/// A workload by its seed.
+pub fn workload(cell: Cell, seed: u64) -> Workload {
+    let mut random = SplitMix::new(seed);
+    let lanes = 1 + random.below(LANES_MAX);
+    let setting = Setting {
+        lanes: lanes as u32,
+        writer_ms: 1 + random.below(WRITER_MS_MAX),
+        is_abort: random.below(2) == 0,
+        schedule: match (lanes, random.below(2)) {
+            (1, _) | (_, 0) => Schedule::Fair,
+            (_, _) => Schedule::Random(seed),
+        },
+        ..Setting::new(cell)
+    };
+    let count = OPS / lanes as usize;
+    let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
+    let lanes: Vec<Vec<Op>> = lanes.collect();
+    Workload {
+        setting,
+        prepared: vec![DIRECTORIES as usize; lanes.len()],
+        lanes,
+    }
+}
+
+fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
+    let directory = directory_path(lane, random.below(DIRECTORIES));
+    let path: Path = format!("{directory}/f{}", random.below(FILES)).into();
+    let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {
+        return Op::Create(path);
+    };
+    let count = sectors.len() as u64;
+    let more = 1 + random.below(WRITE_SECTORS_MAX) as u32;
+    match random.below(16) {
+        0..=4 if count < FILE_SECTORS_MAX => Op::Append(path, more),
+        5 | 6 => Op::Write(path, random.below(count + 2) as u32, more),
+        7 => Op::Truncate(path, random.below(count + 1) * 400),
+        8 => Op::Punch(path, random.below(count + 1) as u32, more),
+        9 => Op::Unlink(path),
+        10 => Op::Fsync(path),
+        11 => Op::Sync,
+        _ => Op::SyncDirectory(directory),
+    }
+}
