@@ -11,6 +11,7 @@ mod plan;
 mod torn;
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
@@ -21,6 +22,7 @@ use crate::error::DeviceError;
 use crate::forward::{Answer, forward};
 use crate::random::{SplitMix, mix_pair};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
+use plan::History;
 pub use plan::{Effect, FaultPlan, FaultRule, Operations, Rate, When};
 use torn::BadSectors;
 
@@ -37,6 +39,10 @@ struct State {
     is_gone: bool,
     /// How many requests each rule has looked at.
     seen: Vec<u64>,
+    /// How often each rule has struck.
+    struck: Vec<u64>,
+    /// The sectors that were written, where a rule asks for them.
+    written: BTreeSet<u64>,
     strikes: u64,
     bad: BadSectors,
 }
@@ -55,10 +61,13 @@ impl FaultDevice {
             bad.add(range.start.get(), range.end.get());
         }
         let seen = vec![0; plan.rules.len()];
+        let struck = seen.clone();
         let state = Mutex::new(State {
             is_armed: true,
             is_gone: false,
             seen,
+            struck,
+            written: BTreeSet::new(),
             strikes: 0,
             bad,
         });
@@ -115,13 +124,25 @@ impl FaultDevice {
             }
             state.seen[number] += 1;
             let draw = mix_pair(mix_pair(self.plan.seed, number as u64), state.seen[number]);
-            if matches!(fate, Fate::Unharmed)
-                && rule.when.strikes(state.seen[number], draw, request)
-            {
+            let history = History {
+                seen: state.seen[number],
+                struck: state.struck[number],
+                is_rewritten: sectors_of(request).all(|sector| state.written.contains(&sector)),
+            };
+            if matches!(fate, Fate::Unharmed) && rule.when.strikes(&history, draw, request) {
+                state.struck[number] += 1;
                 fate = Fate::Struck(rule.effect, draw);
             }
         }
         fate
+    }
+
+    /// Remembers what is written, where a rule asks for it.
+    fn note_written(&self, state: &mut State, request: &Request) {
+        let mut rules = self.plan.rules.iter();
+        if rules.any(|rule| matches!(rule.when, When::Unwritten { .. })) && request.is_write() {
+            state.written.extend(sectors_of(request));
+        }
     }
 
     /// Lets a request through, changes it, or answers it.
@@ -133,6 +154,7 @@ impl FaultDevice {
             return Err(Err(DeviceError::Gone));
         }
         if !state.is_armed {
+            self.note_written(&mut state, &request);
             return Ok(Verdict::Pass(request));
         }
         let fate = self.fate(&mut state, &request);
@@ -144,6 +166,7 @@ impl FaultDevice {
             drop(state);
             return self.strike(effect, draw, request);
         }
+        self.note_written(&mut state, &request);
         let (sector, sectors) = request.range();
         if request.is_write() {
             state.bad.remove(sector.get(), sector.get() + sectors);
@@ -224,6 +247,11 @@ impl FaultDevice {
         let kept = torn::tear(sector, payload, unit, &mut SplitMix::new(draw));
         self.inner.submit(kept).wait_all().map_err(Err)
     }
+}
+
+fn sectors_of(request: &Request) -> Range<u64> {
+    let (sector, count) = request.range();
+    sector.get()..sector.get() + count
 }
 
 /// What is sent to the device below.
@@ -355,6 +383,15 @@ mod tests {
     }
 
     #[test]
+    fn a_thin_device_refuses_first_writes_until_there_is_room() {
+        let when = When::Unwritten { from: 3, times: 2 };
+        let (_, device) = device(rule(Operations::WRITES, when, Effect::NoSpace));
+        let went = [0, 8, 0, 16, 8, 24, 24, 16].map(|sector| write(&device, sector, 1).is_ok());
+        let expected = [true, true, true, false, true, false, true, true];
+        assert_eq!(went, expected);
+    }
+
+    #[test]
     fn a_device_that_goes_stays_gone() {
         let (_, device) = device(rule(Operations::ALL, When::Nth(2), Effect::Gone));
         assert!(write(&device, 0, 1).is_ok());
@@ -404,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_torn_write_leaves_whole_sectors_old_or_new() {
-        let mut shapes = std::collections::BTreeSet::new();
+        let mut shapes = BTreeSet::new();
         for seed in 0..20 {
             let mut plan = rule(Operations::WRITES, When::Nth(2), Effect::Torn);
             plan.seed = seed;

@@ -6,6 +6,7 @@
 //! | `torn.0.17` | the same, after some of its sectors |
 //! | `flush.1.2x3` | three flushes of the journal's own device, from the 2nd on |
 //! | `write.0.17+` | all writes of the home device from the 17th on |
+//! | `full.0.17x8` | from the 17th write on, those to sectors that were not written since the volume was made; eight of them, then there is room |
 //! | `read.0.120-121` | every read that touches the sectors 120 and 121, for good |
 //!
 //! What a client makes of a failure is in [`run`](mod@crate::run).
@@ -13,9 +14,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use block::Request;
 use block::fault::{Effect, FaultPlan, FaultRule, Operations, When};
 use block::trace::Event;
+use block::{DeviceError, Request};
 use layout::SectorNr;
 
 /// What fails.
@@ -29,14 +30,17 @@ pub enum FaultKind {
     Torn,
     /// A flush.
     Flush,
+    /// A write to what was never written: the host has no room for it.
+    Full,
 }
 
 /// All kinds, with their names.
-pub const KINDS: [(FaultKind, &str); 4] = [
+pub const KINDS: [(FaultKind, &str); 5] = [
     (FaultKind::Read, "read"),
     (FaultKind::Write, "write"),
     (FaultKind::Torn, "torn"),
     (FaultKind::Flush, "flush"),
+    (FaultKind::Full, "full"),
 ];
 
 /// Which commands of a kind fail.
@@ -93,13 +97,22 @@ impl Fault {
             FaultKind::Write => (Operations::WRITES, Effect::Fail),
             FaultKind::Torn => (Operations::WRITES, Effect::Torn),
             FaultKind::Flush => (Operations::FLUSHES, Effect::Fail),
+            FaultKind::Full => (Operations::WRITES, Effect::NoSpace),
         };
         let rule = |when| FaultRule {
             operations,
             when,
             effect,
         };
+        let unwritten = |from, times| vec![rule(When::Unwritten { from, times })];
         let (seed, rules) = match self.which {
+            Which::Nth(number) if self.kind == FaultKind::Full => (number, unwritten(number, 1)),
+            Which::Times(number, count) if self.kind == FaultKind::Full => {
+                (number, unwritten(number, count))
+            }
+            Which::From(number) if self.kind == FaultKind::Full => {
+                (number, unwritten(number, u64::MAX))
+            }
             Which::Nth(number) => (number, vec![rule(When::Nth(number))]),
             Which::Times(number, count) => {
                 let numbers = number..number + count;
@@ -174,6 +187,13 @@ pub struct Strike {
     pub device: usize,
     /// The command.
     pub request: Request,
+    /// Whether it was refused for want of room.
+    pub is_refused: bool,
+}
+
+/// Whether a command was refused for want of room.
+pub(crate) fn is_refused(result: &Result<(), DeviceError>) -> bool {
+    matches!(result, Err(DeviceError::NoSpace { .. }))
 }
 
 /// The commands that have failed.
@@ -192,10 +212,11 @@ pub fn strikes(events: &[Event]) -> Vec<Strike> {
             } => {
                 let requests = batches.remove(batch).into_iter().flat_map(|all| all.iter());
                 let failed = requests.zip(results).filter(|(_, result)| result.is_err());
-                strikes.extend(failed.map(|(request, _)| Strike {
+                strikes.extend(failed.map(|(request, result)| Strike {
                     event: number,
                     device: *device,
                     request: request.clone(),
+                    is_refused: is_refused(result),
                 }));
             }
             Event::Detached { .. } | Event::Mark(_) => {}
@@ -274,6 +295,7 @@ mod tests {
             "torn.1.3",
             "flush.1.2x3",
             "write.0.17+",
+            "full.0.17x8",
             "read.0.120-121",
         ] {
             let fault: Fault = text.parse().expect("a fault");

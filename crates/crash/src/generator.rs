@@ -2,6 +2,7 @@
 
 pub mod exhaustive;
 pub mod faults;
+pub mod full;
 pub mod laps;
 pub mod passing;
 pub mod races;
@@ -46,6 +47,8 @@ pub enum Kind {
     Faults,
     /// Random sequences beside a background writer; one write of the home device fails, once.
     Passing,
+    /// Random sequences on devices that refuse first writes for want of room, for a while or for good.
+    Full,
     /// All sequences of so many operations; each device command of them fails.
     EachFault {
         /// How many.
@@ -59,6 +62,7 @@ impl Kind {
         match self {
             Self::Faults => Some(Share::Some(FAULTS)),
             Self::Passing => Some(Share::Passing(FAULTS)),
+            Self::Full => Some(Share::Full(FAULTS)),
             Self::EachFault { .. } => Some(Share::All),
             _ => None,
         }
@@ -163,6 +167,7 @@ impl Generator {
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Restarts => restarts::workload(self.cells[cell], seed),
             Kind::Passing => passing::workload(self.cells[cell], seed),
+            Kind::Full => full::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
         let is_random = self.count().is_none();

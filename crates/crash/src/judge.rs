@@ -9,6 +9,8 @@
 //! | E8 | something did not fit: sync calls do not say that |
 //! | E9 | an error has passed: the tree is that of a run without it |
 //!
+//! | E10 | writes were refused for want of room, and nothing else: the volume goes on |
+//!
 //! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every power cut.
 
 use ext::options::DataMode;
@@ -55,8 +57,8 @@ struct Failed {
     file: Option<u32>,
     /// When.
     event: usize,
-    /// Whether the writer waited for it and was told, so that nobody else needs to be.
-    is_direct: bool,
+    /// Whether nobody needs to be told: the writer waited for it and was, or journaled data is still in the log.
+    is_optional: bool,
 }
 
 type Check = Result<(), Broken>;
@@ -234,6 +236,15 @@ impl Judge<'_> {
             let what = "reads have failed, and the volume has become read-only";
             return Err(Broken::new(Rule::E5, what));
         }
+        if self
+            .recording
+            .strikes
+            .iter()
+            .all(|strike| strike.is_refused)
+        {
+            let what = "a device had no room, and the volume has become read-only";
+            return Err(Broken::new(Rule::E10, what));
+        }
         if let Some(accepted) = ended.accepted.first() {
             let what = format!("{accepted} says yes on a volume that has failed");
             return Err(Broken::new(rule, what));
@@ -289,7 +300,7 @@ impl Judge<'_> {
 
     /// A volume that goes on must be allowed to.
     fn check_alive(&self) -> Check {
-        for strike in self.strikes() {
+        for strike in self.strikes().filter(|strike| !strike.is_refused) {
             let (rule, what) = match &strike.request {
                 Request::Flush => (Rule::E4, "a flush"),
                 _ if self.is_of_log(strike) => (Rule::E2, "a write of the log"),
@@ -307,6 +318,8 @@ impl Judge<'_> {
             return Ok(());
         }
         let lanes = &self.recording.workload.lanes;
+        let is_journaled = |op: &Op| matches!(op, Op::Journaled(..));
+        let is_journaling = lanes.iter().flatten().any(is_journaled);
         let mut failed: Vec<Failed> = Vec::new();
         for strike in self.strikes() {
             let suspects = signed(strike, &self.map);
@@ -316,14 +329,15 @@ impl Judge<'_> {
                 Failed {
                     file: Some(suspect.file),
                     event: strike.event,
-                    is_direct: matches!(op, Op::WriteAs(How::Direct, ..)),
+                    is_optional: matches!(op, Op::WriteAs(How::Direct, ..))
+                        || strike.is_refused && is_journaling,
                 }
             }));
             if self.writes_unsigned(strike) {
                 failed.push(Failed {
                     file: None,
                     event: strike.event,
-                    is_direct: false,
+                    is_optional: true,
                 });
             }
         }
@@ -347,6 +361,9 @@ impl Judge<'_> {
             self.counts.note(Rule::E5);
         }
         self.counts.note(rule);
+        if self.strikes().any(|strike| strike.is_refused) {
+            self.counts.note(Rule::E10);
+        }
         let all = self.histories.iter().flat_map(|history| &history.done);
         if passes && all.clone().any(|done| done.outcome == Outcome::Failed) {
             let what =
@@ -398,7 +415,7 @@ fn check_hold(hold: &Hold, failed: &[Failed]) -> Result<bool, Broken> {
     };
     let (mut from, mut has_learned) = (hold.opened, false);
     for look in &hold.looks {
-        let is_due = own(from, look.began).any(|one| one.file.is_some() && !one.is_direct);
+        let is_due = own(from, look.began).any(|one| !one.is_optional);
         let can_be = own(from, look.ended).next().is_some();
         has_learned |= can_be;
         let what = match look.told {

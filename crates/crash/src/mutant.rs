@@ -39,6 +39,8 @@ pub enum Prey {
     Faults,
     /// Those in which a write fails once beside a background writer.
     Passing,
+    /// Those in which there is no room for writes.
+    Full,
 }
 
 /// A rule of the engine that can be broken.
@@ -122,6 +124,7 @@ impl Prey {
             Self::Races => &[Kind::Races],
             Self::Restarts => &[Kind::Restarts],
             Self::Passing => &[Kind::Passing],
+            Self::Full => &[Kind::Full],
             Self::Faults => &[Kind::Faults],
         }
     }

@@ -29,6 +29,7 @@ use layout::{Block, Tid, superblock};
 use zerocopy::FromBytes;
 
 use crate::disks::SUPERBLOCK;
+use crate::fault::{Strike, is_refused};
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run::Recording;
@@ -122,6 +123,10 @@ impl Watcher {
                 }
                 match self.issued.remove(batch) {
                     Some(transaction) if is_done => self.committed(transaction, replays, counts),
+                    Some(transaction) if results.iter().any(is_refused) => {
+                        self.reader.refused(&transaction);
+                        Ok(())
+                    }
                     _ => Ok(()),
                 }
             }
@@ -129,8 +134,9 @@ impl Watcher {
         }
     }
 
-    /// A command has failed.
-    pub fn failed(&mut self, device: usize, request: &Request, counts: &mut RuleCounts) {
+    /// A command has failed. What was refused for want of room ends nothing.
+    pub fn failed(&mut self, strike: &Strike, counts: &mut RuleCounts) {
+        let (device, request) = (strike.device, &strike.request);
         let mut end = |left: u32| {
             let most = self.records_left.unwrap_or(left);
             self.records_left = Some(most.min(left));
@@ -150,6 +156,7 @@ impl Watcher {
         for block in first..first + blocks {
             match self.map.log_block(device, block) {
                 // Who writes the superblock may be another one than who commits.
+                Some(_) if strike.is_refused => counts.note(Rule::E10),
                 Some(0) => end(1),
                 Some(_) => {
                     counts.note(Rule::E2);

@@ -69,6 +69,7 @@ rules! {
     E7: "a block that changes silently makes nothing panic or hang, and costs a reader only what hangs on it",
     E8: "a write that was accepted does not fail later for want of space",
     E9: "after an error that passes, and calls that were repeated, all is as if it had not been",
+    E10: "a device without room ends nothing: calls say so, and all goes on when there is room",
 }
 
 impl fmt::Display for Rule {

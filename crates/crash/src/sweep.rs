@@ -4,12 +4,15 @@
 use block::random::{SplitMix, mix_pair};
 
 use crate::explore::{Found, Limits, Tally};
-use crate::fault::{Fault, Which};
+use crate::fault::{Fault, FaultKind, Which};
 use crate::run::Workload;
 use crate::session::Volumes;
 
 /// How far numbers of commands move when an operation is left out: the fault is looked for so far before its place.
 const MOVED_MAX: u64 = 12;
+
+/// How many writes are refused before there is room again.
+const REFUSALS: [u64; 4] = [1, 3, 10, 40];
 
 /// How many faults of a workload are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub enum Share {
     Some(usize),
     /// So many, by chance, of those in which a write of the home device fails once.
     Passing(usize),
+    /// So many moments, by chance, from which on a device refuses writes for want of room.
+    Full(usize),
 }
 
 /// What is tried of a run with a fault: many runs, and few images of each, show more than the other way round.
@@ -54,6 +59,9 @@ pub(crate) fn sweep(
     if matches!(share, Share::Passing(_)) {
         faults.retain(|fault| fault.device == 0 && fault.is_passing_write());
     }
+    if let Share::Full(count) = share {
+        faults = refusals(&faults, count, limits.seed);
+    }
     if let Share::Some(count) | Share::Passing(count) = share {
         let mut random = SplitMix::new(mix_pair(limits.seed, faults.len() as u64));
         let chosen = (0..count.min(faults.len()))
@@ -71,6 +79,32 @@ pub(crate) fn sweep(
     }
     tally.workloads = 1;
     (tally, None)
+}
+
+/// From some writes on there is no room, for a while or for good.
+fn refusals(faults: &[Fault], count: usize, seed: u64) -> Vec<Fault> {
+    let mut random = SplitMix::new(mix_pair(seed, faults.len() as u64));
+    let writes = faults
+        .iter()
+        .filter(|fault| fault.is_passing_write() && fault.kind == FaultKind::Write);
+    let writes: Vec<&Fault> = writes.collect();
+    let refusal = |_| {
+        let fault = *writes.get(random.below(writes.len().max(1) as u64) as usize)?;
+        let Which::Nth(number) = fault.which else {
+            return None;
+        };
+        let which = match random.below(REFUSALS.len() as u64 + 1) as usize {
+            chosen if chosen < REFUSALS.len() => Which::Times(number, REFUSALS[chosen]),
+            _ => Which::From(number),
+        };
+        let kind = FaultKind::Full;
+        Some(Fault {
+            kind,
+            which,
+            ..*fault
+        })
+    };
+    (0..count).filter_map(refusal).collect()
 }
 
 /// The same fault, and those of the commands before it: where the fault of a workload is when it has fewer operations.

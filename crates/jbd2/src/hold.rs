@@ -92,11 +92,13 @@ impl Error {
     /// True if a device had no room for a write.
     pub(crate) fn is_no_room(&self) -> bool {
         matches!(self, Self::Io(DeviceError::NoSpace { .. }) | Self::Held(_))
+            && !rt::mutant!("commit/refused-write-aborts")
     }
 
     /// The cause, if a device had no room for a write.
     pub(crate) fn no_room(self) -> Result<DeviceError, Self> {
         match self {
+            error if rt::mutant!("commit/refused-write-aborts") => Err(error),
             Self::Io(cause @ DeviceError::NoSpace { .. }) | Self::Held(cause) => Ok(cause),
             error => Err(error),
         }

@@ -96,6 +96,14 @@ pub enum When {
     Nth(u64),
     /// At the n-th request that it looks at, from 1, and at all later ones.
     From(u64),
+    /// At writes to sectors that were not written since the device was made, from the n-th request on that it looks at, so many
+    /// times: a thin device that has no space left, until somebody makes room.
+    Unwritten {
+        /// The n, from 1.
+        from: u64,
+        /// How many times.
+        times: u64,
+    },
     /// At random.
     Rate(Rate),
     /// When the request touches one of these sectors.
@@ -107,9 +115,23 @@ pub enum When {
     },
 }
 
+/// What has happened before a request.
+pub(super) struct History {
+    /// How many requests the rule has looked at, this one included.
+    pub(super) seen: u64,
+    /// How often it has struck.
+    pub(super) struck: u64,
+    /// Whether the request writes nothing but sectors that were written before.
+    pub(super) is_rewritten: bool,
+}
+
 impl When {
-    pub(super) fn strikes(self, count: u64, draw: u64, request: &Request) -> bool {
+    pub(super) fn strikes(self, history: &History, draw: u64, request: &Request) -> bool {
+        let count = history.seen;
         match self {
+            Self::Unwritten { from, times } => {
+                count >= from && history.struck < times && !history.is_rewritten
+            }
             Self::Always => true,
             Self::Nth(number) => count == number,
             Self::From(number) => count >= number,

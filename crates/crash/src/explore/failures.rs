@@ -79,8 +79,7 @@ impl Explorer<'_> {
     pub(super) fn note_failures(&mut self, event: usize) -> bool {
         let was_empty = self.failures.is_empty();
         while let Some(strike) = self.failures.coming.next_if(|one| one.event == event) {
-            self.watcher
-                .failed(strike.device, &strike.request, &mut self.tally.rules);
+            self.watcher.failed(&strike, &mut self.tally.rules);
             let suspects = suspects(
                 &strike,
                 &self.failures.map,

@@ -21,6 +21,7 @@ mutants! {
     Faults "checkpoint/error-ignored": "a block whose write home failed is still owed",
     Reuse "checkpoint/freed-block-written": "a freed block's old image does not go home any more once the freeing transaction commits",
     Stress "checkpoint/older-image-kept": "a transaction that commits a block takes over what older ones owed for it",
+    Full "checkpoint/refused-block-forgotten": "a block that a full host refused is written home when there is room",
     Laps "checkpoint/uncommitted-image": "what goes home is the committed image, not a later one",
     Crash "close/marked-clean-first": "a volume is marked clean after everything was written, not before",
     Races "commit/acknowledged-before-record": "a commit is acknowledged when its record is durable",
@@ -30,6 +31,7 @@ mutants! {
     Crash "commit/no-flush-before-record": "the log is flushed before the commit record",
     Crash "commit/record-before-images": "the commit record is written after the images",
     Crash "commit/record-not-forced": "the commit record is forced or flushed",
+    Full "commit/refused-write-aborts": "a write that is refused for want of room aborts nothing",
     Races "commit/running-image-logged": "a commit logs the frozen image, not one that a later transaction changed",
     Races "data/cut-off-page-not-written": "a page that a truncation cuts off is still written before the transaction that owes it commits",
     Crash "data/not-ordered": "ordered data belongs to the transaction that needs it",
@@ -94,7 +96,6 @@ macro_rules! named {
 }
 
 named! {
-    "checkpoint/refused-block-forgotten": "a block that a full host refused is written home when there is room", by "ext/tests/it/failures/no_room.rs",
     "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",
     "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes", by "ext/tests/it/cookies.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",

@@ -57,6 +57,8 @@ impl LogMap {
 /// A transaction as it stands in the log.
 pub(super) struct Transaction {
     pub(super) tid: Tid,
+    /// Where it begins in the log.
+    start: u32,
     /// Its blocks in the log, the commit record left out.
     pub(super) log_blocks: Vec<u32>,
     pub(super) images: Vec<(u64, Arc<Block>)>,
@@ -115,6 +117,11 @@ impl LogReader {
         self.revokes.clear();
     }
 
+    /// A commit record was refused for want of room: its transaction will be written once more, to the same place.
+    pub(super) fn refused(&mut self, transaction: &Transaction) {
+        self.head = transaction.start;
+    }
+
     /// A block is written to the log. The transaction, if it is a commit record.
     pub(super) fn read(&mut self, at: u32, image: &Arc<Block>) -> Option<Transaction> {
         self.blocks.insert(at, Arc::clone(image));
@@ -133,6 +140,7 @@ impl LogReader {
     fn transaction(&mut self, tid: Tid, commit: u32) -> Transaction {
         let mut transaction = Transaction {
             tid,
+            start: self.head,
             log_blocks: Vec::new(),
             images: Vec::new(),
             revokes: Vec::new(),

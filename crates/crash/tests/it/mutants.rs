@@ -56,11 +56,12 @@ fn named_tests_name_their_mutants() {
 
 /// Mutants that are caught within a second: of each generator, and of most families of rules. `jext crash --mutants` hunts all.
 #[cfg(debug_assertions)]
-const A_FEW: [&str; 16] = [
+const A_FEW: [&str; 17] = [
     "abort/log-error-ignored",
     "checkpoint/error-ignored",
     "commit/data-after-record",
     "commit/no-flush-before-record",
+    "commit/refused-write-aborts",
     "error/failed-page-marked-clean",
     "error/ordered-pin-lost",
     "fdatasync/size-not-committed",

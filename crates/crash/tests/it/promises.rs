@@ -9,9 +9,8 @@ fn promised(document: &str) -> Vec<(String, String)> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let name = cells.next()?;
-        let is_rule = name.len() == 2
-            && name.starts_with(|letter: char| letter.is_ascii_uppercase())
-            && name.ends_with(|digit: char| digit.is_ascii_digit());
+        let number = name.strip_prefix(|letter: char| letter.is_ascii_uppercase());
+        let is_rule = number.is_some_and(|number| number.parse::<u8>().is_ok());
         is_rule.then_some((name.to_owned(), cells.next()?.to_owned()))
     };
     document.lines().filter_map(row).collect()

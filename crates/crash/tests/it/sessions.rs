@@ -6,7 +6,7 @@ use crash::disks::{Disks, quiet};
 use crash::explore::Limits;
 use crash::generator::stress::LOG_BLOCKS_MIN;
 use crash::generator::{Generator, Kind};
-use crash::rule::Rule::{E0, E1, E2, E3, E4, E5, E6, E9};
+use crash::rule::Rule::{E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{CELLS, Cell, NO_JOURNAL, Setting};
@@ -89,6 +89,12 @@ fn writes_fail_once_beside_a_writer() {
     run(Kind::Passing, 10, Some(36));
 }
 
+#[test]
+fn devices_have_no_room() {
+    let report = run(Kind::Full, 11, Some(18));
+    assert!(report.total().rules.get(E10) > 0, "E10 was never looked at");
+}
+
 /// What every generator makes, on volumes without a journal, closed.
 #[test]
 fn volumes_without_a_journal() {
@@ -104,16 +110,18 @@ fn volumes_without_a_journal() {
         Kind::Restarts,
         Kind::Faults,
         Kind::Passing,
+        Kind::Full,
     ] {
         run_in(&[NO_JOURNAL], kind, 7, Some(200));
     }
 }
 
 /// Every generator, with so many workloads of it that each cell has some: together they look at each rule.
-const EXERCISES: [(Kind, u64); 9] = [
+const EXERCISES: [(Kind, u64); 10] = [
     (Kind::Exhaustive { length: 2 }, 30),
     (Kind::EachFault { length: 1 }, 12),
     (Kind::Faults, 24),
+    (Kind::Full, 12),
     (Kind::Stress, 12),
     (Kind::Reuse, 6),
     (Kind::Laps, 6),

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// room or a full one; ones that go around the log several times; ones whose clients race; ones
     /// whose handles restart wherever they can; ones whose device commands
     /// fail, one after another, or one of whose writes
-    /// fails once beside a background writer. If none is named: all of them, in turn.
+    /// fails once beside a background writer; ones whose devices have no room for what they never held. If none is named: all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
@@ -82,6 +82,7 @@ enum GeneratorName {
     Restarts,
     Faults,
     Passing,
+    Full,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -118,10 +119,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Restarts) => vec![Kind::Restarts],
         Some(GeneratorName::Faults) => vec![Kind::EachFault { length: 1 }, Kind::Faults],
         Some(GeneratorName::Passing) => vec![Kind::Passing],
+        Some(GeneratorName::Full) => vec![Kind::Full],
         None => vec![
             Kind::Exhaustive { length },
             Kind::Faults,
             Kind::Passing,
+            Kind::Full,
             Kind::Stress,
             Kind::Reuse,
             Kind::Laps,
@@ -258,6 +261,7 @@ fn name(kind: Kind) -> String {
         Kind::Restarts => "restarts".to_owned(),
         Kind::Faults => "faults".to_owned(),
         Kind::Passing => "passing".to_owned(),
+        Kind::Full => "full".to_owned(),
         Kind::EachFault { length } => format!("each fault, length {length}"),
     }
 }
