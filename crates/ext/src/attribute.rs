@@ -65,6 +65,7 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     let name = AttributeName::parse(name)?;
     let inode = core.inodes.get(core, nr)?;
     let state = inode.state.read();
+    state.check_exists()?;
     let (placed, _) = change::read(core, nr, &state)?;
     let value = placed.get(&name).ok_or(Error::NoAttribute)?;
     if name.list().is_some() {
@@ -77,6 +78,7 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
 pub(crate) fn list_names(core: &Core, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
     let inode = core.inodes.get(core, nr)?;
     let state = inode.state.read();
+    state.check_exists()?;
     let (placed, _) = change::read(core, nr, &state)?;
     Ok(placed.names().filter_map(AttributeName::whole).collect())
 }
@@ -166,6 +168,7 @@ fn edit(
     let inode = core.inodes.get(core, nr)?;
     with_space(core, || {
         let mut locked = inode.state.write();
+        locked.check_exists()?;
         if locked
             .flags
             .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND)

@@ -85,6 +85,8 @@ impl FileKind {
 pub(crate) struct Inode {
     /// Its number.
     pub(crate) nr: InodeNr,
+    /// Its kind, which never changes, so that the order of locks can depend on it ([`crate::names`]).
+    pub(crate) kind: FileKind,
     /// All that the inode table says. Readers of contents hold it shared, changers exclusively. // [inode]
     pub(crate) state: RwLock<InodeState>,
     /// The pages of a regular file. // [folio] leaf
@@ -208,6 +210,7 @@ impl Inode {
     pub(crate) fn new(nr: InodeNr, state: InodeState) -> Self {
         Self {
             nr,
+            kind: state.kind,
             state: RwLock::new(state),
             pages: FilePages::new(),
             window: Mutex::new(Window::default()),
@@ -261,6 +264,18 @@ impl InodeState {
             is_cut: false,
             is_fresh: true,
         }
+    }
+
+    /// Checks that the inode has not been deleted: whoever has only its number may come too late, and its place in the table may
+    /// be another inode's by now.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if it has.
+    pub(crate) fn check_exists(&self) -> Result<()> {
+        if self.links == 0 && !self.is_orphan && !rt::mutant!("inode/changed-when-dead") {
+            return Err(Error::NotFound);
+        }
+        Ok(())
     }
 
     /// Returns the claims to change them within a handle. The handle cannot end as good before [`InodeState::store`] has

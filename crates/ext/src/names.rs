@@ -3,12 +3,23 @@
 //!
 //! # Rules
 //!
-//! - The parent's inode lock is taken first, then the child's; two directories are locked ancestor first, otherwise by
-//!   number, with the rename lock held.
 //! - What can fail is done before the first change: look-ups, reads of blocks, allocation. When space runs out and blocks
 //!   freed by uncommitted transactions would help, the step is given up unchanged, committed, and tried again.
 //! - A file that loses its last name goes onto the orphan list in the same transaction. If nobody has it open it is deleted
 //!   at once, in steps of its own; otherwise when the last handle closes.
+
+//! # The order of locks
+//!
+//! That of Linux's VFS, as `Documentation/filesystems/directory-locking` has it:
+//!
+//! 1. The rename lock of the volume, for what moves a name between directories, moves a directory's name, or exchanges two names. The tree of directories
+//!    changes only under it, but for new and removed leaves.
+//! 2. Directories, before everything else: an ancestor before what lies in it. Two that do not lie in each other are locked by number,
+//!    which only the holder of the rename lock does; so nobody waits for him in a circle.
+//! 3. Other inodes, by number.
+//!
+//! An inode's kind never changes and is known without its lock: what may lie above a locked directory is not locked to be asked.
+//! Whoever reads a directory locks nothing else meanwhile.
 
 mod create;
 mod link;
@@ -51,7 +62,7 @@ pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeN
 /// Looks a name up and pins what it names, before anybody can take the name away.
 pub(crate) fn look_up_and_pin(core: &Core, parent: InodeNr, name: &[u8]) -> Result<Arc<Inode>> {
     look_up(core, parent, name, |nr| {
-        let inode = core.inodes.get(core, nr)?;
+        let inode = core.inodes.fetch(core, nr)?;
         core.inodes.pin(&inode);
         Ok(inode)
     })

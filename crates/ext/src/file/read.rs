@@ -384,7 +384,7 @@ fn touch_access(core: &Core, inode: &Arc<Inode>) -> Result<()> {
         return Ok(());
     }
     let mut state = inode.state.write();
-    if state.links == 0 && !state.is_orphan {
+    if state.check_exists().is_err() {
         return Ok(());
     }
     let _table = core.hold_table(inode.nr)?;

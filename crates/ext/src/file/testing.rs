@@ -92,7 +92,7 @@ impl Bench {
             DeviceNumber::default(),
             NewInode::default(),
         );
-        let nr = names::create(
+        let inode = names::create(
             &self.core,
             InodeNr::ROOT,
             name.as_bytes(),
@@ -101,7 +101,8 @@ impl Bench {
             &new,
         )
         .expect("the file is made");
-        self.inode(nr)
+        self.core.inodes.unpin(&inode);
+        inode
     }
 
     /// Looks a file of the root directory up.

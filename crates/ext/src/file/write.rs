@@ -98,9 +98,7 @@ pub(crate) fn write(
 
 /// That the inode still exists and has contents.
 pub(crate) fn check_live(state: &InodeState) -> Result<()> {
-    if state.links == 0 && !state.is_orphan {
-        return Err(Error::NotFound);
-    }
+    state.check_exists()?;
     match state.kind {
         FileKind::Regular => Ok(()),
         FileKind::Directory => Err(Error::IsDirectory),

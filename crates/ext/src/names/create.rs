@@ -30,7 +30,7 @@ const REVOKES: u32 = 2;
 
 const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
 
-/// Makes a regular file, device node, fifo or socket.
+/// Makes a regular file, device node, fifo or socket. It is pinned, so that nobody deletes it before the caller has it.
 pub(crate) fn create(
     core: &Core,
     parent: InodeNr,
@@ -38,7 +38,7 @@ pub(crate) fn create(
     kind: FileKind,
     device: DeviceNumber,
     new: &NewInode,
-) -> Result<InodeNr> {
+) -> Result<Arc<Inode>> {
     make(
         core,
         parent,
@@ -56,13 +56,13 @@ pub(crate) fn create(
     )
 }
 
-/// Makes a directory.
+/// Makes a directory, which is pinned.
 pub(crate) fn make_directory(
     core: &Core,
     parent: InodeNr,
     name: &[u8],
     new: &NewInode,
-) -> Result<InodeNr> {
+) -> Result<Arc<Inode>> {
     make(
         core,
         parent,
@@ -80,7 +80,7 @@ pub(crate) fn make_directory(
 pub(super) type Fill<'f> =
     &'f mut dyn FnMut(&Core, &mut Transaction<'_>, &Inode, &mut InodeState) -> Result<()>;
 
-/// Makes an inode and its name in one transaction; `fill` gives it its first contents.
+/// Makes an inode and its name in one transaction; `fill` gives it its first contents. The inode is pinned.
 pub(super) fn make(
     core: &Core,
     parent: InodeNr,
@@ -88,7 +88,7 @@ pub(super) fn make(
     kind: FileKind,
     new: &NewInode,
     fill: Fill<'_>,
-) -> Result<InodeNr> {
+) -> Result<Arc<Inode>> {
     core.check_writable()?;
     check_new_name(name)?;
     let directory = core.inodes.get(core, parent)?;
@@ -144,7 +144,8 @@ pub(super) fn make(
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
         file::sync_operation(core, &parent_state, tid)?;
-        Ok(inode.nr)
+        core.inodes.pin(&inode);
+        Ok(inode)
     })
 }
 

@@ -15,8 +15,7 @@
 //! | any | any | exchange | both entries point to the other; `..` and links follow where kinds differ |
 //! | any | any | whiteout | as replace; then the old name is a whiteout's |
 //!
-//! Locks: `rename` (for moves between directories), then the two directories (the ancestor first, otherwise by number),
-//! then the inodes by number.
+//! The order of locks is that of [`super`].
 
 use std::sync::Arc;
 
@@ -109,12 +108,18 @@ pub(crate) fn rename(
         name: new_name,
     };
     let replaced = with_space(core, || {
-        let is_move = parent != new_parent || names_directory(core, &source)?;
-        let _moves = is_move.then(|| core.rename.lock());
-        if parent != new_parent {
-            check_no_loop(core, &source, &target, mode)?;
+        loop {
+            let moves_directory = parent != new_parent
+                || mode == RenameMode::Exchange
+                || names_directory(core, &source)?;
+            let _moves = moves_directory.then(|| core.rename.lock());
+            if parent != new_parent {
+                check_no_loop(core, &source, &target, mode)?;
+            }
+            if let Outcome::Done(replaced) = step(core, &source, &target, mode, moves_directory)? {
+                return Ok(replaced);
+            }
         }
-        step(core, &source, &target, mode, is_move)
     })?;
     match replaced {
         Some(inode) => delete_if_unused(core, &inode),
@@ -122,10 +127,18 @@ pub(crate) fn rename(
     }
 }
 
+/// How an attempt ends.
+enum Outcome {
+    /// The names are as they shall be; the inode that lost one.
+    Done(Option<Arc<Inode>>),
+    /// The name has become a directory's, for which the rename lock is needed.
+    Again,
+}
+
 /// Whether a name is a directory's. It may change until the directory is locked: `step` looks again.
 fn names_directory(core: &Core, side: &Side<'_>) -> Result<bool> {
     let nr = super::lookup(core, side.directory.nr, side.name)?;
-    Ok(core.inodes.get(core, nr)?.state.read().kind == FileKind::Directory)
+    Ok(core.inodes.get(core, nr)?.kind == FileKind::Directory)
 }
 
 /// A directory does not move into itself, and does not replace one that it lies in. Asked before the directories are
@@ -151,14 +164,14 @@ fn check_no_loop(
     }
 }
 
-/// One attempt. Returns the inode that lost a name.
+/// One attempt.
 fn step(
     core: &Core,
     source: &Side<'_>,
     target: &Side<'_>,
     mode: RenameMode,
     holds_rename_lock: bool,
-) -> Result<Option<Arc<Inode>>> {
+) -> Result<Outcome> {
     let mut directories = lock_directories(core, source, target)?;
     check_loses_names(&directories.source)?;
     check_takes_names(directories.target_ref())?;
@@ -172,18 +185,21 @@ fn step(
     let existing = match (found, mode) {
         (Some(_), RenameMode::NoReplace) => return Err(Error::Exists),
         (None, RenameMode::Exchange) => return Err(Error::NotFound),
-        (Some((nr, _)), _) if nr == moved.nr => return Ok(None),
+        (Some((nr, _)), _) if nr == moved.nr => return Ok(Outcome::Done(None)),
+        (Some((nr, _)), _) if nr == target.directory.nr => {
+            return Err(Error::Invalid("the entry names its directory"));
+        }
         (Some((nr, _)), _) => Some(core.inodes.get(core, nr)?),
         (None, _) => None,
     };
-    if !holds_rename_lock && moved.state.read().kind == FileKind::Directory {
-        return Err(Error::NotFound);
+    if !holds_rename_lock && moved.kind == FileKind::Directory {
+        return Ok(Outcome::Again);
     }
     if let Some(existing) = &existing {
         check_loses_names(directories.target_ref())?;
         if mode == RenameMode::Exchange {
             exchange(core, source, target, &mut directories, &moved, existing)?;
-            return Ok(None);
+            return Ok(Outcome::Done(None));
         }
     }
     replace(
@@ -195,7 +211,7 @@ fn step(
         existing.as_ref(),
         mode,
     )?;
-    Ok(existing)
+    Ok(Outcome::Done(existing))
 }
 
 fn lock_directories<'a>(
@@ -499,13 +515,17 @@ fn hold(
 
 type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
 
-/// Locks the moved inode and the one in its way, by number.
+/// Locks the moved inode and the one in its way: a directory first, two of a kind by number.
 fn lock_children<'a>(
     moved: &'a Arc<Inode>,
     existing: Option<&'a Arc<Inode>>,
 ) -> (Guard<'a>, Option<Guard<'a>>) {
+    let place = |inode: &Inode| {
+        let by_number = rt::mutant!("names/children-locked-by-number");
+        (by_number || inode.kind != FileKind::Directory, inode.nr)
+    };
     match existing {
-        Some(existing) if existing.nr < moved.nr => {
+        Some(existing) if place(existing) < place(moved) => {
             let other = existing.state.write();
             (moved.state.write(), Some(other))
         }

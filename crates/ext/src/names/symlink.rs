@@ -1,6 +1,8 @@
 //! Symbolic links: short targets live in the inode's map words ("fast"), longer ones in one block, which is journaled like
 //! metadata in every data mode, so that a link is never seen without its target.
 
+use std::sync::Arc;
+
 use layout::{Block, FileBlock, InodeNr};
 
 use super::create::make;
@@ -14,14 +16,14 @@ use crate::volume::NewInode;
 /// Bytes that fit into the map words, the closing zero excluded.
 const FAST_BYTES_MAX: usize = 59;
 
-/// Makes a symbolic link.
+/// Makes a symbolic link, which is pinned.
 pub(crate) fn symlink(
     core: &Core,
     parent: InodeNr,
     name: &[u8],
     target: &[u8],
     new: &NewInode,
-) -> Result<InodeNr> {
+) -> Result<Arc<Inode>> {
     if target.is_empty() || target.contains(&0) {
         return Err(Error::Invalid(
             "a link's target is not empty and holds no zero byte",

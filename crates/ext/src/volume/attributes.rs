@@ -133,6 +133,7 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
         let state = inode.state.read();
+        state.check_exists()?;
         Ok(describe(&self.core, nr, &state))
     }
 
@@ -164,6 +165,7 @@ impl Volume {
 /// Changes what the inode alone has, and with the mode its access control list.
 fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttributes) -> Result<()> {
     let mut state = inode.state.write();
+    state.check_exists()?;
     let of_list = match change.permissions {
         Some(permissions) => attribute::change_of_mode(core, inode.nr, &state, permissions)?,
         None => None,

@@ -149,6 +149,7 @@ impl Volume {
     fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<()> {
         let (kind, inode_flags, size) = {
             let state = inode.state.read();
+            state.check_exists()?;
             (state.kind, state.flags, state.size)
         };
         if flags.write || flags.truncate {
@@ -215,7 +216,8 @@ impl Volume {
         result
     }
 
-    fn unpin(&self, inode: &Arc<Inode>) -> Result<()> {
+    /// Ends a pin; with the last one, what has no name is deleted.
+    pub(super) fn unpin(&self, inode: &Arc<Inode>) -> Result<()> {
         if self.core.inodes.unpin(inode) {
             self.delete_unnamed(inode)
         } else {

@@ -4,6 +4,8 @@
 //! the last look-up is forgotten and the last file closed. Contents are read and written by number here, without an open file; who may
 //! do that, and who is to be told of errors, is the caller's concern.
 
+use std::sync::Arc;
+
 use layout::InodeNr;
 use layout::inode_flags::InodeFlags;
 
@@ -11,7 +13,11 @@ use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
 use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, Sought, WriteOptions};
+use crate::inode::Inode;
 use crate::names;
+
+/// Entries that are read before their inodes are looked at: about what an answer of FUSE takes.
+const ENTRIES_AT_A_TIME: usize = 16;
 
 /// When a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,24 +100,54 @@ impl Volume {
         cookie: u64,
         visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
     ) -> Result<()> {
-        let mut failed = Ok(());
-        self.read_directory(nr, cookie, &mut |next, entry| {
-            if entry.name == b"." || entry.name == b".." {
-                return visit(next, &entry, None);
+        let mut from = cookie;
+        loop {
+            let mut found = Vec::with_capacity(ENTRIES_AT_A_TIME);
+            let read = self.read_directory(nr, from, &mut |next, entry| {
+                let inode = self.pin_entry(&entry);
+                found.push((next, entry, inode));
+                found.len() < ENTRIES_AT_A_TIME
+            });
+            let is_over = found.len() < ENTRIES_AT_A_TIME;
+            from = found.last().map_or(from, |(next, ..)| *next);
+            let wants_more = self.show_entries(found, visit)?;
+            read?;
+            if is_over || !wants_more {
+                return Ok(());
             }
-            match self.remember(entry.inode) {
-                Ok(attributes) => {
-                    let is_taken = visit(next, &entry, Some(&attributes));
-                    if !is_taken {
-                        failed = self.forget(entry.inode, 1);
-                    }
-                    is_taken
-                }
-                // A damaged inode is told when somebody wants it; its name can be seen.
-                Err(_) => visit(next, &entry, None),
+        }
+    }
+
+    /// Pins what an entry names, but `.` and `..`. The directory is locked, so that the name is there.
+    fn pin_entry(&self, entry: &Entry) -> Option<Arc<Inode>> {
+        if entry.name == b"." || entry.name == b".." {
+            return None;
+        }
+        // A damaged inode is told when somebody wants it; its name can be seen.
+        let inode = self.core.inodes.get(&self.core, entry.inode).ok()?;
+        self.core.inodes.pin(&inode);
+        Some(inode)
+    }
+
+    /// Shows entries until one is refused, and lets go of that one and of those behind it. True if all were taken.
+    fn show_entries(
+        &self,
+        entries: Vec<(u64, Entry, Option<Arc<Inode>>)>,
+        visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
+    ) -> Result<bool> {
+        let mut wants_more = true;
+        let mut result = Ok(());
+        for (next, entry, inode) in entries {
+            let attributes = inode.as_ref().filter(|_| wants_more).map(|inode| {
+                let state = inode.state.read();
+                describe(&self.core, inode.nr, &state)
+            });
+            wants_more = wants_more && visit(next, &entry, attributes.as_ref());
+            if let (Some(inode), false) = (&inode, wants_more) {
+                result = result.and(self.unpin(inode));
             }
-        })?;
-        failed
+        }
+        result.map(|()| wants_more)
     }
 
     /// Reads at an offset; fewer bytes than asked only at the end of the file. `is_direct` reads past the page cache.

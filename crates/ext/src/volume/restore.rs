@@ -61,6 +61,7 @@ impl Volume {
         self.core.check_writable()?;
         let inode = self.core.inodes.get(&self.core, nr)?;
         let mut state = inode.state.write();
+        state.check_exists()?;
         let _table = self.core.hold_table(nr)?;
         let mut transaction = self.core.begin(Credits {
             blocks: 1,

@@ -1,12 +1,14 @@
 //! Operations on the tree by inode and name, in the style of a VFS.
 
+use std::sync::Arc;
+
 use layout::InodeNr;
 use layout::device::DeviceNumber;
 
 use super::{NewInode, Volume};
 use crate::directory::Entry;
 use crate::error::{Error, Result};
-use crate::inode::FileKind;
+use crate::inode::{FileKind, Inode};
 use crate::names;
 
 /// What a rename does when the new name exists.
@@ -43,14 +45,25 @@ impl Volume {
     /// Makes an empty regular file.
     pub fn create(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        names::create(
-            &self.core,
-            parent,
-            name,
-            FileKind::Regular,
-            DeviceNumber::default(),
-            new,
-        )
+        let inode = self.create_pinned(parent, name, new)?;
+        self.let_go(&inode)
+    }
+
+    /// The same; it is pinned.
+    pub(super) fn create_pinned(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<Arc<Inode>> {
+        let (kind, device) = (FileKind::Regular, DeviceNumber::default());
+        names::create(&self.core, parent, name, kind, device, new)
+    }
+
+    /// Unpins what was made.
+    fn let_go(&self, inode: &Arc<Inode>) -> Result<InodeNr> {
+        self.unpin(inode)?;
+        Ok(inode.nr)
     }
 
     /// Makes a device node, fifo, socket or empty regular file.
@@ -68,13 +81,15 @@ impl Volume {
                 "directories and links have calls of their own",
             ));
         }
-        names::create(&self.core, parent, name, kind, device, new)
+        let inode = names::create(&self.core, parent, name, kind, device, new)?;
+        self.let_go(&inode)
     }
 
     /// Makes a directory.
     pub fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        names::make_directory(&self.core, parent, name, new)
+        let inode = names::make_directory(&self.core, parent, name, new)?;
+        self.let_go(&inode)
     }
 
     /// Makes a symbolic link.
@@ -86,7 +101,8 @@ impl Volume {
         new: &NewInode,
     ) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        names::symlink(&self.core, parent, name, target, new)
+        let inode = names::symlink(&self.core, parent, name, target, new)?;
+        self.let_go(&inode)
     }
 
     /// The target of a symbolic link.

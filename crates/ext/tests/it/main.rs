@@ -24,6 +24,7 @@ mod history;
 mod holes;
 mod hostile;
 mod image;
+mod locking;
 mod made;
 mod model;
 mod mutations;

@@ -1,0 +1,354 @@
+//! The order of locks, and calls beside others that remove what they work on: numbers are reused at once.
+//!
+//! Each case runs in simulated worlds that switch tasks at the worst moments. What waits in a circle is reported by the world.
+
+use std::sync::Arc;
+
+use ext::Error;
+use ext::Volume;
+use ext::options::DataMode;
+use ext::volume::{FileKind, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode};
+use layout::InodeNr;
+use rt::Nanos;
+
+use crate::hostile::{first_seed, worlds};
+use crate::rig::{Place, Rig, quiet};
+
+/// Worlds in which each case runs.
+const WORLDS: u64 = 200;
+/// How often each task does its part in one world.
+const ROUNDS: u32 = 12;
+/// One world in so many is checked by `e2fsck`.
+const FSCK_ONE_IN: u64 = 10;
+const VOLUME_BYTES: u64 = 12 << 20;
+
+/// A volume and its media.
+struct Case {
+    rig: Rig,
+    volume: Volume,
+}
+
+impl core::ops::Deref for Case {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
+/// What one task does, again and again.
+type Part = fn(&Case);
+
+/// Runs tasks beside each other in many worlds. The first failure, if there is one.
+fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Option<String> {
+    let first = first_seed();
+    (first..first + worlds(WORLDS)).find_map(|seed| {
+        let config = sim::Config {
+            mutant,
+            ..if seed % 4 == 0 {
+                sim::Config::random(seed)
+            } else {
+                sim::Config::pct(seed, 2 + (seed % 3) as u32)
+            }
+        };
+        let world = sim::run(config, move || {
+            let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+            let volume = rig.open(quiet(DataMode::Ordered));
+            let volume = Arc::new(Case { rig, volume });
+            made(&volume);
+            let tasks: Vec<_> = parts
+                .iter()
+                .map(|part| {
+                    let volume = Arc::clone(&volume);
+                    rt::spawn("part", move || (0..ROUNDS).for_each(|_| part(&volume)))
+                })
+                .collect();
+            for task in tasks {
+                task.join().expect("it ends well");
+            }
+            let Case { rig, volume } = Arc::into_inner(volume).expect("the tasks are gone");
+            volume.close().expect("close");
+            if seed % FSCK_ONE_IN == 0 {
+                rig.assert_fsck_clean("after it was closed");
+            }
+        });
+        world.err().map(|error| format!("seed {seed}: {error}"))
+    })
+}
+
+/// The parts go well beside each other, and do not if a rule is broken.
+fn assert_notices(mutant: &'static str, made: Part, parts: &'static [Part]) {
+    if let Some(why) = run(None, made, parts) {
+        panic!("with nothing broken: {why}");
+    }
+    if rt::mutant::IS_POSSIBLE {
+        assert!(
+            run(Some(mutant), made, parts).is_some(),
+            "{mutant} is not noticed"
+        );
+    }
+}
+
+fn nothing(_: &Case) {}
+
+fn number(volume: &Case, path: &str) -> InodeNr {
+    volume.resolve(path, false).expect("it is there")
+}
+
+/// A file of a smaller number than a directory, with a name in it.
+fn file_and_directory(volume: &Case) {
+    let new = NewInode::default();
+    let file = volume.create(InodeNr::ROOT, b"m", &new).expect("create");
+    // Directories of the root go to groups of their own; in one group, a new inode has the next number.
+    let directory = volume.create_directory("/E").expect("mkdir");
+    assert!(file < directory);
+    volume.link(file, directory, b"x").expect("link");
+}
+
+/// What has the names of the file and of the directory, whichever is which.
+fn both(volume: &Case) -> (InodeNr, InodeNr) {
+    let found = |name: &[u8]| volume.look_up_node(InodeNr::ROOT, name).expect("look-up");
+    loop {
+        let (one, other) = (found(b"m"), found(b"E"));
+        volume.forget(one.inode, 1).expect("forget");
+        volume.forget(other.inode, 1).expect("forget");
+        // Between the two, they may have been exchanged.
+        if one.inode != other.inode {
+            let is_file = one.kind == FileKind::Regular;
+            return if is_file {
+                (one.inode, other.inode)
+            } else {
+                (other.inode, one.inode)
+            };
+        }
+    }
+}
+
+fn exchange(volume: &Case) {
+    let root = InodeNr::ROOT;
+    volume
+        .rename(root, b"m", root, b"E", RenameMode::Exchange)
+        .expect("exchange");
+}
+
+fn link_and_unlink(volume: &Case) {
+    let (file, directory) = both(volume);
+    volume.link(file, directory, b"y").expect("link");
+    volume.unlink(directory, b"y").expect("unlink");
+}
+
+fn list(volume: &Case) {
+    let (_, directory) = both(volume);
+    let mut held = Vec::new();
+    volume
+        .read_directory_nodes(directory, 0, &mut |_, entry, attributes| {
+            held.extend(attributes.map(|_| entry.inode));
+            true
+        })
+        .expect("listing");
+    for nr in held {
+        volume.forget(nr, 1).expect("forget");
+    }
+}
+
+/// A file that also has a name in a directory is exchanged with it, while others work in the directory.
+#[test]
+fn a_file_and_a_directory_are_exchanged_beside_others() {
+    let mutant = "names/children-locked-by-number";
+    assert_notices(
+        mutant,
+        file_and_directory,
+        &[exchange, link_and_unlink, list],
+    );
+}
+
+fn nested(volume: &Case) {
+    volume.create_directory("/D").expect("mkdir");
+    volume.create_directory("/D/E").expect("mkdir");
+}
+
+/// A link to a directory, into one below it, is refused without locking it.
+#[test]
+fn a_link_to_a_directory_waits_for_nobody() {
+    assert_notices(
+        "names/link-locks-directory",
+        nested,
+        &[
+            |volume| {
+                let (above, below) = (number(volume, "/D"), number(volume, "/D/E"));
+                let linked = volume.link(above, below, b"x");
+                assert!(matches!(linked, Err(Error::IsDirectory)), "{linked:?}");
+            },
+            |volume| {
+                let unlinked = volume.unlink(number(volume, "/D"), b"E");
+                assert!(matches!(unlinked, Err(Error::IsDirectory)), "{unlinked:?}");
+            },
+        ],
+    );
+}
+
+/// The number of the first file of a volume: before it come the reserved ones and that of lost+found.
+const FIRST_FILE: InodeNr = InodeNr::new(12);
+
+fn one_file(volume: &Case) {
+    volume.write_file("/a", b"a").expect("write");
+    assert_eq!(number(volume, "/a"), FIRST_FILE);
+}
+
+fn remove_and_make(volume: &Case) {
+    volume.unlink(InodeNr::ROOT, b"a").expect("unlink");
+    let new = NewInode::default();
+    volume.create(InodeNr::ROOT, b"a", &new).expect("create");
+    volume.sync().expect("sync");
+    let copy = volume.rig.copy().open(quiet(DataMode::Ordered));
+    let found = copy.metadata("/a", false).expect("it is there");
+    assert_eq!(found.links, 1, "a deleted inode came back");
+    copy.close().expect("close");
+}
+
+/// Changes by number beside others who remove and make files: a change comes to what has the number, or finds nothing; it never
+/// brings a deleted inode back over another.
+#[test]
+fn changes_do_not_reach_deleted_inodes() {
+    assert_notices(
+        "inode/changed-when-dead",
+        one_file,
+        &[
+            remove_and_make,
+            |volume| {
+                let permissions = Some(0o600);
+                let change = SetAttributes {
+                    permissions,
+                    ..SetAttributes::default()
+                };
+                check(volume.set_attributes(FIRST_FILE, &change));
+            },
+            |volume| {
+                check(volume.set_attribute(FIRST_FILE, b"user.x", b"1", SetMode::Any));
+                check(volume.remove_attribute(FIRST_FILE, b"user.x"));
+            },
+        ],
+    );
+}
+
+/// It went well, or there was nothing.
+fn check(changed: ext::Result<()>) {
+    match changed {
+        Ok(()) | Err(Error::NotFound | Error::NoAttribute) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn two_files_in_turn(volume: &Case) {
+    for (path, bytes) in [("/a", b"AAAA"), ("/b", b"BBBB")] {
+        volume.write_file(path, bytes).expect("write");
+        rt::sleep(Nanos::from_millis(2));
+        volume.remove_file(path).expect("remove");
+    }
+}
+
+/// A path leads to what had the name, or to nothing, and not to what got the number afterwards, however long the caller takes.
+#[test]
+fn a_path_holds_what_it_leads_to() {
+    assert_notices(
+        "path/inode-not-held",
+        nothing,
+        &[two_files_in_turn, |volume| {
+            let read = volume.with_inode_at("/a", true, |nr| {
+                rt::sleep(Nanos::from_millis(3));
+                let file = volume.open_inode(nr, OpenFlags::READ)?;
+                let mut bytes = [0; 8];
+                let count = volume.read(file, 0, &mut bytes)?;
+                volume.release(file)?;
+                Ok(bytes[..count].to_vec())
+            });
+            match read {
+                Ok(bytes) => assert!(bytes.is_empty() || bytes == b"AAAA", "{bytes:?}"),
+                Err(error) => {
+                    assert!(matches!(error, Error::NotFound), "{error}");
+                    rt::sleep(Nanos::from_millis(1));
+                }
+            }
+        }],
+    );
+}
+
+/// The same for a file that is made and opened, and one that is made in a directory that others remove.
+#[test]
+fn what_is_made_by_a_path_is_what_is_opened() {
+    let made = run(
+        None,
+        nothing,
+        &[
+            |volume| {
+                volume.write_file("/a", b"AAAA").expect("write");
+                let bytes = volume.read_file("/a").expect("read");
+                assert_eq!(bytes, b"AAAA");
+                volume.remove_file("/a").expect("remove");
+            },
+            |volume| {
+                volume.write_file("/b", b"BBBB").expect("write");
+            },
+            |volume| {
+                let _ = volume.remove_file("/b");
+            },
+            |volume| {
+                let _ = volume.create_directory_all("/d/e/f");
+                let _ = volume.remove_directory_at("/d/e/f");
+                let _ = volume.remove_directory_at("/d/e");
+                let _ = volume.remove_directory_at("/d");
+            },
+            |volume| {
+                let _ = volume.write_file("/d/e/file", b"D");
+                let _ = volume.remove_file("/d/e/file");
+            },
+        ],
+    );
+    assert!(made.is_none(), "{made:?}");
+}
+
+fn tree_of_directories(volume: &Case) {
+    for path in ["/p", "/p/d", "/p/d/e", "/q"] {
+        volume.create_directory(path).expect("mkdir");
+    }
+    volume.write_file("/p/x", b"x").expect("write");
+}
+
+/// Moves a name; whatever is refused is fine.
+fn shuffle(volume: &Case, from: &str, to: &str, mode: RenameMode) {
+    let moved = volume.with_parent_of(from, |parent, name| {
+        volume.with_parent_of(to, |new_parent, new_name| {
+            volume.rename(parent, name, new_parent, new_name, mode)
+        })
+    });
+    match moved {
+        Ok(())
+        | Err(
+            Error::NotFound
+            | Error::NotEmpty
+            | Error::Exists
+            | Error::IsDirectory
+            | Error::NotDirectory
+            | Error::Invalid(_),
+        ) => {}
+        Err(error) => panic!("{from} to {to}: {error}"),
+    }
+}
+
+/// Names of files and directories change places within a directory and between directories: the tree stays a tree.
+#[test]
+fn exchanges_do_not_move_a_directory_into_itself() {
+    let run = run(
+        None,
+        tree_of_directories,
+        &[
+            |volume| shuffle(volume, "/p/x", "/p/d", RenameMode::Exchange),
+            |volume| shuffle(volume, "/p/x", "/p/d/e/y", RenameMode::Replace),
+            |volume| shuffle(volume, "/p/d/e", "/q/e", RenameMode::Exchange),
+            |volume| shuffle(volume, "/q", "/p/q", RenameMode::Replace),
+            |volume| shuffle(volume, "/p/q", "/q", RenameMode::NoReplace),
+            |volume| shuffle(volume, "/p/d/e/y", "/p/x", RenameMode::NoReplace),
+        ],
+    );
+    assert!(run.is_none(), "{run:?}");
+}
