@@ -264,7 +264,7 @@ fn a_trial_that_fails_is_named_and_the_others_run() {
         outcome.failures
     );
     assert!(
-        outcome.failures[0].cause.contains("no space"),
+        outcome.failures[0].cause.contains("no inode is left"),
         "{:?}",
         outcome.failures
     );
