@@ -101,6 +101,16 @@ pub(crate) struct Inode {
     pub(crate) names_index: Mutex<crate::directory::NamesIndex>,
 }
 
+/// Where an inode's lock stands in the order that [`crate::names`] describes: directories first, among which the tree decides,
+/// then all others by number.
+fn rank(kind: FileKind, nr: InodeNr) -> u64 {
+    if kind == FileKind::Directory {
+        1
+    } else {
+        2 + u64::from(nr.get())
+    }
+}
+
 /// The decoded inode.
 #[derive(Debug, Clone)]
 pub(crate) struct InodeState {
@@ -208,10 +218,13 @@ impl Inode {
 
     /// A new inode, not yet stored.
     pub(crate) fn new(nr: InodeNr, state: InodeState) -> Self {
+        let kind = state.kind;
+        let state = RwLock::new(state);
+        rt::sync::set_rank(&state, rank(kind, nr));
         Self {
             nr,
-            kind: state.kind,
-            state: RwLock::new(state),
+            kind,
+            state,
             pages: FilePages::new(),
             window: Mutex::new(Window::default()),
             map: Mutex::new(MapCache::default()),

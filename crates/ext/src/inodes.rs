@@ -114,19 +114,18 @@ impl InodeCache {
     }
 
     /// Puts a new inode into the cache.
-    pub(crate) fn insert(&self, core: &Core, inode: Inode) -> Arc<Inode> {
-        let inode = Arc::new(inode);
-        let shard = self.shard(inode.nr);
+    pub(crate) fn insert(&self, core: &Core, inode: Arc<Inode>) {
+        let nr = inode.nr;
+        let shard = self.shard(nr);
         let slot = Slot::Ready {
-            inode: Arc::clone(&inode),
+            inode,
             is_referenced: true,
         };
         let mut table = shard.table.lock();
         table.make_room(core);
-        table.put(inode.nr, slot);
+        table.put(nr, slot);
         drop(table);
         shard.loaded.notify_all();
-        inode
     }
 
     /// Keeps an inode while it is open.

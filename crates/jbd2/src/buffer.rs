@@ -89,7 +89,13 @@ impl Buffer {
         BufferWrite(self.state.write())
     }
 
-    /// Whether nobody needs the buffer: it is in no transaction and owes no write. A cache may evict it.
+    /// Whether nobody needs the buffer and nobody else has it: a cache may evict it. It is not locked for that.
+    pub fn is_idle(this: &mut Arc<Self>) -> bool {
+        let own = Arc::get_mut(this);
+        own.is_some_and(|buffer| buffer.state.get_mut().holds == Holds::default())
+    }
+
+    /// Whether nobody needs the buffer: it is in no transaction and owes no write.
     pub fn is_clean(&self) -> bool {
         self.state.read().holds == Holds::default()
     }

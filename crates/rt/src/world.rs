@@ -64,6 +64,14 @@ pub trait World {
         None
     }
 
+    /// The number of the calling task: no other of this world has or had it.
+    fn task(&self) -> u64;
+
+    /// Whether debug builds record the order in which locks are taken, and panic when two orders contradict each other.
+    fn records_lock_order(&self) -> bool {
+        true
+    }
+
     /// Suspends the calling task at `place` until it is unparked or the deadline comes.
     fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked;
 

@@ -34,6 +34,8 @@ pub struct Config {
     pub record_decisions: bool,
     /// Whether to capture a backtrace at each wait, for the report of a deadlock. Slow, and changes nothing else.
     pub capture_backtraces: bool,
+    /// Whether debug builds record the order in which locks are taken. Worlds that are to deadlock do not.
+    pub record_lock_order: bool,
     /// The rule of the engine that is broken in this world, in builds that can: see [`rt::mutant`](mod@rt::mutant).
     pub mutant: Option<&'static str>,
 }
@@ -97,6 +99,7 @@ impl Config {
             step_count_max: STEP_COUNT_MAX,
             record_decisions: false,
             capture_backtraces: false,
+            record_lock_order: true,
             mutant: None,
         }
     }

@@ -38,6 +38,7 @@ pub(crate) struct SimWorld {
     mutant: Option<&'static str>,
     is_hostile: bool,
     captures_backtraces: bool,
+    records_lock_order: bool,
     pub(crate) state: RefCell<State>,
     fibers: RefCell<Vec<Option<Fiber>>>,
     current: Cell<u32>,
@@ -55,6 +56,7 @@ impl SimWorld {
             mutant: config.mutant,
             is_hostile: config.policy.is_hostile(),
             captures_backtraces: config.capture_backtraces,
+            records_lock_order: config.record_lock_order,
             state: RefCell::new(State::new(config)),
             fibers: RefCell::new(Vec::new()),
             current: Cell::new(NONE),
@@ -400,6 +402,18 @@ impl World for SimWorld {
 
     fn mutant(&self) -> Option<&str> {
         self.mutant
+    }
+
+    fn task(&self) -> u64 {
+        let task = self.current.get();
+        if task == NONE {
+            return 0;
+        }
+        self.state.borrow().tasks.id(task) + 1
+    }
+
+    fn records_lock_order(&self) -> bool {
+        self.records_lock_order && !self.is_dead.get()
     }
 
     fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked {

@@ -101,10 +101,7 @@ impl MemoryDevice {
         let step = super::REGION_PAGES as u64;
         (0..count).step_by(step as usize).find_map(|first| {
             let region = first / step;
-            let (own, others) = (
-                self.shard(region).lock().get(&region).cloned(),
-                other.region_of(region),
-            );
+            let (own, others) = (self.region_of(region), other.region_of(region));
             match (&own, &others) {
                 (None, None) => return None,
                 (Some(own), Some(others)) if Arc::ptr_eq(own, others) => return None,

@@ -201,10 +201,7 @@ impl ShardState {
                 continue;
             }
             let block = slot.block;
-            let is_idle = slot
-                .buffer
-                .as_mut()
-                .is_some_and(|buffer| Arc::get_mut(buffer).is_some() && buffer.is_clean());
+            let is_idle = slot.buffer.as_mut().is_some_and(Buffer::is_idle);
             if is_idle && !self.dirty.contains_key(&block) {
                 self.take(block);
                 evicted += 1;

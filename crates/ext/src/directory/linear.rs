@@ -151,8 +151,9 @@ pub(super) fn append(
         entry::packed(core.block_bytes(), &[new]).into_arc(),
     )?;
     state.size += core.block_bytes() as u64;
+    let bytes = buffer.read();
     let mut index = directory.names_index.lock();
-    if index.add_block(&buffer.read()).is_err() {
+    if index.add_block(&bytes).is_err() {
         index.forget();
     }
     Ok(())

@@ -6,6 +6,7 @@ use jbd2::Credits;
 use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
+use rt::RwLockWriteGuard;
 
 use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory, with_space};
 use crate::attribute::Change;
@@ -104,21 +105,19 @@ pub(super) fn make(
         let _held = core.hold_for_names(&[parent])?;
         let mut transaction = core.begin(credits)?;
         let state = fresh_state(&parent_state, kind, new, inherited.permissions);
-        let made = make_inode(
-            core,
-            &mut transaction,
-            &directory,
-            state,
-            &mut *fill,
-            change,
-        );
-        let inode = match made {
+        let inode = match allocate(core, &mut transaction, &directory, state) {
             Ok(inode) => inode,
             Err(error) => {
                 transaction.finish()?;
                 return Err(error);
             }
         };
+        let mut state = publish(core, &inode);
+        let t = &mut transaction;
+        if let Err(error) = fill_and_store(core, t, &inode, &mut state, &mut *fill, change) {
+            transaction.finish()?;
+            return Err(error);
+        }
         if rt::mutant!("names/create-in-two-steps") {
             transaction.restart(credits)?;
         }
@@ -132,7 +131,7 @@ pub(super) fn make(
             kind,
         );
         if let Err(error) = added {
-            undo_inode(core, &mut transaction, &inode)?;
+            undo_inode(core, &mut transaction, &inode, &mut state)?;
             transaction.finish()?;
             return Err(error);
         }
@@ -143,8 +142,9 @@ pub(super) fn make(
         parent_state.ctime = parent_state.mtime;
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
-        file::sync_operation(core, &parent_state, tid)?;
         core.inodes.pin(&inode);
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
         Ok(inode)
     })
 }
@@ -167,22 +167,40 @@ fn check_takes(
     Ok(())
 }
 
-/// Allocates and stores an inode. When it fails it has changed nothing that stays.
-pub(super) fn make_inode(
+/// Allocates an inode, which nobody else can reach yet.
+pub(super) fn allocate(
     core: &Core,
     transaction: &mut Transaction<'_>,
     directory: &Inode,
-    mut state: InodeState,
-    fill: Fill<'_>,
-    change: Option<&Change>,
+    state: InodeState,
 ) -> Result<Arc<Inode>> {
     let is_directory = state.kind == FileKind::Directory;
     let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
-    let inode = Inode::new(nr, state.clone());
+    Ok(Arc::new(Inode::new(nr, state)))
+}
+
+/// Puts a new inode into the cache, locked: who comes by its number waits until it has a name or is gone.
+pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuard<'i, InodeState> {
+    let state = inode.state.try_write();
+    let state = state.expect("nobody else can reach the inode");
+    core.inodes.insert(core, Arc::clone(inode));
+    state
+}
+
+/// Gives a new inode its contents and stores it. When it fails it has changed nothing that stays.
+pub(super) fn fill_and_store(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    fill: Fill<'_>,
+    change: Option<&Change>,
+) -> Result<()> {
+    let nr = inode.nr;
     let mut fill_and_store = || {
-        fill(core, transaction, &inode, &mut state)?;
+        fill(core, transaction, inode, state)?;
         if let Some(change) = change {
-            change.change_blocks(core, transaction, nr, &mut state)?;
+            change.change_blocks(core, transaction, nr, state)?;
         }
         state.store(core, transaction, nr, true)?;
         match change {
@@ -192,29 +210,36 @@ pub(super) fn make_inode(
     };
     if let Err(error) = fill_and_store() {
         // The inode's block of the table may be what cannot be read: then the first contents have a block already.
-        attribute::release(core, transaction, nr, &mut state)?;
-        give_first_block_back(core, transaction, &mut state)?;
-        core.free_inode(transaction, nr, is_directory)?;
+        take_back(core, transaction, inode, state)?;
         state.discard(transaction);
         return Err(error);
     }
-    *inode.state.write() = state;
-    Ok(core.inodes.insert(core, inode))
+    Ok(())
 }
 
 /// Takes a new inode back whose name could not be added.
 pub(super) fn undo_inode(
     core: &Core,
     transaction: &mut Transaction<'_>,
-    inode: &Arc<Inode>,
+    inode: &Inode,
+    state: &mut InodeState,
 ) -> Result<()> {
-    let mut state = inode.state.write();
-    let is_directory = state.kind == FileKind::Directory;
-    attribute::release(core, transaction, inode.nr, &mut state)?;
-    give_first_block_back(core, transaction, &mut state)?;
+    take_back(core, transaction, inode, state)?;
+    state.store(core, transaction, inode.nr, true).map(drop)
+}
+
+/// Frees a new inode and what it holds. Its state says so, and is not stored yet.
+fn take_back(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
+    attribute::release(core, transaction, inode.nr, state)?;
+    give_first_block_back(core, transaction, state)?;
     state.claims(transaction).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
-    state.store(core, transaction, inode.nr, true)?;
+    let is_directory = state.kind == FileKind::Directory;
     core.free_inode(transaction, inode.nr, is_directory)?;
     core.inodes.remove(inode.nr);
     Ok(())

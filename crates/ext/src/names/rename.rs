@@ -23,7 +23,7 @@ use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
-use super::create::{CREDITS_NAME, undo_inode};
+use super::create::{CREDITS_NAME, publish, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
@@ -326,6 +326,13 @@ fn replace(
             return Err(error);
         }
     };
+    let mut left_state = left.as_ref().map(|left| publish(core, left));
+    if let (Some(left), Some(left_state)) = (&left, &mut left_state)
+        && let Err(error) = whiteout::store(core, t, left, left_state)
+    {
+        transaction.finish()?;
+        return Err(error);
+    }
     if existing.is_some() {
         let into = directories.target();
         directory::set(
@@ -349,8 +356,8 @@ fn replace(
             kind,
         );
         if let Err(error) = added {
-            if let Some(left) = &left {
-                undo_inode(core, t, left)?;
+            if let (Some(left), Some(left_state)) = (&left, &mut left_state) {
+                undo_inode(core, t, left, left_state)?;
             }
             transaction.finish()?;
             return Err(error);
@@ -379,7 +386,7 @@ fn replace(
     state.store(core, t, moved.nr, is_directory)?;
     store_parents(core, t, source, target, directories)?;
     let tid = transaction.finish()?;
-    drop((state, existing_state));
+    drop((state, existing_state, left_state));
     file::sync_operation(core, directories.target(), tid)
 }
 
@@ -395,7 +402,7 @@ fn leave(
         return Ok(None);
     };
     let parent = &source.directory;
-    whiteout::make(core, transaction, parent, directories.source(), owner).map(Some)
+    whiteout::allocate(core, transaction, parent, directories.source(), owner).map(Some)
 }
 
 /// The old name goes, or names what is left there.

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use super::create::{fresh_state, make_inode};
+use super::create::{self, fresh_state};
 use crate::core::Core;
 use crate::error::Result;
 use crate::inode::{FileKind, Inode, InodeState};
 use crate::transaction::Transaction;
 use crate::volume::{NewInode, WhiteoutOwner};
 
-/// A new inode that has no name yet. When this fails it has changed nothing that stays.
-pub(super) fn make(
+/// A new inode that is not filled and has no name yet.
+pub(super) fn allocate(
     core: &Core,
     transaction: &mut Transaction<'_>,
     parent: &Inode,
@@ -28,13 +28,17 @@ pub(super) fn make(
         gid: owner.gid,
     };
     let state = fresh_state(parent_state, FileKind::CharacterDevice, &new, 0);
+    create::allocate(core, transaction, parent, state)
+}
+
+/// Stores it. When this fails it has changed nothing that stays.
+pub(super) fn store(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
     // The number 0:0 is what the map of a new inode says.
-    make_inode(
-        core,
-        transaction,
-        parent,
-        state,
-        &mut |_, _, _, _| Ok(()),
-        None,
-    )
+    let fill = &mut |_: &Core, _: &mut Transaction<'_>, _: &Inode, _: &mut InodeState| Ok(());
+    create::fill_and_store(core, transaction, inode, state, fill, None)
 }

@@ -13,27 +13,34 @@ use crate::harness::{Kind, Notes, Small};
 struct Gate {
     inner: MemoryDevice,
     from: u64,
-    is_shut: Mutex<bool>,
+    state: Mutex<GateState>,
     opened: Condvar,
     held: Condvar,
-    is_holding: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_shut: bool,
+    is_holding: bool,
 }
 
 impl Gate {
     fn shut(&self) {
-        *self.is_shut.lock() = true;
-        *self.is_holding.lock() = false;
+        *self.state.lock() = GateState {
+            is_shut: true,
+            is_holding: false,
+        };
     }
 
     fn open(&self) {
-        *self.is_shut.lock() = false;
+        self.state.lock().is_shut = false;
         self.opened.notify_all();
     }
 
     fn wait_until_holding(&self) {
-        let mut is_holding = self.is_holding.lock();
-        while !*is_holding {
-            self.held.wait(&mut is_holding);
+        let mut state = self.state.lock();
+        while !state.is_holding {
+            self.held.wait(&mut state);
         }
     }
 }
@@ -47,13 +54,13 @@ impl BlockDevice for Gate {
         let is_held = batch
             .iter()
             .any(|request| request.is_write() && request.range().0.get() >= self.from);
-        let mut is_shut = self.is_shut.lock();
-        while is_held && *is_shut {
-            *self.is_holding.lock() = true;
+        let mut state = self.state.lock();
+        while is_held && state.is_shut {
+            state.is_holding = true;
             self.held.notify_all();
-            self.opened.wait(&mut is_shut);
+            self.opened.wait(&mut state);
         }
-        drop(is_shut);
+        drop(state);
         self.inner.submit(batch)
     }
 
@@ -78,10 +85,9 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
     let gate = Arc::new(Gate {
         inner: MemoryDevice::new(256 * 1024),
         from: 200,
-        is_shut: Mutex::new(false),
+        state: Mutex::default(),
         opened: Condvar::new(),
         held: Condvar::new(),
-        is_holding: Mutex::new(false),
     });
     let device: Arc<dyn BlockDevice> = Arc::<Gate>::clone(&gate);
     let log = kind.format(Arc::clone(&device));

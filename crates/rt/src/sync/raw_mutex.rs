@@ -33,7 +33,7 @@ const TOKEN_HANDED_OVER: usize = 1;
 const OVERTAKEN_MAX: u32 = 4;
 
 /// The lock under [`Mutex`](crate::Mutex).
-pub struct RawMutex {
+pub(crate) struct RawMutex {
     pub(super) state: AtomicU8,
     pub(super) home: Home,
 }

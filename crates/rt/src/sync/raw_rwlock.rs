@@ -26,7 +26,7 @@ const PARKED: usize = 2;
 const READER: usize = 4;
 
 /// The lock under [`RwLock`](crate::RwLock).
-pub struct RawRwLock {
+pub(crate) struct RawRwLock {
     pub(super) state: AtomicUsize,
     pub(super) home: Home,
 }

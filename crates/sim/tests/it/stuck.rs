@@ -178,3 +178,26 @@ fn a_hostile_world_that_spins_at_points_reaches_its_limit() {
         "{error}"
     );
 }
+
+/// Two locks in one order or the other.
+fn ordered(is_reversed: bool) {
+    struct First;
+    struct Second;
+    let (first, second) = (Mutex::new(First), Mutex::new(Second));
+    if is_reversed {
+        drop((second.lock(), first.lock()));
+    } else {
+        drop((first.lock(), second.lock()));
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn two_orders_in_two_worlds_are_found() {
+    fair(|| ordered(false));
+    let error = sim::run(Config::fair(1), || ordered(true)).unwrap_err();
+    assert!(
+        matches!(&error.failure, Failure::Panicked { message, .. } if message.contains("two orders")),
+        "{error}"
+    );
+}

@@ -1,0 +1,78 @@
+//! [`Order`]: what a lock tells the record of the order of locks. Nothing is left of it in release builds.
+
+#[cfg(debug_assertions)]
+mod book;
+
+use std::marker::PhantomData;
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The class and the rank of a lock around a `T`.
+pub(super) struct Order<T: ?Sized> {
+    #[cfg(debug_assertions)]
+    rank: AtomicU64,
+    class: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> Order<T> {
+    /// No rank.
+    pub(super) const fn new() -> Self {
+        Self {
+            #[cfg(debug_assertions)]
+            rank: AtomicU64::new(0),
+            class: PhantomData,
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl<T: ?Sized> Order<T> {
+    pub(super) fn set_rank(&self, rank: u64) {
+        self.rank.store(rank, Ordering::Relaxed);
+    }
+
+    /// The caller is about to wait for the lock.
+    #[track_caller]
+    pub(super) fn ask(&self) {
+        book::ask(self.lock());
+    }
+
+    /// The caller has the lock.
+    #[track_caller]
+    pub(super) fn note(&self) {
+        book::note(self.lock());
+    }
+
+    /// The caller is about to give the lock back.
+    pub(super) fn forget(&self) {
+        book::forget(self.address());
+    }
+
+    fn lock(&self) -> book::Lock {
+        book::Lock {
+            class: std::any::type_name::<T>(),
+            address: self.address(),
+            rank: self.rank.load(Ordering::Relaxed),
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+#[cfg(not(debug_assertions))]
+#[allow(clippy::unused_self, reason = "in debug builds they use it")]
+impl<T: ?Sized> Order<T> {
+    #[inline]
+    pub(super) fn set_rank(&self, _rank: u64) {}
+
+    #[inline]
+    pub(super) fn ask(&self) {}
+
+    #[inline]
+    pub(super) fn note(&self) {}
+
+    #[inline]
+    pub(super) fn forget(&self) {}
+}
