@@ -6,6 +6,7 @@ use block::BlockDevice;
 use ext::options::DataMode;
 use ext::volume::OpenReport;
 use ext::{Error, Volume};
+use fsck::ProblemKind;
 
 use crate::device::Reads;
 use crate::disks::{Devices, Disks, quiet};
@@ -145,7 +146,9 @@ fn report(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<fsck:
 }
 
 fn expect_clean(report: &fsck::Report) -> Result<(), Broken> {
-    if report.is_clean() {
+    let mut problems = report.problems.iter();
+    let is_copy = problems.any(|problem| problem.kind == ProblemKind::CopyChecked);
+    if report.is_clean() && !is_copy {
         return Ok(());
     }
     let problems: Vec<String> = report

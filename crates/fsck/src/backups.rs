@@ -61,7 +61,8 @@ fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     let per_block = state.geometry.block_bytes / SIZE;
     for index in 0..u64::from(state.geometry.descriptor_blocks()) {
         let bytes = state.block(first + index)?;
-        let original = state.block(state.geometry.first_block + 1 + index)?;
+        let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
+        let original = state.block(first + index)?;
         let count = state.geometry.group_count as usize - index as usize * per_block;
         let copies = bytes.chunks_exact(SIZE).take(count);
         let mut pairs = copies.zip(original.chunks_exact(SIZE));

@@ -32,8 +32,9 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
                 return Next::Skip;
             }
             let is_metadata = state.metadata.contains(state.geometry.bit_of(visit.block));
-            if blocks.binary_search(&visit.block).is_ok() {
-                let kind = if is_metadata && number != RESIZE {
+            let is_twice = blocks.binary_search(&visit.block).is_ok();
+            if is_twice && map::is_claimed(state, number, visit) {
+                let kind = if is_metadata {
                     ProblemKind::BlockInMetadata
                 } else {
                     ProblemKind::BlockClaimedTwice

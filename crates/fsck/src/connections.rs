@@ -1,12 +1,19 @@
 //! Connections: every directory is reached from the root through its parents, `..` leads back, and every inode has as many
 //! links as entries.
 
+use layout::feature::ReadOnlyCompatible;
+
 use crate::bitset::BitSet;
 use crate::directories::find;
 use crate::inodes::{BAD_BLOCKS, ROOT};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::State;
+use crate::state::{Directory, InodeState, State};
+
+/// The most links of a directory that are counted.
+const LINKS_MAX: u32 = 65_000;
+/// The count of links of a directory that has more, or had.
+const UNCOUNTED: u16 = 1;
 
 /// Follows the parents of every directory, and counts links.
 pub(crate) fn check(state: &mut State<'_>) {
@@ -70,13 +77,79 @@ fn check_links(state: &mut State<'_>) {
         if !inode.is_used || number == BAD_BLOCKS || reserved.contains(&number) {
             continue;
         }
+        if inode.is_lost {
+            continue;
+        }
         if inode.references == 0 {
             state.problem(ProblemKind::InodeUnattached, Place::inode(number));
         } else if u32::from(inode.links) != inode.references {
-            let (found, expected) = (inode.links.into(), inode.references.into());
-            let kind = ProblemKind::LinkCountWrong;
-            let place = Place::inode(number);
-            state.report.add_differing(kind, place, found, expected);
+            check_count(state, number);
         }
+    }
+}
+
+/// Checks a count of links that differs from the number of entries.
+fn check_count(state: &mut State<'_>, number: u32) {
+    let inode = state.inodes[number as usize];
+    let directory = find(state, number).map(|index| state.directories[index]);
+    let features = state.features.read_only_compatible;
+    let has_feature = features.contains(ReadOnlyCompatible::DIR_NLINK);
+    if directory.is_some() && inode.references > LINKS_MAX && !has_feature {
+        let kind = ProblemKind::LinksFeatureMissing;
+        state.problem(kind, Place::inode(number));
+    }
+    if let Some(expected) = links_wanted(inode, directory) {
+        let kind = ProblemKind::LinkCountWrong;
+        let place = Place::inode(number);
+        state
+            .report
+            .add_differing(kind, place, inode.links.into(), expected.into());
+    }
+}
+
+/// Returns the count of links that an inode should have, if it is another than it has.
+fn links_wanted(inode: InodeState, directory: Option<Directory>) -> Option<u32> {
+    let is_beyond = directory.is_some() && inode.references > LINKS_MAX;
+    // An index stays when entries go, and so does a count that was once too large.
+    let was_beyond = directory.is_some_and(|directory| directory.is_indexed);
+    if inode.links == UNCOUNTED && (is_beyond || was_beyond) {
+        return None;
+    }
+    Some(if is_beyond {
+        UNCOUNTED.into()
+    } else {
+        inode.references
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_with_more_links_than_are_counted_has_one() {
+        let directory = |is_indexed| {
+            Some(Directory {
+                inode: 12,
+                parent: 2,
+                dotdot: 2,
+                first_block: 0,
+                block_count: 1,
+                is_indexed,
+            })
+        };
+        let wanted = |links, references, directory| {
+            let inode = InodeState {
+                links,
+                references,
+                ..InodeState::LOST
+            };
+            links_wanted(inode, directory)
+        };
+        assert_eq!(wanted(1, LINKS_MAX + 1, directory(false)), None);
+        assert_eq!(wanted(1, LINKS_MAX, directory(false)), Some(LINKS_MAX));
+        assert_eq!(wanted(1, 5, directory(true)), None);
+        assert_eq!(wanted(7, LINKS_MAX + 1, directory(true)), Some(1));
+        assert_eq!(wanted(1, LINKS_MAX + 1, None), Some(LINKS_MAX + 1));
     }
 }

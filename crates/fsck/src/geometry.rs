@@ -54,6 +54,10 @@ impl Geometry {
         left.min(self.blocks_per_group.into()) as u32
     }
 
+    pub(crate) fn group_of_block(&self, block: u64) -> u32 {
+        ((block - self.first_block) / u64::from(self.blocks_per_group)) as u32
+    }
+
     pub(crate) fn group_of_inode(&self, inode: u32) -> u32 {
         (inode - 1) / self.inodes_per_group
     }

@@ -1,6 +1,5 @@
 //! Group descriptors: where bitmaps and inode tables lie. What the first superblock and these say is marked as metadata.
 
-use layout::feature::Compatible;
 use layout::group::{self as disk, GroupDescriptor, GroupFlags};
 use zerocopy::FromBytes;
 
@@ -42,8 +41,20 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     Ok(state.groups.iter().all(|group| group.inode_table != 0))
 }
 
+/// True if a descriptor names a place that cannot be.
+pub(crate) fn are_bad(state: &State<'_>) -> bool {
+    let bad = [
+        ProblemKind::BlockBitmapMisplaced,
+        ProblemKind::InodeBitmapMisplaced,
+        ProblemKind::InodeTableMisplaced,
+        ProblemKind::GroupMetadataOverlaps,
+    ];
+    let mut problems = state.report.problems.iter();
+    problems.any(|problem| bad.contains(&problem.kind))
+}
+
 fn read(state: &mut State<'_>) -> Result<(), Error> {
-    let first = state.geometry.first_block + 1;
+    let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
     let per_block = (state.geometry.block_bytes / disk::SIZE) as u32;
     for index in 0..state.geometry.descriptor_blocks() {
         let bytes = state.block(first + u64::from(index))?;
@@ -100,13 +111,11 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     group
 }
 
-/// Marks the superblocks and descriptors of all groups that have them. The blocks reserved for more descriptors are metadata,
-/// too, but it is the resize inode that claims them.
+/// Marks the superblocks and descriptors of all groups that have them, and the blocks reserved for more descriptors.
 fn mark_supers(state: &mut State<'_>) {
-    let count = 1 + u64::from(state.geometry.descriptor_blocks());
-    let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
+    let descriptors = u64::from(state.geometry.descriptor_blocks());
     let reserved = u64::from(state.geometry.reserved_descriptor_blocks);
-    let reserved = if has_resize_inode { reserved } else { 0 };
+    let count = 1 + descriptors + reserved;
     for number in 0..state.geometry.group_count {
         if state.geometry.has_super(number) {
             let first = state.geometry.first_block_of(number);
@@ -115,9 +124,6 @@ fn mark_supers(state: &mut State<'_>) {
                 let bit = state.geometry.bit_of(block);
                 state.metadata.insert(bit);
                 state.found.insert(bit);
-            }
-            for block in first + count..(first + count + reserved).min(end) {
-                state.metadata.insert(state.geometry.bit_of(block));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The inode tables: every inode that is in use, its fields, its map and its attributes.
 
+mod bad;
 mod extra;
 mod fields;
 mod reserved;
@@ -15,6 +16,7 @@ use crate::map::{self, Mapped};
 use crate::problem::Place;
 use crate::state::{Directory, InodeState, State};
 
+pub(crate) use bad::is_in_table;
 pub(crate) use resize::check as check_resize;
 
 /// The inode of bad blocks.
@@ -36,6 +38,7 @@ pub(crate) struct Slot<'s> {
 
 /// Reads all inode tables.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    bad::read_list(state)?;
     let per_block = (state.geometry.block_bytes / state.geometry.inode_bytes) as u32;
     let inodes_per_group = state.geometry.inodes_per_group;
     for group in 0..state.geometry.group_count {
@@ -44,11 +47,17 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             continue;
         }
         for index in 0..state.geometry.inode_table_blocks() {
-            let bytes = state.block(table + u64::from(index))?;
+            let block = table + u64::from(index);
             let first = index * per_block;
-            let count = per_block.min(inodes_per_group - first) as usize;
-            let slots = bytes.chunks_exact(state.geometry.inode_bytes).take(count);
-            for (number, bytes) in (group * inodes_per_group + first + 1..).zip(slots) {
+            let count = per_block.min(inodes_per_group - first);
+            let first = group * inodes_per_group + first + 1;
+            if state.bad_blocks.binary_search(&block).is_ok() {
+                bad::lose(state, first, count);
+                continue;
+            }
+            let bytes = state.block(block)?;
+            let slots = bytes.chunks_exact(state.geometry.inode_bytes);
+            for (number, bytes) in (first..first + count).zip(slots) {
                 check_slot(state, number, bytes)?;
             }
         }
@@ -122,6 +131,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         file_type: code,
         is_used: true,
         has_map,
+        is_lost: false,
         links: slot.raw.i_links_count.get(),
         references: 0,
     };

@@ -36,6 +36,8 @@ enum Whereabouts {
     Nowhere,
     Inode(u32),
     Device([u8; 16]),
+    /// In an inode and on a device, of which one is wrong.
+    Both,
 }
 
 /// Checks the journal.
@@ -61,6 +63,10 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
             let device = device.ok_or(Error::JournalDeviceNeeded { uuid })?;
             external(state, device, uuid)?
         }
+        Whereabouts::Both => {
+            state.problem(ProblemKind::JournalTwice, Place::whole());
+            return Ok(());
+        }
         Whereabouts::Nowhere => None,
     };
     let Some(mut log) = log else {
@@ -83,10 +89,11 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
 
 fn whereabouts(state: &State<'_>) -> Whereabouts {
     let (inode, uuid) = (state.raw.s_journal_inum.get(), state.raw.s_journal_uuid);
-    match inode {
-        0 if uuid == [0; 16] => Whereabouts::Nowhere,
-        0 => Whereabouts::Device(uuid),
-        number => Whereabouts::Inode(number),
+    match (inode, uuid == [0; 16]) {
+        (0, true) => Whereabouts::Nowhere,
+        (0, false) => Whereabouts::Device(uuid),
+        (number, true) => Whereabouts::Inode(number),
+        (_, false) => Whereabouts::Both,
     }
 }
 

@@ -60,6 +60,8 @@ problem_kinds! {
     107 LargeFileFeatureMissing Error "files of 2 GiB and more need the feature large_file, which is not set"
     108 BackupSuperblockDiffers Note "copy of the superblock says something else about sizes or features"
     109 BackupDescriptorsDiffer Note "copy of the group descriptors says something else about places"
+    110 CopyChecked Note "superblock or its descriptors cannot be right, and the copies in another group were checked"
+    111 LinksFeatureMissing Error "directories with more links than can be counted need the feature dir_nlink, which is not set"
 
     201 BlockBitmapMisplaced Error "block bitmap lies outside its group"
     202 InodeBitmapMisplaced Error "inode bitmap lies outside its group"
@@ -71,7 +73,7 @@ problem_kinds! {
     302 ReservedInodeMode Error "reserved inode has a mode that it must not have"
     303 JournalInodeMode Error "journal's inode is not a regular file"
     304 JournalInodeNotClear Error "journal's inode is in use, but there is no internal journal"
-    305 ResizeInodeInvalid Error "resize inode does not map the reserved blocks"
+    305 ResizeInodeInvalid Note "resize inode does not map the reserved blocks"
     306 ResizeInodeNotClear Note "resize inode is in use, but the feature resize_inode is not set"
     307 BadBlocksInodeInvalid Error "inode of bad blocks has attributes that it must not have"
     308 InodeInUseHasDeletionTime Error "inode is in use and has a time of deletion"
@@ -124,6 +126,7 @@ problem_kinds! {
     515 NameTwice Error "name occurs twice in a block"
     516 SecondParent Error "entry leads to a directory that another entry leads to"
     517 EntryFileTypeMissing Note "entry does not say its inode's type"
+    518 EntryOfLostInode Error "entry leads to an inode that lies in a bad block"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"
@@ -174,4 +177,5 @@ problem_kinds! {
     916 OrphanOutOfRange Error "orphan list names an inode that does not exist or is reserved"
     917 OrphanFree Error "orphan list names an inode that is free"
     918 OrphansInCircle Error "orphan list leads in a circle"
+    919 JournalTwice Error "superblock names both an inode and a device as the journal"
 }

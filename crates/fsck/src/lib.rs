@@ -100,11 +100,17 @@ fn run<'a>(
     journal: Option<Image<'a>>,
     options: &'a Options,
 ) -> Result<Report, Error> {
-    let raw = superblock::read(&mut image, layout::superblock::OFFSET)?;
-    let decoded = superblock::decode(raw)?;
-    image.set_block_bytes(decoded.geometry.block_bytes);
+    let decoded = superblock::find(&mut image)?;
     let mut state = State::new(image, options, decoded);
-    if superblock::check(&mut state) && groups::check(&mut state)? {
+    let mut has_tables = superblock::check(&mut state) && groups::check(&mut state)?;
+    if state.copy.is_none()
+        && groups::are_bad(&state)
+        && let Some(copy) = superblock::find_copy(&mut state.image, &state.raw)
+    {
+        state = State::new(state.image, options, copy);
+        has_tables = superblock::check(&mut state) && groups::check(&mut state)?;
+    }
+    if has_tables {
         backups::check(&mut state)?;
         journal::check(&mut state, journal)?;
         state.map_visits = 0;

@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use crate::error::Error;
-use crate::inodes::RESIZE;
+use crate::inodes::{self, BAD_BLOCKS, RESIZE};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
@@ -86,7 +86,9 @@ pub(crate) fn check(
             return Next::Skip;
         }
         mapped.blocks += 1;
-        state.claim(visit.block);
+        if is_claimed(state, inode, visit) {
+            state.claim(visit.block);
+        }
         if visit.level == 0 {
             mapped.last = Some(visit.file_block);
             in_file(state, visit);
@@ -103,6 +105,16 @@ pub(crate) fn check(
         Next::Below
     })?;
     Ok(mapped)
+}
+
+/// False for a block that an inode names without having it: one that the resize inode reserves is metadata already, and a bad
+/// block of an inode table stays where it is.
+pub(crate) fn is_claimed(state: &State<'_>, inode: u32, visit: Visit) -> bool {
+    match inode {
+        RESIZE => visit.level == 2,
+        BAD_BLOCKS => visit.level > 0 || !inodes::is_in_table(state, visit.block),
+        _ => true,
+    }
 }
 
 fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {

@@ -27,8 +27,10 @@ pub(crate) struct InodeState {
     pub(crate) file_type: u8,
     /// Whether it counts as in use.
     pub(crate) is_used: bool,
-    /// Whether its map was looked at.
+    /// True if its map was looked at.
     pub(crate) has_map: bool,
+    /// True if it lies in a bad block, so that nothing is known of it.
+    pub(crate) is_lost: bool,
     /// Links, as the inode says.
     pub(crate) links: u16,
     /// Entries found that lead to it.
@@ -55,6 +57,8 @@ pub(crate) struct State<'a> {
     pub(crate) image: Image<'a>,
     pub(crate) options: &'a Options,
     pub(crate) raw: Superblock,
+    /// The block of the superblock and before the descriptors, if they are copies.
+    pub(crate) copy: Option<u64>,
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
     pub(crate) groups: Vec<Group>,
@@ -74,6 +78,8 @@ pub(crate) struct State<'a> {
     pub(crate) map_visits: u64,
     /// Whether a regular file needs the feature `large_file`.
     pub(crate) has_large_file: bool,
+    /// Bad blocks that the file system's list names, in ascending order.
+    pub(crate) bad_blocks: Vec<u64>,
     /// Attribute blocks: block, references found, references that it says; what does not begin as an attribute block says none.
     pub(crate) attribute_blocks: Vec<(u64, u32, Option<u32>)>,
     pub(crate) report: Report,
@@ -82,19 +88,31 @@ pub(crate) struct State<'a> {
 impl InodeState {
     /// In use, but its mode is of no type.
     pub(crate) const BAD: u8 = 0xFF;
+    /// An inode that lies in a bad block. It counts as in use.
+    pub(crate) const LOST: Self = Self {
+        file_type: Self::BAD,
+        is_used: true,
+        has_map: false,
+        is_lost: true,
+        links: 0,
+        references: 0,
+    };
 }
 
 impl<'a> State<'a> {
-    pub(crate) fn new(image: Image<'a>, options: &'a Options, decoded: Decoded) -> Self {
+    pub(crate) fn new(mut image: Image<'a>, options: &'a Options, decoded: Decoded) -> Self {
         let Decoded {
             raw,
             features,
             geometry,
+            copy,
         } = decoded;
+        image.set_block_bytes(geometry.block_bytes);
         Self {
             image,
             options,
             raw,
+            copy,
             features,
             groups: Vec::with_capacity(geometry.group_count as usize),
             found: BitSet::new(geometry.bit_count()),
@@ -105,6 +123,7 @@ impl<'a> State<'a> {
             directory_blocks: Vec::new(),
             map_visits: 0,
             has_large_file: false,
+            bad_blocks: Vec::new(),
             attribute_blocks: Vec::new(),
             report: Report::default(),
             geometry,

@@ -38,6 +38,43 @@ pub(crate) struct Decoded {
     pub(crate) raw: Superblock,
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
+    /// The block that it was read from, if it is a copy.
+    pub(crate) copy: Option<u64>,
+}
+
+/// Finds a superblock that can be worked with: the first one, or a copy.
+pub(crate) fn find(image: &mut Image<'_>) -> Result<Decoded, Error> {
+    let raw = read(image, disk::OFFSET)?;
+    match decode(raw) {
+        Err(error @ Error::NoSuperblock { .. }) => find_copy(image, &raw).ok_or(error),
+        result => result,
+    }
+}
+
+/// The copy in the second group: the first superblock says where that begins if it is one, else groups have their usual size.
+pub(crate) fn find_copy(image: &mut Image<'_>, first: &Superblock) -> Option<Decoded> {
+    let said = (first.s_magic.get() == disk::MAGIC)
+        .then(|| first.block_size().zip(Some(first.s_blocks_per_group.get())));
+    let log_sizes = 0..=(BLOCK_BYTES_MAX / disk::BLOCK_SIZE_MIN).ilog2();
+    let usual = log_sizes.map(|log| {
+        let block_bytes = disk::BLOCK_SIZE_MIN << log;
+        (block_bytes, block_bytes * 8)
+    });
+    said.flatten()
+        .into_iter()
+        .chain(usual)
+        .find_map(|(block_bytes, per_group)| {
+            let first_block = u64::from(block_bytes == disk::BLOCK_SIZE_MIN);
+            let block = first_block + u64::from(per_group);
+            let raw = read(image, block * u64::from(block_bytes)).ok()?;
+            let mut decoded = decode(raw).ok()?;
+            let geometry = &decoded.geometry;
+            let is_there = geometry.block_bytes == block_bytes as usize
+                && geometry.group_count > 1
+                && geometry.first_block_of(1) == block;
+            decoded.copy = Some(block);
+            is_there.then_some(decoded)
+        })
 }
 
 /// Reads the superblock at a byte offset.
@@ -77,6 +114,7 @@ pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
         raw,
         features,
         geometry,
+        copy: None,
     })
 }
 
@@ -214,6 +252,11 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
     statistics.block_bytes = geometry.block_bytes as u32;
     statistics.blocks = geometry.block_count;
     statistics.inodes = geometry.inode_count;
+    if let Some(block) = state.copy {
+        let place = Place::group(1).at_block(block);
+        state.report.add(ProblemKind::CopyChecked, place);
+    }
+    let statistics = &mut state.report.statistics;
     statistics.needs_recovery = state
         .features
         .incompatible

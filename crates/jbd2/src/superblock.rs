@@ -7,6 +7,7 @@
 //! | `s_maxlen` | no more than is mapped, at least 16 |
 //! | `s_first` | within the log, not 0 |
 //! | `s_start` | 0 (empty), or within the log |
+//! | `s_nr_users` | more than fit, without features: what version 1 left in fields that it does not have, which are cleared |
 //! | features | unknown incompatible and read-only ones are refused by name, fast commits too; one checksum version at most |
 //! | `s_checksum` | matches, with checksums v2 and v3 |
 //!
@@ -80,9 +81,13 @@ impl Superblock {
     /// # Errors
     /// - [`Error::Corrupt`] and [`Error::Unsupported`] as the table says.
     pub(crate) fn decode(block: &[u8], block_bytes: u32, mapped: u64) -> Result<Self> {
-        let (raw, _) =
+        let (mut raw, _) =
             JournalSuperblock::read_from_prefix(block).map_err(|_| Corrupt::NoSuperblock)?;
         let version = raw.version().ok_or(Corrupt::NoSuperblock)?;
+        if version == 2 && has_leftovers(&raw) {
+            clear_after_version_1(&mut raw);
+            raw.s_nr_users = 1.into();
+        }
         let checksums = if version == 2 {
             check_features(&raw)?
         } else {
@@ -146,7 +151,7 @@ impl Superblock {
     pub(crate) fn set_version_1(&mut self) {
         let sequence = self.raw.s_header.h_sequence.get();
         self.raw.s_header = Header::new(BlockType::SuperblockV1, sequence);
-        self.clear_after_version_1();
+        clear_after_version_1(&mut self.raw);
     }
 
     /// Sets features of a new log of version 2.
@@ -268,7 +273,7 @@ impl Superblock {
         if self.version() == 1 {
             let sequence = self.raw.s_header.h_sequence.get();
             self.raw.s_header = Header::new(BlockType::SuperblockV2, sequence);
-            self.clear_after_version_1();
+            clear_after_version_1(&mut self.raw);
             self.raw.s_nr_users = 1.into();
         }
         let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
@@ -292,12 +297,23 @@ impl Superblock {
         self.raw.s_users[..users.len()].copy_from_slice(users);
         self.raw.s_nr_users = u32::try_from(users.len()).expect("at most 48").into();
     }
+}
 
-    /// What version 1 does not have means nothing in it, and becomes zero.
-    fn clear_after_version_1(&mut self) {
-        let end = core::mem::offset_of!(JournalSuperblock, s_feature_compat);
-        self.raw.as_mut_bytes()[end..].fill(0);
-    }
+/// True if the fields that version 1 does not have were not cleared when the log became one of version 2.
+fn has_leftovers(raw: &JournalSuperblock) -> bool {
+    let features = [
+        raw.s_feature_compat,
+        raw.s_feature_incompat,
+        raw.s_feature_ro_compat,
+    ];
+    raw.s_nr_users.get() as usize > journal::USERS_MAX
+        && features.iter().all(|word| word.get() == 0)
+}
+
+/// Clears the fields that version 1 does not have.
+fn clear_after_version_1(raw: &mut JournalSuperblock) {
+    let end = core::mem::offset_of!(JournalSuperblock, s_feature_compat);
+    raw.as_mut_bytes()[end..].fill(0);
 }
 
 /// Refuses what is not known, and checks the checksum.
@@ -396,6 +412,21 @@ mod tests {
         let read = decode(&read.encode()).unwrap();
         assert_eq!((read.version(), read.has_revoke()), (2, true));
         assert_eq!(read.sequence(), Tid::new(0xFFFF_FFF0));
+    }
+
+    #[test]
+    fn leftovers_of_version_1_are_cleared() {
+        let mut superblock = sample(Checksums::None);
+        superblock.set_version_1();
+        let mut block = superblock.encode();
+        block[4..8].copy_from_slice(&4u32.to_be_bytes());
+        block[0x30..0x400].fill(0xF9);
+        let read = decode(&block).unwrap();
+        assert_eq!((read.version(), read.user_count()), (2, 1));
+        assert_eq!((read.uuid(), read.users()), ([0; 16], &[[0; 16]][..]));
+        // With features, it is a log of version 2 that was damaged.
+        block[0x28..0x2C].copy_from_slice(&1u32.to_be_bytes());
+        assert!(decode(&block).unwrap().user_count() > 1);
     }
 
     #[test]

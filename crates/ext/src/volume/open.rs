@@ -184,7 +184,13 @@ fn locate_log(
         None,
         true,
     )?;
-    Ok(Some(log_of_inode(&probe, nr)?))
+    match log_of_inode(&probe, nr) {
+        Ok(log) => Ok(Some(log)),
+        Err(Error::NotFound) => Err(Error::Unsupported(format!(
+            "the journal's inode {nr} is not in use; e2fsck -f can bring it back from the copy of its block map in the superblock"
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where the blocks of a journal's inode lie.

@@ -425,6 +425,17 @@ fn read_only_devices() {
     volume.close().expect("close");
 }
 
+#[test]
+fn a_journal_whose_inode_is_free_is_named() {
+    let image = populated();
+    let at = image.inode_at(InodeNr::JOURNAL);
+    let mut bytes = image.bytes;
+    bytes[at..at + INODE_BYTES].fill(0);
+    let error = refusal(&Arc::new(MemoryDevice::from_bytes(&bytes)), "no inode");
+    let text = error.to_string();
+    assert!(text.contains("inode 8 is not in use"), "{text}");
+}
+
 /// A journal device that is missing, another one, or of no kind.
 #[test]
 fn the_wrong_journal() {

@@ -63,7 +63,9 @@ pub(super) fn check(
     if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
         state.problem(ProblemKind::EntryName, block.place_of(entry));
     }
-    check_file_type(state, block, entry);
+    if !state.inodes[entry.inode as usize].is_lost {
+        check_file_type(state, block, entry);
+    }
     if position > 1 {
         check_parent(state, block, entry);
     }
@@ -77,8 +79,11 @@ fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<Problem
     if is_reserved || !state.geometry.has_inode(entry.inode) {
         return (Some(ProblemKind::EntryInodeOutOfRange), false);
     }
-    let kind = if !state.inodes[entry.inode as usize].is_used {
+    let inode = state.inodes[entry.inode as usize];
+    let kind = if !inode.is_used {
         Some(ProblemKind::EntryOfFreeInode)
+    } else if inode.is_lost {
+        Some(ProblemKind::EntryOfLostInode)
     } else if position <= 1 {
         None
     } else if entry.name == b"." || entry.name == b".." {

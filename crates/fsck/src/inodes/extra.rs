@@ -6,7 +6,7 @@ use layout::inode::EXTRA_SIZE;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U16;
 
-use super::Slot;
+use super::{ROOT, Slot};
 use crate::attributes;
 use crate::error::Error;
 use crate::kind::ProblemKind;
@@ -52,6 +52,10 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     let place = || Place::inode(slot.number).at_block(block);
     let has_attributes = state.features.compatible.contains(Compatible::EXT_ATTR);
     if !has_attributes || !state.geometry.contains(block) {
+        // As for e2fsck, which leaves reserved inodes as they are.
+        if slot.number < state.geometry.first_inode && slot.number != ROOT {
+            return Ok(0);
+        }
         state.problem(ProblemKind::AttributeBlockOutOfRange, place());
         return Ok(0);
     }
@@ -67,6 +71,9 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         state.problem(ProblemKind::AttributeBlockInvalid, place());
     } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
         state.problem(ProblemKind::AttributesInvalid, place());
+    }
+    if state.metadata.contains(state.geometry.bit_of(block)) {
+        state.problem(ProblemKind::BlockInMetadata, place());
     }
     state.claim(block);
     let is_good = header.h_magic.get() == attribute::MAGIC;

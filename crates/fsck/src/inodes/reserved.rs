@@ -2,6 +2,7 @@
 //! resize and journal.
 
 use layout::feature::Compatible;
+use layout::inode::MAP_WORDS;
 use layout::mode::{FileType, TYPE_MASK};
 
 use super::{BAD_BLOCKS, JOURNAL, RESIZE, Slot, extra, fields};
@@ -22,27 +23,32 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     let raw = slot.raw;
     let file_type = FileType::from_mode(raw.i_mode.get());
     let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
-    // Without its feature nobody looks at what the resize inode holds.
-    let has_map = slot.number != RESIZE || has_resize_inode;
+    // Without a type of file there is no map, save for bad blocks; without its feature nobody looks at what the resize
+    // inode holds.
+    let has_map = match slot.number {
+        BAD_BLOCKS => true,
+        RESIZE => has_resize_inode && fields::has_map(raw, file_type),
+        _ => fields::has_map(raw, file_type),
+    };
     state.inodes[slot.number as usize] = InodeState {
         file_type: file_type.raw(),
         is_used: true,
         has_map,
+        is_lost: false,
         links: raw.i_links_count.get(),
         references: 0,
     };
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);
-    let is_empty = raw.map().iter().all(|word| *word == 0);
-    let has_attributes = raw.i_file_acl_lo.get() != 0 && slot.number != BAD_BLOCKS;
-    if !has_map || (is_empty && raw.i_blocks_lo.get() == 0 && !has_attributes) {
+    if slot.number == RESIZE && !has_resize_inode {
         return Ok(());
     }
     let attributes = match slot.number {
         BAD_BLOCKS => 0,
         _ => extra::check_block(state, slot)?,
     };
-    let mapped = map::check(state, slot.number, &raw.map(), FileType::Regular)?;
+    let words = if has_map { raw.map() } else { [0; MAP_WORDS] };
+    let mapped = map::check(state, slot.number, &words, FileType::Regular)?;
     match slot.number {
         BAD_BLOCKS => {}
         JOURNAL | RESIZE => {

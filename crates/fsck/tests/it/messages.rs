@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that belong to a message, ask something or tell of progress.
-const ASIDES: [&str; 43] = [
+const ASIDES: [&str; 48] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -51,6 +51,11 @@ const ASIDES: [&str; 43] = [
     "Group descriptor ",
     "e2fsck: Group descriptors look bad",
     "(inode #",
+    "If the block is really bad",
+    "You can remove this block",
+    "that the block is really OK",
+    "Programming error?",
+    "is 1; should be zero",
 ];
 
 /// The table.

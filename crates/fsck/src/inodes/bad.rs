@@ -1,0 +1,57 @@
+//! The list of bad blocks, and inodes that lie in them: nothing is known of these, and they count as in use.
+
+use super::{BAD_BLOCKS, ROOT};
+use crate::error::Error;
+use crate::kind::ProblemKind;
+use crate::map::{self, Next};
+use crate::problem::Place;
+use crate::state::{InodeState, State};
+
+/// Reads the list of bad blocks, which is the map of an inode.
+pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
+    let Some(inode) = super::read(state, BAD_BLOCKS)? else {
+        return Ok(());
+    };
+    let mut blocks = Vec::new();
+    map::walk(state, &inode.map(), &mut |state, visit| {
+        if state.is_exhausted() {
+            return Next::Stop;
+        }
+        if !state.geometry.contains(visit.block) {
+            return Next::Skip;
+        }
+        if visit.level == 0 {
+            blocks.push(visit.block);
+        }
+        Next::Below
+    })?;
+    blocks.sort_unstable();
+    blocks.dedup();
+    state.bad_blocks = blocks;
+    state.map_visits = 0;
+    Ok(())
+}
+
+/// Notes that the inodes of a block of a table are lost.
+pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
+    let numbers = first..first + count;
+    for number in numbers.clone() {
+        state.inodes[number as usize] = InodeState::LOST;
+    }
+    state.report.statistics.used_inodes += count;
+    if numbers.contains(&BAD_BLOCKS) {
+        let kind = ProblemKind::BadBlocksInodeInvalid;
+        state.problem(kind, Place::inode(BAD_BLOCKS));
+    }
+    if numbers.contains(&ROOT) {
+        state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
+    }
+}
+
+/// True if a block is part of an inode table.
+pub(crate) fn is_in_table(state: &State<'_>, block: u64) -> bool {
+    let group = state.geometry.group_of_block(block);
+    let table = state.groups[group as usize].inode_table;
+    let end = table + u64::from(state.geometry.inode_table_blocks());
+    table != 0 && (table..end).contains(&block)
+}
