@@ -20,6 +20,7 @@ use layout::{Block, InodeNr, checksum};
 use rt::Nanos;
 use zerocopy::FromBytes;
 
+use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::setting::{Checksums, Place, Setting, Synchronous};
@@ -300,6 +301,8 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         ..quiet(setting.cell.data)
     };
     options.log_policy.restart_every = setting.restart_every;
+    let is_of_numbers = |crowd: crate::crowd::Crowd| crowd.kind == CrowdKind::Numbers;
+    options.reuse_inodes = setting.crowd.is_some_and(is_of_numbers);
     options
 }
 

@@ -139,10 +139,13 @@ pub struct Found {
 impl Found {
     /// A workload could not be run.
     pub(crate) fn run(error: &RunError) -> Self {
-        Self {
-            broken: Broken::new(Rule::U1, error.to_string()),
-            cuts: Vec::new(),
-        }
+        let broken = match error {
+            RunError::Broken(broken) => broken.clone(),
+            RunError::Stuck(what) => Broken::new(Rule::C1, what.clone()),
+            _ => Broken::new(Rule::U1, error.to_string()),
+        };
+        let cuts = Vec::new();
+        Self { broken, cuts }
     }
 }
 
@@ -268,6 +271,7 @@ impl<'r> Explorer<'r> {
     }
 
     fn run(&mut self) -> Step {
+        self.tally.rules += &self.recording.ended.crowd;
         if self.is_shown() {
             self.moment(0)?;
         }

@@ -1,5 +1,6 @@
 //! Workloads, one after another: all short ones, or long ones that stress, each kind something else.
 
+pub mod crowds;
 pub mod exhaustive;
 pub mod faults;
 pub mod full;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::random::mix_pair;
 
+use crate::crowd;
 use crate::run::Workload;
 use crate::setting::{Cell, Setting};
 use crate::sweep::Share;
@@ -43,6 +45,8 @@ pub enum Kind {
     Races,
     /// Random sequences on large files, whose handles restart wherever they can.
     Restarts,
+    /// Random sequences beside a crowd: tasks whose calls race with each other and with those of the clients.
+    Crowd(crowd::Kind),
     /// Short and random sequences; device commands of them fail, some by chance.
     Faults,
     /// Random sequences beside a background writer; one write of the home device fails, once.
@@ -166,6 +170,7 @@ impl Generator {
             Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Restarts => restarts::workload(self.cells[cell], seed),
+            Kind::Crowd(kind) => crowds::workload(self.cells[cell], seed, kind),
             Kind::Passing => passing::workload(self.cells[cell], seed),
             Kind::Full => full::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),

@@ -14,6 +14,7 @@
 //! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
 //! | [`image`](mod@image), [`device`], [`disks`] | the small devices of a world |
 //! | [`run`] | a workload, run and recorded |
+//! | [`crowd`](mod@crowd) | tasks beside the clients of a workload, whose calls race |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
 //! | [`explore::silent`] | a block of a recovered volume that changes silently |
@@ -36,6 +37,7 @@
     reason = "explorations run side by side on threads of the real world"
 )]
 
+pub mod crowd;
 pub mod cut;
 pub mod device;
 pub mod disks;

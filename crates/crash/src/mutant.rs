@@ -10,6 +10,7 @@ mod table;
 
 use std::time::{Duration, Instant};
 
+use crate::crowd;
 use crate::explore::Limits;
 use crate::generator::{Generator, Kind};
 use crate::rule::Broken;
@@ -35,6 +36,12 @@ pub enum Prey {
     Races,
     /// Those whose handles restart wherever they can.
     Restarts,
+    /// Those beside a crowd that changes and lists names.
+    Names,
+    /// Those beside a crowd that lists directories while they change.
+    Listings,
+    /// Those beside a crowd that uses paths and numbers of files that come and go.
+    Numbers,
     /// Those in which a device command fails.
     Faults,
     /// Those in which a write fails once beside a background writer.
@@ -123,6 +130,9 @@ impl Prey {
             Self::Laps => &[Kind::Laps],
             Self::Races => &[Kind::Races],
             Self::Restarts => &[Kind::Restarts],
+            Self::Names => &[Kind::Crowd(crowd::Kind::Names)],
+            Self::Listings => &[Kind::Crowd(crowd::Kind::Listings)],
+            Self::Numbers => &[Kind::Crowd(crowd::Kind::Numbers)],
             Self::Passing => &[Kind::Passing],
             Self::Full => &[Kind::Full],
             Self::Faults => &[Kind::Faults],

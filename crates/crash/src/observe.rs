@@ -6,6 +6,7 @@ use ext::volume::{FileKind, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
+use crate::crowd;
 use crate::op::Special;
 
 /// A tree as it was found.
@@ -174,7 +175,10 @@ impl Walk<'_> {
         for (name, inode) in entries {
             if name != b"." && name != b".." && (place != 0 || name != LOST_AND_FOUND) {
                 let target = self.place_of(inode)?;
-                names.insert(name, target);
+                // What a crowd does is read, and belongs to no lane.
+                if place != 0 || name != crowd::DIRECTORY {
+                    names.insert(name, target);
+                }
             }
         }
         self.nodes[place].contents = Contents::Directory(names);

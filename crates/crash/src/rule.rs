@@ -70,6 +70,9 @@ rules! {
     E8: "a write that was accepted does not fail later for want of space",
     E9: "after an error that passes, and calls that were repeated, all is as if it had not been",
     E10: "a device without room ends nothing: calls say so, and all goes on when there is room",
+    C1: "calls beside each other all return",
+    C2: "a listing beside changes shows what is there throughout once, and anything else at most once",
+    C3: "a call sees and changes the file that it names and no other, also where numbers are used again at once",
 }
 
 impl fmt::Display for Rule {

@@ -14,14 +14,16 @@ use block::{BlockDevice, Geometry, Request};
 use ext::Volume;
 use layout::Tid;
 use rt::{Nanos, WallTime};
+use sim::Failure;
 
 use crate::disks::{Disks, MADE_AT, mount_options};
 use crate::fault::{Fault, Strike, each, strikes};
 use crate::op::Op;
+use crate::rule::Broken;
 use crate::setting::{PCT_DEPTH, Schedule, Setting};
 
 pub use client::{Done, Ended, Mark, Outcome, number_of, place_of};
-pub(crate) use client::{EVERYTHING, run as perform, transactions};
+pub(crate) use client::{EVERYTHING, run as perform, transactions, wait_for};
 pub use holds::{Hold, Look, Told};
 
 /// The scheduling steps after which a world with a broken engine ends.
@@ -77,7 +79,13 @@ pub enum RunError {
     /// The volume could not be opened or closed.
     #[error("the volume could not be opened or closed: {0}")]
     Volume(String),
-    /// The world ended badly: a panic, a deadlock.
+    /// A call of a crowd did not do what it should.
+    #[error("{0}")]
+    Broken(Broken),
+    /// Calls wait for each other, or do not come to their end.
+    #[error("{0}")]
+    Stuck(String),
+    /// The world ended badly: a panic.
     #[error("{0}")]
     World(String),
 }
@@ -152,7 +160,7 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
             .map_err(volume_error)?;
         let most = workload.prepared.iter().max().copied().unwrap_or(0);
         for number in 0..most {
-            client::wait_for(number, MADE_AT);
+            wait_for(number, MADE_AT);
             for (lane, ops) in (0..).zip(&workload.lanes) {
                 if number < workload.prepared[lane] {
                     client::run(&volume, &ops[number], lane as u32, number)?;
@@ -233,7 +241,16 @@ pub fn record_on(
             hash: 0,
         })
     });
-    let report = run.map_err(|error| RunError::World(error.to_string()))?;
+    let report = run.map_err(|error| {
+        let is_stuck = matches!(
+            error.failure,
+            Failure::Deadlock { .. } | Failure::TimeLimit { .. } | Failure::StepLimit { .. }
+        );
+        match is_stuck {
+            true => RunError::Stuck(error.to_string()),
+            false => RunError::World(error.to_string()),
+        }
+    })?;
     let hash = report.trace_hash;
     report
         .value

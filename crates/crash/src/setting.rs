@@ -7,6 +7,7 @@ use core::str::FromStr;
 
 use ext::options::{DataMode, OrderedScope};
 
+use crate::crowd::Crowd;
 use crate::fault::Fault;
 use crate::mutant;
 
@@ -128,6 +129,8 @@ pub struct Setting {
     pub restart_every: u32,
     /// Whether data that cannot be written ends all commits: the mount option `data_err=abort`.
     pub is_abort: bool,
+    /// Tasks beside the clients.
+    pub crowd: Option<Crowd>,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with the feature `mutants` break it.
@@ -174,6 +177,7 @@ impl Setting {
             is_dirty: false,
             restart_every: 0,
             is_abort: false,
+            crowd: None,
             fault: None,
             mutant: None,
             schedule: Schedule::Fair,
@@ -226,6 +230,9 @@ impl fmt::Display for Setting {
                 write!(out, ",{name}={value}")?;
             }
         }
+        if let Some(crowd) = self.crowd {
+            write!(out, ",crowd={crowd}")?;
+        }
         if let Some(fault) = self.fault {
             write!(out, ",fault={fault}")?;
         }
@@ -273,6 +280,10 @@ fn parse(text: &str) -> Option<Setting> {
     for part in parts {
         let (name, value) = part.split_once('=')?;
         match name {
+            "crowd" => {
+                setting.crowd = Some(value.parse().ok()?);
+                continue;
+            }
             "fault" => {
                 setting.fault = Some(value.parse().ok()?);
                 continue;
@@ -333,6 +344,7 @@ mod tests {
             "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1",
             "writeback,none,free=30,lanes=2,random=4",
             "ordered,external,allocated=1,fua=0",
+            "journal,internal,lanes=2,crowd=names.7.12,pct=3",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
         ];
         for text in texts {
@@ -348,6 +360,7 @@ mod tests {
             "ordered,internal,csum=4",
             "ordered,internal,allocated=2",
             "ordered,internal,fault=torn.1",
+            "ordered,internal,crowd=names.7",
             "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",
         ] {

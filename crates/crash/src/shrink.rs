@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::crowd::Crowd;
 use crate::disks::Disks;
 use crate::explore::{Found, Limits, explore};
 use crate::replay::ReplayId;
@@ -64,11 +65,28 @@ pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayI
             }
         }
     }
+    while let Some((shorter, again)) = with_fewer_rounds(&best, best_found.broken.rule, limits) {
+        (best, best_found) = (shorter, again);
+    }
     let id = ReplayId {
         workload: best,
         cuts: best_found.cuts,
     };
     (id, best_found.broken)
+}
+
+/// The same beside a crowd of half as many rounds, or of one less.
+fn with_fewer_rounds(workload: &Workload, rule: Rule, limits: Limits) -> Option<(Workload, Found)> {
+    let crowd = workload.setting.crowd?;
+    [crowd.rounds / 2, crowd.rounds.saturating_sub(1)]
+        .into_iter()
+        .filter(|rounds| *rounds < crowd.rounds)
+        .find_map(|rounds| {
+            let mut shorter = workload.clone();
+            shorter.setting.crowd = Some(Crowd { rounds, ..crowd });
+            let found = find(&shorter, limits)?;
+            (found.broken.rule == rule).then_some((shorter, found))
+        })
 }
 
 /// A workload without one operation, if the others can still be done.

@@ -45,6 +45,7 @@ pub(crate) fn explore(recording: Rc<Recording>) -> (Tally, Option<Found>) {
         workloads: 1,
         ..Tally::default()
     };
+    tally.rules += &recording.ended.crowd;
     if let Err(broken) = apart(move || check_end(&recording)) {
         let cuts = Vec::new();
         return (tally, Some(Found { broken, cuts }));

@@ -139,6 +139,8 @@ pub struct MountOptions {
     pub log_policy: jbd2::LogPolicy,
     /// How blocks and inodes are placed.
     pub allocation: AllocationProfile,
+    /// A group allocates the inode that it freed last, not the first free one: a policy for tests, under which numbers are used again at once.
+    pub reuse_inodes: bool,
     /// Memory and write-back.
     pub memory: Memory,
     /// `host_space=none|metadata|all`
@@ -173,6 +175,7 @@ impl Default for MountOptions {
             abort_on_data_error: false,
             log_policy: jbd2::LogPolicy::DEFAULT,
             allocation: AllocationProfile::Modern,
+            reuse_inodes: false,
             memory: Memory::default(),
             host_space: HostSpace::default(),
             force: false,

@@ -14,9 +14,11 @@ use rt::Nanos;
 use super::holds::{Hold, Holds};
 use super::probe::Probe;
 use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
+use crate::crowd::{self, Running};
 use crate::fault::Fault;
 use crate::observe::{Observation, observe};
 use crate::op::Op;
+use crate::rule::RuleCounts;
 
 /// Node numbers of a lane begin at its number times this.
 const LANE_NODES: u32 = 1 << 16;
@@ -80,6 +82,8 @@ pub struct Ended {
     pub holds: Vec<Hold>,
     /// What said yes on a volume that had become read-only.
     pub accepted: Vec<&'static str>,
+    /// How often the tasks of a crowd looked at each rule.
+    pub crowd: RuleCounts,
 }
 
 impl Done {
@@ -140,7 +144,7 @@ pub fn place_of(number: u32) -> Option<(usize, usize)> {
 }
 
 /// Waits until operation `number` is due, in a world that began at a time.
-pub(super) fn wait_for(number: usize, epoch: i64) {
+pub(crate) fn wait_for(number: usize, epoch: i64) {
     let seconds = (seconds_of(number) - epoch).max(0);
     sleep_until(Nanos::from_secs(seconds.cast_unsigned()));
 }
@@ -175,8 +179,12 @@ pub(super) fn run_lanes(
             Ok((done, holds.unwrap_or_default()))
         }
     };
-    let done: Result<Vec<LaneEnd>, RunError> = if let [(lane, ops)] = lanes[..] {
-        run(lane, ops.clone())().map(|done| vec![done])
+    let begin = workload.prepared.iter().max().copied().unwrap_or(0);
+    let crowd = workload.setting.crowd;
+    let crowd = crowd.map(|crowd| crowd::start(&volume, crowd, begin, epoch));
+    let crowd = crowd.transpose()?;
+    let done: Vec<Result<LaneEnd, RunError>> = if let [(lane, ops)] = lanes[..] {
+        vec![run(lane, ops.clone())()]
     } else {
         let spawn = |(lane, ops): (usize, &Vec<Op>)| {
             rt::spawn(&format!("lane{lane}"), run(lane, ops.clone()))
@@ -189,8 +197,12 @@ pub(super) fn run_lanes(
         };
         handles.into_iter().map(join).collect()
     };
+    let crowd = crowd.map_or(Ok(RuleCounts::default()), Running::join);
     let volume = Arc::into_inner(volume).expect("the lanes have ended");
-    let mut ended = Ended::default();
+    let mut ended = Ended {
+        crowd: crowd?,
+        ..Ended::default()
+    };
     if fault.is_some() {
         (ended.is_read_only, ended.at) = (volume.is_read_only(), trace.len());
         let tries = 0..=fault.and_then(Fault::count).unwrap_or(0);
@@ -201,6 +213,7 @@ pub(super) fn run_lanes(
     }
     let closed = volume.close().map_err(volume_error);
     ended.is_closed = closed.is_ok();
+    let done: Result<Vec<LaneEnd>, RunError> = done.into_iter().collect();
     let (done, holds): (Vec<_>, Vec<_>) = done?.into_iter().unzip();
     ended.holds = holds.into_iter().flatten().collect();
     if fault.is_some() {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crash::crowd;
 use crash::disks::{Disks, quiet};
 use crash::explore::Limits;
 use crash::generator::stress::LOG_BLOCKS_MIN;
 use crash::generator::{Generator, Kind};
-use crash::rule::Rule::{E0, E1, E2, E3, E4, E5, E6, E9, E10};
+use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{CELLS, Cell, NO_JOURNAL, Setting};
@@ -67,6 +68,23 @@ fn restarts() {
     run(Kind::Restarts, 9, Some(18));
 }
 
+#[test]
+fn names_change_beside_each_other() {
+    run(Kind::Crowd(crowd::Kind::Names), 12, Some(12));
+}
+
+#[test]
+fn directories_are_listed_while_they_change() {
+    let report = run(Kind::Crowd(crowd::Kind::Listings), 13, Some(12));
+    assert!(report.total().rules.get(C2) > 0, "C2 was never looked at");
+}
+
+#[test]
+fn numbers_are_used_again_at_once() {
+    let report = run(Kind::Crowd(crowd::Kind::Numbers), 14, Some(12));
+    assert!(report.total().rules.get(C3) > 0, "C3 was never looked at");
+}
+
 /// Every command of every short workload fails, with the journal inside and outside.
 #[test]
 fn each_command_of_single_operations_fails() {
@@ -108,6 +126,9 @@ fn volumes_without_a_journal() {
         Kind::Laps,
         Kind::Races,
         Kind::Restarts,
+        Kind::Crowd(crowd::Kind::Names),
+        Kind::Crowd(crowd::Kind::Listings),
+        Kind::Crowd(crowd::Kind::Numbers),
         Kind::Faults,
         Kind::Passing,
         Kind::Full,
@@ -117,7 +138,7 @@ fn volumes_without_a_journal() {
 }
 
 /// Every generator, with so many workloads of it that each cell has some: together they look at each rule.
-const EXERCISES: [(Kind, u64); 10] = [
+const EXERCISES: [(Kind, u64); 13] = [
     (Kind::Exhaustive { length: 2 }, 30),
     (Kind::EachFault { length: 1 }, 12),
     (Kind::Faults, 24),
@@ -127,6 +148,9 @@ const EXERCISES: [(Kind, u64); 10] = [
     (Kind::Laps, 6),
     (Kind::Races, 12),
     (Kind::Restarts, 6),
+    (Kind::Crowd(crowd::Kind::Names), 6),
+    (Kind::Crowd(crowd::Kind::Listings), 6),
+    (Kind::Crowd(crowd::Kind::Numbers), 6),
     (Kind::Tight, 6),
 ];
 

@@ -109,7 +109,10 @@ impl Core {
             };
         }
         map.taken.unset(index, 1);
-        map.first_free = map.first_free.min(index);
+        map.first_free = match self.options.reuse_inodes {
+            true => index,
+            false => map.first_free.min(index),
+        };
         group.free_inodes.fetch_add(1, Ordering::Relaxed);
         self.space.free_inodes.fetch_add(1, Ordering::Relaxed);
         if is_directory {
@@ -140,7 +143,11 @@ impl Core {
                 .inodes(&mut maps, &bitmap)
                 .map_err(|damage| self.damaged(damage))?;
             let from = map.first_free.max(reserved);
-            let Some(index) = map.taken.first_clear(from, group.inode_count) else {
+            let mut index = map.taken.first_clear(from, group.inode_count);
+            if index.is_none() && self.options.reuse_inodes {
+                index = map.taken.first_clear(reserved, group.inode_count);
+            }
+            let Some(index) = index else {
                 return Ok(None);
             };
             if !is_filed {

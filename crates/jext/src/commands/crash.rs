@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
+use crash::crowd;
 use crash::explore::{Limits, Tally, rate};
 use crash::generator::exhaustive::COMPLETE_MAX;
 use crash::generator::{Generator, Kind};
@@ -35,8 +36,8 @@ pub(crate) struct Arguments {
     cells: Vec<Cell>,
     /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
     /// room or a full one; ones that go around the log several times; ones whose clients race; ones
-    /// whose handles restart wherever they can; ones whose device commands
-    /// fail, one after another, or one of whose writes
+    /// whose handles restart wherever they can; ones beside which names change and are listed, directories are listed in
+    /// small steps, or numbers are used again at once; ones whose device commands fail, one after another, or one of whose writes
     /// fails once beside a background writer; ones whose devices have no room for what they never held. If none is named: all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
@@ -80,6 +81,9 @@ enum GeneratorName {
     Laps,
     Races,
     Restarts,
+    Names,
+    Listings,
+    Numbers,
     Faults,
     Passing,
     Full,
@@ -117,6 +121,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Laps) => vec![Kind::Laps],
         Some(GeneratorName::Races) => vec![Kind::Races],
         Some(GeneratorName::Restarts) => vec![Kind::Restarts],
+        Some(GeneratorName::Names) => vec![Kind::Crowd(crowd::Kind::Names)],
+        Some(GeneratorName::Listings) => vec![Kind::Crowd(crowd::Kind::Listings)],
+        Some(GeneratorName::Numbers) => vec![Kind::Crowd(crowd::Kind::Numbers)],
         Some(GeneratorName::Faults) => vec![Kind::EachFault { length: 1 }, Kind::Faults],
         Some(GeneratorName::Passing) => vec![Kind::Passing],
         Some(GeneratorName::Full) => vec![Kind::Full],
@@ -130,6 +137,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Kind::Laps,
             Kind::Races,
             Kind::Restarts,
+            Kind::Crowd(crowd::Kind::Names),
+            Kind::Crowd(crowd::Kind::Listings),
+            Kind::Crowd(crowd::Kind::Numbers),
             Kind::Tight,
         ],
     };
@@ -259,6 +269,9 @@ fn name(kind: Kind) -> String {
         Kind::Laps => "laps".to_owned(),
         Kind::Races => "races".to_owned(),
         Kind::Restarts => "restarts".to_owned(),
+        Kind::Crowd(crowd::Kind::Names) => "names".to_owned(),
+        Kind::Crowd(crowd::Kind::Listings) => "listings".to_owned(),
+        Kind::Crowd(crowd::Kind::Numbers) => "numbers".to_owned(),
         Kind::Faults => "faults".to_owned(),
         Kind::Passing => "passing".to_owned(),
         Kind::Full => "full".to_owned(),

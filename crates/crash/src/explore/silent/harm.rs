@@ -120,7 +120,7 @@ fn rot(contents: &Block, random: &mut SplitMix) -> Manner {
     }
 }
 
-/// The fields by which everything else is found and read.
+/// The fields by which everything else is found and read, names in htrees among it.
 fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
     let (superblock, _) =
         Superblock::read_from_prefix(block).expect("a block holds the superblock");
@@ -140,6 +140,11 @@ fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
             superblock.s_feature_compat,
             superblock.s_feature_incompat,
             superblock.s_feature_ro_compat,
+        ),
+        (
+            superblock.s_hash_seed,
+            superblock.s_def_hash_version,
+            superblock.s_flags,
         ),
     )
 }

@@ -85,3 +85,33 @@ fn directories_of_the_root_are_spread_and_files_stay_near() {
     }
     assert!(groups.len() as u32 > count / 2, "{groups:?} of {count}");
 }
+
+#[test]
+fn a_policy_for_tests_takes_the_inode_that_was_freed_last() {
+    let options = MountOptions {
+        reuse_inodes: true,
+        ..with_profile(AllocationProfile::Modern)
+    };
+    let volume = open(1 << 20, &small(FileSystemType::Ext2), options);
+    let core = volume.core();
+    let allocate = || {
+        let mut transaction = begin(core);
+        let allocated = core.allocate_inode(&mut transaction, InodeNr::ROOT, false);
+        transaction.finish().expect("works");
+        allocated
+    };
+    let mut taken = Vec::new();
+    while let Ok(inode) = allocate() {
+        taken.push(inode);
+    }
+    // The last freed comes first; then what lies behind it, then the rest.
+    let freed = [taken[7], taken[2], taken[4]];
+    for inode in freed {
+        let mut transaction = begin(core);
+        core.free_inode(&mut transaction, inode, false)
+            .expect("taken before");
+        transaction.finish().expect("works");
+    }
+    let again: Vec<InodeNr> = (0..3).map(|_| allocate().expect("free")).collect();
+    assert_eq!(again, [taken[4], taken[7], taken[2]]);
+}
