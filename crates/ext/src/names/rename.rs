@@ -113,7 +113,7 @@ pub(crate) fn rename(
                 || mode == RenameMode::Exchange
                 || names_directory(core, &source)?;
             let _moves = moves_directory.then(|| core.rename.lock());
-            if parent != new_parent {
+            if moves_directory {
                 check_no_loop(core, &source, &target, mode)?;
             }
             if let Outcome::Done(replaced) = step(core, &source, &target, mode, moves_directory)? {

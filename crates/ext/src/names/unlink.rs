@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::InodeNr;
+use layout::{FileBlock, InodeNr};
 
 use super::{
     check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
 };
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Corrupt, Error, Result};
 use crate::inode::{FileKind, Inode, InodeState, now};
 use crate::transaction::Transaction;
 use crate::{directory, file, orphan};
@@ -25,11 +25,11 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
     let mut parent_state = directory.state.write();
     check_loses_names(&parent_state)?;
     let inode = find_child(core, &directory, &parent_state, name)?;
+    if inode.kind == FileKind::Directory {
+        return Err(Error::IsDirectory);
+    }
     {
         let mut state = inode.state.write();
-        if state.kind == FileKind::Directory {
-            return Err(Error::IsDirectory);
-        }
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
         let mut transaction = core.begin(Credits {
@@ -60,17 +60,20 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         check_old_name(name)?;
     }
     let directory = core.inodes.get(core, parent)?;
-    let mut parent_state = directory.state.write();
-    check_loses_names(&parent_state)?;
-    let inode = find_child(core, &directory, &parent_state, name)?;
-    if inode.nr == InodeNr::ROOT {
-        return Err(Error::Invalid("the root directory cannot be removed"));
-    }
-    {
-        let mut state = inode.state.write();
-        if state.kind != FileKind::Directory {
+    let (mut parent_state, inode) = loop {
+        let nr = check_lies_in(core, parent, name)?;
+        let parent_state = directory.state.write();
+        check_loses_names(&parent_state)?;
+        let inode = find_child(core, &directory, &parent_state, name)?;
+        if inode.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
         }
+        if inode.nr == nr {
+            break (parent_state, inode);
+        }
+    };
+    {
+        let mut state = inode.state.write();
         check_name_changes(&state)?;
         if !directory::is_empty(core, &inode, &state)? {
             return Err(Error::NotEmpty);
@@ -92,6 +95,42 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
     }
     drop(parent_state);
     delete_if_unused(core, &inode)
+}
+
+/// That a directory lies in the one that names it, as both say; its number. On a damaged volume a name may lead upwards, and who
+/// locks along it would wait in a circle with who locks downwards.
+fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    let look = || {
+        let nr = super::lookup(core, parent, name)?;
+        let inode = core.inodes.get(core, nr)?;
+        if inode.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        if nr == InodeNr::ROOT {
+            return Err(Error::Invalid("the root directory cannot be removed"));
+        }
+        let state = inode.state.read();
+        let up = directory::find(core, &inode, &state, b"..")?;
+        Ok((nr, up.is_some_and(|(up, _)| up == parent)))
+    };
+    if let (nr, true) = look()? {
+        return Ok(nr);
+    }
+    // It may have been moved between the two looks: now nothing moves.
+    let _moves = core.rename.lock();
+    let (nr, lies_in) = look()?;
+    if lies_in {
+        return Ok(nr);
+    }
+    let why = "its \"..\" is not the directory that names it";
+    let (file_block, offset) = (FileBlock::new(0), 0);
+    Err(Corrupt::Directory {
+        inode: nr,
+        file_block,
+        offset,
+        why,
+    }
+    .into())
 }
 
 /// The inode behind a name.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use block::BlockDevice;
 use ext::Error;
 use ext::Volume;
 use ext::options::DataMode;
@@ -12,7 +13,7 @@ use layout::InodeNr;
 use rt::Nanos;
 
 use crate::hostile::{first_seed, worlds};
-use crate::rig::{Place, Rig, quiet};
+use crate::rig::{Place, Rig, device, quiet};
 
 /// Worlds in which each case runs.
 const WORLDS: u64 = 200;
@@ -38,6 +39,9 @@ impl core::ops::Deref for Case {
 
 /// What one task does, again and again.
 type Part = fn(&Case);
+
+/// What one task tries.
+type Attempt = fn(&Volume) -> Result<(), Error>;
 
 /// Runs tasks beside each other in many worlds. The first failure, if there is one.
 fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Option<String> {
@@ -165,6 +169,7 @@ fn a_file_and_a_directory_are_exchanged_beside_others() {
 fn nested(volume: &Case) {
     volume.create_directory("/D").expect("mkdir");
     volume.create_directory("/D/E").expect("mkdir");
+    volume.create_directory("/D/E/F").expect("mkdir");
 }
 
 /// A link to a directory, into one below it, is refused without locking it.
@@ -180,8 +185,8 @@ fn a_link_to_a_directory_waits_for_nobody() {
                 assert!(matches!(linked, Err(Error::IsDirectory)), "{linked:?}");
             },
             |volume| {
-                let unlinked = volume.unlink(number(volume, "/D"), b"E");
-                assert!(matches!(unlinked, Err(Error::IsDirectory)), "{unlinked:?}");
+                let removed = volume.remove_directory_at("/D/E");
+                assert!(matches!(removed, Err(Error::NotEmpty)), "{removed:?}");
             },
         ],
     );
@@ -351,4 +356,60 @@ fn exchanges_do_not_move_a_directory_into_itself() {
         ],
     );
     assert!(run.is_none(), "{run:?}");
+}
+
+/// A name in `/D/E` that leads up to `/D`, as damage can have it.
+fn upward_name(volume: &Case) -> Rig {
+    let name = b"upwards";
+    volume.create_directory("/D").expect("mkdir");
+    volume.create_directory("/D/E").expect("mkdir");
+    volume.create_directory("/D/E/upwards").expect("mkdir");
+    volume.sync().expect("sync");
+    let up = number(volume, "/D");
+    let rig = volume.rig.copy();
+    let (media, size) = (device(&rig.home), rig.home.geometry().size_bytes);
+    for at in (0..size).step_by(1024) {
+        let mut block = media.read_block(at, 1024).expect("memory does not fail");
+        let found = block.windows(name.len()).position(|bytes| bytes == name);
+        if let Some(found) = found {
+            let bytes = Arc::make_mut(&mut block);
+            bytes[found - 8..found - 4].copy_from_slice(&up.get().to_le_bytes());
+            media
+                .write_blocks(at, vec![block])
+                .expect("memory does not fail");
+        }
+    }
+    rig
+}
+
+#[test]
+fn names_that_lead_upwards_are_refused_and_nobody_waits_in_a_circle() {
+    let damaged = sim::run(sim::Config::fair(1), || {
+        let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+        let volume = rig.open(quiet(DataMode::Ordered));
+        upward_name(&Case { rig, volume })
+    });
+    let damaged = Arc::new(damaged.expect("it is made").value);
+    for seed in 0..worlds(WORLDS) {
+        let rig = damaged.copy();
+        let world = sim::run(sim::Config::pct(seed, 3), move || {
+            let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
+            let parts: [Attempt; 4] = [
+                |volume| volume.remove_directory_at("/D/E/upwards"),
+                |volume| volume.remove_directory_at("/D/E"),
+                |volume| volume.rename_path("/D/E/upwards", "/D/E/other"),
+                |volume| volume.remove_file("/D/E/upwards"),
+            ];
+            let tasks = parts.map(|part| {
+                let volume = Arc::clone(&volume);
+                rt::spawn("part", move || {
+                    (0..ROUNDS).for_each(|_| assert!(part(&volume).is_err(), "it is refused"));
+                })
+            });
+            for task in tasks {
+                task.join().expect("it ends well");
+            }
+        });
+        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }
