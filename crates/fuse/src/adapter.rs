@@ -498,7 +498,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn ioctl(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         _handle: FileHandle,
         _flags: IoctlFlags,
@@ -507,7 +507,9 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         out_bytes: u32,
         reply: ReplyIoctl,
     ) {
-        match self.guard("ioctl", || self.control(inode(node)?, command, data)) {
+        match self.guard("ioctl", || {
+            self.control(request, inode(node)?, command, data)
+        }) {
             Ok(answer) => reply.ioctl(0, &answer[..answer.len().min(out_bytes as usize)]),
             Err(errno) => reply.error(errno),
         }

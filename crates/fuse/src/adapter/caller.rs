@@ -4,26 +4,52 @@ use std::fs;
 
 use fuser::Request;
 
+/// CAP_FOWNER: the caller counts as the owner of every file.
+const FOWNER: u32 = 3;
 /// CAP_FSETID: the set-user-ID and set-group-ID bits stay when the caller changes a file.
 const FSETID: u32 = 4;
+/// CAP_LINUX_IMMUTABLE: the caller may make files immutable or append-only.
+const LINUX_IMMUTABLE: u32 = 9;
 
 /// The groups and rights of a caller, which waits for its answer meanwhile.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Caller {
     /// All groups.
     pub(super) groups: Vec<u32>,
-    /// True if the caller has CAP_FSETID.
-    pub(super) keeps_set_id: bool,
+    /// The capabilities, a bit for each.
+    rights: u64,
 }
 
 impl Caller {
     /// Reads `/proc/PID/status`. A caller in another PID namespace has the group of its request only.
     pub(super) fn of(request: &Request) -> Self {
-        let status = fs::read_to_string(format!("/proc/{}/status", request.pid()));
+        let process = format!("/proc/{}", request.pid());
+        let status = fs::read_to_string(format!("{process}/status"));
         let mut caller = Self::parse(&status.unwrap_or_default());
         caller.groups.push(request.gid());
-        caller.keeps_set_id |= request.uid() == 0;
+        if request.uid() == 0 {
+            caller.rights = u64::MAX;
+        }
         caller
+    }
+
+    /// True if the caller has CAP_FOWNER.
+    pub(super) fn owns_everything(&self) -> bool {
+        self.has(FOWNER)
+    }
+
+    /// True if the caller has CAP_FSETID.
+    pub(super) fn keeps_set_id(&self) -> bool {
+        self.has(FSETID)
+    }
+
+    /// True if the caller has CAP_LINUX_IMMUTABLE.
+    pub(super) fn makes_immutable(&self) -> bool {
+        self.has(LINUX_IMMUTABLE)
+    }
+
+    fn has(&self, right: u32) -> bool {
+        self.rights >> right & 1 != 0
     }
 
     fn parse(status: &str) -> Self {
@@ -36,7 +62,7 @@ impl Caller {
                 .split_ascii_whitespace()
                 .filter_map(|group| group.parse().ok())
                 .collect(),
-            keeps_set_id: rights >> FSETID & 1 != 0,
+            rights,
         }
     }
 }
@@ -50,13 +76,11 @@ mod tests {
         let status = "Name:\tcat\nGid:\t7\t7\t7\t7\nGroups:\t20 2000 \nCapEff:\t0000000000000010\n";
         let expected = Caller {
             groups: vec![20, 2000],
-            keeps_set_id: true,
+            rights: 1 << FSETID,
         };
+        assert!(expected.keeps_set_id() && !expected.owns_everything());
         assert_eq!(Caller::parse(status), expected);
-        assert_eq!(
-            Caller::parse("Groups:\t\nCapEff:\t00ef\n"),
-            Caller::default()
-        );
+        assert!(!Caller::parse("Groups:\t\nCapEff:\t00ef\n").keeps_set_id());
         assert_eq!(Caller::parse(""), Caller::default());
     }
 }

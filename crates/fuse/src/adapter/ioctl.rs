@@ -12,10 +12,11 @@
 //! asks for the old ones by `FS_IOC_FSGETXATTR`, so chattr needs that, too.
 
 use ext::volume::{Attributes, InodeFlags};
-use fuser::Errno;
+use fuser::{Errno, Request};
 use layout::InodeNr;
 
 use super::Adapter;
+use super::caller::Caller;
 use super::guard::Failure;
 use crate::vfs::Vfs;
 
@@ -52,11 +53,12 @@ impl<V: Vfs> Adapter<V> {
     /// kernel keeps itself.
     pub(super) fn control(
         &self,
+        request: &Request,
         node: InodeNr,
         command: u32,
         data: &[u8],
     ) -> Result<Vec<u8>, Failure> {
-        let answer = answer(&*self.vfs, node, command, data)?;
+        let answer = answer(&*self.vfs, request, node, command, data)?;
         if matches!(command, SET_FLAGS | SET_FLAGS_32 | SET_EXTENDED) {
             self.ask_again(node);
         }
@@ -65,7 +67,13 @@ impl<V: Vfs> Adapter<V> {
 }
 
 /// Answers a control.
-fn answer(vfs: &impl Vfs, node: InodeNr, command: u32, data: &[u8]) -> Result<Vec<u8>, Failure> {
+fn answer(
+    vfs: &impl Vfs,
+    request: &Request,
+    node: InodeNr,
+    command: u32,
+    data: &[u8],
+) -> Result<Vec<u8>, Failure> {
     match command {
         GET_FLAGS | GET_FLAGS_32 => {
             let flags = vfs.attributes(node)?.flags;
@@ -73,7 +81,7 @@ fn answer(vfs: &impl Vfs, node: InodeNr, command: u32, data: &[u8]) -> Result<Ve
         }
         SET_FLAGS | SET_FLAGS_32 => {
             let flags = InodeFlags::from_bits_retain(word(data)?);
-            set(vfs, node, &vfs.attributes(node)?, flags)
+            set(vfs, request, &vfs.attributes(node)?, flags)
         }
         GET_EXTENDED => {
             let flags = vfs.attributes(node)?.flags;
@@ -84,7 +92,7 @@ fn answer(vfs: &impl Vfs, node: InodeNr, command: u32, data: &[u8]) -> Result<Ve
         SET_EXTENDED => {
             let old = vfs.attributes(node)?;
             let flags = with_extended(old.flags, data)?;
-            set(vfs, node, &old, flags)
+            set(vfs, request, &old, flags)
         }
         GET_VERSION | GET_VERSION_32 => {
             let generation = vfs.attributes(node)?.generation;
@@ -96,13 +104,30 @@ fn answer(vfs: &impl Vfs, node: InodeNr, command: u32, data: &[u8]) -> Result<Ve
 
 fn set(
     vfs: &impl Vfs,
-    node: InodeNr,
+    request: &Request,
     old: &Attributes,
     flags: InodeFlags,
 ) -> Result<Vec<u8>, Failure> {
+    check_rights(request, old, flags)?;
     check_settable(old, flags)?;
-    vfs.set_flags(node, flags)?;
+    vfs.set_flags(old.inode, flags)?;
     Ok(Vec::new())
+}
+
+/// That the caller may set flags: of its own files, and immutable and append-only with a right of its own. The kernel asks only where it
+/// knows the number of the control, and passes others on: the numbers of 32 bits from a program of 64, and on kernels before 5.13 all.
+fn check_rights(request: &Request, old: &Attributes, new: InodeFlags) -> Result<(), Errno> {
+    let changed = (old.flags ^ new).intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+    if request.uid() == 0 || request.uid() == old.uid && !changed {
+        return Ok(());
+    }
+    let caller = Caller::of(request);
+    let is_owner = request.uid() == old.uid || caller.owns_everything();
+    if is_owner && (!changed || caller.makes_immutable()) {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
 }
 
 /// What the Linux kernel refuses is refused, and what it takes is taken. Flags that the inode had come back as they were read.

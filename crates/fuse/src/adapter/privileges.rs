@@ -45,7 +45,7 @@ fn is_outside(request: &Request, gid: u32) -> bool {
         return false;
     }
     let caller = Caller::of(request);
-    !caller.keeps_set_id && !caller.groups.contains(&gid)
+    !caller.keeps_set_id() && !caller.groups.contains(&gid)
 }
 
 /// Returns true if there are bits to lose.
@@ -70,7 +70,7 @@ impl<V: Vfs> Adapter<V> {
             return Ok(change.permissions);
         }
         let attributes = self.vfs.attributes(node)?;
-        if !has_owner && has_set_id(&attributes) && Caller::of(request).keeps_set_id {
+        if !has_owner && has_set_id(&attributes) && Caller::of(request).keeps_set_id() {
             return Ok(None);
         }
         Ok(left(&attributes, request))
@@ -82,7 +82,7 @@ impl<V: Vfs> Adapter<V> {
             return Ok(());
         }
         let attributes = self.vfs.attributes(node)?;
-        if !has_set_id(&attributes) || Caller::of(request).keeps_set_id {
+        if !has_set_id(&attributes) || Caller::of(request).keeps_set_id() {
             return Ok(());
         }
         self.take_privileges(request, node)

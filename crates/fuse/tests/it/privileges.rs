@@ -88,3 +88,32 @@ fn they_go_with_ranges_that_are_allocated_or_zeroed() {
         }
     });
 }
+
+/// The number of the control by which a program of 32 bits sets flags: the kernel does not check who does.
+const SET_FLAGS_32: &str = "0x40046602";
+
+#[test]
+fn flags_are_set_by_the_owner_and_by_root() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("file");
+        fs::write(&file, "contents").unwrap();
+        let set = |flags: u32| {
+            let control =
+                format!("$flags = pack(\"i\", {flags}); ioctl(FILE, {SET_FLAGS_32}, $flags)");
+            format!("perl -e 'open(FILE, \"<\", $ARGV[0]) or die; {control} or exit 9' \"$1\"")
+        };
+        let refused = |flags| format!("{}; [ $? = 9 ]", set(flags));
+        let (no_dump, immutable) = (0x40, 0x10);
+        for flags in [no_dump, immutable] {
+            run(false, &refused(flags), &file);
+        }
+        fs::write(&file, "other contents").unwrap();
+        std::os::unix::fs::chown(&file, Some(1000), None).unwrap();
+        run(false, &refused(immutable), &file);
+        run(false, &set(no_dump), &file);
+        run(true, &set(immutable), &file);
+        run(false, &refused(0), &file);
+        assert!(fs::write(&file, "third contents").is_err());
+        run(true, &set(0), &file);
+    });
+}
