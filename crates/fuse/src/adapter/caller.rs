@@ -1,6 +1,7 @@
 //! The caller of a request: what the request carries of it, and what `/proc` says beyond that.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use fuser::Request;
 
@@ -29,6 +30,8 @@ impl Caller {
         caller.groups.push(request.gid());
         if request.uid() == 0 {
             caller.rights = u64::MAX;
+        } else if caller.rights != 0 && !has_our_users(&process) {
+            caller.rights = 0;
         }
         caller
     }
@@ -65,6 +68,17 @@ impl Caller {
             rights,
         }
     }
+}
+
+/// True if a process is in the user namespace of this one. Everybody can make a namespace in which he has all rights; on what belongs to
+/// users outside of it he has none.
+fn has_our_users(process: &str) -> bool {
+    let namespace = |process: &str| {
+        let file = fs::metadata(format!("{process}/ns/user")).ok()?;
+        Some((file.dev(), file.ino()))
+    };
+    let ours = namespace("/proc/self");
+    ours.is_some() && namespace(process) == ours
 }
 
 #[cfg(test)]

@@ -89,6 +89,26 @@ fn they_go_with_ranges_that_are_allocated_or_zeroed() {
     });
 }
 
+/// Everybody can make a namespace of users in which he has all rights. On files that belong to users outside of it he has none.
+#[test]
+fn rights_in_a_namespace_of_ones_own_keep_no_bits() {
+    on_a_mount(|mounted| {
+        let (file, source) = (mounted.at("program"), mounted.at("source"));
+        fs::write(&source, vec![1; 10_000]).unwrap();
+        let copy = format!("cp {} \"$1\"", source.display());
+        for line in ["truncate -s 100 \"$1\"", "fallocate -l 20000 \"$1\"", &copy] {
+            fs::write(&file, vec![7; 10_000]).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(BOTH_BITS)).unwrap();
+            run(
+                false,
+                &format!("unshare -Ur bash -c '{line}' bash \"$1\""),
+                &file,
+            );
+            assert_eq!(mode_of(&file), 0o777, "{line}");
+        }
+    });
+}
+
 /// The number of the control by which a program of 32 bits sets flags: the kernel does not check who does.
 const SET_FLAGS_32: &str = "0x40046602";
 
