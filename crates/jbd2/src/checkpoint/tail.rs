@@ -115,9 +115,13 @@ impl Shared {
                 state.next_committed()
             }
         };
-        superblock.set_tail(None, sequence);
-        let written = self.write_superblock(&superblock);
-        if written.is_err() {
+        let mut emptied = superblock.clone();
+        emptied.set_tail(None, sequence);
+        let written = self.write_superblock(&emptied);
+        if written.is_ok() {
+            *superblock = emptied;
+        } else {
+            // The log is found where it was: the next write of the superblock, for whatever reason, must not say that it is empty.
             self.state.lock().is_log_empty = false;
         }
         written

@@ -422,3 +422,46 @@ fn a_panic_in_the_committer_aborts() {
     );
     assert!(small.journal.close().is_err());
 }
+
+/// The write that says that the log is empty, or another of a checkpoint, finds no room. What is committed next is found after a power
+/// cut, also when the superblock is written again for the first revoke, or for the note of an abort.
+#[test]
+fn what_is_committed_after_a_held_checkpoint_is_found() {
+    for number in 1..=3 {
+        for aborts in [false, true] {
+            let rules = vec![FaultRule {
+                operations: Operations::WRITES,
+                when: When::Nth(number),
+                effect: Effect::NoSpace,
+            }];
+            let plan = FaultPlan {
+                rules,
+                ..FaultPlan::default()
+            };
+            let mut bench = bench(plan, LogPolicy::DEFAULT);
+            bench.faults.set_armed(false);
+            let tid = bench.small.write(1);
+            bench.small.journal.commit(tid).expect("there is room");
+            bench.faults.set_armed(true);
+            let emptied = bench.small.journal.checkpoint_all();
+            assert!(matches!(emptied, Err(Error::Held(_))), "{emptied:?}");
+            bench.faults.set_armed(false);
+            bench.small.write(2);
+            if !aborts {
+                bench.small.free(1);
+            }
+            bench.small.commit();
+            if aborts {
+                let cause = Error::Stopped("by the test".to_owned());
+                bench.small.journal.abort(cause);
+            }
+            let copy = Arc::new(bench.home.snapshot());
+            let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&copy);
+            let kind = bench.small.kind;
+            let log = kind.location(Arc::clone(&device));
+            jbd2::recovery::recover(&log, &device).expect("the log is good");
+            let context = format!("write {number} refused, aborts: {aborts}");
+            check(kind, &copy, &bench.small.model, &context);
+        }
+    }
+}
