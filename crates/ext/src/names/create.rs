@@ -210,8 +210,9 @@ pub(super) fn fill_and_store(
     };
     if let Err(error) = fill_and_store() {
         // The inode's block of the table may be what cannot be read: then the first contents have a block already.
-        take_back(core, transaction, inode, state)?;
+        give_up(core, transaction, inode, state)?;
         state.discard(transaction);
+        free_number(core, transaction, inode)?;
         return Err(error);
     }
     Ok(())
@@ -224,12 +225,17 @@ pub(super) fn undo_inode(
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
-    take_back(core, transaction, inode, state)?;
-    state.store(core, transaction, inode.nr, true).map(drop)
+    give_up(core, transaction, inode, state)?;
+    if rt::mutant!("names/undone-number-freed-first") {
+        free_number(core, transaction, inode)?;
+        return state.store(core, transaction, inode.nr, true);
+    }
+    state.store(core, transaction, inode.nr, true)?;
+    free_number(core, transaction, inode)
 }
 
-/// Frees a new inode and what it holds. Its state says so, and is not stored yet.
-fn take_back(
+/// Frees what a new inode holds. Its state says so, and is not stored yet.
+fn give_up(
     core: &Core,
     transaction: &mut Transaction<'_>,
     inode: &Inode,
@@ -239,10 +245,14 @@ fn take_back(
     give_first_block_back(core, transaction, state)?;
     state.claims(transaction).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
-    let is_directory = state.kind == FileKind::Directory;
-    core.free_inode(transaction, inode.nr, is_directory)?;
-    core.inodes.remove(inode.nr);
     Ok(())
+}
+
+/// Frees the number of a new inode, which may be given to another at once: that one is neither taken out of the cache nor
+/// written over in the table.
+fn free_number(core: &Core, transaction: &mut Transaction<'_>, inode: &Inode) -> Result<()> {
+    core.inodes.remove(inode.nr);
+    core.free_inode(transaction, inode.nr, inode.kind == FileKind::Directory)
 }
 
 /// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts

@@ -413,3 +413,50 @@ fn names_that_lead_upwards_are_refused_and_nobody_waits_in_a_circle() {
         world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+/// A full volume with two directories: one whose block has no room for another name, and one whose block has.
+fn full_volume(volume: &Case) {
+    volume.create_directory_all("/d/crowded").expect("mkdir");
+    volume.create_directory("/d/roomy").expect("mkdir");
+    let file = volume.create_file("/big", &NewInode::default());
+    let mut file = file.expect("create");
+    while file.write_all(&[7; 1 << 16]).is_ok() {}
+    while file.write_all(&[7; 1024]).is_ok() {}
+    file.close().expect("close");
+    let crowded = number(volume, "/d/crowded");
+    let names = (0..100).map(|number| format!("{number:0>100}"));
+    let made = names.map(|name| volume.create(crowded, name.as_bytes(), &NewInode::default()));
+    let refused = made.filter_map(Result::err).next();
+    assert!(matches!(refused, Some(Error::NoSpace)), "{refused:?}");
+}
+
+/// A new inode whose name finds no space is taken back, and its number is given out again at once: the new one stays in the cache and
+/// in the table.
+#[test]
+fn what_is_taken_back_does_not_take_another_along() {
+    assert_notices(
+        "names/undone-number-freed-first",
+        full_volume,
+        &[
+            |volume| {
+                let new = NewInode::default();
+                let made = volume.create(number(volume, "/d/crowded"), &[b'n'; 200], &new);
+                assert!(matches!(made, Err(Error::NoSpace)), "{made:?}");
+            },
+            |volume| {
+                let (directory, new) = (number(volume, "/d/roomy"), NewInode::default());
+                let nr = volume.create(directory, b"f", &new).expect("create");
+                let file = volume.open_inode(nr, OpenFlags::READ).expect("open");
+                volume.sync().expect("sync");
+                let copy = volume.rig.copy().open(quiet(DataMode::Ordered));
+                let found = copy.metadata("/d/roomy/f", false).expect("it is there");
+                assert_eq!(found.links, 1, "it was written over");
+                copy.close().expect("close");
+                volume.unlink(directory, b"f").expect("unlink");
+                let found = volume.attributes(nr).expect("it is open");
+                assert_eq!(found.links, 0);
+                volume.release(file).expect("release");
+            },
+        ],
+    );
+}
