@@ -106,10 +106,12 @@ named! {
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
     "error/writer-not-stopped": "a writer learns that nothing can be written before memory is used up", by "ext/tests/it/failures/no_room.rs",
     "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
+    "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "names/undone-number-freed-first": "the number of a new inode that is taken back is free when nothing is left of it", by "ext/tests/it/locking.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/follows-writers": "a sync writes what is dirty when it begins, and ends while others write", by "ext/tests/it/write_behind.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
+    "truncate/map-block-not-held": "a map block whose pointers are taken away is in memory when their blocks are freed", by "ext/src/file/tests/evicted.rs",
 }

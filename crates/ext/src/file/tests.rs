@@ -4,6 +4,7 @@
 
 mod crash;
 mod cut_off;
+mod evicted;
 mod limits;
 mod model;
 mod orphans;

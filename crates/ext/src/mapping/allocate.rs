@@ -10,6 +10,9 @@
 //! map block; else behind the map block; else in the inode's group. Map blocks are placed in the same way, so that they
 //! lie between the data.
 
+use std::sync::Arc;
+
+use jbd2::Buffer;
 use layout::{Block, BlockNr, FileBlock};
 
 use super::path::Path;
@@ -131,6 +134,8 @@ struct Site {
     /// What lies there now: a run, or a hole of so many blocks that one run may fill.
     mapped: Mapped,
     goal: BlockNr,
+    /// The buffer of the last of the parents, which gets the pointer: to read it when blocks are allocated could fail.
+    _held: Option<Arc<Buffer>>,
 }
 
 impl Site {
@@ -163,6 +168,7 @@ impl Site {
             level: 0,
             mapped,
             goal: none,
+            _held: None,
         };
         let cached = inode.map.lock().leaf;
         match cached {
@@ -171,6 +177,11 @@ impl Site {
                 site.level = 1;
             }
             _ => site.descend(core, inode, state)?,
+        }
+        if let Some(parent) = site.parents[..site.level].last()
+            && !rt::mutant!("map/parent-not-held")
+        {
+            site._held = Some(core.buffers.hold(*parent)?);
         }
         site.look(core, inode, state, count_max)?;
         site.choose_goal(core, inode, state)?;

@@ -9,7 +9,9 @@
 //!
 //! When a damaged pointer or an unreadable map block stops it half-way, what has been freed is unlinked first.
 
-use jbd2::Credits;
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
 use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
@@ -90,6 +92,8 @@ struct Pending {
     block: BlockNr,
     start: usize,
     end: usize,
+    /// Its buffer: to read it again when its blocks are free could fail.
+    _held: Option<Arc<Buffer>>,
 }
 
 struct Pruner<'a, 'c> {
@@ -148,13 +152,15 @@ impl Pruner<'_, '_> {
             first: block,
             count: 1,
         })?;
-        let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
+        let held = self.core.buffers.get(block)?;
+        let children: Vec<u32> = pointers(&held.read()).collect();
         let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
         let start = (self.from.saturating_sub(first) / span) as usize;
         self.pending.push(Pending {
             block,
             start,
             end: start,
+            _held: (!rt::mutant!("truncate/map-block-not-held")).then_some(held),
         });
         if depth == 1 {
             self.prune_leaf(&children, start, first)?;
@@ -297,7 +303,9 @@ impl Pruner<'_, '_> {
     /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.
     fn unlink_pending(&mut self) -> Result<()> {
         for index in 0..self.pending.len() {
-            let Pending { block, start, end } = self.pending[index];
+            let Pending {
+                block, start, end, ..
+            } = self.pending[index];
             if end > start {
                 let buffer = self.core.buffers.get(block)?;
                 self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
@@ -309,7 +317,12 @@ impl Pruner<'_, '_> {
 
     /// The last map block on the way stays: zeroes its freed pointers and leaves it.
     fn unlink_last(&mut self) -> Result<()> {
-        if let Some(Pending { block, start, end }) = self.pending.pop()
+        if let Some(Pending {
+            block,
+            start,
+            end,
+            _held,
+        }) = self.pending.pop()
             && end > start
         {
             let buffer = self.core.buffers.get(block)?;
