@@ -439,6 +439,7 @@ fn exchange(
     check_name_changes(&state)?;
     check_name_changes(&other)?;
     let (kind, other_kind) = (state.kind, other.kind);
+    check_gain(directories, kind, other_kind)?;
     let inodes = [Some(moved), Some(existing)];
     let mut held = hold(core, source, target, directories, &inodes)?;
     for (inode, state) in [(moved, &state), (existing, &other)] {
@@ -501,6 +502,26 @@ fn exchange(
     let tid = transaction.finish()?;
     drop((state, other));
     file::sync_operation(core, directories.target(), tid)
+}
+
+/// That the directory that gets another subdirectory by an exchange, if there is one, may have one more.
+fn check_gain(
+    directories: &mut Directories<'_>,
+    kind: FileKind,
+    other_kind: FileKind,
+) -> Result<()> {
+    let is_directory = |kind| kind == FileKind::Directory;
+    let links = match (is_directory(kind), is_directory(other_kind)) {
+        _ if directories.is_same() => return Ok(()),
+        (true, false) => directories.target_ref().links,
+        (false, true) => directories.source().links,
+        _ => return Ok(()),
+    };
+    if links >= LINKS_MAX {
+        Err(Error::TooManyLinks)
+    } else {
+        Ok(())
+    }
 }
 
 /// Reads what a rename will change, while nothing has changed yet. Hold the result until it is done.

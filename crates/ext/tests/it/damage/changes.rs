@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use block::memory::MemoryDevice;
-use ext::Volume;
 use ext::options::DataMode;
 use ext::volume::RenameMode;
+use ext::{Error, Volume};
 
 use super::{BLOCK_BYTES, Populated, VOLUME_BYTES, put};
 use crate::rig::{Place, Rig, device, quiet};
@@ -138,6 +138,41 @@ fn small_link_counts() {
             "{links} links"
         );
         volume.list("/p/c").expect("the emptied one is there");
+        volume.close().expect("close");
+    }
+}
+
+/// An exchange gives a directory no more links than it may have, as mkdir and rename do: whoever may make directories would else count
+/// them up until there is no number for them.
+#[test]
+fn a_full_link_count_takes_no_exchange() {
+    for links in [32_000, u16::MAX] {
+        let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
+        let volume = rig.open(quiet(DataMode::Ordered));
+        for path in ["/p", "/p/a", "/q"] {
+            volume.create_directory(path).expect("mkdir");
+        }
+        volume.write_file("/q/file", b"x").expect("write");
+        let nr = |path| volume.resolve(path, true).expect("there");
+        let (parent, other) = (nr("/p"), nr("/q"));
+        volume.close().expect("close");
+        let mut image = Populated {
+            bytes: rig.home.to_bytes(),
+            file: parent,
+            large: parent,
+            directory: parent,
+            directory_block: 0,
+        };
+        let at = image.inode_at(other) + 26;
+        put(&mut image.bytes, at, &u16::to_le_bytes(links));
+        let memory = Arc::new(MemoryDevice::from_bytes(&image.bytes));
+        let volume = Volume::open(device(&memory), None, quiet(DataMode::Ordered));
+        let volume = volume.expect("it opens");
+        let sides = [(parent, b"a".as_slice()), (other, b"file")];
+        for ((from, name), (to, new_name)) in [(sides[0], sides[1]), (sides[1], sides[0])] {
+            let moved = volume.rename(from, name, to, new_name, RenameMode::Exchange);
+            assert!(matches!(moved, Err(Error::TooManyLinks)), "{moved:?}");
+        }
         volume.close().expect("close");
     }
 }
