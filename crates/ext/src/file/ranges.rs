@@ -101,6 +101,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
     let zeroes = vec![0; STEP_BYTES as usize];
     let mut at = range.start;
     while at < range.end {
+        core.pages.admit(core)?;
         let written = {
             let mut state = inode.state.write();
             check_live(&state)?;

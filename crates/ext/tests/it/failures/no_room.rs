@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use ext::options::{DataMode, Memory};
-use ext::volume::{NewInode, OpenFlags};
+use ext::volume::{NewInode, OpenFlags, RangeChange};
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 
@@ -281,4 +281,28 @@ fn write_until_refused() {
     volume.release(file).expect("release");
     host.volume.close().expect("close");
     host.rig.assert_fsck_clean("after writes found no room");
+}
+
+/// Allocating a range of a file stops as a writer does.
+#[test]
+fn an_allocation_stops_when_nothing_can_be_written() {
+    let options = quiet(DataMode::Ordered);
+    let budget_bytes = 4 << 20;
+    let memory = Memory {
+        budget_bytes,
+        ..options.memory
+    };
+    let host = Host::new(Place::External, false, MountOptions { memory, ..options });
+    let nr = host.create("f").expect("create");
+    host.device.set_armed(true);
+    let whole = RangeChange::Allocate;
+    let allocated = host.volume.change_range(nr, 0, 12 << 20, whole, false);
+    let used = host.volume.memory_used();
+    assert_full(allocated);
+    assert!(used <= budget_bytes, "{used} bytes");
+    host.device.set_armed(false);
+    host.volume.sync().expect("there is room again");
+    host.volume.close().expect("close");
+    host.rig
+        .assert_fsck_clean("after an allocation found no room");
 }
