@@ -8,7 +8,7 @@
 //! The list in memory knows both neighbours of each, so that adding and removing touch the superblock or one neighbour
 //! and never walk, and it holds the table blocks of all of them, so that neither has to read. While an inode is on the list, its `i_dtime` in the table is written here and nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
@@ -29,6 +29,8 @@ pub(crate) const CREDITS_ORPHAN: u32 = 3;
 pub(crate) struct OrphanList {
     newest: Option<InodeNr>,
     links: BTreeMap<InodeNr, Link>,
+    /// Those whose deletion has failed, and is to be tried again.
+    left: BTreeSet<InodeNr>,
 }
 
 struct Link {
@@ -47,6 +49,11 @@ impl OrphanList {
     /// How many are on the list.
     pub(crate) fn count(&self) -> usize {
         self.links.len()
+    }
+
+    /// The deletion of an inode has failed.
+    pub(crate) fn note_left(&mut self, nr: InodeNr) {
+        self.left.insert(nr);
     }
 
     fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
@@ -174,6 +181,24 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
     Ok((deleted, truncated))
 }
 
+/// Tries deletions again that have failed.
+pub(crate) fn delete_left(core: &Core) -> Result<()> {
+    let left = core::mem::take(&mut core.orphans.lock().left);
+    if rt::mutant!("orphan/left-until-close") {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    for nr in left {
+        // Whatever has been done with it since, it is deleted only if it has no name and nobody has it open.
+        let inode = core.inodes.get(core, nr);
+        match inode.and_then(|inode| crate::file::delete_or_leave(core, &inode)) {
+            Ok(()) | Err(crate::Error::NotFound) => {}
+            Err(error) => result = result.and(Err(error)),
+        }
+    }
+    result
+}
+
 /// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open.
 pub(crate) fn finish_left(core: &Core) {
     let left: Vec<InodeNr> = core.orphans.lock().links.keys().copied().collect();
@@ -204,7 +229,7 @@ fn finish_one(core: &Core, nr: InodeNr) -> Result<bool> {
 /// The list on disk, newest first, each with its table block.
 fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut chain = Vec::new();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut next = core.superblock.raw.s_last_orphan.get();
     while next != 0 {
         let nr = InodeNr::new(next);

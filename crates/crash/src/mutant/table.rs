@@ -109,6 +109,7 @@ named! {
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "names/undone-number-freed-first": "the number of a new inode that is taken back is free when nothing is left of it", by "ext/tests/it/locking.rs",
+    "orphan/left-until-close": "a deletion that found no room is done when there is room", by "ext/tests/it/failures/no_room.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/follows-writers": "a sync writes what is dirty when it begins, and ends while others write", by "ext/tests/it/write_behind.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",

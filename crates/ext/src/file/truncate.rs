@@ -185,11 +185,12 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     result
 }
 
-/// Deletes, or leaves it to the close, or the next open, if a device fails.
+/// Deletes. If a device fails, or has no room, it is tried again later: now and then, at the close, and at the next open.
 pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
-        Err(Error::Device(error)) => {
+        Err(error) if matches!(error, Error::Device(_)) || error.is_device_full() => {
             tracing::error!(inode = %inode.nr, %error, "a deleted inode stays on the orphan list");
+            core.orphans.lock().note_left(inode.nr);
             Ok(())
         }
         result => result,

@@ -502,6 +502,8 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
             .map(drop),
     };
     core.pages.balance(core);
+    let deleted = crate::orphan::delete_left(core);
     data?;
-    metadata
+    metadata?;
+    deleted
 }

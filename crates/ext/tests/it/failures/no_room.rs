@@ -306,3 +306,39 @@ fn an_allocation_stops_when_nothing_can_be_written() {
     host.rig
         .assert_fsck_clean("after an allocation found no room");
 }
+
+/// What lost its last name while there was no room gives its space back when there is room again, and not only at the next open.
+#[test]
+fn what_was_removed_without_room_is_deleted_later() {
+    assert_notices("orphan/left-until-close", remove_without_room);
+}
+
+fn remove_without_room() {
+    // Deleting takes more than one transaction, which the held commit before it does not allow.
+    let log_policy = jbd2::LogPolicy {
+        restart_every: 1,
+        ..jbd2::LogPolicy::DEFAULT
+    };
+    let options = MountOptions {
+        memory: Memory::default(),
+        ..with_policy(log_policy)
+    };
+    let host = Host::new(Place::Internal, false, options);
+    let volume = &host.volume;
+    volume.write_file("/f", &[7; 1 << 20]).expect("write");
+    volume.sync().expect("sync");
+    let before = volume.usage().blocks_free;
+    host.create("held").expect("create");
+    host.device.set_armed(true);
+    assert_full(volume.sync());
+    let removed = volume.unlink(InodeNr::ROOT, b"f");
+    removed.expect("the name is gone, and the rest waits");
+    assert_eq!(volume.orphan_count(), 1);
+    host.device.set_armed(false);
+    rt::sleep(rt::Nanos::from_secs(60));
+    volume.sync().expect("there is room again");
+    assert_eq!(volume.orphan_count(), 0);
+    assert!(volume.usage().blocks_free >= before + 256);
+    host.volume.close().expect("close");
+    host.rig.assert_fsck_clean("after a late deletion");
+}
