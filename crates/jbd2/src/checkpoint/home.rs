@@ -117,9 +117,11 @@ impl Checkpoint {
         let Next::Become(debt) = owed.debt.after(event) else {
             unreachable!("only a write in flight ends")
         };
+        // A transaction that took it over meanwhile has it among those to be chosen.
+        let is_newest = owed.debt == crate::lifecycle::Debt::InFlight;
         owed.debt = debt;
         let tid = owed.tid;
-        if !is_ok && !rt::mutant!("checkpoint/refused-block-forgotten") {
+        if !is_ok && is_newest && !rt::mutant!("checkpoint/refused-block-forgotten") {
             // Somebody has to choose it again.
             let front = self.filed.front().expect("whoever owes is in the log").tid;
             self.filed[tid.distance_from(front) as usize]
@@ -321,7 +323,46 @@ fn runs(chosen: Vec<Chosen>) -> Vec<Run> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Filed;
     use super::*;
+    use crate::buffer::Buffer;
+    use crate::transaction::Logged;
+
+    /// A block whose write is refused after a newer transaction took it over is there to be chosen once, so that whoever waits for it sees
+    /// who holds it.
+    #[test]
+    fn a_refused_block_is_chosen_again_once() {
+        let nr = BlockNr::new(7);
+        let buffer = Buffer::new(nr, Block::zeroed(512).into_arc());
+        let mut checkpoint = Checkpoint::default();
+        let file = |checkpoint: &mut Checkpoint, tid| {
+            buffer.lock().holds.committing = Some(tid);
+            checkpoint.filed.push_back(Filed {
+                tid,
+                start: 1,
+                log_blocks: 3,
+                since: Nanos::ZERO,
+                owed: 1,
+                unchosen: vec![nr],
+            });
+            let (buffer, image) = (Arc::clone(&buffer), buffer.image());
+            checkpoint.take_over(tid, Logged { buffer, image });
+        };
+        let [first, second, third] = [1, 2, 3].map(Tid::new);
+        file(&mut checkpoint, first);
+        let candidates = checkpoint.choose_through(first);
+        assert_eq!(checkpoint.start(&candidates, HeldBlocks::Commit).len(), 1);
+        file(&mut checkpoint, second);
+        checkpoint.end(nr, false);
+        assert_eq!(checkpoint.filed[1].unchosen, [nr]);
+        let filing = crate::buffer::Filing {
+            tid: third,
+            slot: 0,
+        };
+        buffer.lock().holds.running = Some(filing);
+        let outlook = checkpoint.outlook(second, HeldBlocks::Commit);
+        assert!(matches!(outlook, Outlook::Held(tid) if tid == third));
+    }
 
     #[test]
     fn adjacent_blocks_become_runs() {
