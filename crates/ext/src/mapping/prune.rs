@@ -173,12 +173,9 @@ impl Pruner<'_, '_> {
         }
         self.make_room(1)?;
         // It stays noted until it is freed: if that fails, its pointers are zeroed like those of the others on the way.
-        self.free(Run {
-            first: block,
-            count: 1,
-        })?;
+        self.core.free_map_block(self.transaction, block)?;
+        self.count_freed(1);
         self.pending.pop();
-        self.transaction.forget(block)?;
         Ok(true)
     }
 
@@ -264,10 +261,15 @@ impl Pruner<'_, '_> {
 
     fn free(&mut self, run: Run) -> Result<()> {
         self.core.free_blocks(self.transaction, run)?;
-        let sectors = u64::from(run.count) * self.core.sectors_per_block();
+        self.count_freed(run.count);
+        Ok(())
+    }
+
+    /// The inode has so many blocks less.
+    fn count_freed(&mut self, blocks: u32) {
+        let sectors = u64::from(blocks) * self.core.sectors_per_block();
         let claims = self.state.claims(self.transaction);
         claims.sectors = claims.sectors.saturating_sub(sectors);
-        Ok(())
     }
 
     /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.

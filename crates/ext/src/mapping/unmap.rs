@@ -78,12 +78,7 @@ pub(crate) fn free_empty_maps(
             0 => None,
             _ => Some(core.buffers.get(way[level - 1])?),
         };
-        let run = Run {
-            first: *block,
-            count: 1,
-        };
-        core.free_blocks(transaction, run)?;
-        transaction.forget(*block)?;
+        core.free_map_block(transaction, *block)?;
         match above {
             None => state.claims(transaction).words[path.root] = 0,
             Some(above) => {

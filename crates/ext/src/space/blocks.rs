@@ -66,20 +66,39 @@ impl Core {
             };
             return Err(self.damaged(damage));
         }
-        let _held = self.check_parts(run)?;
+        let is_divided = self.parts(run).nth(1).is_some();
+        let _held = is_divided.then(|| self.check_parts(run)).transpose()?;
         for (group, start, count) in self.parts(run) {
             self.free_in(transaction, group, start, count)?;
         }
         Ok(())
     }
 
-    /// Checks an extent that lies in several groups before any of it is freed, so that either all of it is freed or none.
-    /// Hold the result until then.
+    /// Frees a map block and forgets its buffer. When it fails, the block and its buffer are as they were.
+    ///
+    /// With a journal nobody takes the block before a commit. Without one it may be somebody's at once, who must not find the old
+    /// buffer, and lose it.
+    pub(crate) fn free_map_block(
+        &self,
+        transaction: &mut Transaction<'_>,
+        block: BlockNr,
+    ) -> Result<()> {
+        let run = Run {
+            first: block,
+            count: 1,
+        };
+        if self.journal.is_some() || rt::mutant!("free/map-block-forgotten-late") {
+            self.free_blocks(transaction, run)?;
+            return transaction.forget(block);
+        }
+        let _held = self.check_parts(run)?;
+        transaction.forget(block)?;
+        self.free_blocks(transaction, run)
+    }
+
+    /// Checks that all of an extent can be freed, before any of it is. Hold the result until then.
     fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
         let mut held = Vec::new();
-        if self.parts(run).nth(1).is_none() {
-            return Ok(held);
-        }
         for (group, start, count) in self.parts(run) {
             let bitmap = self.buffers.get(group.block_bitmap)?;
             let mut maps = group.maps.lock();

@@ -45,6 +45,15 @@ type Attempt = fn(&Volume) -> Result<(), Error>;
 
 /// Runs tasks beside each other in many worlds. The first failure, if there is one.
 fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Option<String> {
+    run_on(Place::Internal, mutant, made, parts)
+}
+
+fn run_on(
+    place: Place,
+    mutant: Option<&'static str>,
+    made: Part,
+    parts: &'static [Part],
+) -> Option<String> {
     let first = first_seed();
     (first..first + worlds(WORLDS)).find_map(|seed| {
         let config = sim::Config {
@@ -56,7 +65,7 @@ fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Opti
             }
         };
         let world = sim::run(config, move || {
-            let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+            let rig = Rig::new(place, 1024, VOLUME_BYTES);
             let volume = rig.open(quiet(DataMode::Ordered));
             let volume = Arc::new(Case { rig, volume });
             made(&volume);
@@ -82,12 +91,16 @@ fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Opti
 
 /// The parts go well beside each other, and do not if a rule is broken.
 fn assert_notices(mutant: &'static str, made: Part, parts: &'static [Part]) {
-    if let Some(why) = run(None, made, parts) {
+    assert_notices_on(Place::Internal, mutant, made, parts);
+}
+
+fn assert_notices_on(place: Place, mutant: &'static str, made: Part, parts: &'static [Part]) {
+    if let Some(why) = run_on(place, None, made, parts) {
         panic!("with nothing broken: {why}");
     }
     if rt::mutant::IS_POSSIBLE {
         assert!(
-            run(Some(mutant), made, parts).is_some(),
+            run_on(place, Some(mutant), made, parts).is_some(),
             "{mutant} is not noticed"
         );
     }
@@ -456,6 +469,51 @@ fn what_is_taken_back_does_not_take_another_along() {
                 let found = volume.attributes(nr).expect("it is open");
                 assert_eq!(found.links, 0);
                 volume.release(file).expect("release");
+            },
+        ],
+    );
+}
+
+/// A volume on which as many blocks are free as a file with one map block takes.
+fn nearly_full_volume(volume: &Case) {
+    let file = volume.create_file("/big", &NewInode::default());
+    let mut file = file.expect("create");
+    while file.write_all(&[7; 1 << 16]).is_ok() {}
+    while file.write_all(&[7; 1024]).is_ok() {}
+    let size = volume.metadata("/big", false).expect("stat").size;
+    file.set_len(size - 14 * 1024).expect("truncate");
+    file.close().expect("close");
+}
+
+/// Without a journal, a map block that is freed may be a directory's at once: that one's buffer is not the old one, which is forgotten.
+#[test]
+fn a_freed_map_block_does_not_take_another_along() {
+    assert_notices_on(
+        Place::None,
+        "free/map-block-forgotten-late",
+        nearly_full_volume,
+        &[
+            |volume| {
+                let written = volume.write_file("/file", &[8; 13 * 1024]);
+                assert!(
+                    matches!(written, Ok(()) | Err(Error::NoSpace)),
+                    "{written:?}"
+                );
+                volume.remove_file("/file").expect("remove");
+            },
+            |volume| {
+                let paths = (0..14).map(|number| format!("/d{number}"));
+                let made = paths.map_while(|path| match volume.create_directory(&path) {
+                    Ok(_) => Some(path),
+                    Err(Error::NoSpace) => None,
+                    Err(error) => panic!("{error}"),
+                });
+                let made: Vec<String> = made.collect();
+                rt::sleep(Nanos::from_millis(1));
+                for path in made {
+                    assert_eq!(volume.list(&path).expect("listing"), []);
+                    volume.remove_directory_at(&path).expect("rmdir");
+                }
             },
         ],
     );
