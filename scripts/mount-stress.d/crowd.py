@@ -324,8 +324,9 @@ def main():
                 into[outcome] = into.get(outcome, 0) + times
     for call in sorted(totals):
         print(f"{call}: " + ", ".join(f"{outcome} {times}" for outcome, times in sorted(totals[call].items())))
-    done = sum(outcomes.get("done", 0) for outcomes in totals.values())
-    print(f"{count} users, {sum(sum(outcomes.values()) for outcomes in totals.values())} calls, {done} of them done")
+    if not wrong:
+        done = sum(outcomes.get("done", 0) for outcomes in totals.values())
+        print(f"{count} users, {sum(sum(outcomes.values()) for outcomes in totals.values())} calls, {done} of them done")
     for problem in problems:
         print(problem)
     sys.exit(1 if problems else 0)
