@@ -1,16 +1,6 @@
-//! The trait [`BlockDevice`], what a request is, and what a device promises.
-//!
-//! # The contract
-//!
-//! - Within a batch, and between batches in flight, the device may do requests in any order. Two requests in flight on
-//!   one sector, one of them a write, are a bug of the caller.
-//! - A completed write can be read back; it is *durable* only after a flush that was submitted after its completion has
-//!   completed, or if it was a FUA write, or if the device has no volatile cache.
-//! - A flush covers exactly the writes that had completed before it was submitted. A FUA write is durable by itself and
-//!   covers nothing else.
-//! - After a power cut every sector holds its durable version or any one version not covered by a completed flush,
-//!   sectors independent of each other, devices independent of each other.
+//! The trait [`BlockDevice`], its requests, and what a device promises.
 
+use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
@@ -91,6 +81,18 @@ impl Request {
     pub fn is_write(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Discard { .. })
     }
+
+    /// Returns the error of a request that a device could not carry out.
+    pub fn failed(&self, device: impl Into<String>, cause: impl Into<String>) -> DeviceError {
+        let (sector, sectors) = self.range();
+        DeviceError::Failed {
+            operation: self.operation(),
+            sector,
+            sectors,
+            device: device.into(),
+            cause: cause.into(),
+        }
+    }
 }
 
 /// What a device is and can do.
@@ -115,8 +117,24 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Whether the device can take the request at all.
+    /// Returns the geometry of a plain disk: sectors of 512 bytes, and a volatile cache that flushes empty. The size is rounded down to
+    /// whole sectors.
+    pub fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes: size_bytes - size_bytes % SectorNr::SIZE,
+            sector_bytes: SectorNr::SIZE as u32,
+            has_volatile_cache: true,
+            has_force_unit_access: false,
+            can_flush: true,
+            atomic_write_bytes: SectorNr::SIZE as u32,
+            queue_depth: 1024,
+            is_read_only: false,
+        }
+    }
+
+    /// Checks that the device can take the request at all.
     ///
+    /// # Errors
     /// - [`DeviceError::OutOfRange`] if it reaches beyond the end.
     /// - [`DeviceError::ReadOnly`] if it changes a device that refuses writes.
     ///
@@ -144,19 +162,33 @@ impl Geometry {
 /// A block device.
 ///
 /// All calls may come from any thread. Implementations hold no lock while the caller waits.
+///
+/// # Contract
+///
+/// - A ticket has one result for each request, in the order of the batch: [`Outcome::Read`] with as many blocks as were asked for, or
+///   [`Outcome::Done`].
+/// - Within a batch, and between batches in flight, the device may do requests in any order. Two requests in flight on
+///   one sector, one of them a write, are a bug of the caller.
+/// - A completed write can be read back. It is *durable* only after a flush that was submitted after its completion has
+///   completed, or if it was a FUA write, or if the device has no volatile cache.
+/// - A flush covers exactly the writes that had completed before it was submitted. A FUA write is durable by itself and
+///   covers nothing else.
+/// - After a power cut every sector holds its durable version or any one version not covered by a completed flush,
+///   sectors independent of each other, devices independent of each other.
+/// - A device checks each request with [`Geometry::check`] before it carries it out, or passes it to a device that does.
 pub trait BlockDevice: Send + Sync {
-    /// What the device is.
+    /// Returns what the device is and can do. It does not change.
     fn geometry(&self) -> Geometry;
 
     /// Hands over a batch of requests and returns at once, unless the queue is full: then it blocks until it is not.
     /// Errors of single requests come out of the ticket.
     fn submit(&self, batch: Vec<Request>) -> Ticket;
 
-    /// A short name for messages: a path, or a device text.
+    /// Returns a short name for messages: a path, or a device text.
     fn name(&self) -> String;
 
     /// Reserves space behind byte ranges, so that writing to them does not fail for want of it. Contents do not change. Does
-    /// nothing where a device has all its space, or cannot reserve any.
+    /// nothing where a device has all its space, or cannot reserve any. A device on another one passes the call on.
     ///
     /// # Errors
     /// - [`DeviceError::NoSpace`] when there is less space than that. A part of it may be reserved.
@@ -164,9 +196,16 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
-    /// Errors of detached requests since the last call, to be reported by whoever flushes next.
+    /// Returns the first error since the last call of requests whose tickets were dropped; the next flush reports it. A device on
+    /// another one passes the call on.
     fn take_detached_error(&self) -> Option<DeviceError> {
         None
+    }
+}
+
+impl fmt::Debug for dyn BlockDevice + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockDevice({:?})", self.name())
     }
 }
 

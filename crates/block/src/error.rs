@@ -1,5 +1,7 @@
 //! Why a device did not do what it was asked.
 
+use std::io::{self, ErrorKind};
+
 use layout::SectorNr;
 
 /// An error of one request.
@@ -47,6 +49,8 @@ pub enum DeviceError {
     Open {
         /// The device's name.
         device: String,
+        /// The kind of the system's error, [`ErrorKind::InvalidInput`] if the system was not asked.
+        kind: ErrorKind,
         /// What the system said.
         cause: String,
     },
@@ -58,4 +62,25 @@ pub enum DeviceError {
         /// Who uses it, as far as the system tells.
         cause: String,
     },
+}
+
+impl DeviceError {
+    /// Returns the kind that the error has as an [`io::Error`].
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Failed { .. } | Self::Gone => ErrorKind::Other,
+            Self::OutOfRange { .. } => ErrorKind::InvalidInput,
+            Self::ReadOnly => ErrorKind::ReadOnlyFilesystem,
+            Self::NoSpace { .. } => ErrorKind::StorageFull,
+            Self::Open { kind, .. } => *kind,
+            Self::InUse { .. } => ErrorKind::ResourceBusy,
+        }
+    }
+}
+
+/// The [`io::Error`] carries the error, which [`io::Error::downcast`] returns.
+impl From<DeviceError> for io::Error {
+    fn from(error: DeviceError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }

@@ -105,14 +105,7 @@ impl FaultDevice {
     }
 
     fn failure(&self, request: &Request, cause: &str) -> DeviceError {
-        let (sector, sectors) = request.range();
-        DeviceError::Failed {
-            operation: request.operation(),
-            sector,
-            sectors,
-            device: self.name(),
-            cause: cause.to_owned(),
-        }
+        request.failed(self.name(), cause)
     }
 
     /// Counts the request with every rule and finds the first that strikes.

@@ -14,6 +14,7 @@ mod open;
 mod plan;
 mod pool;
 
+use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
@@ -87,6 +88,12 @@ impl BlockDevice for Pooled<'_> {
 
     fn name(&self) -> String {
         self.0.name()
+    }
+}
+
+impl fmt::Debug for FileDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileDevice({:?})", self.backing.name())
     }
 }
 

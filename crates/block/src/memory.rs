@@ -11,6 +11,7 @@
 mod image;
 mod pages;
 
+use core::fmt;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
@@ -38,14 +39,9 @@ impl MemoryDevice {
     pub fn new(size_bytes: u64) -> Self {
         Self {
             geometry: Geometry {
-                size_bytes: size_bytes - size_bytes % SectorNr::SIZE,
-                sector_bytes: 512,
                 has_volatile_cache: false,
                 has_force_unit_access: true,
-                can_flush: true,
-                atomic_write_bytes: 512,
-                queue_depth: 1024,
-                is_read_only: false,
+                ..Geometry::new(size_bytes)
             },
             shards: (0..SHARDS).map(|_| Mutex::new(Regions::new())).collect(),
             zero_page: Block::zeroed(PAGE_BYTES).into_arc(),
@@ -253,6 +249,12 @@ fn copy_of(pages: &[Option<Page>], start: usize, length: usize) -> Arc<Block> {
         filled += count;
     }
     block.into_arc()
+}
+
+impl fmt::Debug for MemoryDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryDevice({} bytes)", self.geometry.size_bytes)
+    }
 }
 
 impl BlockDevice for MemoryDevice {

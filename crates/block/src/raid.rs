@@ -27,6 +27,7 @@ mod striped;
 mod stripes;
 
 use core::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::device::{BlockDevice, Geometry};
@@ -159,6 +160,7 @@ fn check_array(
     let refuse = |cause: String| {
         Err(DeviceError::Open {
             device: name.to_owned(),
+            kind: ErrorKind::InvalidInput,
             cause,
         })
     };

@@ -1,6 +1,7 @@
 //! A slice: part of a device that looks like a whole one, such as a journal's place on a disk that others use, too.
 
 use core::ops::Range;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use layout::SectorNr;
@@ -29,6 +30,7 @@ impl SliceDevice {
         let refuse = |cause: String| {
             Err(DeviceError::Open {
                 device: name.clone(),
+                kind: ErrorKind::InvalidInput,
                 cause,
             })
         };

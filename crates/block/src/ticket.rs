@@ -5,6 +5,7 @@
 //! for. There are no callbacks: whoever waits, reaps. A dropped ticket detaches its requests; the device keeps their
 //! errors in its [`DetachedErrors`] for whoever flushes next.
 
+use core::fmt;
 use std::sync::Arc;
 
 use rt::{Condvar, Mutex};
@@ -184,6 +185,12 @@ impl Ticket {
         self.wait()
             .into_iter()
             .try_for_each(|result| result.map(drop))
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").finish_non_exhaustive()
     }
 }
 

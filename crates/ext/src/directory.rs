@@ -23,6 +23,8 @@ mod leaf;
 mod linear;
 mod names_index;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use jbd2::Buffer;
@@ -54,6 +56,13 @@ pub struct Entry {
     pub kind: Option<FileKind>,
     /// The name.
     pub name: Vec<u8>,
+}
+
+impl Entry {
+    /// Returns the name as the standard library has names, for `Path::join`.
+    pub fn file_name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
 }
 
 /// Where an entry is.

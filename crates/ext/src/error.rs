@@ -1,5 +1,9 @@
-//! Errors, in families: the device failed, the bytes are wrong, the bytes are fine but we cannot, and the outcomes that
-//! POSIX knows. `errno` does not appear here.
+//! Errors, in families: the device failed, the bytes are wrong, the bytes are valid but not supported, and the outcomes that
+//! POSIX knows. `system` has the numbers of POSIX and the conversion into `std::io::Error`.
+//!
+//! A message ends with what a program can do, in terms of this library. Commands have words of their own for that.
+
+mod system;
 
 use block::DeviceError;
 use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
@@ -25,13 +29,38 @@ pub enum Error {
     Unsupported(String),
     /// The log holds transactions that the superblock does not call for.
     #[error(
-        "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear): `jext journal \
-         replay` brings them home, as e2fsck does; `jext journal discard` drops them, as a mount of Linux does"
+        "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear); \
+         MountOptions::unmarked_log replays or discards them"
     )]
     UnmarkedLog {
-        /// How many; where the log is damaged, those before the damage.
+        /// The number of transactions; where the log is damaged, of those before the damage.
         transactions: u32,
     },
+    /// The journal has to be replayed, and a device is read-only.
+    #[error(
+        "the journal has to be replayed, but {device} is read-only; open a writable copy, or with MountOptions::read_only and \
+         no_recovery to see the volume without the transactions in its log"
+    )]
+    NeedsRecovery {
+        /// The name of the read-only device.
+        device: String,
+    },
+    /// The volume has an external journal, and no device was given for it.
+    #[error("the journal is on another device; give it as the journal device")]
+    NoJournalDevice,
+    /// The device cannot flush, so that nothing could be made durable.
+    #[error(
+        "{device} cannot flush, so that nothing would be durable; open it with MountOptions::read_only or force"
+    )]
+    CannotFlush {
+        /// The device's name.
+        device: String,
+    },
+    /// A volume that is to be tuned was not closed cleanly.
+    #[error(
+        "the volume was not closed cleanly; open and close it, which replays its journal, and try again"
+    )]
+    NotClean,
     /// No such file or directory.
     #[error("no such file or directory")]
     NotFound,
@@ -52,7 +81,7 @@ pub enum Error {
     NoSpace,
     /// No inode is left. To POSIX this is "no space", too.
     #[error(
-        "no inode is left on the volume; remove files, or make it anew with more inodes (mkfs -N)"
+        "no inode is left on the volume; remove files, or make it anew with more inodes (mkfs::Options::inode_count)"
     )]
     NoInodes,
     /// An attribute fits neither into the inode nor into a block.

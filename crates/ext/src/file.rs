@@ -72,5 +72,5 @@ pub(crate) use seek::{Sought, seek};
 pub use stalls::CacheStalls;
 pub(crate) use sync::{sync, sync_all, sync_operation};
 pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};
-pub(crate) use write::{WriteOptions, check_live, write};
+pub(crate) use write::{WriteOptions, check_live, write, write_range};
 pub(crate) use write_back::write_back_round;

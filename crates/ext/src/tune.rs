@@ -128,9 +128,7 @@ fn check(
         return Err(Error::Unsupported(text));
     }
     if superblock.needs_recovery || !superblock.is_clean() {
-        let text =
-            "the volume was not closed cleanly: run jext journal replay, or e2fsck, and try again";
-        return Err(Error::Unsupported(text.to_owned()));
+        return Err(Error::NotClean);
     }
     let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
     let adds = matches!(

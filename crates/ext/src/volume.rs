@@ -10,6 +10,7 @@ mod files;
 mod host_space;
 mod nodes;
 mod open;
+mod open_file;
 pub mod path;
 mod replay;
 mod reserve;
@@ -17,6 +18,7 @@ mod restore;
 mod tree;
 mod writer;
 
+use core::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +34,10 @@ pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
+pub use layout::time::InodeTime;
 pub use nodes::{Durability, RangeChange};
+pub use open_file::File;
+pub use path::AsPath;
 pub use reserve::ReserveOwner;
 pub use restore::{Restored, Stretch};
 pub use tree::{RenameMode, WhiteoutOwner};
@@ -84,11 +89,16 @@ pub struct Transactions {
 impl Volume {
     /// Opens a volume: replays its journal if needed, finishes what the orphan list says, starts the daemons.
     ///
-    /// `journal_device` is the external journal, for a volume that has one.
+    /// `journal_device` is the external journal, for a volume that has one. Where the volume cannot be opened for writing as the options
+    /// ask, it may be opened read-only: see [`OpenReport::read_only_because`].
     ///
     /// # Errors
-    /// - `Corrupt` and `Unsupported` name the fact or the feature.
-    /// - `Device` when a device fails or cannot flush and `force` is not set.
+    /// - [`Error::Corrupt`](crate::Error::Corrupt) and [`Error::Unsupported`](crate::Error::Unsupported) name the fact or the feature.
+    /// - [`Error::NoJournalDevice`](crate::Error::NoJournalDevice) if the volume has an external journal and none is given, [`Error::Journal`](crate::Error::Journal) for the wrong one.
+    /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed and a device is read-only.
+    /// - [`Error::UnmarkedLog`](crate::Error::UnmarkedLog) as [`MountOptions::unmarked_log`] says.
+    /// - [`Error::CannotFlush`](crate::Error::CannotFlush) if the device cannot, and [`MountOptions::force`] is not set.
+    /// - [`Error::Device`](crate::Error::Device) if a device fails.
     pub fn open(
         device: Arc<dyn BlockDevice>,
         journal_device: Option<Arc<dyn BlockDevice>>,
@@ -97,7 +107,10 @@ impl Volume {
         Self::open_with_report(device, journal_device, options).map(|(volume, _)| volume)
     }
 
-    /// Like [`Volume::open`], and says what happened on the way.
+    /// Like [`Volume::open`]; also reports what happened on the way.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
     pub fn open_with_report(
         device: Arc<dyn BlockDevice>,
         journal_device: Option<Arc<dyn BlockDevice>>,
@@ -133,6 +146,9 @@ impl Volume {
     }
 
     /// Makes everything durable.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) and [`Error::Journal`](crate::Error::Journal) if something could not be written.
     pub fn sync(&self) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         crate::file::sync_all(&self.core)
@@ -224,6 +240,15 @@ impl Volume {
     /// What tests of the parts look into.
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume")
+            .field("device", &self.core.device.name())
+            .field("is_read_only", &self.is_read_only())
+            .finish_non_exhaustive()
     }
 }
 

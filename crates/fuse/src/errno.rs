@@ -1,47 +1,11 @@
-//! The one table from errors to numbers.
-//!
-//! | error | number | who else says so |
-//! |---|---|---|
-//! | a device has no space behind it | ENOSPC | ext3, of a thin volume |
-//! | a device or the journal failed, data was lost | EIO | ext3 |
-//! | bytes that cannot be | EUCLEAN | ext4 (`EFSCORRUPTED`) |
-//! | bytes that this version cannot | EOPNOTSUPP | POSIX |
-//! | what POSIX knows | its number | POSIX |
+//! Errors as FUSE carries them: the table of numbers is `ext`'s.
 
 use ext::Error;
 use fuser::Errno;
 
-/// "Structure needs cleaning": what Linux's file systems say of bytes that cannot be.
-const EUCLEAN: i32 = 117;
-
-/// The number that a kernel is told.
+/// Returns the number that the kernel gets.
 pub(crate) fn of(error: &Error) -> Errno {
-    match error {
-        error if error.is_device_full() => Errno::ENOSPC,
-        Error::Device(_) | Error::Journal(_) | Error::DataLost { .. } => Errno::EIO,
-        Error::Corrupt(_) => Errno::from_i32(EUCLEAN),
-        Error::Unsupported(_) | Error::UnmarkedLog { .. } => Errno::EOPNOTSUPP,
-        Error::NotFound => Errno::ENOENT,
-        Error::Exists => Errno::EEXIST,
-        Error::NotDirectory => Errno::ENOTDIR,
-        Error::IsDirectory => Errno::EISDIR,
-        Error::NotEmpty => Errno::ENOTEMPTY,
-        Error::NoSpace | Error::NoInodes | Error::AttributeTooLarge | Error::DirectoryFull => {
-            Errno::ENOSPC
-        }
-        Error::TooManyLinks => Errno::EMLINK,
-        Error::NameTooLong => Errno::ENAMETOOLONG,
-        Error::FileTooLarge => Errno::EFBIG,
-        Error::ReadOnly => Errno::EROFS,
-        Error::NotPermitted => Errno::EPERM,
-        Error::TooManySymlinks => Errno::ELOOP,
-        Error::Invalid(_) => Errno::EINVAL,
-        Error::BadHandle => Errno::EBADF,
-        Error::NoAttribute => Errno::ENODATA,
-        Error::AttributeName => Errno::ERANGE,
-        // The list may grow; what is not known here yet went wrong all the same.
-        _ => Errno::EIO,
-    }
+    Errno::from_i32(error.raw_os_error())
 }
 
 #[cfg(test)]

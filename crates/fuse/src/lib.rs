@@ -9,7 +9,7 @@
 //! | [`vfs`] | what a kernel asks of a file system, as a trait of our own |
 //! | [`served`] | that trait over a volume |
 //! | `adapter` | from fuser's callbacks to the trait and back; catches panics |
-//! | `errno` | the one table from errors to numbers |
+//! | `errno` | errors as FUSE carries them |
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
@@ -26,7 +26,7 @@
 //!
 //! # Rules
 //!
-//! - Only this crate knows fuser, and only `errno` knows the numbers of errors.
+//! - Only this crate knows fuser.
 //! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume. With the generation that is a file
 //!   handle, so what the kernel has forgotten is found again by its number.
 //! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].

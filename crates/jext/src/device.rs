@@ -15,6 +15,7 @@ pub fn open(text: &str) -> Result<Arc<dyn BlockDevice>, DeviceError> {
         .parse()
         .map_err(|error: text::TextError| DeviceError::Open {
             device: text.to_owned(),
+            kind: std::io::ErrorKind::InvalidInput,
             cause: error.to_string(),
         })?;
     open_text(&parsed, &OpenOptions::default())
@@ -48,7 +49,7 @@ mod tests {
             open("mem:1MiB").expect("memory").geometry().size_bytes,
             1 << 20
         );
-        let error = |text| open(text).err().expect(text).to_string();
+        let error = |text| open(text).expect_err(text).to_string();
         assert!(
             error("mem:").starts_with("mem:: column 5"),
             "{}",

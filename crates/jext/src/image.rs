@@ -428,8 +428,7 @@ mod tests {
     #[test]
     fn devices_of_one_process_are_refused() {
         let error = open_device("mem:1MiB", Access::Read)
-            .err()
-            .expect("refused")
+            .expect_err("refused")
             .to_string();
         assert!(
             error.starts_with("mem:1MiB: lives for one process only"),

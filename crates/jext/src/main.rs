@@ -9,6 +9,7 @@
     reason = "commands live in the real world"
 )]
 
+mod advice;
 mod cli;
 mod commands;
 mod entered;

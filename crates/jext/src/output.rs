@@ -4,22 +4,18 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ext::Corrupt;
 use ext::volume::{Attributes, FileKind};
 use layout::time::InodeTime;
 use serde_json::Value;
 
-const SECONDS_PER_DAY: i64 = 86_400;
+use crate::advice;
 
-/// What to do where a file system is damaged.
-const REPAIR: &str = "e2fsck -f repairs what is damaged";
-/// What to do with an image that ends before its file system does.
-const CUT_SHORT: &str = "it is cut short: copy it again from where it came from, since nothing can repair what is missing";
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Says why nothing was done, in one line.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
-    let advice = advice(error).unwrap_or_default();
-    let text = without_numbers(&format!("{error:#}\n{advice}"));
+    let advice = advice::of_damage(error).unwrap_or_default();
+    let text = without_numbers(&format!("{}\n{advice}", advice::text(error)));
     let line: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -67,18 +63,6 @@ fn without_numbers(text: &str) -> String {
         };
     }
     plain + rest
-}
-
-/// What to do where a file system's own bytes are what is wrong.
-fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let mut causes = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<ext::Error>());
-    causes.find_map(|cause| match cause {
-        ext::Error::Corrupt(Corrupt::Truncated { .. }) => Some(CUT_SHORT),
-        ext::Error::Corrupt(_) => Some(REPAIR),
-        _ => None,
-    })
 }
 
 /// Whether whoever read our output has gone, which is his right.

@@ -131,6 +131,7 @@ pub(super) fn lock(file: impl AsFd, name: &str, is_read_only: bool) -> Result<()
         }),
         Err(errno) => Err(DeviceError::Open {
             device: name.to_owned(),
+            kind: std::io::Error::from(errno).kind(),
             cause: format!("it cannot be locked: {errno}"),
         }),
     }

@@ -1,6 +1,7 @@
 //! Opening a file or block device, and making an image.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -79,7 +80,7 @@ impl OpenOptions {
 /// - [`DeviceError::Open`] if there is such a file already, or it cannot be made.
 pub fn create_sparse(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), DeviceError> {
     let path = path.as_ref();
-    let refuse = |errno: Errno| open_error(path, errno.to_string());
+    let refuse = |errno: Errno| refused(path, errno.into());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)).map_err(refuse)?;
     rustix::fs::ftruncate(&file, size_bytes).map_err(|errno| {
@@ -102,16 +103,20 @@ impl FileDevice {
         {
             create_sparse(path, size_bytes)?;
         }
-        let refuse = |cause: String| open_error(path, cause);
-        let metadata = fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+        let refuse = |kind, cause: &str| open_error(path, kind, cause.to_owned());
+        let metadata = fs::metadata(path).map_err(|error| refused(path, error))?;
         let is_block_device = metadata.file_type().is_block_device();
         if !is_block_device && !metadata.is_file() {
             return Err(refuse(
-                "neither a regular file nor a block device".to_owned(),
+                ErrorKind::InvalidInput,
+                "neither a regular file nor a block device",
             ));
         }
         if is_block_device && !options.is_read_only && guard::is_read_only(&metadata) {
-            return Err(refuse("the device is read-only".to_owned()));
+            return Err(refuse(
+                ErrorKind::ReadOnlyFilesystem,
+                "the device is read-only",
+            ));
         }
         let guards_users = !options.is_read_only && !options.ignores_users;
         if guards_users {
@@ -127,8 +132,8 @@ impl FileDevice {
     /// - [`DeviceError::InUse`] if somebody else has it locked.
     /// - [`DeviceError::Open`] if it is empty.
     pub fn of_file(file: OwnedFd, name: &str, options: &OpenOptions) -> Result<Self, DeviceError> {
-        let refuse = |cause: String| open_error(Path::new(name), cause);
-        let stat = rustix::fs::fstat(&file).map_err(|errno| refuse(errno.to_string()))?;
+        let path = Path::new(name);
+        let stat = rustix::fs::fstat(&file).map_err(|errno| refused(path, errno.into()))?;
         let is_block_device = FileType::from_raw_mode(stat.st_mode).is_block_device();
         let name = name.to_owned();
         if options.locks {
@@ -136,19 +141,21 @@ impl FileDevice {
         }
         let direct = options.is_direct.then(|| direct_alignment(&file));
         let size = if is_block_device {
-            rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|errno| refuse(errno.to_string()))?
+            rustix::fs::seek(&file, SeekFrom::End(0))
+                .map_err(|errno| refused(path, errno.into()))?
         } else {
             stat.st_size as u64
         };
         let geometry = geometry(&file, size, direct, is_block_device, options);
         if geometry.size_bytes == 0 {
-            return Err(refuse(match size {
+            let cause = match size {
                 0 => "it is empty".to_owned(),
                 bytes => format!(
                     "it has {bytes} bytes, less than a sector of {}",
                     geometry.sector_bytes
                 ),
-            }));
+            };
+            return Err(open_error(path, ErrorKind::InvalidInput, cause));
         }
         let threads = match options.threads {
             0 if options.is_direct => DIRECT_THREADS,
@@ -165,11 +172,17 @@ impl FileDevice {
     }
 }
 
-fn open_error(path: &Path, cause: String) -> DeviceError {
+fn open_error(path: &Path, kind: ErrorKind, cause: String) -> DeviceError {
     DeviceError::Open {
         device: path.display().to_string(),
+        kind,
         cause,
     }
+}
+
+/// An error of the system.
+fn refused(path: &Path, error: io::Error) -> DeviceError {
+    open_error(path, error.kind(), error.to_string())
 }
 
 fn open_file(
@@ -193,9 +206,10 @@ fn open_file(
         },
         Errno::INVAL if options.is_direct => open_error(
             path,
+            ErrorKind::Unsupported,
             "direct I/O is not possible here; open it buffered".to_owned(),
         ),
-        errno => open_error(path, errno.to_string()),
+        errno => refused(path, errno.into()),
     })
 }
 

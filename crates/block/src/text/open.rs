@@ -1,5 +1,6 @@
 //! From a text to a device.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use super::settings::{Setting, add_fault};
@@ -64,6 +65,7 @@ pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Devi
         "simulated devices exist only in simulated time; lab and crash take them".to_owned();
     Err(DeviceError::Open {
         device: wanted.name(),
+        kind: ErrorKind::Unsupported,
         cause,
     })
 }
@@ -167,6 +169,7 @@ fn fault_plan(name: &str, settings: &[Setting]) -> Result<FaultPlan, DeviceError
     for setting in settings {
         add_fault(&mut plan, setting).map_err(|expected| DeviceError::Open {
             device: name.to_owned(),
+            kind: ErrorKind::InvalidInput,
             cause: format!("{setting}: expected {expected}"),
         })?;
     }

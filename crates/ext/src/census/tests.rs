@@ -29,7 +29,7 @@ fn volume(block_bytes: u32) -> (Arc<dyn BlockDevice>, Superblock) {
     for (path, blocks) in [("/sparse", [0, 12, 268, 65804]), ("/dense", [0, 1, 2, 3])] {
         let mut file = volume.create_file(path, &Default::default()).unwrap();
         for block in blocks {
-            file.seek(block * KIB);
+            file.set_position(block * KIB);
             file.write_all(&[7; 5000]).unwrap();
         }
         file.close().unwrap();

@@ -9,6 +9,7 @@
 //! table block is in memory. When space runs out, and a commit would give some back, the write waits for it; otherwise it
 //! ends with what has been written.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use jbd2::policy::Rewrite;
@@ -64,12 +65,24 @@ pub(crate) fn write(
     from: &[u8],
     options: WriteOptions,
 ) -> Result<usize> {
+    let written = write_range(core, inode, offset, from, options)?;
+    Ok((written.end - written.start) as usize)
+}
+
+/// Like [`write`]; returns where the bytes went.
+pub(crate) fn write_range(
+    core: &Core,
+    inode: &Arc<Inode>,
+    offset: u64,
+    from: &[u8],
+    options: WriteOptions,
+) -> Result<Range<u64>> {
     if from.is_empty() {
-        return Ok(0);
+        return Ok(offset..offset);
     }
     core.check_writable()?;
     core.pages.admit(core)?;
-    let (written, is_synchronous) = {
+    let (start, written, is_synchronous) = {
         let mut state = inode.state.write();
         check_live(&state)?;
         let offset = if options.append { state.size } else { offset };
@@ -82,6 +95,7 @@ pub(crate) fn write(
             buffered(core, inode, &mut state, offset, from)?
         };
         (
+            offset,
             written,
             core.options.sync || state.flags.contains(InodeFlags::SYNC),
         )
@@ -93,7 +107,7 @@ pub(crate) fn write(
     } else if options.data_sync {
         super::sync(core, inode, true)?;
     }
-    Ok(written)
+    Ok(start..start + written as u64)
 }
 
 /// That the inode still exists and has contents.

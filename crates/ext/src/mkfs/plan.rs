@@ -320,10 +320,12 @@ fn reserved_descriptors(
     };
     let asked_for = match options.resize_blocks_max {
         Some(blocks) if blocks <= counts.blocks => {
-            return Err(Error::Invalid("resize= has to be more than the size"));
+            return Err(Error::Invalid(
+                "the blocks up to which the volume can grow are no more than it has",
+            ));
         }
         Some(blocks) if blocks > u64::from(u32::MAX) => {
-            return Err(Error::Invalid("resize= has to be less than 2^32 blocks"));
+            return Err(Error::Invalid("a volume can grow to less than 2^32 blocks"));
         }
         Some(blocks) => more_for(blocks),
         None => 0,

@@ -1,5 +1,6 @@
 //! Open files: a handle pins its inode, remembers how it was opened and which write errors it has seen.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -259,6 +260,12 @@ impl Volume {
     /// Writes at an offset, or at the end for a file opened to append. Returns how many bytes: fewer when the volume
     /// fills up on the way.
     pub fn write(&self, file: FileId, offset: u64, from: &[u8]) -> Result<usize> {
+        let written = self.write_range(file, offset, from)?;
+        Ok((written.end - written.start) as usize)
+    }
+
+    /// Like [`Volume::write`]; returns where the bytes went.
+    pub(super) fn write_range(&self, file: FileId, offset: u64, from: &[u8]) -> Result<Range<u64>> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
         if !opened.flags.write {
@@ -271,7 +278,7 @@ impl Volume {
             data_sync: opened.flags.data_sync,
             direct: opened.flags.direct,
         };
-        file::write(&self.core, &opened.inode, offset, from, options)
+        file::write_range(&self.core, &opened.inode, offset, from, options)
     }
 
     /// Makes a file durable: data, and all of the inode (fsync) or what is needed to read it back (`data_only`, fdatasync).

@@ -133,10 +133,9 @@ fn decide_read_only(
         return Ok(true);
     }
     if !geometry.can_flush && !options.force {
-        return Err(Error::Unsupported(format!(
-            "{} cannot flush, so that nothing could be promised; open it read-only, or with `force`",
-            device.name()
-        )));
+        return Err(Error::CannotFlush {
+            device: device.name(),
+        });
     }
     Ok(false)
 }
@@ -163,9 +162,7 @@ fn locate_log(
     }
     if let Some(uuid) = superblock.journal_uuid {
         let Some(journal_device) = journal_device else {
-            return Err(Error::Unsupported(
-                "the journal is on another device: name it with journal_path=".to_owned(),
-            ));
+            return Err(Error::NoJournalDevice);
         };
         let block_bytes = superblock.geometry.block_bytes;
         return Ok(Some(jbd2::format::open_external(

@@ -47,11 +47,11 @@ pub(super) fn replay(
     if options.read_only && options.no_recovery {
         return Ok(false);
     }
-    if device.geometry().is_read_only || log.device.geometry().is_read_only {
+    let is_fixed = |device: &&Arc<dyn BlockDevice>| device.geometry().is_read_only;
+    if let Some(fixed) = [device, &log.device].into_iter().find(is_fixed) {
         return if superblock.needs_recovery {
-            Err(Error::Unsupported(
-                "the journal has to be replayed, but the device is read-only; copy the image, or open it with no_recovery to see it as it lies".to_owned(),
-            ))
+            let device = fixed.name();
+            Err(Error::NeedsRecovery { device })
         } else {
             Ok(false)
         };

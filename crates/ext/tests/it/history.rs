@@ -117,7 +117,7 @@ impl Op {
 fn with_file(
     volume: &Volume,
     path: &str,
-    work: impl FnOnce(&ext::volume::path::File<'_>) -> Result<(), Error>,
+    work: impl FnOnce(&ext::volume::File<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let file = volume.open_file(path, OpenFlags::READ_WRITE)?;
     let result = work(&file);

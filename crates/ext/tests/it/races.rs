@@ -334,7 +334,7 @@ fn with_open(
     volume: &Volume,
     path: &str,
     flags: OpenFlags,
-    work: impl FnOnce(&ext::volume::path::File<'_>) -> Result<(), Error>,
+    work: impl FnOnce(&ext::volume::File<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let file = volume.open_file(path, flags)?;
     let result = work(&file);

@@ -13,6 +13,7 @@ use clap::Args;
 use fsck::{Options, Problem, Report, Severity, SuperblockFault};
 use serde_json::{Value, json};
 
+use crate::advice;
 use crate::foreign;
 use crate::image::{open_to_look, open_unused, replay_in_memory, transactions};
 use crate::output;
@@ -99,7 +100,7 @@ fn check(arguments: &Arguments) -> Result<Checked> {
             let state = JournalState::Replayed(replayed.transactions);
             (replayed.device, replayed.journal, state)
         }
-        Err(error) => (device, journal, JournalState::Left(format!("{error:#}"))),
+        Err(error) => (device, journal, JournalState::Left(advice::text(&error))),
     };
     let options = Options {
         now: Some(rt::wall().seconds),

@@ -18,6 +18,7 @@ use layout::superblock::{self as disk, Superblock};
 use serde_json::Value;
 use zerocopy::FromBytes;
 
+use crate::advice;
 use crate::foreign;
 use crate::image::{Replayed, open_to_look, replay_in_memory, transactions};
 use crate::output;
@@ -116,9 +117,9 @@ fn replayed(
             (Some(replayed.device), superblock)
         }
         Err(error) => {
-            let next = "--journal names an external journal";
+            let why = advice::text(&error);
             output::note(&format!(
-                "{name}: was not closed cleanly, and is shown as it lies: {error:#}; {next}"
+                "{name}: was not closed cleanly, and is shown as it lies: {why}"
             ));
             (None, lying)
         }

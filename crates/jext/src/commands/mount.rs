@@ -19,6 +19,7 @@ use ext::volume::OpenReport;
 use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
 
+use crate::advice;
 use crate::image::{Access, MountArguments, explain, open_device, parse_device};
 use crate::output;
 use options::Options;
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     mount
         .run()
         .with_context(|| arguments.image.clone())
-        .inspect_err(|error| tracing::error!("{error:#}"))?;
+        .inspect_err(|error| tracing::error!("{}", advice::text(error)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -163,10 +164,7 @@ fn is_write_protected(image: &str, error: &anyhow::Error) -> bool {
 }
 
 fn is_unreplayed(error: &anyhow::Error) -> bool {
-    let engine = error.downcast_ref::<ext::Error>();
-    engine.is_some_and(
-        |error| matches!(error, ext::Error::Unsupported(why) if why.contains("replayed")),
-    )
+    matches!(error.downcast_ref(), Some(ext::Error::NeedsRecovery { .. }))
 }
 
 /// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume is closed.

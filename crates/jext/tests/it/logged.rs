@@ -37,7 +37,7 @@ fn fill(folder: &Folder, journal_name: Option<&str>) {
     }
     let mut file = volume.create_file("/large", &Default::default()).unwrap();
     for block in [0].into_iter().chain(TREES) {
-        file.seek(block * KIB);
+        file.set_position(block * KIB);
         file.write_all(b"here").unwrap();
     }
     file.close().unwrap();

@@ -30,6 +30,7 @@ mod reading;
 mod refused;
 mod strangers;
 mod strays;
+mod streams;
 mod support;
 mod tour;
 mod tuning;

@@ -407,6 +407,7 @@ pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceErr
     };
     made.map_err(|error| DeviceError::Open {
         device: wanted.name(),
+        kind: std::io::ErrorKind::InvalidInput,
         cause: error.to_string(),
     })
 }

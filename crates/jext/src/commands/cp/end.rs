@@ -55,7 +55,7 @@ pub(super) struct Images {
 /// A file that is being read or written.
 pub(super) enum Stream<'v> {
     Host(File),
-    Image(ext::volume::path::File<'v>),
+    Image(ext::volume::File<'v>),
 }
 
 impl Images {
@@ -214,11 +214,10 @@ impl End {
                 let target = fs::read_link(path).with_context(|| self.text())?;
                 Ok(target.as_os_str().as_bytes().to_vec())
             }
-            Self::Image { image, path } => {
-                let volume = images.volume(image);
-                let nr = volume.resolve(path, false).with_context(|| self.text())?;
-                volume.read_link(nr).with_context(|| self.text())
-            }
+            Self::Image { image, path } => images
+                .volume(image)
+                .read_link_at(path)
+                .with_context(|| self.text()),
         }
     }
 
@@ -262,13 +261,7 @@ impl End {
             Self::Host(path) => std::os::unix::fs::symlink(OsStr::from_bytes(target), path)
                 .with_context(|| self.text()),
             Self::Image { image, path } => {
-                let volume = images.volume(image);
-                let (parent, name) = volume.resolve_parent(path).with_context(|| self.text())?;
-                let new = NewInode {
-                    permissions: 0o777,
-                    ..NewInode::default()
-                };
-                let made = volume.symlink(parent, name, target, &new);
+                let made = images.volume(image).create_symlink(path, target);
                 made.map(drop).with_context(|| self.text())
             }
         }
@@ -314,14 +307,10 @@ impl End {
             (Self::Host(path), Self::Host(first)) => {
                 fs::hard_link(first, path).with_context(|| self.text())
             }
-            (Self::Image { image, path }, Self::Image { path: first, .. }) => {
-                let volume = images.volume(image);
-                let linked = volume.resolve(first, false).and_then(|nr| {
-                    let (parent, name) = volume.resolve_parent(path)?;
-                    volume.link(nr, parent, name)
-                });
-                linked.with_context(|| self.text())
-            }
+            (Self::Image { image, path }, Self::Image { path: first, .. }) => images
+                .volume(image)
+                .hard_link(first, path)
+                .with_context(|| self.text()),
             _ => bail!("{}: a link cannot lead out of an image", self.text()),
         }
     }
@@ -378,7 +367,7 @@ impl Stream<'_> {
                 use std::io::{Seek, SeekFrom};
                 file.seek(SeekFrom::Start(offset))?;
             }
-            Self::Image(file) => file.seek(offset),
+            Self::Image(file) => file.set_position(offset),
         }
         Ok(())
     }

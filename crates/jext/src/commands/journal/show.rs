@@ -12,6 +12,7 @@ use super::super::info::raw_superblock;
 use super::blocks::Blocks;
 use super::locate::{Found, locate};
 use super::render;
+use crate::advice;
 use crate::image::MountArguments;
 use crate::output;
 
@@ -41,7 +42,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let blocks = match home.map(|home| Blocks::of(&log, &home, &inspection)) {
         Some(Ok(blocks)) => blocks,
         Some(Err(error)) => {
-            output::warn(&format!("what the blocks are cannot be said: {error:#}"));
+            let why = advice::text(&error);
+            output::warn(&format!("what the blocks are cannot be said: {why}"));
             Blocks::default()
         }
         None => Blocks::default(),

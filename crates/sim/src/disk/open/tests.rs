@@ -138,7 +138,7 @@ fn device_texts_lead_here() {
         ] {
             let wrong: block::DeviceText = text.parse().expect("it is a device text");
             let refused = block::text::open(&wrong, &block::OpenOptions::default(), &factory);
-            let error = refused.err().expect(text).to_string();
+            let error = refused.expect_err(text).to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     });

@@ -1,0 +1,173 @@
+//! Errors in the system's terms: numbers of `errno`, kinds of [`io::Error`].
+//!
+//! | error | number | as |
+//! |---|---|---|
+//! | a device has no space behind it | ENOSPC | ext3, of a thin volume |
+//! | a device or the journal failed, data was lost | EIO | ext3 |
+//! | invalid on-disk state | EUCLEAN | ext4 (`EFSCORRUPTED`) |
+//! | on-disk state that is not supported | EOPNOTSUPP | POSIX |
+//! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
+//! | outcomes that POSIX knows | their number | POSIX |
+
+use std::io::{self, ErrorKind};
+
+use rustix::io::Errno;
+
+use super::Error;
+
+impl Error {
+    /// Returns the number of `errno` for the error, as Linux's ext4 would return it.
+    ///
+    /// [`io::Error::raw_os_error`] of a converted error returns `None`, since that one carries the error itself.
+    pub fn raw_os_error(&self) -> i32 {
+        self.errno().raw_os_error()
+    }
+
+    /// Returns the kind that the error has as an [`io::Error`].
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Device(cause) => cause.kind(),
+            error if error.is_device_full() => ErrorKind::StorageFull,
+            Self::Journal(_) | Self::DataLost { .. } => ErrorKind::Other,
+            Self::Corrupt(_) => ErrorKind::InvalidData,
+            Self::NoAttribute => ErrorKind::NotFound,
+            Self::AttributeName => ErrorKind::InvalidInput,
+            error => io::Error::from(error.errno()).kind(),
+        }
+    }
+
+    fn errno(&self) -> Errno {
+        match self {
+            error if error.is_device_full() => Errno::NOSPC,
+            Self::Device(_) | Self::Journal(_) | Self::DataLost { .. } => Errno::IO,
+            Self::Corrupt(_) => Errno::UCLEAN,
+            Self::Unsupported(_)
+            | Self::UnmarkedLog { .. }
+            | Self::NoJournalDevice
+            | Self::NotClean => Errno::OPNOTSUPP,
+            Self::NeedsRecovery { .. } | Self::CannotFlush { .. } | Self::ReadOnly => Errno::ROFS,
+            Self::NotFound => Errno::NOENT,
+            Self::Exists => Errno::EXIST,
+            Self::NotDirectory => Errno::NOTDIR,
+            Self::IsDirectory => Errno::ISDIR,
+            Self::NotEmpty => Errno::NOTEMPTY,
+            Self::NoSpace | Self::NoInodes | Self::AttributeTooLarge | Self::DirectoryFull => {
+                Errno::NOSPC
+            }
+            Self::TooManyLinks => Errno::MLINK,
+            Self::NameTooLong => Errno::NAMETOOLONG,
+            Self::FileTooLarge => Errno::FBIG,
+            Self::NotPermitted => Errno::PERM,
+            Self::TooManySymlinks => Errno::LOOP,
+            Self::Invalid(_) => Errno::INVAL,
+            Self::BadHandle => Errno::BADF,
+            Self::NoAttribute => Errno::NODATA,
+            Self::AttributeName => Errno::RANGE,
+        }
+    }
+}
+
+/// The [`io::Error`] carries the error, which [`io::Error::downcast`] returns.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::DeviceError;
+
+    use super::*;
+    use crate::error::Corrupt;
+
+    fn number_and_kind(error: Error) -> (i32, ErrorKind) {
+        let text = error.to_string();
+        let number = error.raw_os_error();
+        let converted = io::Error::from(error);
+        assert_eq!(converted.to_string(), text);
+        let kind = converted.kind();
+        let back: Error = converted.downcast().expect("it carries the error");
+        assert_eq!(back.to_string(), text);
+        (number, kind)
+    }
+
+    #[test]
+    fn outcomes_of_posix_have_its_numbers_and_the_kinds_of_std() {
+        for (error, number, kind) in [
+            (Error::NotFound, 2, ErrorKind::NotFound),
+            (Error::Exists, 17, ErrorKind::AlreadyExists),
+            (Error::NotDirectory, 20, ErrorKind::NotADirectory),
+            (Error::IsDirectory, 21, ErrorKind::IsADirectory),
+            (Error::NotEmpty, 39, ErrorKind::DirectoryNotEmpty),
+            (Error::NoSpace, 28, ErrorKind::StorageFull),
+            (Error::NoInodes, 28, ErrorKind::StorageFull),
+            (Error::AttributeTooLarge, 28, ErrorKind::StorageFull),
+            (Error::DirectoryFull, 28, ErrorKind::StorageFull),
+            (Error::TooManyLinks, 31, ErrorKind::TooManyLinks),
+            (Error::NameTooLong, 36, ErrorKind::InvalidFilename),
+            (Error::FileTooLarge, 27, ErrorKind::FileTooLarge),
+            (Error::ReadOnly, 30, ErrorKind::ReadOnlyFilesystem),
+            (Error::NotPermitted, 1, ErrorKind::PermissionDenied),
+            (Error::Invalid("that"), 22, ErrorKind::InvalidInput),
+            (Error::NoAttribute, 61, ErrorKind::NotFound),
+            (Error::AttributeName, 34, ErrorKind::InvalidInput),
+            (
+                Error::Unsupported("that".to_owned()),
+                95,
+                ErrorKind::Unsupported,
+            ),
+        ] {
+            assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
+        }
+        // The kinds of these have no stable name.
+        for (error, number) in [(Error::TooManySymlinks, 40), (Error::BadHandle, 9)] {
+            let kind = io::Error::from_raw_os_error(number).kind();
+            assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
+        }
+    }
+
+    #[test]
+    fn failures_of_devices_and_damage_have_the_numbers_of_ext4() {
+        let device = "disk.img".to_owned();
+        for (error, number, kind) in [
+            (
+                Corrupt::Magic { magic: 0 }.into(),
+                117,
+                ErrorKind::InvalidData,
+            ),
+            (DeviceError::Gone.into(), 5, ErrorKind::Other),
+            (jbd2::Error::Closed.into(), 5, ErrorKind::Other),
+            (
+                Error::CannotFlush {
+                    device: device.clone(),
+                },
+                30,
+                ErrorKind::ReadOnlyFilesystem,
+            ),
+            (
+                Error::NeedsRecovery {
+                    device: device.clone(),
+                },
+                30,
+                ErrorKind::ReadOnlyFilesystem,
+            ),
+            (
+                jbd2::Error::Held(DeviceError::NoSpace {
+                    device: device.clone(),
+                })
+                .into(),
+                28,
+                ErrorKind::StorageFull,
+            ),
+            (
+                DeviceError::NoSpace { device }.into(),
+                28,
+                ErrorKind::StorageFull,
+            ),
+        ] {
+            let error: Error = error;
+            assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
+        }
+    }
+}

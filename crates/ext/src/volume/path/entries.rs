@@ -1,0 +1,182 @@
+//! The tree by path: directories, links, removing and moving.
+
+use std::sync::Arc;
+
+use layout::InodeNr;
+
+use super::AsPath;
+use crate::directory::Entry;
+use crate::error::{Error, Result};
+use crate::inode::{FileKind, Inode};
+use crate::names;
+use crate::volume::{NewInode, RenameMode, Volume};
+
+impl Volume {
+    /// Makes a directory with permissions 0755.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] if the path exists.
+    /// - [`Error::NoSpace`] and [`Error::NoInodes`] if there is no room for it.
+    /// - As [`Volume::with_parent_of`].
+    pub fn create_directory(&self, path: &(impl AsPath + ?Sized)) -> Result<InodeNr> {
+        let new = NewInode {
+            permissions: 0o755,
+            ..Default::default()
+        };
+        self.with_parent_of(path, |parent, name| self.make_directory(parent, name, &new))
+    }
+
+    /// Makes a directory and those above it that are missing, following symbolic links. Does nothing if the directory exists.
+    ///
+    /// # Errors
+    /// - [`Error::NotDirectory`] if a name on the way, or the last one, is no directory.
+    /// - [`Error::Exists`] if a name is a symbolic link to nothing.
+    /// - As [`Volume::create_directory`].
+    pub fn create_directory_all(&self, path: &(impl AsPath + ?Sized)) -> Result<InodeNr> {
+        let mut links = 0;
+        let mut current = self.walk(None, b"/", true, &mut links)?;
+        let names = path.path_bytes().split(|byte| *byte == b'/');
+        for name in names.filter(|name| !name.is_empty()) {
+            let next = self.find_or_make_directory(&current, name, &mut links);
+            self.unpin(&current)?;
+            current = next?;
+        }
+        self.unpin(&current)?;
+        Ok(current.nr)
+    }
+
+    /// Returns the directory that a name comes to, pinned; a new one if the name does not exist.
+    fn find_or_make_directory(
+        &self,
+        parent: &Arc<Inode>,
+        name: &[u8],
+        links: &mut u32,
+    ) -> Result<Arc<Inode>> {
+        let new = NewInode {
+            permissions: 0o755,
+            ..Default::default()
+        };
+        loop {
+            match self.enter(parent, name, true, links) {
+                Err(Error::NotFound) => {}
+                Ok(found) if found.kind != FileKind::Directory => {
+                    self.unpin(&found)?;
+                    return Err(Error::NotDirectory);
+                }
+                found => return found,
+            }
+            rt::charge(rt::Cost::Syscall);
+            match names::make_directory(&self.core, parent.nr, name, &new) {
+                // Made by another thread meanwhile, unless it is a link to nothing.
+                Err(Error::Exists) => match self.enter(parent, name, false, links) {
+                    Err(Error::NotFound) => {}
+                    found => {
+                        let found = found?;
+                        self.unpin(&found)?;
+                        if found.kind == FileKind::Symlink {
+                            return Err(Error::Exists);
+                        }
+                    }
+                },
+                made => return made,
+            }
+        }
+    }
+
+    /// Makes a symbolic link. The target is kept as it is, and looked up when the link is followed: relative to the link's directory, unless
+    /// it begins with a slash.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] if the path exists, be it a link to nothing.
+    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it does not fit into a block.
+    /// - As [`Volume::with_parent_of`].
+    pub fn create_symlink(
+        &self,
+        path: &(impl AsPath + ?Sized),
+        target: &(impl AsPath + ?Sized),
+    ) -> Result<InodeNr> {
+        self.with_parent_of(path, |parent, name| {
+            self.symlink(parent, name, target.path_bytes(), &NewInode::default())
+        })
+    }
+
+    /// Returns the target of a symbolic link, as it was given to [`Volume::create_symlink`].
+    ///
+    /// # Errors
+    /// - [`Error::Invalid`] if the path names something else.
+    /// - As [`Volume::with_inode_at`].
+    pub fn read_link_at(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<u8>> {
+        self.with_inode_at(path, false, |nr| self.read_link(nr))
+    }
+
+    /// Gives a file another name. A symbolic link at the end of `original` is not followed: the link itself gets the name.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] if `path` exists.
+    /// - [`Error::IsDirectory`] if `original` is a directory; [`Error::TooManyLinks`] if it has 32,000 names.
+    /// - As [`Volume::with_inode_at`] and [`Volume::with_parent_of`].
+    pub fn hard_link(
+        &self,
+        original: &(impl AsPath + ?Sized),
+        path: &(impl AsPath + ?Sized),
+    ) -> Result<()> {
+        self.with_inode_at(original, false, |nr| {
+            self.with_parent_of(path, |parent, name| self.link(nr, parent, name))
+        })
+    }
+
+    /// Removes a file, link or node.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if there is none; [`Error::IsDirectory`] if the path is a directory.
+    /// - As [`Volume::with_parent_of`].
+    pub fn remove_file(&self, path: &(impl AsPath + ?Sized)) -> Result<()> {
+        self.with_parent_of(path, |parent, name| self.unlink(parent, name))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if there is none; [`Error::NotDirectory`] if the path is none; [`Error::NotEmpty`].
+    /// - As [`Volume::with_parent_of`].
+    pub fn remove_directory_at(&self, path: &(impl AsPath + ?Sized)) -> Result<()> {
+        self.with_parent_of(path, |parent, name| self.remove_directory(parent, name))
+    }
+
+    /// Moves a path, replacing what is there, in one step.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if `from` does not exist.
+    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if `to` exists and cannot be replaced.
+    /// - [`Error::Invalid`] if a directory would be moved into itself.
+    /// - As [`Volume::with_parent_of`].
+    pub fn rename_path(
+        &self,
+        from: &(impl AsPath + ?Sized),
+        to: &(impl AsPath + ?Sized),
+    ) -> Result<()> {
+        self.with_parent_of(from, |parent, name| {
+            self.with_parent_of(to, |new_parent, new_name| {
+                self.rename(parent, name, new_parent, new_name, RenameMode::Replace)
+            })
+        })
+    }
+
+    /// Returns the entries of a directory, without `.` and `..`, in directory order.
+    ///
+    /// # Errors
+    /// - [`Error::NotDirectory`] if the path is none.
+    /// - As [`Volume::with_inode_at`].
+    pub fn list(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        self.with_inode_at(path, true, |nr| {
+            self.read_directory(nr, 0, &mut |_, entry| {
+                if entry.name != b"." && entry.name != b".." {
+                    entries.push(entry);
+                }
+                true
+            })
+        })?;
+        Ok(entries)
+    }
+}

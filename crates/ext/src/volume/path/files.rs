@@ -1,0 +1,112 @@
+//! Files by path: opening, making, reading and writing them as a whole.
+
+use super::AsPath;
+use crate::error::{Error, Result};
+use crate::inode::FileKind;
+use crate::volume::{File, FileId, NewInode, OpenFlags, Volume};
+
+/// How many bytes the conveniences read and write at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The largest file that is read as a whole. What is larger, sparse files of damaged sizes included, is read in parts.
+const WHOLE_FILE_BYTES_MAX: usize = 1 << 30;
+
+impl Volume {
+    /// Opens an existing file.
+    ///
+    /// # Errors
+    /// - [`Error::IsDirectory`], [`Error::ReadOnly`] and [`Error::NotPermitted`] if it cannot be opened as `flags` say.
+    /// - As [`Volume::with_inode_at`].
+    pub fn open_file(&self, path: &(impl AsPath + ?Sized), flags: OpenFlags) -> Result<File<'_>> {
+        let id = self.with_inode_at(path, true, |nr| self.open_inode(nr, flags))?;
+        Ok(File::new(self, id))
+    }
+
+    /// Makes a file, or cuts an existing one to nothing, and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// - [`Error::NoSpace`] and [`Error::NoInodes`] if there is no room for a new file.
+    /// - As [`Volume::open_file`] and [`Volume::with_parent_of`].
+    pub fn create_file(&self, path: &(impl AsPath + ?Sized), new: &NewInode) -> Result<File<'_>> {
+        let path = path.path_bytes();
+        let flags = OpenFlags {
+            truncate: true,
+            ..OpenFlags::READ_WRITE
+        };
+        let id = loop {
+            let made = self.with_parent_of(path, |parent, name| {
+                let inode = self.create_pinned(parent, name, new)?;
+                let opened = self.open_inode(inode.nr, flags);
+                self.unpin(&inode)?;
+                opened
+            });
+            match made {
+                Err(Error::Exists) => {}
+                opened => break opened?,
+            }
+            match self.with_inode_at(path, true, |nr| self.open_inode(nr, flags)) {
+                // Removed meanwhile, unless it is a link to nothing.
+                Err(Error::NotFound) if !self.is_link(path) => {}
+                opened => break opened?,
+            }
+        };
+        Ok(File::new(self, id))
+    }
+
+    fn is_link(&self, path: &[u8]) -> bool {
+        let found = self.metadata(path, false);
+        found.is_ok_and(|attributes| attributes.kind == FileKind::Symlink)
+    }
+
+    /// Writes all bytes at an offset.
+    ///
+    /// # Errors
+    /// - [`Error::NoSpace`] if the volume fills up on the way; what was written stays.
+    pub fn write_all(&self, file: FileId, offset: u64, from: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < from.len() {
+            let count = self.write(file, offset + done as u64, &from[done..])?;
+            if count == 0 {
+                return Err(Error::NoSpace);
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Returns all bytes of a file.
+    ///
+    /// # Errors
+    /// - [`Error::FileTooLarge`] for a file of more than 1 GiB: open it and read it in parts.
+    /// - As [`Volume::open_file`] and [`File::read`].
+    pub fn read_file(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<u8>> {
+        let mut file = self.open_file(path, OpenFlags::READ)?;
+        let mut bytes = Vec::new();
+        let result = loop {
+            let start = bytes.len();
+            bytes.resize(start + CHUNK_BYTES, 0);
+            match file.read(&mut bytes[start..]) {
+                Ok(0) => {
+                    bytes.truncate(start);
+                    break Ok(());
+                }
+                Ok(_) if start >= WHOLE_FILE_BYTES_MAX => break Err(Error::FileTooLarge),
+                Ok(count) => bytes.truncate(start + count),
+                Err(error) => break Err(error),
+            }
+        };
+        file.close()?;
+        result.map(|()| bytes)
+    }
+
+    /// Makes a file with these bytes, replacing the contents of an existing one.
+    ///
+    /// # Errors
+    /// As [`Volume::create_file`] and [`File::write_all`].
+    pub fn write_file(&self, path: &(impl AsPath + ?Sized), bytes: &[u8]) -> Result<()> {
+        let mut file = self.create_file(path, &NewInode::default())?;
+        let written = file.write_all(bytes);
+        file.close()?;
+        written
+    }
+}
