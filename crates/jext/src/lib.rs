@@ -1,17 +1,28 @@
 //! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic simulation.
 //!
 //! [`Volume`] is the file system: it opens a device, replays the journal if that is needed, offers operations by path and by
-//! inode to any number of threads, and is closed. [`mkfs`] makes an image. [`device`] opens devices from their texts. What
-//! is here is what the command `jext` is made of.
+//! inode to any number of threads, and is closed. The guide, `docs/library.md`, goes through it task by task.
+//!
+//! | you want to | see |
+//! |---|---|
+//! | make a file system | [`mkfs`] |
+//! | change a closed one: label, features, journal | [`tune`] |
+//! | check one | [`fsck`] |
+//! | mount one | [`fuse`] |
+//! | use files as streams | [`File`], which has the traits of [`std::io`] |
+//! | open an image, memory, part of a disk, an array | [`open_image`], [`memory`], [`device`] |
+//! | write a device of your own | [`device`] |
+//! | simulate disks and time | [`sim`] |
+//!
+//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of functions mix.
 //!
 //! # In memory
 //!
 //! ```
-//! use std::sync::Arc;
-//! use jext::{BlockDevice, MemoryDevice, MountOptions, Volume, mkfs};
+//! use jext::{MountOptions, Volume, mkfs};
 //!
 //! # fn main() -> jext::Result<()> {
-//! let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(64 << 20));
+//! let device = jext::memory(64 << 20);
 //! mkfs::format(&device, &mkfs::Options::default())?;
 //!
 //! let volume = Volume::open(device, None, MountOptions::default())?;
@@ -31,20 +42,14 @@
 //! what a crash would leave behind; opening the copy replays the journal.
 //!
 //! ```
-//! use std::path::Path;
-//! use std::sync::Arc;
 //! use jext::volume::NewInode;
-//! use jext::{BlockDevice, FileDevice, MountOptions, Volume, mkfs};
-//!
-//! fn open(path: &Path) -> jext::Result<Arc<dyn BlockDevice>> {
-//!     Ok(Arc::new(FileDevice::open(path, &Default::default())?))
-//! }
+//! use jext::{MountOptions, Volume, mkfs};
 //!
 //! # fn main() -> jext::Result<()> {
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # let (path, crashed) = (folder.path().join("disk.img"), folder.path().join("crashed.img"));
 //! jext::create_image(&path, 64 << 20)?;
-//! let device = open(&path)?;
+//! let device = jext::open_image(&path)?;
 //! mkfs::format(&device, &mkfs::Options::default())?;
 //!
 //! let volume = Volume::open(device, None, MountOptions::default())?;
@@ -56,7 +61,7 @@
 //! volume.close()?;
 //!
 //! let (volume, report) =
-//!     Volume::open_with_report(open(&crashed)?, None, MountOptions::default())?;
+//!     Volume::open_with_report(jext::open_image(&crashed)?, None, MountOptions::default())?;
 //! assert!(report.replayed_transactions > 0);
 //! assert_eq!(volume.read_file("/ledger")?, b"42 crowns\n");
 //! volume.close()?;
@@ -91,56 +96,93 @@
 //!
 //! # Walking a tree
 //!
-//! ```
-//! # use std::sync::Arc;
-//! use jext::volume::FileKind;
-//! use jext::Volume;
+//! Names are bytes, and need not be UTF-8. Paths may be text, bytes or paths of the standard library.
 //!
-//! fn walk(volume: &Volume, path: &str, found: &mut Vec<String>) -> jext::Result<()> {
+//! ```
+//! use std::path::{Path, PathBuf};
+//! use jext::Volume;
+//! use jext::volume::FileKind;
+//!
+//! fn walk(volume: &Volume, path: &Path, found: &mut Vec<PathBuf>) -> jext::Result<()> {
 //!     for entry in volume.list(path)? {
-//!         let name = String::from_utf8_lossy(&entry.name).into_owned();
-//!         let inner = format!("{}/{name}", path.trim_end_matches('/'));
+//!         let inner = path.join(entry.file_name());
+//!         let is_directory = volume.metadata(&inner, false)?.kind == FileKind::Directory;
 //!         found.push(inner.clone());
-//!         if volume.attributes(entry.inode)?.kind == FileKind::Directory {
+//!         if is_directory {
 //!             walk(volume, &inner, found)?;
 //!         }
 //!     }
 //!     Ok(())
 //! }
 //! # fn main() -> jext::Result<()> {
-//! # let device: Arc<dyn jext::BlockDevice> = Arc::new(jext::MemoryDevice::new(16 << 20));
+//! # use std::ffi::OsStr;
+//! # use std::os::unix::ffi::OsStrExt;
+//! # let device = jext::memory(16 << 20);
 //! # jext::mkfs::format(&device, &jext::mkfs::Options::default())?;
 //! # let volume = Volume::open(device, None, jext::MountOptions::default())?;
 //! # volume.create_directory_all("/a/b")?;
+//! # volume.write_file(b"/a/b/\xFF", b"")?;
 //! # let mut found = Vec::new();
-//! # walk(&volume, "/", &mut found)?;
-//! # assert_eq!(found, ["/lost+found", "/a", "/a/b"]);
+//! # walk(&volume, Path::new("/"), &mut found)?;
+//! # found.sort();
+//! # let odd = Path::new("/a/b").join(OsStr::from_bytes(b"\xFF"));
+//! # let expected = ["/a", "/a/b"].map(PathBuf::from);
+//! # assert_eq!(found, [&expected[..], &[odd, "/lost+found".into()]].concat());
 //! # volume.close()
 //! # }
 //! ```
 
 pub mod device;
+mod documents;
 pub mod mount_options;
 
 use std::path::Path;
+use std::sync::Arc;
 
+#[doc(inline)]
 pub use block::{BlockDevice, DeviceError, DeviceText, FileDevice, MemoryDevice, OpenOptions};
-pub use ext::{Corrupt, Error, MountOptions, Result, Volume, mkfs, options, volume};
+#[doc(inline)]
+pub use ext::volume::{AsPath, File, FileId};
+#[doc(inline)]
+pub use ext::{
+    CacheStalls, Corrupt, Error, MountOptions, Result, Volume, census, geometry, mkfs, options,
+    superblock, tune, volume,
+};
+pub use fsck;
+pub use fuse;
 pub use jbd2 as journal;
-pub use rt::Nanos;
+#[doc(inline)]
+pub use layout::{BlockNr, FileBlock, GroupNr, InodeNr, Tid, feature};
+#[doc(inline)]
+pub use rt::{Nanos, WallTime};
 pub use sim;
 pub use workload;
 
-/// The time since the world began: virtual in a simulated one, since the start of the process in the real one.
+/// Returns the time since the world began: virtual in a simulated one, since the start of the process in the real one.
 #[must_use]
 pub fn now() -> Nanos {
     rt::monotonic()
 }
 
-/// Makes a sparse image file of `size_bytes`, which must not be there yet.
+/// Returns a device of `size_bytes` in memory, all zeroes. Space that was never written takes no memory.
+#[must_use]
+pub fn memory(size_bytes: u64) -> Arc<dyn BlockDevice> {
+    Arc::new(MemoryDevice::new(size_bytes))
+}
+
+/// Makes a sparse image file of `size_bytes`, which must not exist.
 ///
 /// # Errors
-/// [`DeviceError::Open`] if it is there or cannot be made.
+/// [`DeviceError::Open`] if it exists or cannot be made.
 pub fn create_image(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), DeviceError> {
     block::file::create_sparse(path, size_bytes)
+}
+
+/// Opens an image file or a block device for reading and writing. [`FileDevice::open`] does it with options, read-only for one.
+///
+/// # Errors
+/// - [`DeviceError::Open`] if it does not exist, is empty, neither a file nor a block device, or not accessible.
+/// - [`DeviceError::InUse`] if another process has it open, or the kernel uses it.
+pub fn open_image(path: impl AsRef<Path>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    Ok(Arc::new(FileDevice::open(path, &OpenOptions::default())?))
 }
