@@ -384,6 +384,7 @@ impl Judge<'_> {
         let recovered = Recovered {
             last,
             has_truncated: false,
+            has_lost: false,
             has_error: false,
             observation: observation.clone(),
         };

@@ -26,6 +26,8 @@ pub struct Recovered {
     pub last: Tid,
     /// Whether recovery finished a truncation, which changes the times of a file.
     pub has_truncated: bool,
+    /// Whether recovery dropped a transaction that had been committed, since its log was damaged.
+    pub has_lost: bool,
     /// Whether the volume says, when it is closed again, that there was an error.
     pub has_error: bool,
     /// The tree.

@@ -51,7 +51,8 @@ pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked,
     let (home, log) = (devices.home_device(), devices.log_device());
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
     check(&*home, log.as_deref())?;
-    if recovered.has_error != disks.has_error() {
+    // What was committed and is lost is noted, too.
+    if recovered.has_error != (disks.has_error() || recovered.has_lost) {
         let what = match recovered.has_error {
             true => "the volume says that there was an error, which nobody had noted",
             false => "an error that was noted is forgotten",
@@ -108,6 +109,7 @@ fn look(volume: &Volume, report: &OpenReport, data: DataMode) -> Result<Recovere
     Ok(Recovered {
         last,
         has_truncated: report.orphans_truncated > 0,
+        has_lost: report.lost.is_some(),
         has_error: false,
         observation,
     })

@@ -76,6 +76,7 @@ fn check_end(recording: &Recording) -> Result<(), Broken> {
     let recovered = Recovered {
         last: EVERYTHING,
         has_truncated: false,
+        has_lost: false,
         has_error: false,
         observation: observe(&volume, false).map_err(|error| unreadable(&error))?,
     };

@@ -69,7 +69,8 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     let (placed, _) = change::read(core, nr, &state)?;
     let value = placed.get(&name).ok_or(Error::NoAttribute)?;
     if name.list().is_some() {
-        return Ok(List::from_ext(nr, value)?.to_programs());
+        let list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
+        return Ok(list.to_programs());
     }
     Ok(value.to_vec())
 }
@@ -225,7 +226,7 @@ pub(crate) fn change_of_mode(
     let Some(value) = old.get(&name) else {
         return Ok(None);
     };
-    let mut list = List::from_ext(nr, value)?;
+    let mut list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
     list.set_permissions(permissions);
     let mut new = old.clone();
     new.put(&name, &list.to_ext(), room)?;

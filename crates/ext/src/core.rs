@@ -10,6 +10,7 @@ use rt::atomic::{AtomicBool, Ordering};
 
 use crate::attribute::SharedBlocks;
 use crate::buffers::BufferCache;
+use crate::damage::DamageLog;
 use crate::error::{Error, Result};
 use crate::file::Pages;
 use crate::geometry::Geometry;
@@ -45,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) rename: Mutex<()>,
     /// Held while the on-disk orphan list changes. // [orphan]
     pub(crate) orphans: Mutex<crate::orphan::OrphanList>,
+    /// Damage that was found, for the superblock.
+    pub(crate) damage: DamageLog,
     /// Set at mount when read-only, or later by an error; never cleared.
     pub(crate) is_read_only: AtomicBool,
     /// True if the volume was opened read-only, so that there is nothing to write.
@@ -124,6 +127,7 @@ impl Core {
             attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),
             orphans: Mutex::default(),
+            damage: DamageLog::default(),
             is_read_only: AtomicBool::new(is_read_only),
             is_opened_read_only: is_read_only,
             is_aborted: AtomicBool::new(false),

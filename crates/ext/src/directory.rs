@@ -42,6 +42,7 @@ use crate::error::{Corrupt, Error, Result};
 use crate::inode::{FileKind, Inode, InodeState};
 use crate::mapping::{self, Mapped};
 use crate::transaction::Transaction;
+use entry::Bad;
 
 /// Journal blocks that adding a name may dirty beside allocation and the directory's inode: leaf, new leaf, two index levels
 /// split, root.
@@ -204,7 +205,7 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
         let buffer = block(core, directory, state, file_block)?;
         let bytes = buffer.read();
         for found in entry::entries(&bytes) {
-            let found = found.map_err(|bad| bad.at(directory.nr, file_block))?;
+            let found = found.map_err(|bad| bad.at(core, directory.nr, file_block))?;
             if found.inode != 0 && found.name != b"." && found.name != b".." {
                 return Ok(false);
             }
@@ -245,11 +246,10 @@ pub(crate) fn read(
         },
     }?;
     match wrong {
-        Some(name) => Err(Corrupt::Name {
+        Some(name) => Err(core.damaged(Corrupt::Name {
             inode: directory.nr,
             name: String::from_utf8_lossy(&name).into_owned(),
-        }
-        .into()),
+        })),
         None => Ok(()),
     }
 }
@@ -306,24 +306,17 @@ fn block(
     file_block: FileBlock,
 ) -> Result<Arc<Buffer>> {
     rt::charge(rt::Cost::Lookup);
-    let hole = || Corrupt::Directory {
-        inode: directory.nr,
-        file_block,
-        offset: 0,
-        why: "a directory has no holes",
-    };
+    let bad = |why| Bad { offset: 0, why };
     if file_block.get() >= block_count(core, state) {
-        return Err(Corrupt::Directory {
-            inode: directory.nr,
-            file_block,
-            offset: 0,
-            why: "the block lies beyond the directory's end",
-        }
-        .into());
+        let bad = bad("the block lies beyond the directory's end");
+        return Err(bad.at(core, directory.nr, file_block));
     }
     match mapping::find(core, directory, state, file_block, 1)? {
         Mapped::Run(run) => core.buffers.get(run.first),
-        Mapped::Hole(_) => Err(hole().into()),
+        Mapped::Hole(_) => {
+            let bad = bad("a directory has no holes");
+            Err(bad.at(core, directory.nr, file_block))
+        }
     }
 }
 

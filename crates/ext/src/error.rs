@@ -257,3 +257,31 @@ pub enum Corrupt {
         why: &'static str,
     },
 }
+
+impl Corrupt {
+    /// The inode that it concerns, if it is one.
+    pub(crate) fn inode(&self) -> Option<InodeNr> {
+        match self {
+            Self::Inode { inode, .. }
+            | Self::Mapping { inode, .. }
+            | Self::MapCircle { inode, .. }
+            | Self::Attributes { inode, .. }
+            | Self::Directory { inode, .. }
+            | Self::Name { inode, .. }
+            | Self::Orphan { inode, .. } => Some(*inode),
+            Self::Magic { .. }
+            | Self::Truncated { .. }
+            | Self::Superblock { .. }
+            | Self::Group { .. }
+            | Self::Bitmap { .. } => None,
+        }
+    }
+
+    /// The block of the volume that it concerns, if it names one.
+    pub(crate) fn block(&self) -> Option<BlockNr> {
+        match self {
+            Self::Mapping { block, .. } | Self::MapCircle { block, .. } => Some(*block),
+            _ => None,
+        }
+    }
+}

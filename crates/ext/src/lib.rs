@@ -18,6 +18,7 @@
 //! | `orphan` | the on-disk list of inodes whose deletion or truncation is not finished |
 //! | `space` (+ `space/`) | bitmaps, groups, allocation of blocks and inodes |
 //! | `buffers` | the cache of metadata blocks |
+//! | `damage` | damage that is met: noted in the superblock, and acted upon |
 //! | `awaited` | work that others wait for, and a panic in it |
 //! | `transaction` | a handle on the journal, or on nothing where there is none |
 //! | `superblock`, `geometry` | the validated superblock and what follows from it |
@@ -36,6 +37,7 @@ pub(crate) mod awaited;
 pub(crate) mod buffers;
 pub mod census;
 pub(crate) mod core;
+pub(crate) mod damage;
 pub(crate) mod directory;
 pub mod error;
 pub(crate) mod file;

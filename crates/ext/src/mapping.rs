@@ -180,12 +180,11 @@ fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<(
     if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
         return Ok(());
     }
-    Err(Corrupt::Mapping {
+    Err(core.damaged(Corrupt::Mapping {
         inode: inode.nr,
         file_block: from,
         block: run.first,
-    }
-    .into())
+    }))
 }
 
 fn check_map_block(core: &Core, inode: &Inode, from: FileBlock, pointer: u32) -> Result<BlockNr> {

@@ -32,6 +32,8 @@ pub enum OnError {
     /// Turn the volume read-only.
     #[default]
     RemountReadOnly,
+    /// Stop: the journal aborts, the error is written to the superblock, and the calling thread panics.
+    Panic,
 }
 
 /// Which access times are kept.

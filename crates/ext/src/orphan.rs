@@ -56,6 +56,10 @@ impl OrphanList {
         self.left.insert(nr);
     }
 
+    fn numbers(&self) -> Vec<InodeNr> {
+        self.links.keys().copied().collect()
+    }
+
     fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
         if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
             newest.newer = Some(nr);
@@ -174,6 +178,9 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
             Ok(false) => truncated += 1,
             Err(crate::Error::Corrupt(error)) => {
                 tracing::error!(inode = %nr, %error, "an orphan stays on the list: run fsck");
+                if core.check_writable().is_err() {
+                    break;
+                }
             }
             Err(error) => return Err(error),
         }
@@ -199,13 +206,22 @@ pub(crate) fn delete_left(core: &Core) -> Result<()> {
     result
 }
 
-/// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open.
+/// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open, and the
+/// volume is not called clean.
 pub(crate) fn finish_left(core: &Core) {
-    let left: Vec<InodeNr> = core.orphans.lock().links.keys().copied().collect();
-    for nr in left {
+    let listed = core.orphans.lock().numbers();
+    for nr in listed {
+        if core.check_writable().is_err() {
+            break;
+        }
         if let Err(error) = finish_one(core, nr) {
             tracing::error!(inode = %nr, %error, "an inode stays on the orphan list");
         }
+    }
+    let left = core.orphans.lock().numbers();
+    if let Some(inode) = left.into_iter().next() {
+        let why = "it stays on the list of a volume that is closed";
+        core.note_damage(&Corrupt::Orphan { inode, why });
     }
 }
 
@@ -233,15 +249,15 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut next = core.superblock.raw.s_last_orphan.get();
     while next != 0 {
         let nr = InodeNr::new(next);
-        let corrupt = |why| Corrupt::Orphan { inode: nr, why };
+        let corrupt = |why| core.damaged(Corrupt::Orphan { inode: nr, why });
         if next > core.geometry.inode_count {
-            return Err(corrupt("there is no such inode").into());
+            return Err(corrupt("there is no such inode"));
         }
         if next < core.geometry.first_inode.get() {
-            return Err(corrupt("a reserved inode is never an orphan").into());
+            return Err(corrupt("a reserved inode is never an orphan"));
         }
         if !seen.insert(next) {
-            return Err(corrupt("the list runs in a circle").into());
+            return Err(corrupt("the list runs in a circle"));
         }
         let (block, offset) = core.inode_location(nr)?;
         let buffer = core.buffers.get(block)?;
@@ -249,7 +265,7 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
         let (base, _) =
             Base::ref_from_prefix(&bytes[offset..]).expect("an inode lies in its block");
         if base.i_mode.get() == 0 {
-            return Err(corrupt("the inode is free").into());
+            return Err(corrupt("the inode is free"));
         }
         next = base.i_dtime.get();
         drop(bytes);

@@ -24,15 +24,13 @@ mod windows;
 
 use std::sync::Arc;
 
-use jbd2::{Buffer, Credits};
-use layout::superblock::State;
+use jbd2::Buffer;
 use layout::{BlockNr, GroupNr, InodeNr, Tid};
-use rt::atomic::{AtomicBool, AtomicU64, Ordering};
+use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
 use crate::core::Core;
-use crate::error::{Corrupt, Error, Result};
-use crate::options::OnError;
+use crate::error::{Corrupt, Result};
 use freed::FreedSets;
 use group::Group;
 
@@ -65,8 +63,6 @@ pub(crate) struct Space {
     freed: Mutex<FreedSets>,
     /// A set of freed blocks has become allocatable.
     released: Condvar,
-    /// Damage was found since the volume was opened.
-    has_damage: AtomicBool,
 }
 
 /// A file's reservation window: blocks that others leave alone while there are enough elsewhere. Kept in memory only.
@@ -232,16 +228,6 @@ impl Core {
         })
     }
 
-    /// Notes damage, acts as `errors=` says, and gives the error to return.
-    fn damaged(&self, damage: Corrupt) -> Error {
-        tracing::info!(%damage, "the volume is damaged");
-        self.space.has_damage.store(true, Ordering::Relaxed);
-        if self.options.on_error == OnError::RemountReadOnly {
-            self.is_read_only.store(true, Ordering::Release);
-        }
-        damage.into()
-    }
-
     /// Whether `handle.write` may wait for log I/O, which must not happen while a group is locked.
     fn may_writes_wait(&self) -> bool {
         self.options.log_policy.log_io == jbd2::policy::LogIo::Wait
@@ -249,33 +235,24 @@ impl Core {
 }
 
 impl Space {
-    /// Brings the superblock's counts up to date in its buffer (at sync and close).
+    /// Brings the superblock's buffer up to date (at sync and close): counts, and the damage that was found. A volume that has become
+    /// read-only still stores what it has counted.
     pub(crate) fn store_counts(core: &Core) -> Result<()> {
         let space = &core.space;
         let free_blocks = space.free_blocks.load(Ordering::Relaxed);
         let free_inodes = space.free_inodes.load(Ordering::Relaxed) as u32;
-        let has_damage = space.has_damage.load(Ordering::Relaxed);
         let now = core.superblock_now()?;
         let is_current = now.free_blocks_count() == free_blocks
             && now.s_free_inodes_count.get() == free_inodes
-            && (!has_damage || now.state().contains(State::ERROR));
+            && !core.damage.is_owed();
         if is_current {
             return Ok(());
         }
-        let mut transaction = core.begin(Credits {
-            blocks: 1,
-            revokes: 0,
-        })?;
-        core.with_superblock(&mut transaction, |raw| {
+        core.store_in_superblock(|raw| {
             raw.set_free_blocks_count(free_blocks);
             raw.s_free_inodes_count.set(free_inodes);
             (raw.s_wtime, raw.s_wtime_hi) = crate::superblock::split_time(rt::wall().seconds);
-            if has_damage {
-                let state = raw.state() | State::ERROR;
-                raw.s_state.set(state.bits());
-            }
-        })?;
-        transaction.finish().map(drop)
+        })
     }
 
     /// The commit record of `tid` is durable: the blocks it freed are allocatable.

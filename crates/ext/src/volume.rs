@@ -42,7 +42,9 @@ pub use reserve::ReserveOwner;
 pub use restore::{Restored, Stretch};
 pub use tree::{RenameMode, WhiteoutOwner};
 
-pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
+pub(crate) use open::{
+    close as close_core, log_of_inode, open as open_core, read_superblock, write_superblock,
+};
 
 pub use crate::attribute::SetMode;
 pub use crate::directory::Entry;
@@ -65,6 +67,8 @@ pub struct OpenReport {
     pub replayed_transactions: u32,
     /// Transactions of a log that the superblock did not call for, which were dropped as the options say.
     pub discarded_transactions: u32,
+    /// A committed transaction that was dropped, since a block of it in the log is damaged.
+    pub lost: Option<jbd2::recovery::Lost>,
     /// The last transaction that had been committed when recovery ended, before orphans were finished; none where the journal was
     /// left alone.
     pub last_committed: Option<Tid>,
@@ -72,6 +76,8 @@ pub struct OpenReport {
     pub orphans_deleted: usize,
     /// Orphans whose truncation was finished.
     pub orphans_truncated: usize,
+    /// True if damage is noted in the superblock, by this open or earlier: a check is due.
+    pub has_errors: bool,
     /// Why the volume is read-only although it was to be read-write.
     pub read_only_because: Option<String>,
 }

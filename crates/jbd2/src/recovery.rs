@@ -20,7 +20,7 @@
 //!
 //! | log | Linux | e2fsck | here |
 //! |---|---|---|---|
-//! | image of the last transaction has a bad tag checksum | replays the other images, then refuses | the same, then a full check | drops that transaction |
+//! | image of the last transaction has a bad tag checksum | replays the other images, then refuses | the same, then a full check | drops that transaction; notes an error if it was committed |
 //! | image of an earlier transaction has one | replays the other images, then refuses | the same, then a full check | refuses, nothing written |
 //! | commit block of the last transaction is bad | drops it; newer kernels refuse | drops it | drops it |
 //! | commit block of an earlier one is bad | replays what is before, then refuses | replays what is before, drops the rest | refuses, nothing written |
@@ -28,6 +28,10 @@
 //! | count of a revoke block of the last one is impossible | refuses | aborts the replay | drops it |
 //! | unreadable block in the last one, a commit block behind it | refuses | refuses | refuses, nothing written |
 //! | unreadable block in the last one, no commit block behind it | refuses | refuses | drops it |
+//!
+//! A dropped transaction whose commit block is valid was committed, unless commits are asynchronous: what it changed may have been
+//! acknowledged. Half of it would leave the volume inconsistent, so it is dropped as a whole, and the journal's superblock gets an error in the
+//! same write that empties the log. The file system passes that on to its own superblock, as after an abort.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 
@@ -81,9 +85,23 @@ pub struct Recovered {
     pub next: Tid,
     /// Whether the log was empty, so that nothing was written.
     pub was_clean: bool,
-    /// The error that an earlier abort had noted in the journal (a negative errno). It stays there until somebody who has
+    /// A committed transaction that was dropped, since a block of it is damaged.
+    pub lost: Option<Lost>,
+    /// The error that an earlier abort, or the loss of a transaction, has noted in the journal (a negative errno). It stays there until somebody who has
     /// noted it elsewhere calls [`forget_error`].
     pub noted_error: Option<i32>,
+}
+
+/// A committed transaction that recovery had to drop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("transaction {tid} was committed and is lost: block {log_block} of the log: {what}")]
+pub struct Lost {
+    /// Its number.
+    pub tid: Tid,
+    /// The first damaged block, in the log.
+    pub log_block: u32,
+    /// What is wrong with it.
+    pub what: &'static str,
 }
 
 /// Replays a log, flushes, and empties it. A log that is empty already is left alone.
@@ -115,6 +133,7 @@ pub fn settle(
         last: None,
         next: superblock.sequence().next(),
         was_clean: superblock.start().is_none(),
+        lost: None,
         noted_error: superblock.noted_error(),
     };
     let Some(start) = superblock.start() else {
@@ -138,7 +157,12 @@ pub fn settle(
         _ => {
             bring_home(log, home, &mut superblock, &scan, &mut recovered)?;
             recovered.transactions = count;
+            recovered.lost = scan.lost();
         }
+    }
+    if recovered.lost.is_some() && !rt::mutant!("recovery/loss-not-noted") {
+        superblock.set_error(true);
+        recovered.noted_error = superblock.noted_error();
     }
     // Last committed + 1: whoever opens the log goes on one later.
     superblock.set_tail(None, last);

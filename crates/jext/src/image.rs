@@ -294,7 +294,20 @@ fn open_on(
              journal replay does it for good"
         ));
     }
+    warn_of_errors(image, &report);
     Ok((volume, report))
+}
+
+/// Warns of what was wrong before: errors that the superblock notes, and a transaction that the journal has lost.
+pub(crate) fn warn_of_errors(image: &str, report: &OpenReport) {
+    if let Some(lost) = &report.lost {
+        output::warn(&format!("{image}: {lost}"));
+    }
+    if report.has_errors {
+        output::warn(&format!(
+            "{image}: its superblock notes errors; jext fsck checks it, e2fsck -f repairs it"
+        ));
+    }
 }
 
 /// Opens an image's file system to look at it, be it in use by a mount.
@@ -313,7 +326,7 @@ pub(crate) fn look_at_volume(image: &str, arguments: &MountArguments) -> Result<
 pub(crate) struct Replayed {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) journal: Option<Arc<dyn BlockDevice>>,
-    pub(crate) transactions: u32,
+    pub(crate) report: OpenReport,
 }
 
 /// Replays a file system's journal in memory; none if it does not have to be replayed.
@@ -338,7 +351,7 @@ pub(crate) fn replay_in_memory(
     Ok(Some(Replayed {
         device,
         journal,
-        transactions: report.replayed_transactions,
+        report,
     }))
 }
 

@@ -12,7 +12,7 @@
 //! | `barrier=1`, `0`, `barrier`, `nobarrier` | whether devices are flushed around commits |
 //! | `sync`, `async`, `dirsync` | what is durable when a call returns |
 //! | `noatime`, `relatime`, `strictatime` | which access times are kept |
-//! | `errors=continue`, `remount-ro` | after an error in metadata |
+//! | `errors=continue`, `remount-ro`, `panic` | after an error in metadata |
 //! | `data_err=abort`, `ignore` | after a failed write of ordered data |
 //! | `log_policy=default`, `linux24` | when transactions close, who checkpoints and who waits (ours) |
 //! | `log_policy=linux24:log_io=copy` | the same with parts of it set one by one: see [`jbd2::policy`] (ours) |
@@ -145,7 +145,8 @@ impl ParsedOptions {
                 options.on_error = match value {
                     "continue" => OnError::Continue,
                     "remount-ro" => OnError::RemountReadOnly,
-                    _ => return Err("errors=continue or remount-ro"),
+                    "panic" => OnError::Panic,
+                    _ => return Err("errors=continue, remount-ro or panic"),
                 }
             }
             "data_err" => {

@@ -101,6 +101,7 @@ macro_rules! named {
 }
 
 named! {
+    "damage/not-stored": "damage that was found is noted in the superblock before the volume is closed", by "ext/tests/it/damage/noted.rs",
     "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
@@ -111,6 +112,7 @@ named! {
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "names/undone-number-freed-first": "the number of a new inode that is taken back is free when nothing is left of it", by "ext/tests/it/locking.rs",
     "orphan/left-until-close": "a deletion that found no room is done when there is room", by "ext/tests/it/failures/no_room.rs",
+    "recovery/loss-not-noted": "a committed transaction that recovery drops is noted as an error", by "ext/tests/it/crossing/lost_images.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/follows-writers": "a sync writes what is dirty when it begins, and ends while others write", by "ext/tests/it/write_behind.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",

@@ -71,7 +71,7 @@ impl SharedBlocks {
 /// - [`Corrupt::Attributes`] says what is wrong with it.
 pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<AttributeSet> {
     let buffer = core.buffers.hold(block)?;
-    let (header, set) = decode(nr, &buffer.read())?;
+    let (header, set) = decode(nr, &buffer.image()).map_err(|damage| core.damaged(damage))?;
     let mut shared = core.attribute_blocks.lock();
     if header.h_refcount.get() < REFCOUNT_MAX {
         shared.note(block, set.hash());
@@ -79,14 +79,14 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     Ok(set)
 }
 
-fn decode(nr: InodeNr, bytes: &[u8]) -> Result<(BlockHeader, AttributeSet)> {
+fn decode(nr: InodeNr, bytes: &[u8]) -> Result<(BlockHeader, AttributeSet), Corrupt> {
     let corrupt = |why| Corrupt::Attributes { inode: nr, why };
     let header = header(bytes);
     if header.h_magic.get() != MAGIC || header.h_blocks.get() != 1 {
-        return Err(corrupt("the block does not begin as one of attributes").into());
+        return Err(corrupt("the block does not begin as one of attributes"));
     }
     if header.h_refcount.get() == 0 || header.h_refcount.get() > REFCOUNT_MAX {
-        return Err(corrupt("the block's count of users cannot be").into());
+        return Err(corrupt("the block's count of users cannot be"));
     }
     let set = AttributeSet::decode(bytes, BLOCK_HEADER_SIZE).map_err(corrupt)?;
     Ok((header, set))
@@ -248,13 +248,13 @@ pub(crate) fn release(
     let mut shared = core.attribute_blocks.lock();
     let header = header(&buffer.read());
     if header.h_magic.get() != MAGIC {
+        drop(shared);
         let value = block.get();
-        return Err(Corrupt::Inode {
+        return Err(core.damaged(Corrupt::Inode {
             inode: nr,
             field: "i_file_acl",
             value,
-        }
-        .into());
+        }));
     }
     let count = header.h_refcount.get();
     if count > 1 {

@@ -44,7 +44,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
         let extra = crate::inode::extra_size(inode);
         room = Room::of(&core.geometry, extra);
         if let Some((MAGIC, place)) = place_of(inode, extra) {
-            let corrupt = |why| Corrupt::Attributes { inode: nr, why };
+            let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
             placed.inode = AttributeSet::decode(place, 0).map_err(corrupt)?;
         }
     }

@@ -50,7 +50,8 @@ pub(crate) fn inherit(
     let Some(handed_down) = of_parent.get(&name) else {
         return Ok(plain(new.permissions & !new.umask));
     };
-    let mut list = List::from_ext(parent, handed_down)?;
+    let list = List::from_ext(parent, handed_down);
+    let mut list = list.map_err(|damage| core.damaged(damage))?;
     let permissions = list.restrict(new.permissions);
     let room = Room::of_new(&core.geometry);
     let mut placed = Placed::default();

@@ -77,14 +77,14 @@ impl List {
     }
 
     /// Reads the form of ext.
-    pub(super) fn from_ext(nr: InodeNr, bytes: &[u8]) -> Result<Self> {
+    pub(super) fn from_ext(nr: InodeNr, bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = Corrupt::Attributes {
             inode: nr,
             why: "an access control list cannot be right",
         };
         match Self::parse_ext(bytes) {
             Some(list) if list.can_be() => Ok(list),
-            _ => Err(corrupt.into()),
+            _ => Err(corrupt),
         }
     }
 

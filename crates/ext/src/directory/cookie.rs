@@ -47,7 +47,7 @@ pub(super) fn read_indexed(
         let mut leaves = 0;
         let next = loop {
             if leaves > CHAIN_MAX {
-                return Err(endless_chain(directory, path.leaf));
+                return Err(endless_chain(core, directory, path.leaf));
             }
             leaves += 1;
             let (sound, damage) = entries_of(core, directory, state, path.leaf, &hash)?;
@@ -148,7 +148,7 @@ fn entries_of(
     let (sound, damage) = leaf::sound(&buffer.image(), hash);
     Ok((
         sound,
-        damage.map(|damage| damage.at(directory.nr, file_block)),
+        damage.map(|damage| damage.at(core, directory.nr, file_block)),
     ))
 }
 

@@ -7,6 +7,7 @@ use layout::{Block, FileBlock, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Entry, NewEntry};
+use crate::core::Core;
 use crate::error::{Corrupt, Error};
 use crate::inode::FileKind;
 
@@ -31,16 +32,16 @@ pub(super) struct Bad {
 }
 
 impl Bad {
-    /// The error, with its place.
-    pub(super) fn at(self, inode: InodeNr, file_block: FileBlock) -> Error {
+    /// Notes the damage, and returns the error with its place.
+    #[track_caller]
+    pub(super) fn at(self, core: &Core, inode: InodeNr, file_block: FileBlock) -> Error {
         let offset = u32::try_from(self.offset).unwrap_or(u32::MAX);
-        Corrupt::Directory {
+        core.damaged(Corrupt::Directory {
             inode,
             file_block,
             offset,
             why: self.why,
-        }
-        .into()
+        })
     }
 }
 

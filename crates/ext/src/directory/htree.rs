@@ -24,7 +24,7 @@ use super::index::{self, Pair};
 use super::leaf::{self, Hashed};
 use super::{NewEntry, Place, allocate_behind, block, block_count, entry, linear};
 use crate::core::Core;
-use crate::error::{Corrupt, Error, Result};
+use crate::error::{Error, Result};
 use crate::inode::{Inode, InodeState};
 use crate::transaction::Transaction;
 
@@ -105,7 +105,7 @@ impl Tree {
         let mut offset = ROOT_ENTRIES_OFFSET;
         for level in 0..=self.levels {
             let (at, pair) = index::lookup(&buffer.read(), offset, hash)
-                .map_err(|bad| bad.at(directory.nr, file_block))?;
+                .map_err(|bad| bad.at(core, directory.nr, file_block))?;
             frames.push(Frame {
                 file_block,
                 buffer,
@@ -134,7 +134,7 @@ impl Path {
         directory: &Inode,
         state: &InodeState,
     ) -> Result<Option<u32>> {
-        let bad_at = |frame: &Frame, bad: entry::Bad| bad.at(directory.nr, frame.file_block);
+        let bad_at = |frame: &Frame, bad: entry::Bad| bad.at(core, directory.nr, frame.file_block);
         for level in (0..self.frames.len()).rev() {
             let frame = &mut self.frames[level];
             let next = index::pair(&frame.buffer.read(), frame.offset, frame.at + 1)
@@ -177,18 +177,16 @@ pub(super) fn find(
             _ => return Ok(None),
         }
     }
-    Err(endless_chain(directory, path.leaf))
+    Err(endless_chain(core, directory, path.leaf))
 }
 
 /// So many leaves do not share a hash.
-pub(super) fn endless_chain(directory: &Inode, file_block: FileBlock) -> Error {
-    Corrupt::Directory {
-        inode: directory.nr,
-        file_block,
+pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBlock) -> Error {
+    let bad = entry::Bad {
         offset: 0,
         why: "more leaves share a hash than can be",
-    }
-    .into()
+    };
+    bad.at(core, directory.nr, file_block)
 }
 
 /// Adds a name, splitting leaf and nodes where they are full.
@@ -202,7 +200,7 @@ pub(super) fn add(
 ) -> Result<()> {
     let (hash, minor) = tree.hash_of(core, new.name);
     let path = tree.probe(core, directory, state, hash)?;
-    let bad_leaf = |bad: entry::Bad| bad.at(directory.nr, path.leaf);
+    let bad_leaf = |bad: entry::Bad| bad.at(core, directory.nr, path.leaf);
     let leaf = block(core, directory, state, path.leaf)?;
     let room = entry::find_room(&leaf.read(), new.name.len()).map_err(bad_leaf)?;
     if let Some(offset) = room {
@@ -276,7 +274,7 @@ fn split_leaf(
     let split = leaf::split(block_bytes, entries);
     let end = FileBlock::new(block_count(core, state));
     let change = plan(
-        block_bytes,
+        core,
         directory,
         tree,
         path,
@@ -343,7 +341,7 @@ fn split_leaf(
 
 /// Decides how the index takes a new pair, before anything is changed.
 fn plan(
-    block_bytes: usize,
+    core: &Core,
     directory: &Inode,
     tree: &Tree,
     path: &Path,
@@ -351,11 +349,11 @@ fn plan(
 ) -> Result<IndexChange> {
     let pairs_of = |frame: &Frame| {
         index::pairs(&frame.buffer.read(), frame.offset)
-            .map_err(|bad| bad.at(directory.nr, frame.file_block))
+            .map_err(|bad| bad.at(core, directory.nr, frame.file_block))
     };
     let parent = &path.frames[path.frames.len() - 1];
     let mut pairs = pairs_of(parent)?;
-    let has_room = index::has_room(&pairs, block_bytes, parent.offset);
+    let has_room = index::has_room(&pairs, core.block_bytes(), parent.offset);
     pairs.insert(parent.at + 1, new);
     if has_room {
         return Ok(IndexChange::Insert(pairs));
@@ -365,7 +363,7 @@ fn plan(
     }
     let root_frame = &path.frames[0];
     let mut root = pairs_of(root_frame)?;
-    if !index::has_room(&root, block_bytes, ROOT_ENTRIES_OFFSET) {
+    if !index::has_room(&root, core.block_bytes(), ROOT_ENTRIES_OFFSET) {
         return Err(Error::DirectoryFull);
     }
     let upper = pairs.split_off(pairs.len() / 2);
@@ -410,14 +408,14 @@ pub(super) fn convert_and_add(
     };
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let image = first.image();
-    let mut entries = leaf::hashed(&image, &hasher).map_err(|bad| bad.at(directory.nr, start))?;
+    let mut entries = leaf::hashed(&image, &hasher).map_err(|bad| bad.at(core, directory.nr, start))?;
     let is_dots = entries.len() >= 2 && entries[0].name == b"." && entries[1].name == b"..";
     if !is_dots {
         let bad = entry::Bad {
             offset: 0,
             why: "\".\" and \"..\" are not the first entries",
         };
-        return Err(bad.at(directory.nr, start));
+        return Err(bad.at(core, directory.nr, start));
     }
     let parent = layout::InodeNr::new(entries[1].inode);
     let type_byte = entries[0].type_byte;

@@ -61,7 +61,7 @@ fn build_index(core: &Core, directory: &Inode, state: &InodeState) -> Result<()>
         let file_block = FileBlock::new(file_block);
         let buffer = block(core, directory, state, file_block)?;
         let added = index.add_block(&buffer.read());
-        added.map_err(|bad| bad.at(directory.nr, file_block))?;
+        added.map_err(|bad| bad.at(core, directory.nr, file_block))?;
     }
     *directory.names_index.lock() = index;
     Ok(())
@@ -84,7 +84,7 @@ pub(super) fn find_in_block(
 ) -> Result<Option<Place>> {
     let buffer = block(core, directory, state, file_block)?;
     let bytes = buffer.read();
-    let found = entry::find(&bytes, name).map_err(|bad| bad.at(directory.nr, file_block))?;
+    let found = entry::find(&bytes, name).map_err(|bad| bad.at(core, directory.nr, file_block))?;
     found
         .map(|found| {
             let inode = core.check_inode_nr(found.inode).map_err(|why| {
@@ -92,7 +92,7 @@ pub(super) fn find_in_block(
                     offset: found.offset,
                     why,
                 }
-                .at(directory.nr, file_block)
+                .at(core, directory.nr, file_block)
             })?;
             Ok(Place {
                 inode,
@@ -123,7 +123,7 @@ pub(super) fn add_in_place(
         let file_block = FileBlock::new(at);
         let buffer = block(core, directory, state, file_block)?;
         let room = entry::find_room(&buffer.read(), new.name.len())
-            .map_err(|bad| bad.at(directory.nr, file_block))?;
+            .map_err(|bad| bad.at(core, directory.nr, file_block))?;
         if let Some(offset) = room {
             let mut bytes = transaction.write(&buffer)?;
             entry::insert(&mut bytes, offset, new);
@@ -179,7 +179,7 @@ pub(super) fn read(
             let found = match found {
                 Ok(found) => found,
                 Err(bad) => {
-                    first_damage.get_or_insert(bad.at(directory.nr, file_block));
+                    first_damage.get_or_insert(bad.at(core, directory.nr, file_block));
                     break;
                 }
             };

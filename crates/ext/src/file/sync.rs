@@ -121,7 +121,7 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
         }
     } else {
         // The counts in the superblock are corrected at the next open.
-        if core.check_writable().is_ok() {
+        if !core.is_aborted.load(Ordering::Acquire) {
             Space::store_counts(core)?;
         }
         write_metadata(core)?;

@@ -26,7 +26,7 @@ const END_OF_CRTIME: usize = 24;
 pub(super) fn decode(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<InodeState> {
     let (base, rest) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
     let corrupt = |field, value| {
-        Error::from(Corrupt::Inode {
+        core.damaged(Corrupt::Inode {
             inode: nr,
             field,
             value,

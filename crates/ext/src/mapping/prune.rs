@@ -251,11 +251,10 @@ impl Pruner<'_, '_> {
         let mut way = self.pending.iter().map(|pending| pending.block);
         match way.find(|block| *block >= run.first && *block < run.end()) {
             None => Ok(()),
-            Some(block) => Err(Corrupt::MapCircle {
+            Some(block) => Err(self.core.damaged(Corrupt::MapCircle {
                 inode: self.inode.nr,
                 block,
-            }
-            .into()),
+            })),
         }
     }
 

@@ -94,7 +94,7 @@ impl Walk<'_> {
 
     fn circle(&self, block: BlockNr) -> crate::error::Error {
         let inode = self.inode.nr;
-        Corrupt::MapCircle { inode, block }.into()
+        self.core.damaged(Corrupt::MapCircle { inode, block })
     }
 }
 

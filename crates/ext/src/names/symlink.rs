@@ -83,13 +83,15 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     if state.kind != FileKind::Symlink {
         return Err(Error::Invalid("not a symbolic link"));
     }
-    let corrupt = Error::from(Corrupt::Inode {
-        inode: nr,
-        field: "symbolic link size",
-        value: state.size,
-    });
+    let corrupt = || {
+        core.damaged(Corrupt::Inode {
+            inode: nr,
+            field: "symbolic link size",
+            value: state.size,
+        })
+    };
     let Ok(length) = usize::try_from(state.size) else {
-        return Err(corrupt);
+        return Err(corrupt());
     };
     let attribute_sectors = if state.attribute_block.get() == 0 {
         0
@@ -98,7 +100,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     };
     if state.sectors == attribute_sectors {
         if length > FAST_BYTES_MAX + 1 {
-            return Err(corrupt);
+            return Err(corrupt());
         }
         let bytes: Vec<u8> = state
             .words
@@ -108,10 +110,10 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
         return Ok(bytes[..length].to_vec());
     }
     if length == 0 || length > core.block_bytes() {
-        return Err(corrupt);
+        return Err(corrupt());
     }
     match mapping::find(core, &inode, &state, FileBlock::new(0), 1)? {
         Mapped::Run(run) => Ok(core.buffers.get(run.first)?.read()[..length].to_vec()),
-        Mapped::Hole(_) => Err(corrupt),
+        Mapped::Hole(_) => Err(corrupt()),
     }
 }

@@ -124,13 +124,12 @@ fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     }
     let why = "its \"..\" is not the directory that names it";
     let (file_block, offset) = (FileBlock::new(0), 0);
-    Err(Corrupt::Directory {
+    Err(core.damaged(Corrupt::Directory {
         inode: nr,
         file_block,
         offset,
         why,
-    }
-    .into())
+    }))
 }
 
 /// The inode behind a name.

@@ -102,9 +102,13 @@ impl Core {
         for (group, start, count) in self.parts(run) {
             let bitmap = self.buffers.get(group.block_bitmap)?;
             let mut maps = group.maps.lock();
-            let map = group
-                .blocks(&mut maps, &bitmap)
-                .map_err(|damage| self.damaged(damage))?;
+            let map = match group.blocks(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
             if !map.taken.all_set(start, count) && self.options.on_error != OnError::Continue {
                 let number = group.first.get() + u64::from(start);
                 let damage = group.damage(number, FREE_ALREADY);
@@ -144,9 +148,13 @@ impl Core {
         let mut is_filed = !self.may_writes_wait();
         loop {
             let mut maps = group.maps.lock();
-            let map = group
-                .blocks(&mut maps, &bitmap)
-                .map_err(|damage| self.damaged(damage))?;
+            let map = match group.blocks(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
             let Some(plan) = plan(map) else {
                 return Ok(None);
             };
@@ -164,11 +172,11 @@ impl Core {
             }
             let start = plan.take.start;
             if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, start, count) {
+                drop(maps);
                 self.space.unclaim(count);
                 let number = group.first.get() + u64::from(start);
-                return Err(
-                    self.damaged(group.damage(number, "a block to allocate is marked taken"))
-                );
+                let damage = group.damage(number, "a block to allocate is marked taken");
+                return Err(self.damaged(damage));
             }
             map.marked.set(start, count);
             map.taken.set(start, count);
@@ -203,9 +211,13 @@ impl Core {
             drop(transaction.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
-        let map = group
-            .blocks(&mut maps, &bitmap)
-            .map_err(|damage| self.damaged(damage))?;
+        let map = match group.blocks(&mut maps, &bitmap) {
+            Ok(map) => map,
+            Err(damage) => {
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+        };
         let mut bytes: BufferWrite<'_> = transaction.write(&bitmap)?;
         if !map.taken.all_set(start, count) || !bitmap::clear_in_bytes(&mut bytes, start, count) {
             drop(bytes);

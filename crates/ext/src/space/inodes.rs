@@ -88,9 +88,13 @@ impl Core {
             drop(transaction.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
-        let map = group
-            .inodes(&mut maps, &bitmap)
-            .map_err(|damage| self.damaged(damage))?;
+        let map = match group.inodes(&mut maps, &bitmap) {
+            Ok(map) => map,
+            Err(damage) => {
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+        };
         let counts_it = !is_directory
             || load(&group.directories) > 0
             || rt::mutant!("space/directories-below-zero");
@@ -139,9 +143,13 @@ impl Core {
         let mut is_filed = !self.may_writes_wait();
         loop {
             let mut maps = group.maps.lock();
-            let map = group
-                .inodes(&mut maps, &bitmap)
-                .map_err(|damage| self.damaged(damage))?;
+            let map = match group.inodes(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
             let from = map.first_free.max(reserved);
             let mut index = map.taken.first_clear(from, group.inode_count);
             if index.is_none() && self.options.reuse_inodes {
@@ -159,6 +167,7 @@ impl Core {
             }
             let nr = first_nr + index;
             if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+                drop(maps);
                 let damage = group.damage(u64::from(nr), "an inode to allocate is marked taken");
                 return Err(self.damaged(damage));
             }

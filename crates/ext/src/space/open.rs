@@ -6,7 +6,7 @@ use jbd2::{Buffer, LogExtent};
 use layout::group::GroupDescriptor;
 use layout::inode::Inode;
 use layout::{BlockNr, GroupNr, InodeNr};
-use rt::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use rt::atomic::{AtomicU32, AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use zerocopy::FromBytes;
 
@@ -59,7 +59,6 @@ impl Space {
             overhead_blocks: 0,
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),
-            has_damage: AtomicBool::new(false),
             groups,
         };
         space.overhead_blocks = space.overhead(superblock, buffers)?;

@@ -5,12 +5,17 @@ mod model;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use block::{BlockDevice, MemoryDevice};
 
+use jbd2::Credits;
+use layout::superblock::State;
+
 use super::*;
+use crate::error::Error;
 use crate::mkfs::{self, FileSystemType};
-use crate::options::{AllocationProfile, MountOptions};
+use crate::options::{AllocationProfile, MountOptions, OnError};
 use crate::transaction::Transaction;
 use crate::volume::Volume;
 
@@ -311,7 +316,7 @@ fn the_old_allocator_does_not_look_past_blocks_that_wait_for_a_commit() {
 
 #[test]
 fn damage_is_noticed_and_acted_upon() {
-    for on_error in [OnError::RemountReadOnly, OnError::Continue] {
+    for on_error in [OnError::RemountReadOnly, OnError::Continue, OnError::Panic] {
         let options = MountOptions {
             on_error,
             ..MountOptions::default()
@@ -321,12 +326,24 @@ fn damage_is_noticed_and_acted_upon() {
         let run = allocate(core, 1000, 4, None).expect("space");
         free(core, run);
         let mut transaction = begin(core);
-        let again = core.free_blocks(&mut transaction, run);
+        let free_again = AssertUnwindSafe(|| core.free_blocks(&mut transaction, run));
+        let again = match catch_unwind(free_again) {
+            Ok(again) => again,
+            Err(_) => {
+                assert_eq!(on_error, OnError::Panic);
+                assert!(volume.sync().is_err(), "nothing more is written");
+                let bytes = core.device.read_block(1024, 1024).expect("readable");
+                let stored = crate::superblock::Superblock::decode(&bytes, 6 << 20);
+                assert!(!stored.expect("sound").is_clean());
+                continue;
+            }
+        };
         assert_eq!(
             core.is_read_only.load(Ordering::Acquire),
             on_error == OnError::RemountReadOnly
         );
         match on_error {
+            OnError::Panic => panic!("it goes on"),
             OnError::RemountReadOnly => {
                 assert!(matches!(again, Err(Error::Corrupt(Corrupt::Bitmap { .. }))));
                 let bitmap = Run {

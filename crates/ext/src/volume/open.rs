@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use jbd2::{Config, Journal, Location, LogExtent};
+use layout::superblock::State;
 use layout::{BlockNr, InodeNr, SectorNr};
 use rt::atomic::Ordering;
 
@@ -49,6 +50,10 @@ pub(crate) fn open(
     {
         superblock = read_superblock(&device)?;
     }
+    report.has_errors = superblock.raw.state().contains(State::ERROR);
+    if report.has_errors {
+        tracing::warn!("errors are noted in the superblock: run fsck");
+    }
     if is_read_only {
         let core = Core::assemble(device, superblock, options, None, true)?;
         return Ok((Arc::new(core), report));
@@ -77,6 +82,13 @@ pub(crate) fn open(
         crate::space::Space::store_counts(&core)?;
     }
     (report.orphans_deleted, report.orphans_truncated) = crate::orphan::clean_up(&core)?;
+    if core.damage.is_owed() {
+        report.has_errors = true;
+        core.store_damage()?;
+    }
+    if core.check_writable().is_err() {
+        report.read_only_because = Some("an orphan is damaged".to_owned());
+    }
     Ok((core, report))
 }
 
@@ -89,18 +101,24 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if rt::mutant!("close/marked-clean-first") {
         mark_clean(core)?;
     }
-    if !core.is_read_only.load(Ordering::Acquire) {
+    let has_aborted = |journal: &Arc<Journal>| journal.error().is_some();
+    if !core.is_opened_read_only && !core.journal.as_ref().is_some_and(has_aborted) {
         crate::orphan::finish_left(core);
     }
     let synced = crate::file::sync_all(core);
-    if let Some(journal) = &core.journal {
-        Arc::clone(journal).close()?;
+    if let Some(journal) = &core.journal
+        && let Err(error) = Arc::clone(journal).close()
+    {
+        if let Err(error) = core.store_damage_directly() {
+            tracing::error!(%error, "damage could not be noted in the superblock");
+        }
+        return Err(error.into());
     }
     synced?;
     mark_clean(core)
 }
 
-pub(super) fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+pub(crate) fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
     let size = device.geometry().size_bytes;
     if size < SUPERBLOCK_OFFSET + u64::from(SUPERBLOCK_BYTES) {
         return Err(Corrupt::Superblock {
@@ -261,7 +279,7 @@ fn mark_in_use(
     write_superblock(device, superblock)
 }
 
-pub(super) fn write_superblock(
+pub(crate) fn write_superblock(
     device: &Arc<dyn BlockDevice>,
     superblock: &Superblock,
 ) -> Result<()> {

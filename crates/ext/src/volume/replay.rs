@@ -62,6 +62,10 @@ pub(super) fn replay(
     let recovered = settle(device, log, superblock, options.unmarked_log)?;
     report.replayed_transactions = recovered.transactions;
     report.discarded_transactions = recovered.discarded;
+    report.lost = recovered.lost;
+    if let Some(lost) = recovered.lost {
+        tracing::error!(%lost, "run fsck");
+    }
     // The number in between may have been that of a transaction which was dropped.
     report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
     let is_done = superblock.needs_recovery && is_read_only;

@@ -1,8 +1,8 @@
 //! Freed blocks and the inode that named them are one change, whatever fails in between and wherever a handle restarts.
 
-use ext::options::DataMode;
+use ext::options::{DataMode, OnError};
 use ext::volume::{NewInode, SetAttributes, SetMode};
-use ext::{Error, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 
 use crate::damage::assert_notices;
@@ -39,7 +39,11 @@ fn unlink_beside_damage() {
     std::sync::Arc::make_mut(&mut image)[0] ^= 1;
     device(&rig.home).write_blocks(at, vec![image]).unwrap();
 
-    let volume = rig.open(quiet(DataMode::Ordered));
+    let go_on = MountOptions {
+        on_error: OnError::Continue,
+        ..quiet(DataMode::Ordered)
+    };
+    let volume = rig.open(go_on.clone());
     let removed = volume.remove_file("/victim");
     assert!(matches!(removed, Err(Error::Corrupt(_))), "{removed:?}");
     let mut count = 0;
@@ -54,7 +58,7 @@ fn unlink_beside_damage() {
     volume.sync().unwrap();
     let _ = volume.close();
 
-    let volume = rig.open(quiet(DataMode::Ordered));
+    let volume = rig.open(go_on);
     let _ = volume.write_file("/new", &[b'N'; 300 * 4096]);
     let _ = volume.sync();
     for number in 0..count {

@@ -14,6 +14,7 @@ mod compare;
 mod content;
 mod log_format;
 mod lost_headers;
+mod lost_images;
 mod orphans;
 mod readers;
 mod refusals;

@@ -74,6 +74,8 @@ pub struct End {
     pub expected: Tid,
     /// A transaction was begun there and interrupted; recovery drops it.
     pub is_torn: bool,
+    /// The transaction that is torn there had been committed: recovery drops it, and notes an error.
+    pub is_lost: bool,
     /// The log is damaged there; recovery refuses it.
     pub is_damaged: bool,
     /// What is wrong, and where.
@@ -94,6 +96,7 @@ pub fn inspect(log: &Location) -> Result<Inspection> {
         log_block: scan.end.0,
         expected: scan.expected,
         is_torn: scan.end.1 == Decision::Drop,
+        is_lost: scan.is_lost,
         is_damaged: scan.end.1 == Decision::Damage,
         wrong: scan.wrong,
     });

@@ -166,6 +166,7 @@ mod tests {
             expected: Tid::new(3),
             end: (0, Decision::End),
             wrong: None,
+            is_lost: false,
         };
         let replay = Replay::plan(&scan);
         let images: Vec<(u64, u32)> = replay

@@ -6,6 +6,7 @@ use layout::{Block, BlockNr, Tid, checksum, revoke};
 use rt::Cost;
 use zerocopy::FromBytes;
 
+use super::Lost;
 use super::decide::{Decision, Finding, Head, decide};
 use super::reader::Reader;
 use crate::error::{Corrupt, Result};
@@ -33,6 +34,8 @@ pub(super) struct Scan {
     pub(super) end: (u32, Decision),
     /// What was wrong there.
     pub(super) wrong: Option<(u32, &'static str)>,
+    /// True if the transaction that is dropped there had been committed, so that its changes may have been acknowledged.
+    pub(super) is_lost: bool,
 }
 
 /// A complete transaction.
@@ -108,7 +111,9 @@ impl Scan {
                 Decision::GoOn => {}
                 Decision::Complete => transactions.push(scanner.complete()),
                 decision => {
+                    let is_lost = decision == Decision::Drop && scanner.has_own_commit();
                     return Ok(Self {
+                        is_lost,
                         transactions,
                         expected: scanner.current.tid,
                         end: (scanner.at, decision),
@@ -117,6 +122,16 @@ impl Scan {
                 }
             }
         }
+    }
+
+    /// The committed transaction that is dropped, if there is one.
+    pub(super) fn lost(&self) -> Option<Lost> {
+        let (log_block, what) = self.wrong.filter(|_| self.is_lost)?;
+        Some(Lost {
+            tid: self.expected,
+            log_block,
+            what,
+        })
     }
 
     /// That the log may be replayed.
@@ -318,6 +333,26 @@ impl Scanner<'_> {
         let is_own = sequence == expected && kind == BlockType::Commit;
         let is_proof = is_own && self.unreadable.is_some() && !self.format.is_async;
         (is_later || is_proof) && self.is_evidence(kind, block)
+    }
+
+    /// Returns true if the log has a valid commit block of the transaction that is dropped, which is written only when everything else of
+    /// the transaction is durable. Asynchronous commits have no such order.
+    fn has_own_commit(&mut self) -> bool {
+        if self.format.is_async || self.wrong.is_none() {
+            return false;
+        }
+        let mut at = self.ring.first();
+        for _ in 0..self.ring.capacity() {
+            if let Some(block) = self.reader.read(at)
+                && let Some((BlockType::Commit, sequence)) = Header::recognise(&block)
+                && sequence == self.current.tid.get()
+                && self.is_evidence(BlockType::Commit, &block)
+            {
+                return true;
+            }
+            at = self.ring.advance(at, 1);
+        }
+        false
     }
 
     /// Whether two blocks of the log lie in one physical sector.

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::advice;
 use crate::foreign;
-use crate::image::{open_to_look, open_unused, replay_in_memory, transactions};
+use crate::image::{
+    open_to_look, open_unused, replay_in_memory, transactions, warn_of_errors,
+};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -97,7 +99,8 @@ fn check(arguments: &Arguments) -> Result<Checked> {
     let (device, journal, state) = match replay_in_memory(&device, journal.as_ref()) {
         Ok(None) => (device, journal, JournalState::Settled),
         Ok(Some(replayed)) => {
-            let state = JournalState::Replayed(replayed.transactions);
+            warn_of_errors(&arguments.image, &replayed.report);
+            let state = JournalState::Replayed(replayed.report.replayed_transactions);
             (replayed.device, replayed.journal, state)
         }
         Err(error) => (device, journal, JournalState::Left(advice::text(&error))),

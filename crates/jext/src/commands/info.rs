@@ -105,8 +105,8 @@ fn replayed(
     match seen {
         Ok(None) => (None, lying),
         Ok(Some((replayed, mut superblock))) => {
-            let count = transactions(replayed.transactions);
-            if replayed.transactions > 0 {
+            let count = transactions(replayed.report.replayed_transactions);
+            if replayed.report.replayed_transactions > 0 {
                 output::note(&format!(
                     "{name}: was not closed cleanly: shown with {count} of its journal replayed in memory, and left as it is; jext \
                  journal replay does it for good"

@@ -20,7 +20,9 @@ use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
 
 use crate::advice;
-use crate::image::{Access, MountArguments, explain, open_device, parse_device};
+use crate::image::{
+    Access, MountArguments, explain, open_device, parse_device, warn_of_errors,
+};
 use crate::output;
 use options::Options;
 
@@ -89,6 +91,7 @@ const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     let (volume, report) = open(image, options)?;
+    warn_of_errors(image, &report);
     if report.replayed_transactions > 0 {
         let count = report.replayed_transactions;
         tracing::info!("{image}: replayed {count} transactions of the journal");

@@ -56,6 +56,7 @@ pub(super) fn text(
     if let Some(end) = &found.end {
         let state = match (end.is_damaged, end.is_torn) {
             (true, _) => "damaged: recovery refuses it",
+            _ if end.is_lost => "a committed transaction is damaged: it is dropped, and noted as an error",
             (_, true) => "a transaction was interrupted and is dropped",
             _ => "the end",
         };
@@ -212,6 +213,7 @@ pub(super) fn to_json(place: String, found: &Inspection, known: &Blocks) -> Valu
             "log_block": end.log_block,
             "expected": end.expected.get(),
             "is_torn": end.is_torn,
+            "is_lost": end.is_lost,
             "is_damaged": end.is_damaged,
             "wrong": end.wrong.map(|(block, what)| json!({ "log_block": block, "what": what })),
         })),
