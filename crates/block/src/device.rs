@@ -196,6 +196,12 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
+    /// Another user of the storage behind the device that has come since it was opened, which may have changed it: in words. None where
+    /// there is none, or nobody can tell.
+    fn intruder(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the first error since the last call of requests whose tickets were dropped; the next flush reports it. A device on
     /// another one passes the call on.
     fn take_detached_error(&self) -> Option<DeviceError> {

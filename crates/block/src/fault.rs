@@ -296,6 +296,10 @@ impl BlockDevice for FaultDevice {
         self.inner.reserve(ranges)
     }
 
+    fn intruder(&self) -> Option<String> {
+        self.inner.intruder()
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.detached
             .take()

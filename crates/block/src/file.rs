@@ -5,14 +5,16 @@
 //! filled. Adjacent requests of a batch are merged in both cases, and a merged request that fails is repeated one by one,
 //! so that only those that fail on their own fail.
 //!
-//! A file is locked while it is open (`flock`, which like an OFD lock belongs to the open file, not to the process):
-//! exclusively for reading and writing, shared for reading only.
+//! A file is locked while it is open, exclusively for reading and writing, shared for reading only: by `flock`, which programs like ours
+//! see, and on the ranges that QEMU locks. Both belong to the open file, not to the process. `losetup` takes no lock: an image behind a loop
+//! device is not opened for writing, and [`BlockDevice::intruder`] names a loop device that has come later.
 
 mod backing;
 mod guard;
 mod open;
 mod plan;
 mod pool;
+mod ranges;
 
 use core::fmt;
 use core::ops::Range;
@@ -123,6 +125,10 @@ impl BlockDevice for FileDevice {
             return Ok(());
         }
         self.backing.reserve(ranges)
+    }
+
+    fn intruder(&self) -> Option<String> {
+        self.backing.intruder()
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

@@ -111,6 +111,10 @@ impl BlockDevice for SliceDevice {
         self.inner.reserve(&shifted.collect::<Vec<_>>())
     }
 
+    fn intruder(&self) -> Option<String> {
+        self.inner.intruder()
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.detached
             .take()

@@ -265,6 +265,10 @@ impl BlockDevice for TraceDevice {
         self.inner.reserve(ranges)
     }
 
+    fn intruder(&self) -> Option<String> {
+        self.inner.intruder()
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.inner.take_detached_error()
     }

@@ -15,7 +15,9 @@ use rt::Mutex;
 use rt::atomic::AtomicBool;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::ioctl::{Opcode, Setter, opcode};
 
+use super::guard;
 use super::plan::{Operation, ReadPart};
 use crate::device::Payload;
 use crate::error::DeviceError;
@@ -41,6 +43,8 @@ pub(super) struct Backing {
     name: String,
     /// Absent for buffered I/O.
     direct: Option<Alignment>,
+    /// True if nobody else may write it meanwhile.
+    is_guarded: bool,
     /// Held by a write that reads its edges first.
     edges: Mutex<()>,
     /// Whether `RWF_DSYNC` works here; found out by the first forced write.
@@ -51,16 +55,22 @@ pub(super) struct Backing {
 /// words, not by closing.
 impl Drop for Backing {
     fn drop(&mut self) {
-        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        guard::unlock(&self.file);
     }
 }
 
 impl Backing {
-    pub(super) fn new(file: OwnedFd, name: String, direct: Option<Alignment>) -> Self {
+    pub(super) fn new(
+        file: OwnedFd,
+        name: String,
+        direct: Option<Alignment>,
+        is_guarded: bool,
+    ) -> Self {
         Self {
             file,
             name,
             direct,
+            is_guarded,
             edges: Mutex::new(()),
             has_forced_writes: AtomicBool::new(true),
         }
@@ -68,6 +78,18 @@ impl Backing {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A loop device that shows the file as a disk, which it did not when the file was opened for writing.
+    pub(super) fn intruder(&self) -> Option<String> {
+        if !self.is_guarded {
+            return None;
+        }
+        let name = guard::loop_of_file(&self.file)?;
+        Some(format!(
+            "{} was attached to /dev/{name} while it was open; what was changed there may be damaged",
+            self.name
+        ))
     }
 
     pub(super) fn is_direct(&self) -> bool {
@@ -327,17 +349,29 @@ impl Backing {
         }
     }
 
-    /// Punches a hole. A file system or device that cannot is fine: a discard is advice.
+    /// Punches a hole, which unmaps blocks of a device that then read as zeroes; others are discarded by `BLKDISCARD`. A file system or
+    /// device that cannot is fine: a discard is advice.
     fn discard(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         if bytes == 0 {
             return Ok(());
         }
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match retry(|| rustix::fs::fallocate(&self.file, mode, offset, bytes)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            done => return done,
+        }
+        match retry(|| discard_blocks(&self.file, offset, bytes)) {
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => Ok(()),
             done => done,
         }
     }
+}
+
+/// `BLKDISCARD`: what the range of a block device reads as afterwards is anything.
+fn discard_blocks(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+    const BLKDISCARD: Opcode = opcode::none(0x12, 119);
+    // SAFETY: the call reads two 64-bit numbers, the offset and the length, and writes to no memory of ours.
+    unsafe { rustix::ioctl::ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new([offset, bytes])) }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -462,7 +496,7 @@ mod tests {
             memory: 4096,
             offset: 4096,
         });
-        let backing = Backing::new(file.into(), "disk".to_owned(), direct);
+        let backing = Backing::new(file.into(), "disk".to_owned(), direct, true);
         let mut model = vec![0_u8; size];
         let mut random = SplitMix::new(11);
         for _ in 0..2000 {

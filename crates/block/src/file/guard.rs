@@ -1,13 +1,14 @@
 //! Who else uses a file or device, so that it is not written to by two.
 
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use super::ranges;
 use crate::error::DeviceError;
 
 /// Where the system tells who uses what.
@@ -45,8 +46,10 @@ pub(super) fn refuse_if_used(
         mount_of(metadata, system)
             .map(|folder| format!("it is mounted on {folder}; unmount it first"))
     } else {
-        loop_of(metadata, system)
-            .map(|name| format!("it is attached to /dev/{name}; detach it first (losetup -d)"))
+        if let Some(device) = loop_of(metadata, system) {
+            return Err(attached(&path.display().to_string(), &device));
+        }
+        None
     };
     match cause {
         None => Ok(()),
@@ -57,7 +60,24 @@ pub(super) fn refuse_if_used(
     }
 }
 
-/// The loop device behind which a file is, if any.
+/// The error for an image behind a loop device.
+pub(super) fn attached(name: &str, device: &str) -> DeviceError {
+    DeviceError::InUse {
+        device: name.to_owned(),
+        cause: format!("it is attached to /dev/{device}; detach it first (losetup -d)"),
+    }
+}
+
+/// The loop device behind which an open file is, if any.
+pub(super) fn loop_of_file(file: &OwnedFd) -> Option<String> {
+    let metadata = fs::File::from(file.try_clone().ok()?).metadata().ok()?;
+    if !metadata.is_file() {
+        return None;
+    }
+    loop_of(&metadata, &SystemFiles::default())
+}
+
+/// The loop device behind which a file is, if any. Compared is what the name of the backing file leads to, not the name.
 fn loop_of(metadata: &fs::Metadata, system: &SystemFiles) -> Option<String> {
     let folders = fs::read_dir(&system.block_devices).ok()?;
     folders.flatten().find_map(|folder| {
@@ -110,8 +130,8 @@ fn unescape(field: &str) -> String {
     plain + rest
 }
 
-/// Locks an open file until it is closed.
-pub(super) fn lock(file: impl AsFd, name: &str, is_read_only: bool) -> Result<(), DeviceError> {
+/// Locks an open file until [`unlock`].
+pub(super) fn lock(file: &OwnedFd, name: &str, is_read_only: bool) -> Result<(), DeviceError> {
     let (operation, holder) = if is_read_only {
         (
             FlockOperation::NonBlockingLockShared,
@@ -124,17 +144,28 @@ pub(super) fn lock(file: impl AsFd, name: &str, is_read_only: bool) -> Result<()
         )
     };
     match rustix::fs::flock(file, operation) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse {
-            device: name.to_owned(),
-            cause: holder.to_owned(),
-        }),
-        Err(errno) => Err(DeviceError::Open {
-            device: name.to_owned(),
-            kind: std::io::Error::from(errno).kind(),
-            cause: format!("it cannot be locked: {errno}"),
-        }),
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            return Err(DeviceError::InUse {
+                device: name.to_owned(),
+                cause: holder.to_owned(),
+            });
+        }
+        Err(errno) => {
+            return Err(DeviceError::Open {
+                device: name.to_owned(),
+                kind: std::io::Error::from(errno).kind(),
+                cause: format!("it cannot be locked: {errno}"),
+            });
+        }
     }
+    ranges::lock(file, name, is_read_only).inspect_err(|_| unlock(file))
+}
+
+/// Gives up all locks of an open file.
+pub(super) fn unlock(file: &OwnedFd) {
+    ranges::unlock(file);
+    let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 
 #[cfg(test)]

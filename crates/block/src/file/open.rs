@@ -136,8 +136,13 @@ impl FileDevice {
         let stat = rustix::fs::fstat(&file).map_err(|errno| refused(path, errno.into()))?;
         let is_block_device = FileType::from_raw_mode(stat.st_mode).is_block_device();
         let name = name.to_owned();
+        let is_guarded = !options.is_read_only && !options.ignores_users;
         if options.locks {
             guard::lock(&file, &name, options.is_read_only)?;
+        }
+        // A loop device does not look at locks: one may have come since the first look.
+        if is_guarded && let Some(device) = guard::loop_of_file(&file) {
+            return Err(guard::attached(&name, &device));
         }
         let direct = options.is_direct.then(|| direct_alignment(&file));
         let size = if is_block_device {
@@ -162,7 +167,7 @@ impl FileDevice {
             threads => threads,
         };
         let pool = (threads > 0).then(|| Pool::new(&name, threads, options.queue_depth));
-        let backing = Arc::new(Backing::new(file, name, direct));
+        let backing = Arc::new(Backing::new(file, name, direct, is_guarded));
         Ok(Self {
             backing,
             geometry,

@@ -147,6 +147,96 @@ fn a_file_has_one_writer_or_many_readers() {
     assert!(!is_in_use(&writing));
 }
 
+/// Takes or gives up a shared lock on one byte, as QEMU does.
+fn lock_byte(file: &fs::File, kind: i32, byte: i64) {
+    let lock = nix::libc::flock {
+        l_type: kind as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
+    };
+    nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).expect("it can be locked");
+}
+
+/// Whether an open file finds a byte locked by another.
+fn is_byte_locked(file: &fs::File, byte: i64) -> bool {
+    let mut lock = nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
+    };
+    nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut lock)).expect("it can be asked");
+    i32::from(lock.l_type) != nix::libc::F_UNLCK
+}
+
+/// Bytes of QEMU's scheme: 100 + n is a permission that is held, 200 + n one that is not shared.
+#[test]
+fn qemu_and_we_keep_each_other_out() {
+    let (_folder, path) = image(1 << 20);
+    let qemu = fs::File::open(&path).expect("the image is there");
+    let (writing, reading) = (OpenOptions::default(), OpenOptions::read_only());
+    // What QEMU holds, and whether we may then write, and read.
+    let cases = [
+        (100, false, true),
+        (101, false, false),
+        (103, false, false),
+        (200, false, false),
+        (201, false, true),
+        (203, true, true),
+    ];
+    for (byte, may_write, may_read) in cases {
+        lock_byte(&qemu, nix::libc::F_RDLCK, byte);
+        for (options, may) in [(&writing, may_write), (&reading, may_read)] {
+            match FileDevice::open(&path, options) {
+                Ok(_) => assert!(may, "byte {byte}"),
+                Err(DeviceError::InUse { cause, .. }) => {
+                    assert!(!may && cause.contains("QEMU"), "byte {byte}: {cause}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        lock_byte(&qemu, nix::libc::F_UNLCK, byte);
+    }
+    let locked = || -> Vec<i64> {
+        let bytes = (100..104).chain(200..204);
+        bytes.filter(|byte| is_byte_locked(&qemu, *byte)).collect()
+    };
+    let writer = open(&path, &writing);
+    assert_eq!(locked(), [100, 101, 200, 201, 202, 203]);
+    drop(writer);
+    let readers = [open(&path, &reading), open(&path, &reading)];
+    assert_eq!(locked(), [100, 201, 202, 203]);
+    drop(readers);
+    assert_eq!(locked(), [0; 0]);
+}
+
+#[test]
+fn an_image_behind_a_loop_device_is_not_written() {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    let (_folder, path) = image(1 << 20);
+    let writer = open(&path, &OpenOptions::default());
+    assert_eq!(writer.intruder(), None);
+    // `losetup` looks at no lock.
+    let attached = testkit::Loop::attach(&path);
+    let intruder = writer.intruder().expect("it is noticed");
+    assert!(intruder.contains(attached.path()), "{intruder}");
+    drop(writer);
+    match FileDevice::open(&path, &OpenOptions::default()) {
+        Err(DeviceError::InUse { cause, .. }) => assert!(cause.contains(attached.path())),
+        other => panic!("{:?}", other.map(drop)),
+    }
+    let reader = open(&path, &OpenOptions::read_only());
+    assert_eq!(reader.intruder(), None, "who only reads changes nothing");
+    drop(reader);
+    drop(attached);
+    open(&path, &OpenOptions::default());
+}
+
 /// The file must be free as soon as the device is dropped, although the device's threads end later.
 #[test]
 fn threads_do_not_keep_the_lock() {

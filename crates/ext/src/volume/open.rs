@@ -94,6 +94,9 @@ pub(crate) fn open(
 
 /// Writes everything and marks the volume clean.
 pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
+    if let Some(intruder) = core.device.intruder() {
+        tracing::error!("{intruder}: run fsck");
+    }
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
         // What was changed before is written. The volume stays marked as in use, so that it is checked.
         return crate::file::sync_all(core);

@@ -64,7 +64,7 @@ pub(super) fn replay(
     report.discarded_transactions = recovered.discarded;
     report.lost = recovered.lost;
     if let Some(lost) = recovered.lost {
-        tracing::error!(%lost, "run fsck");
+        tracing::warn!(%lost, "run fsck");
     }
     // The number in between may have been that of a transaction which was dropped.
     report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
