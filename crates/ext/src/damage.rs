@@ -114,7 +114,8 @@ impl Core {
         match &self.journal {
             Some(journal) => journal.commit_running().map(drop)?,
             None => {
-                self.buffers.write_now(&[self.geometry.superblock_place().0])?;
+                self.buffers
+                    .write_now(&[self.geometry.superblock_place().0])?;
                 self.device.flush()?;
             }
         }

@@ -40,6 +40,21 @@ impl<'c> Transaction<'c> {
         })
     }
 
+    /// The same if that need not wait; none if it would have to, or the volume cannot be changed any more.
+    pub(crate) fn begin_at_once(core: &'c Core, credits: Credits) -> Option<Self> {
+        core.check_writable().ok()?;
+        rt::charge(rt::Cost::Handle);
+        let handle = match &core.journal {
+            Some(journal) => Some(journal.try_start(credits).ok()??),
+            None => None,
+        };
+        Some(Self {
+            core,
+            handle,
+            unstored: 0,
+        })
+    }
+
     /// The number of the running transaction; none without a journal.
     pub(crate) fn tid(&self) -> Option<Tid> {
         self.handle.as_ref().map(Handle::tid)

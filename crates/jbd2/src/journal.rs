@@ -85,6 +85,16 @@ impl Journal {
         Ok(Handle::new(Arc::clone(&self.shared), transaction, credits))
     }
 
+    /// Starts a handle if there is room for it right now; none if that would have to wait.
+    ///
+    /// # Errors
+    /// Those of [`Journal::start`], but for [`Error::Held`].
+    pub fn try_start(&self, credits: Credits) -> Result<Option<Handle>> {
+        let transaction = self.shared.try_admit(credits)?;
+        Ok(transaction
+            .map(|transaction| Handle::new(Arc::clone(&self.shared), transaction, credits)))
+    }
+
     /// Makes a transaction durable and waits for that. Callers for the same transaction are served together.
     ///
     /// The caller has no open handle.

@@ -155,6 +155,23 @@ impl Shared {
         }
     }
 
+    /// Lets a handle into the running transaction if there is room without waiting.
+    pub(crate) fn try_admit(&self, credits: Credits) -> Result<Option<Arc<Transaction>>> {
+        let needs_headroom = self.config.policy.checkpointer == Checkpointer::Caller;
+        let mut state = self.state.lock();
+        match state.admit(credits, needs_headroom) {
+            Ok(Admission::In(transaction)) => {
+                self.counters.handles.add(1);
+                Ok(Some(transaction))
+            }
+            Ok(Admission::Closing | Admission::Full) => Ok(None),
+            Err(error) => {
+                drop(state);
+                Err(self.settle_abandoned(error))
+            }
+        }
+    }
+
     /// With `[state]`: a transaction is durable, or nobody commits any more.
     pub(crate) fn committed(&self, tid: Tid) -> &Condvar {
         &self.committed[(tid.get() % 2) as usize]

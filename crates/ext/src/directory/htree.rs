@@ -408,7 +408,8 @@ pub(super) fn convert_and_add(
     };
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let image = first.image();
-    let mut entries = leaf::hashed(&image, &hasher).map_err(|bad| bad.at(core, directory.nr, start))?;
+    let mut entries =
+        leaf::hashed(&image, &hasher).map_err(|bad| bad.at(core, directory.nr, start))?;
     let is_dots = entries.len() >= 2 && entries[0].name == b"." && entries[1].name == b"..";
     if !is_dots {
         let bad = entry::Bad {

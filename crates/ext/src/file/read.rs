@@ -15,6 +15,7 @@ use crate::inode::{Inode, InodeState, now};
 use crate::mapping::{self, Mapped};
 use crate::options::AccessTime;
 use crate::space::Run;
+use crate::transaction::Transaction;
 
 /// Pages copied at a time.
 const PAGES_AT_A_TIME: usize = 16;
@@ -22,6 +23,11 @@ const PAGES_AT_A_TIME: usize = 16;
 const BLOCKS_AT_A_TIME: u64 = 256;
 /// A relative access time is renewed after this many seconds: a day.
 const RELATIVE_SECONDS: i64 = 86_400;
+/// What storing an access time dirties: the inode.
+const CREDITS_ACCESS: Credits = Credits {
+    blocks: 1,
+    revokes: 0,
+};
 
 /// Blocks of a file that lie together on the device.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +47,7 @@ pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]
     };
     core.pages.balance(core);
     if is_stale && !into.is_empty() {
-        touch_access(core, inode)?;
+        touch_access(core, inode);
     }
     Ok(count)
 }
@@ -378,22 +384,29 @@ fn wants_access_time(core: &Core, state: &InodeState) -> bool {
     is_old || now().seconds - state.atime.seconds >= RELATIVE_SECONDS
 }
 
-/// After a read: renews the access time, if the mount options want it.
-fn touch_access(core: &Core, inode: &Arc<Inode>) -> Result<()> {
-    if !wants_access_time(core, &inode.state.read()) {
-        return Ok(());
+/// After a read: renews the access time, if the mount options want it and that costs the reader neither a wait nor an error. Otherwise
+/// the time stays as it is, and the next read tries again.
+fn touch_access(core: &Core, inode: &Arc<Inode>) {
+    if rt::mutant!("read/waits-for-access-time") {
+        drop(core.begin(CREDITS_ACCESS));
     }
-    let mut state = inode.state.write();
-    if state.check_exists().is_err() {
-        return Ok(());
+    let Some(mut state) = inode.state.try_write() else {
+        return;
+    };
+    if state.check_exists().is_err() || !wants_access_time(core, &state) {
+        return;
     }
-    let _table = core.hold_table(inode.nr)?;
-    let mut transaction = core.begin(Credits {
-        blocks: 1,
-        revokes: 0,
-    })?;
+    let Ok(_table) = core.hold_table(inode.nr) else {
+        return;
+    };
+    let Some(mut transaction) = Transaction::begin_at_once(core, CREDITS_ACCESS) else {
+        return;
+    };
+    let before = state.atime;
     state.atime = now();
-    state.store(core, &mut transaction, inode.nr, false)?;
-    transaction.finish()?;
-    Ok(())
+    let stored = state.store(core, &mut transaction, inode.nr, false);
+    if let Err(error) = stored.and(transaction.finish()) {
+        state.atime = before;
+        tracing::debug!(inode = %inode.nr, %error, "an access time is not stored");
+    }
 }

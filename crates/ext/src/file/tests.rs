@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod access_time;
 mod crash;
 mod cut_off;
 mod evicted;

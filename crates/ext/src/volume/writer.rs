@@ -23,7 +23,10 @@ impl Writer {
         let thread = rt::spawn_daemon("jext-writer", move || {
             while !daemon_wake.sleep(interval) {
                 let Some(core) = weak.upgrade() else { break };
-                let round = || core.store_damage().and(crate::file::write_back_round(&core));
+                let round = || {
+                    core.store_damage()
+                        .and(crate::file::write_back_round(&core))
+                };
                 if let Err(error) = awaited(round, || core.abort("a panic in jext-writer")) {
                     tracing::warn!(%error, "background write failed; it will be tried again");
                 }

@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 
 use crate::advice;
 use crate::foreign;
-use crate::image::{
-    open_to_look, open_unused, replay_in_memory, transactions, warn_of_errors,
-};
+use crate::image::{open_to_look, open_unused, replay_in_memory, transactions, warn_of_errors};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";

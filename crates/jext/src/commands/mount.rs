@@ -20,9 +20,7 @@ use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
 
 use crate::advice;
-use crate::image::{
-    Access, MountArguments, explain, open_device, parse_device, warn_of_errors,
-};
+use crate::image::{Access, MountArguments, explain, open_device, parse_device, warn_of_errors};
 use crate::output;
 use options::Options;
 

@@ -60,15 +60,21 @@ fn open(image: &Image) -> (Volume, OpenReport) {
 fn a_committed_transaction_is_not_lost_in_silence() {
     for format in [V2, V3] {
         let (dirty, tid, logged) = damaged(format);
-        let end = log_format::inspect(&dirty).end.expect("the log is not empty");
+        let end = log_format::inspect(&dirty)
+            .end
+            .expect("the log is not empty");
         assert!(end.is_lost && end.is_torn && !end.is_damaged, "{end:?}");
         let ours = dirty.copy();
         let (volume, report) = open(&ours);
         let lost = report.lost.expect("it is told");
         assert_eq!((lost.tid, lost.log_block), (tid, logged.log_block));
         assert!(report.has_errors);
-        volume.resolve("/first", true).expect("the ones before it are there");
-        volume.resolve("/last", true).expect_err("all of it is dropped");
+        volume
+            .resolve("/first", true)
+            .expect("the ones before it are there");
+        volume
+            .resolve("/last", true)
+            .expect_err("all of it is dropped");
         volume.close().expect("close");
         let (code, said) = readers::e2fsck(&["-fn"], &ours);
         assert_eq!(code, Some(0), "what is left is consistent: {said}");
@@ -90,7 +96,10 @@ fn e2fsck_and_the_kernel_do_not_lose_it_in_silence_either() {
         assert!(said.contains("Pass 1"), "the check is forced: {said}");
         if privilege::is_granted() {
             let theirs = dirty.copy();
-            let why = theirs.mount("ro,barrier=0").map(drop).expect_err("it is refused");
+            let why = theirs
+                .mount("ro,barrier=0")
+                .map(drop)
+                .expect_err("it is refused");
             assert!(why.contains("error loading journal"), "{why}");
         }
     }

@@ -126,7 +126,9 @@ fn a_power_cut_after_a_sync_keeps_the_note_and_what_was_changed_before() {
             let volume = rig.open(with_policy(on_error));
             volume.write_file("/before", b"").expect("write");
             meet(&volume, on_error);
-            volume.sync().unwrap_or_else(|error| panic!("{what}: {error}"));
+            volume
+                .sync()
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             let cut = rig.copy();
             drop(volume);
             let again = cut.copy();

@@ -56,7 +56,9 @@ pub(super) fn text(
     if let Some(end) = &found.end {
         let state = match (end.is_damaged, end.is_torn) {
             (true, _) => "damaged: recovery refuses it",
-            _ if end.is_lost => "a committed transaction is damaged: it is dropped, and noted as an error",
+            _ if end.is_lost => {
+                "a committed transaction is damaged: it is dropped, and noted as an error"
+            }
             (_, true) => "a transaction was interrupted and is dropped",
             _ => "the end",
         };
