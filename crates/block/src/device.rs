@@ -196,8 +196,8 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
-    /// Another user of the storage behind the device that has come since it was opened, which may have changed it: in words. None where
-    /// there is none, or nobody can tell.
+    /// Names another user of the storage behind the device that has come since it was opened and may have changed it; none where there is
+    /// none, or that cannot be known. A device on another one passes the call on.
     fn intruder(&self) -> Option<String> {
         None
     }
@@ -257,6 +257,15 @@ impl dyn BlockDevice + '_ {
             force_unit_access: false,
         };
         self.submit(vec![request]).wait_all()
+    }
+
+    /// Discards byte ranges: what they read as is anything until they are written again. A device that cannot discard ignores it.
+    pub fn discard(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let requests = ranges.iter().map(|range| Request::Discard {
+            sector: SectorNr::from_byte_offset(range.start),
+            sectors: (range.end - range.start) / SectorNr::SIZE,
+        });
+        self.submit(requests.collect()).wait_all()
     }
 
     /// Makes durable all writes that have completed.

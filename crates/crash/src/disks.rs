@@ -289,6 +289,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
     let mut options = MountOptions {
         ordered: setting.ordered,
         abort_on_data_error: setting.is_abort,
+        discard: setting.is_discarding,
         commit_interval: or_never(setting.commit_ms),
         sync: setting.synchronous == Synchronous::All,
         directory_sync: setting.synchronous == Synchronous::Directories,

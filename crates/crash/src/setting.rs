@@ -131,6 +131,8 @@ pub struct Setting {
     pub is_abort: bool,
     /// Tasks beside the clients.
     pub crowd: Option<Crowd>,
+    /// Whether freed blocks are discarded: the mount option `discard`.
+    pub is_discarding: bool,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with the feature `mutants` break it.
@@ -178,6 +180,7 @@ impl Setting {
             restart_every: 0,
             is_abort: false,
             crowd: None,
+            is_discarding: false,
             fault: None,
             mutant: None,
             schedule: Schedule::Fair,
@@ -224,6 +227,11 @@ impl fmt::Display for Setting {
             ),
             ("abort", u64::from(self.is_abort), u64::from(usual.is_abort)),
             ("dirty", u64::from(self.is_dirty), u64::from(usual.is_dirty)),
+            (
+                "discard",
+                u64::from(self.is_discarding),
+                u64::from(usual.is_discarding),
+            ),
         ];
         for (name, value, usual) in numbers {
             if value != usual {
@@ -323,6 +331,7 @@ fn parse(text: &str) -> Option<Setting> {
             "abort" => setting.is_abort = value != 0,
             "restart" => setting.restart_every = narrow?,
             "dirty" => setting.is_dirty = value != 0,
+            "discard" => setting.is_discarding = value != 0,
             "random" => setting.schedule = Schedule::Random(value),
             "pct" => setting.schedule = Schedule::Pct(value),
             _ => return None,
@@ -341,7 +350,7 @@ mod tests {
             "ordered,internal",
             "journal,external,fua=0,log=64,tid=4294967280,commit=5,writer=7,free=30,lanes=3,pct=3",
             "writeback,external,random=18446744073709551615",
-            "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1",
+            "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1,discard=1",
             "writeback,none,free=30,lanes=2,random=4",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",

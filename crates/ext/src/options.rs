@@ -145,6 +145,8 @@ pub struct MountOptions {
     pub reuse_inodes: bool,
     /// Memory and write-back.
     pub memory: Memory,
+    /// `discard`: blocks are discarded once they are free durably, so that a sparse image shrinks again. Nothing without a journal.
+    pub discard: bool,
     /// `host_space=none|metadata|all`
     pub host_space: HostSpace,
     /// Open read-write even on a device that cannot flush.
@@ -179,6 +181,7 @@ impl Default for MountOptions {
             allocation: AllocationProfile::Modern,
             reuse_inodes: false,
             memory: Memory::default(),
+            discard: false,
             host_space: HostSpace::default(),
             force: false,
             reserved_uid: None,

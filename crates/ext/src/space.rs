@@ -2,7 +2,7 @@
 //!
 //! The bitmaps and descriptors on disk change through the journal. Beside them, each group has a copy of its bitmaps in
 //! memory, which searches use. The two differ in one thing: blocks that a transaction frees are free on disk as soon as that
-//! transaction is, but stay taken in memory until its commit record is durable; then [`Space::release`] makes them
+//! transaction is, but stay taken in memory until its commit record is durable; then [`Core::release_freed`] makes them
 //! allocatable. Inodes are reusable at once.
 //!
 //! # Rules
@@ -15,6 +15,7 @@
 
 mod bitmap;
 mod blocks;
+mod discard;
 mod forward;
 mod freed;
 mod group;
@@ -31,7 +32,7 @@ use rt::{Condvar, Mutex, Nanos};
 
 use crate::core::Core;
 use crate::error::{Corrupt, Result};
-use freed::FreedSets;
+use freed::{FreedRun, FreedSets};
 use group::Group;
 
 /// Journal blocks that one call of [`Core::allocate_blocks`] or [`Core::free_blocks`] may dirty, for each group it touches: bitmap,
@@ -255,9 +256,13 @@ impl Space {
         })
     }
 
-    /// The commit record of `tid` is durable: the blocks it freed are allocatable.
-    pub(crate) fn release(&self, tid: Tid) {
-        let runs = self.freed.lock().take(tid);
+    /// Takes what a transaction freed; it still counts as pending.
+    fn take_freed(&self, tid: Tid) -> Vec<FreedRun> {
+        self.freed.lock().take(tid)
+    }
+
+    /// Makes what a transaction freed allocatable.
+    fn release(&self, tid: Tid, runs: &[FreedRun]) {
         for run in runs {
             self.group(run.group).release(run.start, run.count);
             self.unclaim(run.count);

@@ -160,6 +160,19 @@ impl Volume {
         crate::file::sync_all(&self.core)
     }
 
+    /// Discards the blocks that are free, so that a sparse image or a thin device gets their space back; runs of fewer bytes than
+    /// `least_bytes` are left. Returns how many bytes.
+    ///
+    /// # Errors
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly), and what a [`sync`](Self::sync) may fail with.
+    pub fn trim(&self, least_bytes: u64) -> Result<u64> {
+        rt::charge(rt::Cost::Syscall);
+        let block_bytes = u64::from(self.core.geometry.block_bytes);
+        let least = least_bytes.div_ceil(block_bytes);
+        let blocks = self.core.trim(u32::try_from(least).unwrap_or(u32::MAX))?;
+        Ok(blocks * block_bytes)
+    }
+
     /// Free and used space.
     pub fn usage(&self) -> Usage {
         rt::charge(rt::Cost::Syscall);

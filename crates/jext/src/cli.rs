@@ -4,7 +4,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
     bench, build, cat, completions, cp, crash, export, fsck, info, journal, lab, ln, ls, manual,
-    mkdir, mkfs, mount, mv, replay, rm, stat, tune, umount,
+    mkdir, mkfs, mount, mv, replay, rm, stat, trim, tune, umount,
 };
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     /// Make hard and symbolic links.
     Ln(ln::Arguments),
+    /// Give an image's free space back to its host.
+    Trim(trim::Arguments),
     /// Look at a journal, replay it, make an external one.
     Journal(journal::Arguments),
     /// Run a benchmark on a directory, an image or memory.

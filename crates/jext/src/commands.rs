@@ -21,6 +21,7 @@ pub(crate) mod mv;
 pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
+pub(crate) mod trim;
 pub(crate) mod tune;
 pub(crate) mod umount;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Umount(arguments) => umount::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
+        Command::Trim(arguments) => trim::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),

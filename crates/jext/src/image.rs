@@ -173,21 +173,33 @@ pub(crate) fn open_to_look(text: &str) -> Result<Arc<dyn BlockDevice>> {
         }
     };
     if let Some(user) = user {
-        output::warn(&format!(
-            "{text}: {user}; what is read may be older than what is there, or change meanwhile"
-        ));
+        warn_of_user(text, &user);
     }
     opened.map_err(|error| name_user(error, &parsed))
 }
 
-/// Opens any device. What was rounded in its text is said.
+/// Warns whoever reads an image that another writes.
+fn warn_of_user(text: &str, user: &str) {
+    output::warn(&format!(
+        "{text}: {user}; what is read may be older than what is there, or change meanwhile"
+    ));
+}
+
+/// Opens any device. What was rounded in its text is said, and who has mounted what is only read: the kernel takes no lock.
 pub(crate) fn open_parsed(text: &DeviceText, access: Access) -> Result<Arc<dyn BlockDevice>> {
     text.notes().iter().for_each(|note| output::warn(note));
     let options = OpenOptions {
         is_read_only: access == Access::Read,
         ..OpenOptions::default()
     };
-    open_with(text, &options).map_err(|error| name_user(error, text))
+    let device = open_with(text, &options).map_err(|error| name_user(error, text))?;
+    if access == Access::Read
+        && let Some(path) = in_use::path_of(text)
+        && let Some(user) = in_use::mounted(&path)
+    {
+        warn_of_user(&path.display().to_string(), &user.text);
+    }
+    Ok(device)
 }
 
 fn open_with(

@@ -19,6 +19,7 @@
 //! | `alloc=modern`, `ext3-2.4` | how blocks and inodes are placed (ours) |
 //! | `memory=256MiB` | the budget for pages and metadata (ours) |
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
+//! | `discard`, `nodiscard` | whether what is freed is discarded, so that a sparse image shrinks |
 //! | `host_space=metadata`, `none`, `all` | what is allocated of a sparse image when it is opened (ours) |
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | who may use the reserved blocks beside root |
@@ -52,7 +53,7 @@ pub struct OptionError {
 
 /// The longest `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
-const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, \
+const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
                      errors, data_err, log_policy, alloc, memory, dirty_background, dirty, host_space, force, resuid, \
                      resgid, journal_path";
 
@@ -107,6 +108,8 @@ impl ParsedOptions {
             "noatime" => options.access_time = AccessTime::Never,
             "relatime" => options.access_time = AccessTime::Relative,
             "strictatime" => options.access_time = AccessTime::Strict,
+            "discard" => options.discard = true,
+            "nodiscard" => options.discard = false,
             "force" => options.force = true,
             _ => return Err(NAMES),
         }

@@ -24,6 +24,8 @@ const DUEL_BLOCKS: u64 = 10;
 const LANE_BLOCKS: u64 = 6;
 const LANES_MAX: u64 = 3;
 const OPS: usize = 40;
+/// One workload in so many discards what it frees. A discarded block shows its last owner no more.
+const DISCARDS_ONE_IN: u64 = 4;
 /// Directories and files of a lane.
 const DIRECTORIES: u64 = 2;
 const FILES: u64 = 2;
@@ -71,6 +73,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         is_wide,
         is_dirty,
         schedule,
+        is_discarding: seed.is_multiple_of(DISCARDS_ONE_IN),
         ..usual
     };
     let count = if is_duel {

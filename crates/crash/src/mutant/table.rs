@@ -37,6 +37,8 @@ mutants! {
     Crash "data/not-ordered": "ordered data belongs to the transaction that needs it",
     Races "delete/inode-freed-in-another-step": "a deleted inode leaves the orphan list in the transaction that frees it",
     Listings "directory/one-block-by-offset": "a directory of one block is read in the order of hashes, as the htree that it becomes",
+    Reuse "discard/before-commit": "freed blocks are discarded when the freeing transaction is durable",
+    Reuse "discard/block-in-use": "no block is discarded that may be allocated",
     Faults "error/failed-page-marked-clean": "a page whose write failed stays dirty, and the error is remembered",
     Passing "error/ordered-pin-lost": "a page whose write failed still holds up the commit that waits for it",
     Stress "escape/not-undone": "recovery restores the first bytes of an escaped block",

@@ -233,6 +233,14 @@ impl Core {
             };
         }
         drop(bytes);
+        if self.options.discard && rt::mutant!("discard/before-commit") {
+            let run = FreedRun {
+                group: group.nr,
+                start,
+                count,
+            };
+            self.discard(&[run]);
+        }
         map.marked.unset(start, count);
         group.free_blocks.fetch_add(count, Ordering::Relaxed);
         self.space

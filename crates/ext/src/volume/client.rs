@@ -38,7 +38,7 @@ impl jbd2::Client for Client {
 
     fn committed(&self, tid: Tid) {
         if let Some(core) = self.core() {
-            core.space.release(tid);
+            core.release_freed(tid);
         }
     }
 

@@ -16,6 +16,7 @@ mod cookies;
 mod crossing;
 mod damage;
 mod directories;
+mod discard;
 mod durability;
 mod failures;
 mod faults;

@@ -235,9 +235,31 @@ fn users_of_an_image_are_named_with_their_mount_points() {
     // By the kernel, through a loop device.
     let mount = Mount::new(&folder.path().join("disk.img"), None, "ext4", "rw").unwrap();
     let place = format!("mounted on {}", mount.path().display());
-    let output = folder.command("ls disk.img").output().unwrap();
-    let said = tool::said(&output);
-    assert!(output.status.success() && said.contains(&place), "{said}");
+    for line in ["ls disk.img", "cat disk.img:/file"] {
+        let output = folder.command(line).output().unwrap();
+        let said = tool::said(&output);
+        assert!(output.status.success(), "{line}: {said}");
+        assert_eq!(said.matches(&place).count(), 1, "{line}: {said}");
+    }
     let said = folder.bad("rm disk.img:/file");
     assert!(said.contains(&place) && said.contains("umount "), "{said}");
+}
+
+#[test]
+fn an_image_gives_its_free_space_back() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = Folder::with_image();
+    let path = folder.path().join("disk.img");
+    std::fs::write(folder.path().join("large"), vec![1; 4 << 20]).unwrap();
+    folder.good("cp large disk.img:/large");
+    folder.good("rm disk.img:/large");
+    let held = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let before = held();
+    let json = folder.json("trim --json disk.img");
+    assert!(json["trimmed_bytes"].as_u64().unwrap() >= 4 << 20, "{json}");
+    assert!(held() + (3 << 20) < before, "{before} to {}", held());
+    assert_eq!(
+        folder.json("trim --json -m 1000000000 disk.img")["trimmed_bytes"],
+        0
+    );
 }

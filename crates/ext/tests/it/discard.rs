@@ -1,0 +1,100 @@
+//! Free space goes back to the host: by `discard` when it is freed, by `trim` whenever that is wanted.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use block::file::{FileDevice, OpenOptions, create_sparse};
+use ext::mkfs::{self, FileSystemType};
+use ext::options::DataMode;
+use ext::{MountOptions, Volume};
+use testkit::tool;
+
+use crate::rig::quiet;
+
+const FILE_BYTES: usize = 6 << 20;
+
+fn made(path: &Path, file_system: FileSystemType) {
+    create_sparse(path, 32 << 20).unwrap();
+    let options = mkfs::Options {
+        file_system,
+        ..mkfs::Options::default()
+    };
+    mkfs::format(&device(path), &options).unwrap();
+}
+
+fn device(path: &Path) -> std::sync::Arc<dyn block::BlockDevice> {
+    std::sync::Arc::new(FileDevice::open(path, &OpenOptions::default()).unwrap())
+}
+
+fn open(path: &Path, discard: bool) -> Volume {
+    let options = MountOptions {
+        discard,
+        ..quiet(DataMode::Ordered)
+    };
+    Volume::open(device(path), None, options).unwrap()
+}
+
+fn held(path: &Path) -> usize {
+    std::fs::metadata(path).unwrap().blocks() as usize * 512
+}
+
+fn assert_clean(path: &Path) {
+    let output = tool::run("e2fsck", &["-fn".as_ref(), path.as_os_str()]);
+    assert_eq!(output.status.code(), Some(0), "{}", tool::said(&output));
+}
+
+/// Writes two files and removes one; what the image holds before and after.
+fn remove_one(volume: &Volume, path: &Path) -> (usize, usize) {
+    volume.write_file("/kept", &vec![1; FILE_BYTES]).unwrap();
+    volume.write_file("/gone", &vec![2; FILE_BYTES]).unwrap();
+    volume.sync().unwrap();
+    let before = held(path);
+    volume.remove_file("/gone").unwrap();
+    volume.sync().unwrap();
+    (before, held(path))
+}
+
+#[test]
+fn an_image_shrinks_when_files_are_removed_if_that_is_wanted() {
+    for discard in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        made(&path, FileSystemType::Ext3);
+        let volume = open(&path, discard);
+        let (before, after) = remove_one(&volume, &path);
+        let has_shrunk = before.saturating_sub(after) >= FILE_BYTES * 9 / 10;
+        assert_eq!(has_shrunk, discard, "{before} to {after} bytes");
+        volume.close().unwrap();
+        assert_clean(&path);
+        let volume = open(&path, discard);
+        assert_eq!(volume.read_file("/kept").unwrap(), vec![1; FILE_BYTES]);
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn trim_gives_back_all_that_is_free() {
+    for file_system in [FileSystemType::Ext2, FileSystemType::Ext3] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        made(&path, file_system);
+        let volume = open(&path, false);
+        let (before, after) = remove_one(&volume, &path);
+        assert!(before.saturating_sub(after) < FILE_BYTES / 2);
+        let free = volume.usage().blocks_free * u64::from(volume.usage().block_bytes);
+        assert_eq!(volume.trim(free + 1).unwrap(), 0, "no piece is so large");
+        assert_eq!(volume.trim(0).unwrap(), free);
+        assert!(held(&path) + FILE_BYTES * 9 / 10 < before);
+        // Nothing is kept from others.
+        assert_eq!(
+            volume.usage().blocks_free * u64::from(volume.usage().block_bytes),
+            free
+        );
+        let most = free as usize - (1 << 20);
+        volume.write_file("/large", &vec![3; most]).unwrap();
+        assert_eq!(volume.read_file("/large").unwrap(), vec![3; most]);
+        assert_eq!(volume.read_file("/kept").unwrap(), vec![1; FILE_BYTES]);
+        volume.close().unwrap();
+        assert_clean(&path);
+    }
+}
