@@ -17,14 +17,15 @@ mod journal;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::feature::Word;
-use layout::superblock::{self as disk, DefaultMountOptions, ErrorPolicy};
+use layout::superblock as disk;
 
 use crate::error::{Error, Result};
 use crate::mkfs::superblock_block;
 use crate::superblock::{Superblock, split_time};
 use features::{Removal, clear_indexes};
 pub use features::{free_feature, removable_feature};
+pub use layout::feature::Word;
+pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
 
 /// The most of a volume that can be reserved.
 const RESERVED_PERCENT_MAX: f64 = 50.0;
@@ -74,7 +75,7 @@ pub enum JournalChange {
 /// has, where that is taken away or the volume's UUID changes.
 ///
 /// # Errors
-/// - [`Error::Unsupported`] if it was not closed cleanly, or has features that can only be read.
+/// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features that can only be read.
 /// - [`Error::Invalid`] for a change that cannot be; nothing has changed then.
 pub fn apply(
     device: &Arc<dyn BlockDevice>,

@@ -54,6 +54,11 @@ pub use crate::space::Usage;
 /// An open file system.
 ///
 /// All operations take `&self` and may be called from any number of threads.
+///
+/// # Errors
+/// Any call can fail with [`Error::Device`](crate::Error::Device) and [`Error::Corrupt`](crate::Error::Corrupt); one that changes something
+/// also with [`Error::Journal`](crate::Error::Journal), and with [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become,
+/// read-only. The sections of the calls name what can fail beside.
 pub struct Volume {
     core: Arc<Core>,
     open_files: files::OpenFiles,

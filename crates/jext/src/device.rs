@@ -129,16 +129,17 @@
 
 use std::sync::Arc;
 
-use block::text::{self, Simulated};
+use block::text::Simulated;
 
 #[doc(inline)]
 pub use block::payload::{payload_bytes, payload_from_bytes, payload_to_bytes};
 #[doc(inline)]
-pub use block::text::{DeviceText, TextError};
+pub use block::text::{self, DeviceText, TextError};
 #[doc(inline)]
 pub use block::{
     BlockDevice, Completer, DetachedErrors, DeviceError, FileDevice, Geometry, MemoryDevice,
-    OpenOptions, Outcome, Payload, Request, Results, Ticket, Work,
+    MeterCounts, MeterDevice, OpenOptions, Outcome, Payload, Request, Results, SliceDevice, Ticket,
+    Work, fault,
 };
 #[doc(inline)]
 pub use layout::{Block, SectorNr};

@@ -129,6 +129,9 @@ impl Default for NewInode {
 
 impl Volume {
     /// What stat says of an inode.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode does not exist.
     pub fn attributes(&self, nr: InodeNr) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
@@ -138,6 +141,11 @@ impl Volume {
     }
 
     /// Changes owner, mode, size, times or flags.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if the inode does not exist.
+    /// - [`Error::NotPermitted`] if the inode is immutable or append-only.
+    /// - [`Error::IsDirectory`], [`Error::Invalid`] and [`Error::FileTooLarge`] for a size that it cannot have.
     pub fn set_attributes(&self, nr: InodeNr, change: &SetAttributes) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;

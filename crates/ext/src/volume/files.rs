@@ -121,6 +121,11 @@ impl Table {
 
 impl Volume {
     /// Opens a regular file (or a directory, for syncing it).
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if the inode does not exist.
+    /// - [`Error::IsDirectory`] for a directory that is to be written.
+    /// - [`Error::NotPermitted`] if the inode is immutable, or append-only and `flags` do not append.
     pub fn open_inode(&self, nr: InodeNr, flags: OpenFlags) -> Result<FileId> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
@@ -235,11 +240,18 @@ impl Volume {
     }
 
     /// The inode of an open file.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if the file is not open.
     pub fn inode_of(&self, file: FileId) -> Result<InodeNr> {
         Ok(self.opened(file)?.inode.nr)
     }
 
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    ///
+    /// # Errors
+    /// - [`Error::BadHandle`] if the file is not open for reading.
+    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for what has no contents.
     pub fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> Result<usize> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
@@ -259,6 +271,11 @@ impl Volume {
 
     /// Writes at an offset, or at the end for a file opened to append. Returns how many bytes: fewer when the volume
     /// fills up on the way.
+    ///
+    /// # Errors
+    /// - [`Error::BadHandle`] if the file is not open for writing.
+    /// - [`Error::NoSpace`] if nothing could be written for want of space.
+    /// - [`Error::FileTooLarge`] at or behind the largest size.
     pub fn write(&self, file: FileId, offset: u64, from: &[u8]) -> Result<usize> {
         let written = self.write_range(file, offset, from)?;
         Ok((written.end - written.start) as usize)
@@ -282,6 +299,10 @@ impl Volume {
     }
 
     /// Makes a file durable: data, and all of the inode (fsync) or what is needed to read it back (`data_only`, fdatasync).
+    ///
+    /// # Errors
+    /// - [`Error::BadHandle`] if the file is not open.
+    /// - [`Error::DataLost`] once, if writing its data has failed since this handle last looked.
     pub fn sync_file(&self, file: FileId, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;

@@ -44,6 +44,9 @@ pub enum RangeChange {
 
 impl Volume {
     /// Looks a name up, and holds what it names until it is forgotten.
+    ///
+    /// # Errors
+    /// As [`Volume::lookup`].
     pub fn look_up_node(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
         let inode = names::look_up_and_pin(&self.core, parent, name)?;
@@ -54,6 +57,9 @@ impl Volume {
     /// Holds an inode until it is forgotten: once more for each call.
     ///
     /// What has no name and is not held already may be gone: the caller keeps the name there meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode does not exist.
     pub fn remember(&self, nr: InodeNr) -> Result<Attributes> {
         let inode = self.core.inodes.get(&self.core, nr)?;
         self.core.inodes.pin(&inode);
@@ -83,6 +89,9 @@ impl Volume {
     }
 
     /// Ends so many look-ups. What has no name left, and is not open, is deleted.
+    ///
+    /// # Errors
+    /// What a deletion met; the inode stays on the orphan list then.
     pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
         let inode = self.core.inodes.get(&self.core, nr)?;
         if self.core.inodes.unpin_many(&inode, count) {
@@ -94,6 +103,9 @@ impl Volume {
 
     /// Like [`Volume::read_directory`], and holds what each entry names, but `.` and `..`, until it is forgotten: where
     /// `visit` returns false, the last one is not held.
+    ///
+    /// # Errors
+    /// As [`Volume::read_directory`]. What was found before the error has been visited.
     pub fn read_directory_nodes(
         &self,
         nr: InodeNr,
@@ -151,6 +163,10 @@ impl Volume {
     }
 
     /// Reads at an offset; fewer bytes than asked only at the end of the file. `is_direct` reads past the page cache.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if the inode does not exist.
+    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for what has no contents.
     pub fn read_node(
         &self,
         nr: InodeNr,
@@ -169,6 +185,10 @@ impl Volume {
     }
 
     /// Writes at an offset. Returns how many bytes: fewer when the volume fills up on the way.
+    ///
+    /// # Errors
+    /// - [`Error::NotPermitted`] if the inode is immutable.
+    /// - As [`Volume::write`].
     pub fn write_node(
         &self,
         nr: InodeNr,
@@ -192,6 +212,9 @@ impl Volume {
     }
 
     /// Makes a file or directory durable: all of it, or what is needed to read its data back.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode does not exist.
     pub fn sync_node(&self, nr: InodeNr, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
@@ -199,11 +222,17 @@ impl Volume {
     }
 
     /// The first byte of data from an offset on, SEEK_DATA; none if there is none before the end. Blocks are data, whatever is in them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no regular file.
     pub fn seek_data(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.seek(nr, offset, Sought::Data)
     }
 
     /// The first byte of a hole from an offset on, SEEK_HOLE; none from the end on, which is the beginning of a hole itself.
+    ///
+    /// # Errors
+    /// As [`Volume::seek_data`].
     pub fn seek_hole(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.seek(nr, offset, Sought::Hole)
     }
@@ -216,6 +245,11 @@ impl Volume {
 
     /// Allocates, punches or zeroes a range. The file grows to its end, but for holes, unless the size is to be kept; then a
     /// range behind the end is refused, since ext3 has no blocks there.
+    ///
+    /// # Errors
+    /// - [`Error::Invalid`] for an empty range; [`Error::FileTooLarge`] for one beyond the largest size.
+    /// - [`Error::Unsupported`] for blocks behind the end of a file that keeps its size.
+    /// - [`Error::NoSpace`] if the volume fills up on the way.
     pub fn change_range(
         &self,
         nr: InodeNr,

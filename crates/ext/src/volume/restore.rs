@@ -56,6 +56,9 @@ impl Volume {
     }
 
     /// Sets what an inode was elsewhere, in one step. An access control list is left as it is.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the inode does not exist.
     pub fn restore(&self, nr: InodeNr, restored: &Restored) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;

@@ -37,12 +37,22 @@ pub struct WhiteoutOwner {
 
 impl Volume {
     /// Looks a name up in a directory.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if the directory has no such name; [`Error::NotDirectory`] if it is none.
+    /// - [`Error::NameTooLong`] for a name of more than 255 bytes.
     pub fn lookup(&self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         names::lookup(&self.core, parent, name)
     }
 
     /// Makes an empty regular file.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] if the name exists; [`Error::Invalid`] for a name that no file can have.
+    /// - [`Error::NoSpace`], [`Error::NoInodes`] and [`Error::DirectoryFull`] if there is no room.
+    /// - [`Error::NotPermitted`] if the directory is immutable.
+    /// - As [`Volume::lookup`].
     pub fn create(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.create_pinned(parent, name, new)?;
@@ -67,6 +77,10 @@ impl Volume {
     }
 
     /// Makes a device node, fifo, socket or empty regular file.
+    ///
+    /// # Errors
+    /// - [`Error::Invalid`] for a directory or symbolic link, and for a device number that is too large.
+    /// - As [`Volume::create`].
     pub fn make_node(
         &self,
         parent: InodeNr,
@@ -86,6 +100,10 @@ impl Volume {
     }
 
     /// Makes a directory.
+    ///
+    /// # Errors
+    /// - [`Error::TooManyLinks`] if the parent has as many directories as the format allows.
+    /// - As [`Volume::create`].
     pub fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         let inode = names::make_directory(&self.core, parent, name, new)?;
@@ -93,6 +111,10 @@ impl Volume {
     }
 
     /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it does not fit into a block.
+    /// - As [`Volume::create`].
     pub fn symlink(
         &self,
         parent: InodeNr,
@@ -106,30 +128,53 @@ impl Volume {
     }
 
     /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no symbolic link.
     pub fn read_link(&self, nr: InodeNr) -> Result<Vec<u8>> {
         rt::charge(rt::Cost::Syscall);
         names::read_link(&self.core, nr)
     }
 
     /// Gives an inode another name.
+    ///
+    /// # Errors
+    /// - [`Error::IsDirectory`] for a directory; [`Error::TooManyLinks`] if the inode has 32,000 names.
+    /// - [`Error::NotPermitted`] if the inode is immutable or append-only.
+    /// - As [`Volume::create`].
     pub fn link(&self, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         names::link(&self.core, nr, parent, name)
     }
 
     /// Takes a name of something that is not a directory away; with the last name and the last open handle it is deleted.
+    ///
+    /// # Errors
+    /// - [`Error::IsDirectory`] for a directory.
+    /// - [`Error::NotPermitted`] if the inode or its directory is immutable or append-only.
+    /// - As [`Volume::lookup`].
     pub fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         names::unlink(&self.core, parent, name)
     }
 
     /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// - [`Error::NotDirectory`] for what is none; [`Error::NotEmpty`]; [`Error::Invalid`] for the root and `.`.
+    /// - As [`Volume::unlink`].
     pub fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         names::remove_directory(&self.core, parent, name)
     }
 
     /// Moves a name, in one step.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] with [`RenameMode::NoReplace`], if the new name exists.
+    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if the new name cannot be replaced.
+    /// - [`Error::Invalid`] if a directory would be moved into itself.
+    /// - As [`Volume::create`] and [`Volume::unlink`].
     pub fn rename(
         &self,
         parent: InodeNr,
@@ -143,6 +188,10 @@ impl Volume {
     }
 
     /// Calls `visit` with `(cookie, entry)` for each entry from a cookie on, 0 being the start, until it returns false.
+    ///
+    /// # Errors
+    /// - [`Error::NotDirectory`] for what is none.
+    /// - [`Error::Corrupt`] after all entries that could be read.
     pub fn read_directory(
         &self,
         nr: InodeNr,
@@ -159,6 +208,9 @@ impl Volume {
     }
 
     /// Makes a directory durable: its entries, and all that was committed with them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode does not exist.
     pub fn sync_directory(&self, nr: InodeNr) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inodes.get(&self.core, nr)?;
