@@ -8,6 +8,7 @@ use layout::{Block, SectorNr};
 
 use crate::error::DeviceError;
 use crate::ticket::{Outcome, Ticket};
+use crate::zeroes;
 
 /// What a request carries: blocks of memory, one after another on the device.
 pub type Payload = Vec<Arc<Block>>;
@@ -200,6 +201,20 @@ pub trait BlockDevice: Send + Sync {
     /// none, or that cannot be known. A device on another one passes the call on.
     fn intruder(&self) -> Option<String> {
         None
+    }
+
+    /// The first part of a byte range that may hold anything but zeroes: what lies before it reads as zeroes. Empty, at the end of
+    /// the range, if all of it does. A device that cannot know returns the range.
+    fn next_data(&self, range: Range<u64>) -> Range<u64> {
+        range
+    }
+
+    /// Makes byte ranges of whole sectors read as zeroes, with holes or without writing where the device can.
+    ///
+    /// # Errors
+    /// - What a write says. A part of the ranges may have been zeroed.
+    fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        zeroes::write(self, ranges)
     }
 
     /// Returns the first error since the last call of requests whose tickets were dropped; the next flush reports it. A device on

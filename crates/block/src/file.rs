@@ -24,6 +24,7 @@ use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::forward;
 use crate::ticket::{DetachedErrors, Results, Ticket};
+use crate::zeroes;
 use backing::Backing;
 pub use open::{OpenOptions, create_sparse};
 use pool::Pool;
@@ -129,6 +130,18 @@ impl BlockDevice for FileDevice {
 
     fn intruder(&self) -> Option<String> {
         self.backing.intruder()
+    }
+
+    fn next_data(&self, range: Range<u64>) -> Range<u64> {
+        self.backing.next_data(range)
+    }
+
+    fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        if self.geometry.is_read_only {
+            return Err(DeviceError::ReadOnly);
+        }
+        let left = self.backing.zero(ranges, self.geometry.size_bytes)?;
+        zeroes::write(self, left)
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

@@ -33,6 +33,7 @@ pub mod text;
 pub mod ticket;
 pub mod trace;
 pub mod versions;
+mod zeroes;
 
 pub use cache::CacheDevice;
 pub use device::{BlockDevice, Geometry, Payload, Request};

@@ -102,6 +102,10 @@ impl BlockDevice for MeterDevice {
         self.inner.intruder()
     }
 
+    fn next_data(&self, range: Range<u64>) -> Range<u64> {
+        self.inner.next_data(range)
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.inner.take_detached_error()
     }

@@ -87,6 +87,16 @@ impl SliceDevice {
     }
 }
 
+impl SliceDevice {
+    fn shift_ranges(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let offset = self.first.byte_offset();
+        let shifted = ranges
+            .iter()
+            .map(|range| range.start + offset..range.end + offset);
+        shifted.collect()
+    }
+}
+
 impl BlockDevice for SliceDevice {
     fn geometry(&self) -> Geometry {
         self.geometry.clone()
@@ -104,11 +114,26 @@ impl BlockDevice for SliceDevice {
     }
 
     fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.inner.reserve(&self.shift_ranges(ranges))
+    }
+
+    fn next_data(&self, range: Range<u64>) -> Range<u64> {
         let offset = self.first.byte_offset();
-        let shifted = ranges
-            .iter()
-            .map(|range| range.start + offset..range.end + offset);
-        self.inner.reserve(&shifted.collect::<Vec<_>>())
+        let data = self
+            .inner
+            .next_data(range.start + offset..range.end + offset);
+        data.start - offset..data.end - offset
+    }
+
+    fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let mut ends = ranges.iter().map(|range| (range.start, range.end));
+        if let Some((start, end)) = ends.find(|(_, end)| *end > self.geometry.size_bytes) {
+            return Err(DeviceError::OutOfRange {
+                sector: SectorNr::from_byte_offset(start),
+                sectors: (end - start) / SectorNr::SIZE,
+            });
+        }
+        self.inner.zero(&self.shift_ranges(ranges))
     }
 
     fn intruder(&self) -> Option<String> {

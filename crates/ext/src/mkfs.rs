@@ -118,8 +118,6 @@ pub struct Options {
     pub hash_seed: Option<[u8; 16]>,
     /// The time that the image says it was made, in seconds since 1970.
     pub seconds: Option<i64>,
-    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
-    pub is_blank: bool,
 }
 
 impl Default for Options {
@@ -144,7 +142,6 @@ impl Default for Options {
             root_owner: (0, 0),
             hash_seed: None,
             seconds: None,
-            is_blank: false,
         }
     }
 }
@@ -191,7 +188,7 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
     let mut plan = plan::plan(&device.geometry(), options)?;
     let image = files::populate(&mut plan, options)?;
     let raw = superblock::superblock(&plan, options, &image);
-    write::write(device, &plan, &image, &raw, options.is_blank)?;
+    write::write(device, &plan, &image, &raw)?;
     Ok(plan.summary(&image))
 }
 
@@ -234,7 +231,7 @@ pub fn format_with_journal(
     let raw = superblock::superblock(&plan, &options, &image);
     // First, so that a journal which somebody uses is refused before anything is lost.
     jbd2::format::add_user(journal, found.block_bytes, plan.uuid)?;
-    write::write(device, &plan, &image, &raw, options.is_blank)?;
+    write::write(device, &plan, &image, &raw)?;
     Ok(plan.summary(&image))
 }
 

@@ -4,7 +4,7 @@ mod external;
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Payload, Request};
+use block::BlockDevice;
 use layout::{Block, Tid};
 
 use crate::error::{Error, Result};
@@ -17,9 +17,6 @@ pub use external::{
     remove_user, rename_user,
 };
 
-/// How many bytes of zeroes are written at a time.
-const ZERO_BYTES: usize = 1 << 20;
-
 /// What a new log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
@@ -31,8 +28,6 @@ pub struct LogOptions {
     pub features: Features,
     /// The number in the superblock. The journal goes on with the next one.
     pub sequence: Tid,
-    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
-    pub is_blank: bool,
 }
 
 /// The version of a journal's superblock.
@@ -64,7 +59,6 @@ impl Default for LogOptions {
             version: Version::V2,
             features: Features::default(),
             sequence: Tid::new(1),
-            is_blank: false,
         }
     }
 }
@@ -100,9 +94,7 @@ pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
 pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     let blocks = u32::try_from(log.block_count()).unwrap_or(u32::MAX);
     let superblock = new_superblock(log.block_bytes, blocks, 1, options)?;
-    if !options.is_blank {
-        zero(log, 1, blocks - 1)?;
-    }
+    zero(log, 1, blocks - 1)?;
     log.device.submit(superblock.requests(log)).wait_all()?;
     Ok(log.device.flush()?)
 }
@@ -135,28 +127,13 @@ fn new_superblock(
     Ok(superblock)
 }
 
-/// Writes zeroes over a part of a log, so that nothing old in it can be taken for a transaction.
+/// Zeroes a part of a log, so that nothing old in it can be taken for a transaction.
 fn zero(log: &Location, first: u32, count: u32) -> Result<()> {
-    let block = Block::zeroed(log.block_bytes as usize).into_arc();
-    let step = u32::try_from(ZERO_BYTES / block.len())
-        .expect("a small number")
-        .max(1);
-    for piece in log.pieces(first, count) {
-        let (mut sector, mut left) = (piece.sector, piece.count);
-        while left > 0 {
-            let taken = left.min(step);
-            let payload: Payload = vec![Arc::clone(&block); taken as usize];
-            let request = Request::Write {
-                sector,
-                payload,
-                force_unit_access: false,
-            };
-            log.device.submit(vec![request]).wait_all()?;
-            sector = sector + u64::from(taken) * u64::from(log.block_bytes) / 512;
-            left -= taken;
-        }
-    }
-    Ok(())
+    let ranges = log.pieces(first, count).map(|piece| {
+        let start = piece.sector.byte_offset();
+        start..start + u64::from(piece.count) * u64::from(log.block_bytes)
+    });
+    Ok(log.device.zero(&ranges.collect::<Vec<_>>())?)
 }
 
 /// Reads the superblock of a log anew, changes it and writes it durably.

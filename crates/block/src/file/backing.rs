@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 use layout::{Block, SectorNr};
 use rt::Mutex;
 use rt::atomic::AtomicBool;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Opcode, Setter, opcode};
 
@@ -228,6 +228,52 @@ impl Backing {
             }
         }
         Ok(())
+    }
+
+    /// What a file has no holes for.
+    pub(super) fn next_data(&self, range: Range<u64>) -> Range<u64> {
+        let seek = |from| retry(|| rustix::fs::seek(&self.file, from));
+        match seek(SeekFrom::Data(range.start)) {
+            Ok(start) if start < range.end => {
+                let hole = seek(SeekFrom::Hole(start)).unwrap_or(range.end);
+                start.max(range.start)..hole.clamp(start, range.end)
+            }
+            Ok(_) | Err(Errno::NXIO) => range.end..range.end,
+            Err(_) => range,
+        }
+    }
+
+    /// Makes holes of ranges in a file, and asks a block device for zeroes; returns the ranges that are left where neither can be
+    /// done.
+    pub(super) fn zero<'r>(
+        &self,
+        ranges: &'r [Range<u64>],
+        size_bytes: u64,
+    ) -> Result<&'r [Range<u64>], DeviceError> {
+        let modes = [
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+        ];
+        let mut left = ranges;
+        while let Some((range, rest)) = left.split_first() {
+            let (offset, bytes) = (range.start, range.end.saturating_sub(range.start));
+            if range.end > size_bytes {
+                let (sector, sectors) =
+                    (SectorNr::from_byte_offset(offset), bytes / SectorNr::SIZE);
+                return Err(DeviceError::OutOfRange { sector, sectors });
+            }
+            let punch = |mode| retry(|| rustix::fs::fallocate(&self.file, mode, offset, bytes));
+            let done = modes
+                .into_iter()
+                .map(punch)
+                .find(|done| !matches!(done, Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)));
+            match done {
+                Some(Err(errno)) => return Err(self.failure("zeroing", offset, bytes, errno)),
+                None if bytes > 0 => return Ok(left),
+                _ => left = rest,
+            }
+        }
+        Ok(left)
     }
 
     fn read(&self, offset: u64, parts: &[ReadPart]) -> Result<Vec<Payload>, Errno> {

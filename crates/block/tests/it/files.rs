@@ -42,6 +42,48 @@ fn open_direct(path: &PathBuf, options: &OpenOptions) -> Option<FileDevice> {
     }
 }
 
+/// Bytes that a file takes on its file system.
+fn taken(path: &PathBuf) -> u64 {
+    fs::metadata(path).expect("it is there").blocks() * 512
+}
+
+#[test]
+fn zeroes_are_holes() {
+    const SIZE: u64 = 8 << 20;
+    let (_folder, path) = image(SIZE);
+    let device = open(&path, &OpenOptions::default());
+    assert_eq!(
+        device.next_data(0..SIZE),
+        SIZE..SIZE,
+        "a new file has no data"
+    );
+    let written = payload_from_bytes(&vec![7; 3 << 20], 4096);
+    let device: &dyn BlockDevice = &device;
+    device
+        .write_blocks(1 << 20, written)
+        .expect("it is written");
+    let data = device.next_data(0..SIZE);
+    assert!(data.start <= 1 << 20 && data.end > 1 << 20, "{data:?}");
+    assert_eq!(device.next_data(data.end..SIZE).end, SIZE);
+    let before = taken(&path);
+    let ranges = [0..2 << 20, (2 << 20) + 512..(3 << 20) - 512, 4 << 20..SIZE];
+    device.zero(&ranges).expect("it is zeroed");
+    assert!(taken(&path) < before, "{before} bytes were taken");
+    let bytes = device.read_blocks(0, 1, SIZE as u32).expect("it is read");
+    for (at, byte) in (0u64..).zip(payload_to_bytes(&bytes)) {
+        let is_left = (1 << 20..4 << 20).contains(&at) && !ranges.iter().any(|r| r.contains(&at));
+        assert_eq!(byte, if is_left { 7 } else { 0 }, "{at}");
+    }
+    let end = SIZE - 512..SIZE + 512;
+    let beyond = device.zero(std::slice::from_ref(&end));
+    assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })));
+    assert_eq!(
+        fs::metadata(&path).expect("it is there").len(),
+        SIZE,
+        "the file did not grow"
+    );
+}
+
 #[test]
 fn every_way_of_doing_io_reads_what_was_written() {
     let ways = [

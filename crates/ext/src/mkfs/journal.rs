@@ -124,8 +124,6 @@ pub struct JournalDeviceOptions {
     pub label: String,
     /// When it is made, in seconds since 1970; now, if that is not said.
     pub seconds: Option<i64>,
-    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
-    pub is_blank: bool,
 }
 
 /// Makes a device the journal of a volume that is made or changed later. All of the device is used.
@@ -143,7 +141,6 @@ pub fn format_journal_device(
         uuid,
         label: String::new(),
         seconds: None,
-        is_blank: false,
     };
     format_journal_device_as(device, &options)
 }
@@ -180,7 +177,6 @@ pub fn format_journal_device_as(
         blocks: block_count,
         label,
         seconds: options.seconds.unwrap_or_else(|| rt::wall().seconds),
-        is_blank: options.is_blank,
     };
     jbd2::format::create_external(device, &external)?;
     Ok(JournalDevice {

@@ -1,5 +1,7 @@
 //! Volumes made here are compared with those of mke2fs, and checked by e2fsck.
 
+mod empty;
+
 use std::process::Command;
 
 use block::MemoryDevice;

@@ -1,5 +1,6 @@
 //! Writing a new volume: group after group, then the journal, and the first superblock at the end.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use block::BlockDevice;
@@ -26,15 +27,13 @@ pub(super) fn write(
     plan: &Plan,
     image: &Image,
     raw: &Superblock,
-    is_blank: bool,
 ) -> Result<()> {
     let geometry = &plan.geometry;
     let mut writer = Writer {
         device: &**device,
         block_bytes: geometry.block_bytes,
-        is_blank,
-        zero: Block::zeroed(geometry.block_bytes as usize).into_arc(),
         gathered: Vec::with_capacity(GATHERED_MAX),
+        empty: Vec::new(),
     };
     // Whatever was there before is gone from now on.
     let (first, _) = geometry.superblock_place();
@@ -58,11 +57,7 @@ pub(super) fn write(
     writer.finish()?;
     if !image.journal.is_empty() {
         let log = journal::location(device, plan, image);
-        let options = jbd2::format::LogOptions {
-            is_blank,
-            ..jbd2::format::LogOptions::default()
-        };
-        jbd2::format::create(&log, &options)?;
+        jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
     }
     device.flush()?;
     writer.put(first, superblock_block(geometry, raw, GroupNr::new(0)))?;
@@ -71,15 +66,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Gathers blocks in ascending order and writes them in batches.
+/// Gathers blocks in ascending order and writes them in batches, and zeroes what is empty.
 struct Writer<'d> {
     device: &'d dyn BlockDevice,
     block_bytes: u32,
-    /// Whether the device holds nothing but zeroes.
-    is_blank: bool,
-    /// One block of zeroes for all that is empty.
-    zero: Arc<Block>,
     gathered: Vec<(BlockNr, Arc<Block>)>,
+    /// Byte ranges that are to be zeroes, no two of them adjacent.
+    empty: Vec<Range<u64>>,
 }
 
 impl Writer<'_> {
@@ -93,15 +86,26 @@ impl Writer<'_> {
     }
 
     fn zeroes(&mut self, from: BlockNr, count: u64) -> Result<()> {
-        if self.is_blank {
-            return Ok(());
+        let block_bytes = u64::from(self.block_bytes);
+        let start = from.get() * block_bytes;
+        let end = start + count * block_bytes;
+        match self.empty.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ if start == end => {}
+            _ => self.empty.push(start..end),
         }
-        (0..count).try_for_each(|index| self.put(from + index, Arc::clone(&self.zero)))
+        if self.empty.len() >= GATHERED_MAX {
+            self.finish()
+        } else {
+            Ok(())
+        }
     }
 
     fn finish(&mut self) -> Result<()> {
         batch::write_all(self.device, &self.gathered, self.block_bytes)?;
         self.gathered.clear();
+        self.device.zero(&self.empty)?;
+        self.empty.clear();
         Ok(())
     }
 }

@@ -57,8 +57,6 @@ pub struct ExternalOptions {
     pub label: [u8; 16],
     /// When it is made, in seconds since 1970.
     pub seconds: i64,
-    /// The device holds nothing but zeroes, so that none need to be written: a new file stays sparse.
-    pub is_blank: bool,
 }
 
 /// Makes the first blocks of a device an external journal: zeroes, the journal's superblock, the ext superblock.
@@ -76,9 +74,7 @@ pub fn create_external(device: &Arc<dyn BlockDevice>, options: &ExternalOptions)
     };
     let mut superblock = new_superblock(block_bytes, blocks, first, &log_options)?;
     superblock.set_users(&[]);
-    if !options.is_blank {
-        zero(&log, 1, blocks - 1)?;
-    }
+    zero(&log, 1, blocks - 1)?;
     device.submit(superblock.requests(&log)).wait_all()?;
     let image = ext_superblock(blocks, options);
     device.write_blocks(

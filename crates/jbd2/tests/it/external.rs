@@ -21,7 +21,6 @@ fn create(device: &Arc<dyn BlockDevice>, block_bytes: u32, blocks: u64) -> Resul
         blocks,
         label: *b"a label         ",
         seconds: 1_700_000_000,
-        is_blank: false,
     };
     create_external(device, &options)
 }

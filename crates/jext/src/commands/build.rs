@@ -135,8 +135,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Some(journal) => JournalOption::External(journal.found.uuid),
             None => options.journal,
         },
-        // The file is new.
-        is_blank: true,
         ..options
     };
     let is_fixed = options.uuid.is_some() || times.clamps;

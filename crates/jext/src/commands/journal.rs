@@ -162,11 +162,10 @@ pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
         uuid,
         label: arguments.label.clone().unwrap_or_default(),
         seconds: super::mkfs::source_date()?,
-        is_blank: place.is_blank(),
     };
     let made = mkfs::format_journal_device_as(device, &options);
-    let made = made.inspect_err(|_| place.undo());
     let made = made.with_context(|| text.clone())?;
+    place.finish()?;
     let uuid = Uuid::from_bytes(made.uuid);
     if arguments.json {
         return output::print_json(&json!({

@@ -263,9 +263,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let block_bytes = *options.block_bytes.get_or_insert(default);
         options.block_count = bytes.checked_div(block_bytes.into());
     }
-    options.is_blank = place.is_blank();
-    let made = make(arguments, &place.device, options, journal_device);
-    let summary = made.inspect_err(|_| place.undo())?;
+    let summary = make(arguments, &place.device, options, journal_device)?;
+    place.finish()?;
     summary
         .warnings
         .iter()

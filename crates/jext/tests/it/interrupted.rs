@@ -116,6 +116,7 @@ fn what_was_being_made_is_gone_whatever_ends_the_command() {
         for (line, made) in [
             ("build -q new.img tree", "new.img"),
             ("export full.img new.tar", "new.tar"),
+            ("mkfs -q -d tree filled.img 160M", "filled.img"),
         ] {
             interrupt(&folder, line, signal, || remove(&folder, made));
         }
@@ -124,7 +125,6 @@ fn what_was_being_made_is_gone_whatever_ends_the_command() {
         ("export full.img new.tar.zst", "new.tar.zst"),
         ("export full.img directory", "directory"),
         ("cp full.img:/large copy", "copy"),
-        ("mkfs -q -d tree filled.img 160M", "filled.img"),
     ] {
         interrupt(&folder, line, 2, || remove(&folder, made));
     }

@@ -1,18 +1,20 @@
 //! The device that something is made on: opened, or made as a file, and not one that holds something already.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use block::file::OpenOptions;
 use block::text::Size;
-use block::{BlockDevice, DeviceText};
+use block::{BlockDevice, DeviceText, FileDevice};
 use layout::feature::Incompatible;
 
 use super::super::info::raw_superblock;
 use super::KIB;
 use crate::foreign;
 use crate::image::{Access, open_device, open_parsed, parse_device};
-use crate::interrupt::{self, OnSignal};
+use crate::interrupt;
+use crate::new_file::NewFile;
 use crate::output;
 
 /// The device that a command makes something on.
@@ -20,41 +22,16 @@ pub(in crate::commands) struct Place {
     pub(in crate::commands) device: Arc<dyn BlockDevice>,
     /// Bytes of it that were asked for, if not all of them.
     pub(in crate::commands) less: Option<u64>,
-    /// The file, if it was made for the command.
-    made: Option<Made>,
-}
-
-/// A file that was made for a command. A signal removes it.
-struct Made {
-    path: PathBuf,
-    _on_signal: OnSignal,
-}
-
-impl Made {
-    fn create(path: &str, bytes: u64) -> Result<Self> {
-        jext::create_image(path, bytes)?;
-        let path = PathBuf::from(path);
-        let (name, at_signal) = (path.display().to_string(), path.clone());
-        Ok(Self {
-            path,
-            _on_signal: interrupt::on_signal(name, move || {
-                let _ = std::fs::remove_file(at_signal);
-            }),
-        })
-    }
+    /// The file, if it is made for the command. It has no name before it is whole.
+    new: Option<NewFile>,
 }
 
 impl Place {
-    /// Whether it holds nothing but zeroes: a file that was made for the command.
-    pub(in crate::commands) fn is_blank(&self) -> bool {
-        self.made.is_some()
-    }
-
-    /// Takes a file away that was made for what has failed since.
-    pub(in crate::commands) fn undo(&self) {
-        if let Some(made) = &self.made {
-            // The error of what has failed is told.
-            let _ = std::fs::remove_file(&made.path);
+    /// Gives a file that was made for the command its name.
+    pub(in crate::commands) fn finish(self) -> Result<()> {
+        match self.new {
+            Some(new) => new.finish(false),
+            None => Ok(()),
         }
     }
 }
@@ -75,7 +52,6 @@ pub(in crate::commands) fn open_or_make(
         bail!("{text}: a size of 0 bytes holds nothing");
     }
     let parsed = parse_device(text)?;
-    let mut made = None;
     if let DeviceText::File { path, .. } = &parsed
         && !Path::new(path).exists()
     {
@@ -84,7 +60,7 @@ pub(in crate::commands) fn open_or_make(
                 "{path}: is not there; give a size, as in `jext {command} {path} 64M`, to make it"
             );
         };
-        made = Some(Made::create(path, bytes)?);
+        return make(path, bytes);
     }
     if parsed.is_ephemeral() {
         // Says why.
@@ -92,7 +68,7 @@ pub(in crate::commands) fn open_or_make(
         return Ok(Place {
             device,
             less: bytes,
-            made,
+            new: None,
         });
     }
     let device = open_parsed(&parsed, Access::Write)?;
@@ -105,7 +81,21 @@ pub(in crate::commands) fn open_or_make(
     Ok(Place {
         device,
         less: bytes.filter(|bytes| *bytes != has),
-        made,
+        new: None,
+    })
+}
+
+/// Makes a sparse file.
+fn make(path: &str, bytes: u64) -> Result<Place> {
+    let new = NewFile::create(Path::new(path))?;
+    new.file().set_len(bytes).with_context(|| path.to_owned())?;
+    let file = new.file().try_clone()?;
+    let device = FileDevice::of_file(file.into(), path, &OpenOptions::default())?;
+    let has = device.geometry().size_bytes;
+    Ok(Place {
+        device: Arc::new(device),
+        less: Some(bytes).filter(|bytes| *bytes != has),
+        new: Some(new),
     })
 }
 
