@@ -97,7 +97,7 @@ fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
 
 /// After all inodes were read: every attribute block counts those that have it.
 pub(crate) fn check_references(state: &mut State<'_>) {
-    for (block, found, said) in std::mem::take(&mut state.attribute_blocks) {
+    for (block, (found, said)) in std::mem::take(&mut state.attribute_blocks) {
         if let Some(said) = said
             && found != said
         {

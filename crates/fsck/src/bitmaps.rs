@@ -1,8 +1,10 @@
 //! Bitmaps and counts. As in e2fsck, counts are compared with the bitmaps on the disk: what is wrong in a bitmap is not
 //! reported a second time in its count.
 
-use crate::bitset::{self, BitSet};
+use crate::bitset;
+use crate::blocks;
 use crate::error::Error;
+use crate::groups;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
@@ -19,19 +21,24 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
 fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
     let mut free = 0;
     let bits = state.geometry.block_bytes * 8;
+    let mut found = vec![0; state.geometry.block_bytes];
     for number in 0..state.geometry.group_count {
         let group = state.groups[number as usize];
         if group.block_bitmap == 0 {
             continue;
         }
         let bitmap = state.block(group.block_bitmap)?;
-        let first = number as usize * state.geometry.blocks_per_group as usize;
+        let first = state.geometry.first_block_of(number);
         let count = state.geometry.blocks_in(number) as usize;
-        let found = state.found.bytes(first, count);
-        if !bitset::are_equal(&bitmap, found, count) {
-            let differences: Vec<usize> = differences(&bitmap, found, count);
-            for index in differences {
-                let block = state.geometry.block_of_bit(first + index);
+        found.fill(0);
+        for range in groups::metadata(state, number) {
+            let (start, end) = (range.start - first, range.end - first);
+            blocks::set(&mut found, start as u32, end as u32);
+        }
+        state.claimed.add_to(number, &mut found);
+        if !bitset::are_equal(&bitmap, &found, count) {
+            for index in differences(&bitmap, &found, count) {
+                let block = first + index as u64;
                 let place = Place::group(number).at_block(block);
                 let says = u64::from(bitset::bit(&bitmap, index));
                 let kind = ProblemKind::BlockBitmapWrong;
@@ -62,31 +69,20 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
 }
 
 fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
-    let (used, directories) = used_inodes(state);
     let mut free = 0;
     let bits = state.geometry.block_bytes * 8;
     let count = state.geometry.inodes_per_group as usize;
+    let mut used = vec![0; state.geometry.block_bytes];
     for number in 0..state.geometry.group_count {
         let group = state.groups[number as usize];
         if group.inode_bitmap == 0 {
             continue;
         }
         let bitmap = state.block(group.inode_bitmap)?;
-        let first = number as usize * count;
-        let mut directory_count = 0;
-        for index in 0..count {
-            let is_used = used.contains(first + index);
-            let says = bitset::bit(&bitmap, index);
-            directory_count += u32::from(says && directories.contains(first + index));
-            if is_used != says {
-                let inode = (first + index) as u32 + 1;
-                let mut place = Place::inode(inode);
-                place.group = Some(number);
-                let kind = ProblemKind::InodeBitmapWrong;
-                state
-                    .report
-                    .add_differing(kind, place, says.into(), is_used.into());
-            }
+        let first = number * count as u32 + 1;
+        let directory_count = collect_inodes(state, first, &bitmap, &mut used);
+        if !bitset::are_equal(&bitmap, &used, count) {
+            report_inodes(state, number, &bitmap, &used);
         }
         let clear = bitset::count_clear(&bitmap, count);
         free += u64::from(clear);
@@ -122,20 +118,42 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Inodes in use and directories, by number less one.
-fn used_inodes(state: &State<'_>) -> (BitSet, BitSet) {
-    let count = state.geometry.inode_count as usize;
-    let mut used = BitSet::new(count);
-    for (index, inode) in state.inodes[1..].iter().enumerate() {
-        if inode.is_used {
-            used.insert(index);
+/// Makes the bitmap of the inodes of a group that are in use; returns the number of directories that the disk's bitmap has.
+fn collect_inodes(state: &State<'_>, first: u32, bitmap: &[u8], used: &mut [u8]) -> u32 {
+    used.fill(0);
+    let last = first + (state.geometry.inodes_per_group - 1);
+    for (number, inode) in state.inodes.known(first..=last) {
+        let index = number - first;
+        if inode.is_used() {
+            blocks::set(used, index, index + 1);
         }
     }
-    let mut directories = BitSet::new(count);
-    for directory in &state.directories {
-        directories.insert(directory.inode as usize - 1);
+    let from = state
+        .directories
+        .partition_point(|directory| directory.inode < first);
+    let directories = state.directories[from..].iter();
+    let directories = directories.take_while(|directory| directory.inode <= last);
+    let counted =
+        directories.filter(|directory| bitset::bit(bitmap, (directory.inode - first) as usize));
+    counted.count() as u32
+}
+
+fn report_inodes(state: &mut State<'_>, group: u32, bitmap: &[u8], used: &[u8]) {
+    let count = state.geometry.inodes_per_group;
+    for index in 0..count {
+        let (says, is_used) = (
+            bitset::bit(bitmap, index as usize),
+            bitset::bit(used, index as usize),
+        );
+        if is_used != says {
+            let mut place = Place::inode(group * count + index + 1);
+            place.group = Some(group);
+            let kind = ProblemKind::InodeBitmapWrong;
+            state
+                .report
+                .add_differing(kind, place, says.into(), is_used.into());
+        }
     }
-    (used, directories)
 }
 
 /// The first places in which two bitmaps differ.

@@ -6,21 +6,18 @@ use crate::inodes::{self, RESIZE};
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
 use crate::problem::Place;
-use crate::state::State;
+use crate::state::{State, Usage};
 
 /// Reports every claim of a block that was claimed more than once.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     if state.claimed_twice.is_empty() {
         return Ok(());
     }
-    let mut blocks = std::mem::take(&mut state.claimed_twice);
-    blocks.sort_unstable();
-    blocks.dedup();
     state.map_visits = 0;
-    for number in 1..=state.geometry.inode_count {
-        if !state.inodes[number as usize].has_map {
-            continue;
-        }
+    let known = state.inodes.known(1..=state.geometry.inode_count);
+    let mapped = known.filter(|(_, inode)| inode.usage == Usage::Mapped);
+    let mapped: Vec<u32> = mapped.map(|(number, _)| number).collect();
+    for number in mapped {
         let Some(inode) = inodes::read(state, number)? else {
             continue;
         };
@@ -31,8 +28,9 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             if !state.geometry.contains(visit.block) {
                 return Next::Skip;
             }
-            let is_metadata = state.metadata.contains(state.geometry.bit_of(visit.block));
-            let is_twice = blocks.binary_search(&visit.block).is_ok();
+            let is_metadata = state.is_metadata(visit.block);
+            let place = state.geometry.place_of(visit.block);
+            let is_twice = state.claimed_twice.contains(place);
             if is_twice && map::is_claimed(state, number, visit) {
                 let kind = if is_metadata {
                     ProblemKind::BlockInMetadata

@@ -8,7 +8,7 @@ use crate::directories::find;
 use crate::inodes::{BAD_BLOCKS, ROOT};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::{Directory, InodeState, State};
+use crate::state::{Directory, InodeState, State, Usage};
 
 /// The most links of a directory that are counted.
 const LINKS_MAX: u32 = 65_000;
@@ -23,7 +23,7 @@ pub(crate) fn check(state: &mut State<'_>) {
 }
 
 fn check_root(state: &mut State<'_>) {
-    if !state.inodes[ROOT as usize].is_used {
+    if !state.inodes[ROOT].is_used() {
         state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
     }
 }
@@ -72,17 +72,18 @@ fn find_parent(state: &State<'_>, parent: u32) -> Option<usize> {
 
 fn check_links(state: &mut State<'_>) {
     let reserved = ROOT + 1..state.geometry.first_inode;
-    for number in 1..=state.geometry.inode_count {
-        let inode = state.inodes[number as usize];
-        if !inode.is_used || number == BAD_BLOCKS || reserved.contains(&number) {
-            continue;
-        }
-        if inode.is_lost {
-            continue;
-        }
-        if inode.references == 0 {
+    let known = state.inodes.known(1..=state.geometry.inode_count);
+    let wrong = known.filter(|(number, inode)| {
+        matches!(inode.usage, Usage::Used | Usage::Mapped)
+            && *number != BAD_BLOCKS
+            && !reserved.contains(number)
+            && (inode.references == 0 || u32::from(inode.links) != inode.references)
+    });
+    let wrong: Vec<u32> = wrong.map(|(number, _)| number).collect();
+    for number in wrong {
+        if state.inodes[number].references == 0 {
             state.problem(ProblemKind::InodeUnattached, Place::inode(number));
-        } else if u32::from(inode.links) != inode.references {
+        } else {
             check_count(state, number);
         }
     }
@@ -90,7 +91,7 @@ fn check_links(state: &mut State<'_>) {
 
 /// Checks a count of links that differs from the number of entries.
 fn check_count(state: &mut State<'_>, number: u32) {
-    let inode = state.inodes[number as usize];
+    let inode = state.inodes[number];
     let directory = find(state, number).map(|index| state.directories[index]);
     let features = state.features.read_only_compatible;
     let has_feature = features.contains(ReadOnlyCompatible::DIR_NLINK);

@@ -15,7 +15,7 @@ use crate::htree::{self, Hashing, Tree};
 use crate::inodes::ROOT;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::{Directory, State};
+use crate::state::{Directory, State, Usage};
 use entries::Block;
 use names::Names;
 
@@ -44,7 +44,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
 
 /// The place of an inode in [`State::directories`], if it is a directory.
 pub(crate) fn find(state: &State<'_>, inode: u32) -> Option<usize> {
-    let is_directory = state.inodes[inode as usize].file_type == FileType::Directory.raw();
+    let is_directory = state.inodes[inode].file_type == FileType::Directory.raw();
     let found = state
         .directories
         .binary_search_by_key(&inode, |directory| directory.inode);
@@ -64,7 +64,7 @@ fn check_directory(
         None
     };
     let mut expected = 0;
-    if blocks.is_empty() && state.inodes[directory.inode as usize].has_map {
+    if blocks.is_empty() && state.inodes[directory.inode].usage == Usage::Mapped {
         report_holes(state, directory.inode, 0, 1);
     }
     for at in blocks {

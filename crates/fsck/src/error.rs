@@ -30,16 +30,6 @@ pub enum Error {
         /// The journal's UUID.
         uuid: [u8; 16],
     },
-    /// The file system is larger than this checker keeps in memory.
-    #[error("{count} {what} are more than the {limit} that can be checked")]
-    TooLarge {
-        /// `blocks` or `inodes`.
-        what: &'static str,
-        /// How many there are.
-        count: u64,
-        /// How many there may be.
-        limit: u64,
-    },
 }
 
 /// What is wrong with a superblock.

@@ -28,20 +28,14 @@ impl Geometry {
         block >= self.first_block && block < self.block_count
     }
 
-    /// A block's place in bitmaps of all groups, one after another.
+    /// A block's group, and its place in that.
     #[inline]
-    pub(crate) fn bit_of(&self, block: u64) -> usize {
-        (block - self.first_block) as usize
-    }
-
-    /// The block of a place in bitmaps of all groups.
-    pub(crate) fn block_of_bit(&self, bit: usize) -> u64 {
-        bit as u64 + self.first_block
-    }
-
-    /// Bits in bitmaps of all groups.
-    pub(crate) fn bit_count(&self) -> usize {
-        (self.block_count - self.first_block) as usize
+    pub(crate) fn place_of(&self, block: u64) -> (u32, u32) {
+        let number = (block - self.first_block) as u32;
+        (
+            number / self.blocks_per_group,
+            number % self.blocks_per_group,
+        )
     }
 
     pub(crate) fn first_block_of(&self, group: u32) -> u64 {
@@ -52,10 +46,6 @@ impl Geometry {
     pub(crate) fn blocks_in(&self, group: u32) -> u32 {
         let left = self.block_count - self.first_block_of(group);
         left.min(self.blocks_per_group.into()) as u32
-    }
-
-    pub(crate) fn group_of_block(&self, block: u64) -> u32 {
-        ((block - self.first_block) / u64::from(self.blocks_per_group)) as u32
     }
 
     pub(crate) fn group_of_inode(&self, inode: u32) -> u32 {
@@ -81,6 +71,15 @@ impl Geometry {
     pub(crate) fn descriptor_blocks(&self) -> u32 {
         let per_block = (self.block_bytes / layout::group::SIZE) as u32;
         self.group_count.div_ceil(per_block)
+    }
+
+    /// Blocks at the start of a group that has copies: the superblock, the descriptors, and what is kept for more of them.
+    pub(crate) fn super_blocks(&self) -> u32 {
+        1 + self.descriptor_blocks() + self.reserved_descriptor_blocks
+    }
+
+    pub(crate) fn inodes_per_block(&self) -> u32 {
+        (self.block_bytes / self.inode_bytes) as u32
     }
 
     /// Blocks of a group's inode table.

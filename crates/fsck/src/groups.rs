@@ -1,5 +1,7 @@
 //! Group descriptors: where bitmaps and inode tables lie. What the first superblock and these say is marked as metadata.
 
+use std::ops::Range;
+
 use layout::group::{self as disk, GroupDescriptor, GroupFlags};
 use zerocopy::FromBytes;
 
@@ -23,19 +25,8 @@ pub(crate) struct Group {
 /// nothing can be said of what needs it.
 pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     read(state)?;
-    mark_supers(state);
-    let table_blocks = u64::from(state.geometry.inode_table_blocks());
     for number in 0..state.geometry.group_count {
-        let group = state.groups[number as usize];
-        for (first, count) in [
-            (group.block_bitmap, 1),
-            (group.inode_bitmap, 1),
-            (group.inode_table, table_blocks),
-        ] {
-            if first != 0 {
-                mark_metadata(state, number, first, count);
-            }
-        }
+        check_apart(state, number);
     }
     prefetch(state)?;
     Ok(state.groups.iter().all(|group| group.inode_table != 0))
@@ -111,39 +102,56 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     group
 }
 
-/// Marks the superblocks and descriptors of all groups that have them, and the blocks reserved for more descriptors.
-fn mark_supers(state: &mut State<'_>) {
-    let descriptors = u64::from(state.geometry.descriptor_blocks());
-    let reserved = u64::from(state.geometry.reserved_descriptor_blocks);
-    let count = 1 + descriptors + reserved;
-    for number in 0..state.geometry.group_count {
-        if state.geometry.has_super(number) {
-            let first = state.geometry.first_block_of(number);
-            let end = first + u64::from(state.geometry.blocks_in(number));
-            for block in first..(first + count).min(end) {
-                let bit = state.geometry.bit_of(block);
-                state.metadata.insert(bit);
-                state.found.insert(bit);
-            }
+/// Checks that the bitmaps and the table of a group lie neither on each other nor on a superblock or descriptors.
+fn check_apart(state: &mut State<'_>, number: u32) {
+    let mut taken: Vec<Range<u64>> = Vec::with_capacity(4);
+    let mut shared = Vec::new();
+    for range in metadata(state, number) {
+        shared.clear();
+        for other in &taken {
+            shared.extend(range.start.max(other.start)..range.end.min(other.end));
         }
-    }
-}
-
-fn mark_metadata(state: &mut State<'_>, number: u32, first: u64, count: u64) {
-    for block in first..first + count {
-        let bit = state.geometry.bit_of(block);
-        state.metadata.insert(bit);
-        if !state.found.insert(bit) {
-            let place = Place::group(number).at_block(block);
+        shared.sort_unstable();
+        shared.dedup();
+        for block in &shared {
+            let place = Place::group(number).at_block(*block);
             state.problem(ProblemKind::GroupMetadataOverlaps, place);
         }
+        taken.push(range);
     }
 }
 
-/// Reads bitmaps and tables of all groups in one batch.
+/// The blocks of a group that hold metadata: superblock and descriptors, bitmaps, inode table. Ranges may overlap.
+pub(crate) fn metadata(state: &State<'_>, number: u32) -> impl Iterator<Item = Range<u64>> + use<> {
+    let geometry = &state.geometry;
+    let group = state.groups[number as usize];
+    let first = geometry.first_block_of(number);
+    let end = first + u64::from(geometry.blocks_in(number));
+    let supers = if geometry.has_super(number) {
+        geometry.super_blocks().into()
+    } else {
+        0
+    };
+    let supers = first..(first + supers).min(end);
+    let table_blocks = u64::from(geometry.inode_table_blocks());
+    let places = [
+        (group.block_bitmap, 1),
+        (group.inode_bitmap, 1),
+        (group.inode_table, table_blocks),
+    ];
+    let places = places.into_iter().filter(|(place, _)| *place != 0);
+    let places = places.map(|(first, count)| first..first + count);
+    std::iter::once(supers).chain(places)
+}
+
+/// Reads bitmaps and tables of all groups in one batch, if that is not much.
 fn prefetch(state: &mut State<'_>) -> Result<(), Error> {
     let block_bytes = state.geometry.block_bytes as u64;
     let table_bytes = u64::from(state.geometry.inode_table_blocks()) * block_bytes;
+    let bytes = (table_bytes + 2 * block_bytes) * state.groups.len() as u64;
+    if bytes > state.image.prefetch_bytes_max() {
+        return Ok(());
+    }
     let mut runs = Vec::with_capacity(state.groups.len() * 3);
     for group in &state.groups {
         runs.push((group.block_bitmap * block_bytes, block_bytes));

@@ -1,8 +1,8 @@
 //! The image under check: bytes in memory, or a device that is read a page at a time and never written.
 //!
-//! A page is 4096 bytes, or one block if that is more. Pages that are known to be needed (bitmaps, inode tables) are
-//! fetched together; the rest comes when it is looked at. A device in memory gives its pages by reference, so that nothing
-//! is copied.
+//! A page is 4096 bytes, or one block if that is more. The last ones that were read are kept, each at a slot that its number says.
+//! Pages that are known to be needed (bitmaps, inode tables) are fetched together; the rest comes when it is looked at. A
+//! device in memory gives its pages by reference, so that nothing is copied.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -14,23 +14,21 @@ use crate::error::Error;
 
 /// Bytes of a page, unless blocks are larger.
 const PAGE_BYTES: usize = 4096;
-/// Pages behind one pointer.
-const SHELF_PAGES: u64 = 256;
-/// Bytes of pages that are kept; beyond it all are dropped and read again when they are needed.
-const CACHE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of pages that are kept: 4096 pages of the usual size.
+const CACHE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one read.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-type Shelf = Vec<Option<Arc<Block>>>;
+/// A page and its number.
+type Slot = Option<(u64, Arc<Block>)>;
 
 /// Where the bytes are.
 enum Source<'a> {
     Bytes(&'a [u8]),
     Device {
         device: &'a dyn BlockDevice,
-        /// By page number: shelves of [`SHELF_PAGES`] pages.
-        shelves: Vec<Option<Shelf>>,
-        held: usize,
+        /// A power of two of them.
+        slots: Vec<Slot>,
     },
 }
 
@@ -76,8 +74,7 @@ impl<'a> Image<'a> {
             size_bytes: device.geometry().size_bytes,
             source: Source::Device {
                 device,
-                shelves: Vec::new(),
-                held: 0,
+                slots: Vec::new(),
             },
             page_bytes: PAGE_BYTES,
         };
@@ -126,6 +123,19 @@ impl<'a> Image<'a> {
         }
     }
 
+    /// The most bytes that are worth a prefetch: what is fetched last must not push out what was fetched first.
+    pub(crate) fn prefetch_bytes_max(&self) -> u64 {
+        CACHE_BYTES_MAX as u64 / 2
+    }
+
+    /// The first part of a range of bytes that may hold anything but zeroes.
+    pub(crate) fn next_data(&self, range: Range<u64>) -> Range<u64> {
+        match &self.source {
+            Source::Bytes(_) => range,
+            Source::Device { device, .. } => device.next_data(range),
+        }
+    }
+
     /// Reads runs of bytes, given as offset and length, with one batch, so that [`Image::bytes`] finds them. What lies
     /// beyond the end is left out.
     pub(crate) fn prefetch(&mut self, runs: &[(u64, u64)]) -> Result<(), Error> {
@@ -134,13 +144,16 @@ impl<'a> Image<'a> {
         }
         let page_bytes = self.page_bytes as u64;
         let whole_pages = self.size_bytes / page_bytes;
-        let mut left = (CACHE_BYTES_MAX / self.page_bytes / 2) as u64;
+        let mut left = self.prefetch_bytes_max() / page_bytes;
         let mut wanted: Vec<Range<u64>> = Vec::with_capacity(runs.len());
         for (offset, length) in runs {
             let end = offset.saturating_add(*length).div_ceil(page_bytes);
             let (mut first, end) = (offset / page_bytes, end.min(whole_pages));
             if let Some(run) = wanted.last().filter(|run| run.contains(&first)) {
                 first = run.end;
+            }
+            while first < end && self.held_page(first).is_some() {
+                first += 1;
             }
             if first >= end || end - first > left {
                 continue;
@@ -169,23 +182,21 @@ impl<'a> Image<'a> {
 
     #[inline]
     fn held_page(&self, number: u64) -> Option<Arc<Block>> {
-        let Source::Device { shelves, .. } = &self.source else {
+        let Source::Device { slots, .. } = &self.source else {
             return None;
         };
-        let shelf = shelves.get((number / SHELF_PAGES) as usize)?.as_ref()?;
-        shelf[(number % SHELF_PAGES) as usize].clone()
+        match &slots[slot_of(number, slots.len())] {
+            Some((held, page)) if *held == number => Some(Arc::clone(page)),
+            _ => None,
+        }
     }
 
     /// Reads whole pages in one batch.
     fn fetch(&mut self, runs: &[Range<u64>]) -> Result<(), Error> {
-        let Source::Device { device, held, .. } = &self.source else {
+        let Source::Device { device, .. } = &self.source else {
             return Ok(());
         };
-        let (device, held) = (*device, *held);
-        let count: u64 = runs.iter().map(|run| run.end - run.start).sum();
-        if held + count as usize > CACHE_BYTES_MAX / self.page_bytes {
-            self.drop_pages();
-        }
+        let device = *device;
         let step = (READ_BYTES_MAX / self.page_bytes as u64).max(1);
         let mut starts = Vec::with_capacity(runs.len());
         let mut batch = Vec::with_capacity(runs.len());
@@ -227,23 +238,27 @@ impl<'a> Image<'a> {
     }
 
     fn hold(&mut self, number: u64, page: Arc<Block>) {
-        let Source::Device { shelves, held, .. } = &mut self.source else {
-            return;
-        };
-        let shelf = shelves[(number / SHELF_PAGES) as usize]
-            .get_or_insert_with(|| vec![None; SHELF_PAGES as usize]);
-        shelf[(number % SHELF_PAGES) as usize] = Some(page);
-        *held += 1;
+        if let Source::Device { slots, .. } = &mut self.source {
+            let slot = slot_of(number, slots.len());
+            slots[slot] = Some((number, page));
+        }
     }
 
     fn drop_pages(&mut self) {
-        let shelf_bytes = self.page_bytes as u64 * SHELF_PAGES;
-        let count = self.size_bytes.div_ceil(shelf_bytes) as usize;
-        if let Source::Device { shelves, held, .. } = &mut self.source {
-            *shelves = vec![None; count];
-            *held = 0;
+        let there_are = self.size_bytes.div_ceil(self.page_bytes as u64).max(1);
+        let most = (CACHE_BYTES_MAX / self.page_bytes) as u64;
+        let count = there_are.next_power_of_two().min(most) as usize;
+        if let Source::Device { slots, .. } = &mut self.source {
+            *slots = vec![None; count];
         }
     }
+}
+
+/// The slot of a page. Bitmaps of groups lie at the same distance from each other, often a power of two: the upper bits tell them
+/// apart.
+#[inline]
+fn slot_of(number: u64, count: usize) -> usize {
+    (number ^ (number >> 12)) as usize & (count - 1)
 }
 
 fn out_of_range(offset: u64) -> Error {

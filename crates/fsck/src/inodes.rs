@@ -6,6 +6,8 @@ mod fields;
 mod reserved;
 mod resize;
 
+use std::ops::Range;
+
 use layout::inode::{BASE_SIZE, Inode, MAP_WORDS};
 use layout::mode::FileType;
 use zerocopy::FromBytes;
@@ -14,7 +16,7 @@ use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::map::{self, Mapped};
 use crate::problem::Place;
-use crate::state::{Directory, InodeState, State};
+use crate::state::{Directory, InodeState, State, Usage};
 
 pub(crate) use bad::is_in_table;
 pub(crate) use resize::check as check_resize;
@@ -28,6 +30,9 @@ pub(crate) const RESIZE: u32 = 7;
 /// The inode of an internal journal.
 pub(crate) const JOURNAL: u32 = 8;
 
+/// Bytes of an inode table that are read at once.
+const PART_BYTES: u64 = 1 << 20;
+
 /// An inode in its table.
 pub(crate) struct Slot<'s> {
     pub(crate) number: u32,
@@ -39,28 +44,59 @@ pub(crate) struct Slot<'s> {
 /// Reads all inode tables.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     bad::read_list(state)?;
-    let per_block = (state.geometry.block_bytes / state.geometry.inode_bytes) as u32;
-    let inodes_per_group = state.geometry.inodes_per_group;
     for group in 0..state.geometry.group_count {
         let table = state.groups[group as usize].inode_table;
-        if table == 0 {
-            continue;
-        }
-        for index in 0..state.geometry.inode_table_blocks() {
-            let block = table + u64::from(index);
-            let first = index * per_block;
-            let count = per_block.min(inodes_per_group - first);
-            let first = group * inodes_per_group + first + 1;
-            if state.bad_blocks.binary_search(&block).is_ok() {
-                bad::lose(state, first, count);
-                continue;
+        let end = table + u64::from(state.geometry.inode_table_blocks());
+        let mut next = table;
+        while next < end {
+            let part = next_part(state, group, next..end);
+            let (start, stop) = (
+                state.geometry.byte_of(part.start),
+                state.geometry.byte_of(part.end),
+            );
+            state.image.prefetch(&[(start, stop - start)])?;
+            for block in part.clone() {
+                check_block(state, group, block)?;
             }
-            let bytes = state.block(block)?;
-            let slots = bytes.chunks_exact(state.geometry.inode_bytes);
-            for (number, bytes) in (first..first + count).zip(slots) {
-                check_slot(state, number, bytes)?;
-            }
+            next = part.end;
         }
+    }
+    Ok(())
+}
+
+/// The first part of the rest of a table that is read at once. Holes are left out: the inodes there are free. Reserved inodes and
+/// inodes in bad blocks count as in use wherever they lie.
+fn next_part(state: &State<'_>, group: u32, blocks: Range<u64>) -> Range<u64> {
+    let block_bytes = state.geometry.block_bytes as u64;
+    let is_reserved = first_inode_in(state, group, blocks.start) < state.geometry.first_inode;
+    let part = if is_reserved || !state.bad_blocks.is_empty() {
+        blocks
+    } else {
+        let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
+        let data = state.image.next_data(bytes);
+        data.start / block_bytes..data.end.div_ceil(block_bytes)
+    };
+    part.start..part.end.min(part.start + (PART_BYTES / block_bytes).max(1))
+}
+
+/// The number of the first inode in a block of a group's table.
+fn first_inode_in(state: &State<'_>, group: u32, block: u64) -> u32 {
+    let index = (block - state.groups[group as usize].inode_table) as u32;
+    group * state.geometry.inodes_per_group + index * state.geometry.inodes_per_block() + 1
+}
+
+fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Error> {
+    let first = first_inode_in(state, group, block);
+    let end = (group + 1) * state.geometry.inodes_per_group;
+    let count = state.geometry.inodes_per_block().min(end - (first - 1));
+    if state.bad_blocks.contains(state.geometry.place_of(block)) {
+        bad::lose(state, first, count);
+        return Ok(());
+    }
+    let bytes = state.block(block)?;
+    let slots = bytes.chunks_exact(state.geometry.inode_bytes);
+    for (number, bytes) in (first..=first + (count - 1)).zip(slots) {
+        check_slot(state, number, bytes)?;
     }
     Ok(())
 }
@@ -94,7 +130,7 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
     check_deletion(state, &slot);
     if links == 0 {
         let file_type = FileType::from_mode(raw.i_mode.get());
-        state.inodes[number as usize].file_type = file_type.raw();
+        state.inodes[number].file_type = file_type.raw();
         return Ok(());
     }
     check_used(state, &slot)
@@ -127,13 +163,11 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         InodeState::BAD
     };
     let has_map = fields::has_map(slot.raw, file_type);
-    state.inodes[slot.number as usize] = InodeState {
-        file_type: code,
-        is_used: true,
-        has_map,
-        is_lost: false,
-        links: slot.raw.i_links_count.get(),
+    state.inodes[slot.number] = InodeState {
         references: 0,
+        links: slot.raw.i_links_count.get(),
+        file_type: code,
+        usage: if has_map { Usage::Mapped } else { Usage::Used },
     };
     if slot.number == ROOT && file_type != FileType::Directory {
         state.problem(ProblemKind::RootNotDirectory, Place::inode(ROOT));

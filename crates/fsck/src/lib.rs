@@ -19,8 +19,8 @@
 //! - Nothing is ever written.
 //! - Any bytes may be given: memory and time are bounded by the size of the device and by named constants, and nothing panics.
 //! - What is a problem and what is not is judged as `e2fsck -fn` judges it; `docs/fsck.md` names the differences.
-//! - It is fast on small images, because crash tests call it by the million: few reads, flat vectors, no allocation for
-//!   each block.
+//! - It is fast on small images, because crash tests call it by the million: few reads, no allocation for each block.
+//! - What it keeps follows what is in use: an empty file system of 16 TiB takes a few megabytes.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod attributes;
 mod backups;
 mod bitmaps;
 mod bitset;
+mod blocks;
 mod claims;
 mod connections;
 mod directories;
@@ -36,6 +37,7 @@ mod geometry;
 mod groups;
 mod htree;
 mod image;
+mod inode_states;
 mod inodes;
 mod journal;
 mod kind;

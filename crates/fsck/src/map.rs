@@ -95,8 +95,7 @@ pub(crate) fn check(
             return Next::Below;
         }
         state.report.statistics.map_blocks += 1;
-        let is_metadata = state.metadata.contains(state.geometry.bit_of(visit.block));
-        if is_metadata && inode != RESIZE {
+        if inode != RESIZE && state.is_metadata(visit.block) {
             let place = Place::inode(inode).at_file_block(visit.file_block);
             let kind = ProblemKind::BlockInMetadata;
             state.report.add_found(kind, place, visit.block);

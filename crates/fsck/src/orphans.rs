@@ -1,7 +1,8 @@
 //! The orphan list: inodes whose release or truncation was under way. The superblock names the first, each time of deletion
 //! the next.
 
-use crate::bitset::BitSet;
+use std::collections::BTreeSet;
+
 use crate::error::Error;
 use crate::inodes;
 use crate::kind::ProblemKind;
@@ -14,14 +15,14 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     if number == 0 {
         return Ok(());
     }
-    let mut seen = BitSet::new(state.geometry.inode_count as usize + 1);
+    let mut seen = BTreeSet::new();
     while number != 0 {
         if !state.geometry.has_inode(number) || number < state.geometry.first_inode {
             let kind = ProblemKind::OrphanOutOfRange;
             state.report.add_found(kind, Place::whole(), number.into());
             break;
         }
-        if !seen.insert(number as usize) {
+        if !seen.insert(number) {
             state.problem(ProblemKind::OrphansInCircle, Place::inode(number));
             break;
         }

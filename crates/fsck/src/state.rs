@@ -1,14 +1,17 @@
-//! What a check keeps: flat vectors and bit sets, sized once by the superblock.
+//! What a check keeps: its size follows what is in use, not how large the file system is.
+
+use std::collections::BTreeMap;
 
 use layout::feature::Features;
 use layout::superblock::Superblock;
 
 use crate::Options;
-use crate::bitset::BitSet;
+use crate::blocks::BlockSet;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::groups::Group;
 use crate::image::{Bytes, Image};
+use crate::inode_states::InodeStates;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::report::Report;
@@ -21,20 +24,27 @@ const VISITS_PER_BLOCK: u64 = 8;
 const VISITS_SPARE: u64 = 4096;
 
 /// What is known of an inode after the inode tables were read.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct InodeState {
-    /// The type's code in directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use but of no type.
-    pub(crate) file_type: u8,
-    /// Whether it counts as in use.
-    pub(crate) is_used: bool,
-    /// True if its map was looked at.
-    pub(crate) has_map: bool,
-    /// True if it lies in a bad block, so that nothing is known of it.
-    pub(crate) is_lost: bool,
-    /// Links, as the inode says.
-    pub(crate) links: u16,
     /// Entries found that lead to it.
     pub(crate) references: u32,
+    /// Links, as the inode says.
+    pub(crate) links: u16,
+    /// The type's code in directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use but of no type.
+    pub(crate) file_type: u8,
+    pub(crate) usage: Usage,
+}
+
+/// What an inode is to a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    Free,
+    /// It counts as in use, and has no map.
+    Used,
+    /// It counts as in use, and its map was looked at.
+    Mapped,
+    /// It lies in a bad block: it counts as in use, and nothing else is known of it.
+    Lost,
 }
 
 /// A directory.
@@ -62,14 +72,11 @@ pub(crate) struct State<'a> {
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
     pub(crate) groups: Vec<Group>,
-    /// Blocks in use, by [`Geometry::bit_of`].
-    pub(crate) found: BitSet,
-    /// Blocks of superblocks, descriptors, bitmaps and inode tables.
-    pub(crate) metadata: BitSet,
+    /// Blocks of files.
+    pub(crate) claimed: BlockSet,
     /// Blocks that were claimed when they were in use already.
-    pub(crate) claimed_twice: Vec<u64>,
-    /// By number; the first is unused.
-    pub(crate) inodes: Vec<InodeState>,
+    pub(crate) claimed_twice: BlockSet,
+    pub(crate) inodes: InodeStates,
     /// In the order of their inodes.
     pub(crate) directories: Vec<Directory>,
     /// Blocks of all directories, one directory after another: the block of the file, and where it lies.
@@ -78,10 +85,10 @@ pub(crate) struct State<'a> {
     pub(crate) map_visits: u64,
     /// Whether a regular file needs the feature `large_file`.
     pub(crate) has_large_file: bool,
-    /// Bad blocks that the file system's list names, in ascending order.
-    pub(crate) bad_blocks: Vec<u64>,
-    /// Attribute blocks: block, references found, references that it says; what does not begin as an attribute block says none.
-    pub(crate) attribute_blocks: Vec<(u64, u32, Option<u32>)>,
+    /// Bad blocks that the file system's list names.
+    pub(crate) bad_blocks: BlockSet,
+    /// Attribute blocks: references found, references that it says; what does not begin as an attribute block says none.
+    pub(crate) attribute_blocks: BTreeMap<u64, (u32, Option<u32>)>,
     pub(crate) report: Report,
 }
 
@@ -90,13 +97,16 @@ impl InodeState {
     pub(crate) const BAD: u8 = 0xFF;
     /// An inode that lies in a bad block. It counts as in use.
     pub(crate) const LOST: Self = Self {
-        file_type: Self::BAD,
-        is_used: true,
-        has_map: false,
-        is_lost: true,
-        links: 0,
         references: 0,
+        links: 0,
+        file_type: Self::BAD,
+        usage: Usage::Lost,
     };
+
+    /// True if it counts as in use.
+    pub(crate) fn is_used(&self) -> bool {
+        self.usage != Usage::Free
+    }
 }
 
 impl<'a> State<'a> {
@@ -108,23 +118,29 @@ impl<'a> State<'a> {
             copy,
         } = decoded;
         image.set_block_bytes(geometry.block_bytes);
+        // Nothing is kept of what a device does not have.
+        let (group_count, inode_count) = if geometry.block_count <= blocks_on(&image, &geometry) {
+            (geometry.group_count, geometry.inode_count)
+        } else {
+            (0, 0)
+        };
+        let blocks = || BlockSet::new(group_count, geometry.blocks_per_group);
         Self {
             image,
             options,
             raw,
             copy,
             features,
-            groups: Vec::with_capacity(geometry.group_count as usize),
-            found: BitSet::new(geometry.bit_count()),
-            metadata: BitSet::new(geometry.bit_count()),
-            claimed_twice: Vec::new(),
-            inodes: vec![InodeState::default(); geometry.inode_count as usize + 1],
+            groups: Vec::with_capacity(group_count as usize),
+            claimed: blocks(),
+            claimed_twice: blocks(),
+            inodes: InodeStates::new(inode_count),
             directories: Vec::new(),
             directory_blocks: Vec::new(),
             map_visits: 0,
             has_large_file: false,
-            bad_blocks: Vec::new(),
-            attribute_blocks: Vec::new(),
+            bad_blocks: blocks(),
+            attribute_blocks: BTreeMap::new(),
             report: Report::default(),
             geometry,
         }
@@ -147,9 +163,23 @@ impl<'a> State<'a> {
     /// Notes that a block is in use; a second time makes it one that is claimed twice.
     #[inline]
     pub(crate) fn claim(&mut self, block: u64) {
-        if !self.found.insert(self.geometry.bit_of(block)) {
-            self.claimed_twice.push(block);
+        let place = self.geometry.place_of(block);
+        if self.is_metadata(block) || !self.claimed.insert(place) {
+            self.claimed_twice.insert(place);
         }
+    }
+
+    /// True if a block belongs to a superblock, to descriptors, to a bitmap or to an inode table.
+    #[inline]
+    pub(crate) fn is_metadata(&self, block: u64) -> bool {
+        let (number, place) = self.geometry.place_of(block);
+        let group = &self.groups[number as usize];
+        let table = group.inode_table;
+        let table_blocks = u64::from(self.geometry.inode_table_blocks());
+        (table..table + table_blocks).contains(&block)
+            || block == group.block_bitmap
+            || block == group.inode_bitmap
+            || (place < self.geometry.super_blocks() && self.geometry.has_super(number))
     }
 
     /// Whether the superblock's times are times: then an inode's number is no time of deletion.
@@ -164,4 +194,9 @@ impl<'a> State<'a> {
     pub(crate) fn problem(&mut self, kind: ProblemKind, place: Place) {
         self.report.add(kind, place);
     }
+}
+
+/// Whole blocks of a device.
+pub(crate) fn blocks_on(image: &Image<'_>, geometry: &Geometry) -> u64 {
+    image.size_bytes() / geometry.block_bytes as u64
 }

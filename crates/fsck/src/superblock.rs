@@ -9,12 +9,8 @@ use crate::geometry::Geometry;
 use crate::image::Image;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::State;
+use crate::state::{State, blocks_on};
 
-/// The most blocks that are checked: a bitmap of them takes 128 MiB.
-pub(crate) const BLOCKS_MAX: u64 = 1 << 30;
-/// The most inodes that are checked: what is kept of them takes 512 MiB.
-pub(crate) const INODES_MAX: u64 = 1 << 26;
 /// The smallest group, in blocks.
 const GROUP_BLOCKS_MIN: u32 = 8;
 /// The largest block, in bytes.
@@ -102,14 +98,6 @@ pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
     }
     check_features(features)?;
     let geometry = geometry(&raw, features).map_err(|why| Error::NoSuperblock { why })?;
-    for (what, count, limit) in [
-        ("blocks", geometry.block_count, BLOCKS_MAX),
-        ("inodes", geometry.inode_count.into(), INODES_MAX),
-    ] {
-        if count > limit {
-            return Err(Error::TooLarge { what, count, limit });
-        }
-    }
     Ok(Decoded {
         raw,
         features,
@@ -261,7 +249,7 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
         .features
         .incompatible
         .contains(Incompatible::NEEDS_RECOVERY);
-    let on_device = state.image.size_bytes() / geometry.block_bytes as u64;
+    let on_device = blocks_on(&state.image, geometry);
     if geometry.block_count > on_device {
         let (kind, count) = (ProblemKind::DeviceTooSmall, geometry.block_count);
         state

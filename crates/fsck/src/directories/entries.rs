@@ -6,7 +6,7 @@ use super::{Entry, find};
 use crate::inodes::ROOT;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::{InodeState, State};
+use crate::state::{InodeState, State, Usage};
 
 /// The longest record of `.`: two of the shortest.
 const DOT_RECORD_MAX: usize = 24;
@@ -63,13 +63,13 @@ pub(super) fn check(
     if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
         state.problem(ProblemKind::EntryName, block.place_of(entry));
     }
-    if !state.inodes[entry.inode as usize].is_lost {
+    if state.inodes[entry.inode].usage != Usage::Lost {
         check_file_type(state, block, entry);
     }
     if position > 1 {
         check_parent(state, block, entry);
     }
-    state.inodes[entry.inode as usize].references += 1;
+    state.inodes[entry.inode].references += 1;
     true
 }
 
@@ -79,10 +79,10 @@ fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<Problem
     if is_reserved || !state.geometry.has_inode(entry.inode) {
         return (Some(ProblemKind::EntryInodeOutOfRange), false);
     }
-    let inode = state.inodes[entry.inode as usize];
-    let kind = if !inode.is_used {
+    let inode = state.inodes[entry.inode];
+    let kind = if !inode.is_used() {
         Some(ProblemKind::EntryOfFreeInode)
-    } else if inode.is_lost {
+    } else if inode.usage == Usage::Lost {
         Some(ProblemKind::EntryOfLostInode)
     } else if position <= 1 {
         None
@@ -125,7 +125,7 @@ fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
 }
 
 fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
-    let known = state.inodes[entry.inode as usize].file_type;
+    let known = state.inodes[entry.inode].file_type;
     let has_types = state.features.incompatible.contains(Incompatible::FILETYPE);
     let expected = match known {
         _ if !has_types => 0,

@@ -12,7 +12,6 @@ pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
     let Some(inode) = super::read(state, BAD_BLOCKS)? else {
         return Ok(());
     };
-    let mut blocks = Vec::new();
     map::walk(state, &inode.map(), &mut |state, visit| {
         if state.is_exhausted() {
             return Next::Stop;
@@ -21,22 +20,21 @@ pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
             return Next::Skip;
         }
         if visit.level == 0 {
-            blocks.push(visit.block);
+            state
+                .bad_blocks
+                .insert(state.geometry.place_of(visit.block));
         }
         Next::Below
     })?;
-    blocks.sort_unstable();
-    blocks.dedup();
-    state.bad_blocks = blocks;
     state.map_visits = 0;
     Ok(())
 }
 
 /// Notes that the inodes of a block of a table are lost.
 pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
-    let numbers = first..first + count;
+    let numbers = first..=first + (count - 1);
     for number in numbers.clone() {
-        state.inodes[number as usize] = InodeState::LOST;
+        state.inodes[number] = InodeState::LOST;
     }
     state.report.statistics.used_inodes += count;
     if numbers.contains(&BAD_BLOCKS) {
@@ -50,7 +48,7 @@ pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
 
 /// True if a block is part of an inode table.
 pub(crate) fn is_in_table(state: &State<'_>, block: u64) -> bool {
-    let group = state.geometry.group_of_block(block);
+    let (group, _) = state.geometry.place_of(block);
     let table = state.groups[group as usize].inode_table;
     let end = table + u64::from(state.geometry.inode_table_blocks());
     table != 0 && (table..end).contains(&block)

@@ -59,8 +59,7 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         state.problem(ProblemKind::AttributeBlockOutOfRange, place());
         return Ok(0);
     }
-    let known = state.attribute_blocks.iter_mut();
-    if let Some((_, references, _)) = known.rev().find(|(known, ..)| *known == block) {
+    if let Some((references, _)) = state.attribute_blocks.get_mut(&block) {
         *references += 1;
         return Ok(1);
     }
@@ -72,12 +71,12 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
         state.problem(ProblemKind::AttributesInvalid, place());
     }
-    if state.metadata.contains(state.geometry.bit_of(block)) {
+    if state.is_metadata(block) {
         state.problem(ProblemKind::BlockInMetadata, place());
     }
     state.claim(block);
     let is_good = header.h_magic.get() == attribute::MAGIC;
     let said = is_good.then(|| header.h_refcount.get());
-    state.attribute_blocks.push((block, 1, said));
+    state.attribute_blocks.insert(block, (1, said));
     Ok(1)
 }

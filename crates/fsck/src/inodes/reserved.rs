@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::map;
 use crate::problem::Place;
-use crate::state::{InodeState, State};
+use crate::state::{InodeState, State, Usage};
 
 /// The inodes of quotas, one for users and one for groups.
 const QUOTA_FIRST: u32 = 3;
@@ -30,13 +30,11 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
         RESIZE => has_resize_inode && fields::has_map(raw, file_type),
         _ => fields::has_map(raw, file_type),
     };
-    state.inodes[slot.number as usize] = InodeState {
-        file_type: file_type.raw(),
-        is_used: true,
-        has_map,
-        is_lost: false,
-        links: raw.i_links_count.get(),
+    state.inodes[slot.number] = InodeState {
         references: 0,
+        links: raw.i_links_count.get(),
+        file_type: file_type.raw(),
+        usage: if has_map { Usage::Mapped } else { Usage::Used },
     };
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use block::{BlockDevice, MemoryDevice};
+use block::{BlockDevice, FileDevice, MemoryDevice, OpenOptions};
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::volume::NewInode;
 use ext::{MountOptions, Volume};
@@ -235,4 +235,28 @@ fn external_journals_are_recognised() {
     assert_eq!(check(Some(&*log)), Ok(vec!["JournalOfOther"]));
     let journal = fsck::check(&*log, None, &Options::default());
     assert_eq!(journal, Err(fsck::Error::IsJournalDevice));
+}
+
+/// More inodes than memory is taken for, all of them but a few in holes of the image.
+#[test]
+fn a_large_volume_that_is_nearly_empty() {
+    const VOLUME_BYTES: u64 = 275 << 30;
+    const INODES: u32 = 1 << 26;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    block::file::create_sparse(&path, VOLUME_BYTES).unwrap();
+    let device = FileDevice::open(&path, &OpenOptions::default()).unwrap();
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let options = mkfs::Options {
+        file_system: FileSystemType::Ext2,
+        inode_bytes: Some(128),
+        bytes_per_inode: Some(4096),
+        ..mkfs::Options::default()
+    };
+    let made = mkfs::format(&device, &options).unwrap();
+    assert!(made.geometry.inode_count > INODES);
+    fill_volume(&device, None);
+    let report = fsck::check(&*device, None, &Options::default()).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(report.statistics.directories, 4);
 }

@@ -1,0 +1,185 @@
+//! A set of blocks, in pages of one group each. A page holds runs while they are few, and a bitmap when they are many, so that
+//! an empty file system of many terabytes takes next to no memory.
+
+/// The most runs of a page, in the memory of 1 KiB.
+const RUNS_MAX: usize = 128;
+
+/// A set of blocks, by group and place in the group.
+pub(crate) struct BlockSet {
+    pages: Vec<Page>,
+    /// Bytes of a page's bitmap.
+    page_bytes: usize,
+    is_empty: bool,
+}
+
+enum Page {
+    /// In ascending order, no two of them adjacent.
+    Runs(Vec<Run>),
+    /// As bitmaps on the disk are.
+    Bits(Box<[u8]>),
+}
+
+/// The places from `start` to before `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    start: u32,
+    end: u32,
+}
+
+impl BlockSet {
+    /// An empty set of the blocks of a number of groups.
+    pub(crate) fn new(group_count: u32, blocks_per_group: u32) -> Self {
+        let pages = (0..group_count).map(|_| Page::Runs(Vec::new()));
+        Self {
+            pages: pages.collect(),
+            page_bytes: blocks_per_group.div_ceil(8) as usize,
+            is_empty: true,
+        }
+    }
+
+    /// True if nothing was put in.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// True if a block is in the set.
+    pub(crate) fn contains(&self, (group, place): (u32, u32)) -> bool {
+        match &self.pages[group as usize] {
+            Page::Runs(runs) => {
+                let at = runs.partition_point(|run| run.end <= place);
+                runs.get(at).is_some_and(|run| run.start <= place)
+            }
+            Page::Bits(bits) => bits[place as usize / 8] & (1 << (place % 8)) != 0,
+        }
+    }
+
+    /// Puts a block in; `false` if it was there already.
+    #[inline]
+    pub(crate) fn insert(&mut self, (group, place): (u32, u32)) -> bool {
+        self.is_empty = false;
+        let page = &mut self.pages[group as usize];
+        match page {
+            Page::Runs(runs) => {
+                let is_new = insert(runs, place);
+                if runs.len() > RUNS_MAX {
+                    let mut bits = vec![0; self.page_bytes].into_boxed_slice();
+                    fill(runs, &mut bits);
+                    *page = Page::Bits(bits);
+                }
+                is_new
+            }
+            Page::Bits(bits) => {
+                let (byte, bit) = (&mut bits[place as usize / 8], 1 << (place % 8));
+                let is_new = *byte & bit == 0;
+                *byte |= bit;
+                is_new
+            }
+        }
+    }
+
+    /// Sets the bits of a group's blocks in a bitmap of the group.
+    pub(crate) fn add_to(&self, group: u32, bitmap: &mut [u8]) {
+        match &self.pages[group as usize] {
+            Page::Runs(runs) => fill(runs, bitmap),
+            Page::Bits(bits) => {
+                for (byte, more) in bitmap.iter_mut().zip(bits) {
+                    *byte |= more;
+                }
+            }
+        }
+    }
+}
+
+/// Puts a place into runs; `false` if it was there already.
+#[inline]
+fn insert(runs: &mut Vec<Run>, place: u32) -> bool {
+    // Files are read from their start on, so that most places follow the last run.
+    if let Some(last) = runs.last_mut().filter(|run| run.end == place) {
+        last.end += 1;
+        return true;
+    }
+    let at = runs.partition_point(|run| run.end < place);
+    let next = runs.get(at + 1).map(|run| run.start);
+    let Some(run) = runs.get_mut(at).filter(|run| run.start <= place + 1) else {
+        let end = place + 1;
+        runs.insert(at, Run { start: place, end });
+        return true;
+    };
+    if (run.start..run.end).contains(&place) {
+        return false;
+    }
+    if run.end == place {
+        run.end += 1;
+        if next == Some(run.end) {
+            let joined = runs.remove(at + 1);
+            runs[at].end = joined.end;
+        }
+    } else {
+        run.start = place;
+    }
+    true
+}
+
+fn fill(runs: &[Run], bitmap: &mut [u8]) {
+    for run in runs {
+        set(bitmap, run.start, run.end);
+    }
+}
+
+/// Sets the bits from `start` to before `end`.
+pub(crate) fn set(bitmap: &mut [u8], start: u32, end: u32) {
+    let (start, end) = (start as usize, end as usize);
+    if start >= end {
+        return;
+    }
+    let (first, last) = (start / 8, (end - 1) / 8);
+    let (head, tail) = (0xFFu8 << (start % 8), 0xFF >> (7 - (end - 1) % 8));
+    if first == last {
+        bitmap[first] |= head & tail;
+        return;
+    }
+    bitmap[first] |= head;
+    bitmap[first + 1..last].fill(0xFF);
+    bitmap[last] |= tail;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACES: u32 = 512;
+
+    /// Places in a fixed order that leaves many runs on the way, and each place twice.
+    #[test]
+    fn a_set_is_what_was_put_in() {
+        for step in [1, 7, 171, 255, 511] {
+            let mut set = BlockSet::new(2, PLACES);
+            let mut bits = vec![0u8; PLACES as usize / 8];
+            assert!(set.is_empty());
+            for index in 0..2 * PLACES {
+                let place = index * step % PLACES;
+                let (byte, bit) = (place as usize / 8, 1 << (place % 8));
+                let is_new = bits[byte] & bit == 0;
+                assert_eq!(set.contains((1, place)), !is_new);
+                assert_eq!(set.insert((1, place)), is_new, "{step} {index}");
+                bits[byte] |= bit;
+                let mut shown = vec![0; bits.len()];
+                set.add_to(1, &mut shown);
+                assert_eq!(shown, bits, "{step} {index}");
+            }
+            assert!(!set.contains((0, 0)));
+        }
+    }
+
+    #[test]
+    fn runs_are_set_to_the_bit() {
+        for start in 0..40u32 {
+            for end in start..40 {
+                let mut bitmap = [0; 5];
+                set(&mut bitmap, start, end);
+                let expected = (1u64 << end) - (1 << start);
+                assert_eq!(bitmap, expected.to_le_bytes()[..5]);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What is known of each inode, in pages that are made when an inode of theirs is in use.
+
+use std::ops::{Index, IndexMut, RangeInclusive};
+
+use crate::state::{InodeState, Usage};
+
+/// Inodes of a page, which takes 4 KiB.
+const PAGE_INODES: usize = 512;
+
+/// The states of all inodes, by number.
+pub(crate) struct InodeStates {
+    pages: Vec<Option<Box<[InodeState; PAGE_INODES]>>>,
+}
+
+const FREE: InodeState = InodeState {
+    references: 0,
+    links: 0,
+    file_type: 0,
+    usage: Usage::Free,
+};
+
+impl InodeStates {
+    /// States of free inodes.
+    pub(crate) fn new(inode_count: u32) -> Self {
+        let count = (inode_count as usize + 1).div_ceil(PAGE_INODES);
+        Self {
+            pages: vec![None; count],
+        }
+    }
+
+    /// The inodes of a range of numbers of which something may be known.
+    pub(crate) fn known(
+        &self,
+        numbers: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = (u32, &InodeState)> {
+        let (first, last) = (*numbers.start() as usize, *numbers.end() as usize);
+        let pages = self.pages.iter().enumerate();
+        let pages = pages.take(last / PAGE_INODES + 1).skip(first / PAGE_INODES);
+        let pages = pages.filter_map(|(page, states)| Some((page, states.as_ref()?)));
+        let states = pages.flat_map(|(page, states)| {
+            let states = states.iter().enumerate();
+            states.map(move |(index, state)| ((page * PAGE_INODES + index) as u32, state))
+        });
+        states.filter(move |(number, _)| numbers.contains(number))
+    }
+}
+
+impl Index<u32> for InodeStates {
+    type Output = InodeState;
+
+    #[inline]
+    fn index(&self, number: u32) -> &InodeState {
+        let number = number as usize;
+        match &self.pages[number / PAGE_INODES] {
+            Some(page) => &page[number % PAGE_INODES],
+            None => &FREE,
+        }
+    }
+}
+
+impl IndexMut<u32> for InodeStates {
+    #[inline]
+    fn index_mut(&mut self, number: u32) -> &mut InodeState {
+        let number = number as usize;
+        let page = &mut self.pages[number / PAGE_INODES];
+        &mut page.get_or_insert_with(|| Box::new([FREE; PAGE_INODES]))[number % PAGE_INODES]
+    }
+}
