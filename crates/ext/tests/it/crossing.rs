@@ -58,13 +58,20 @@ impl Writer {
         can_write && !(is_old && is_external)
     }
 
-    /// A copy of an image that was worked on, with a log of this content that leaves nothing to be finished. The kernel has a list of
-    /// orphans in the log where somebody else synced the machine while a file lost its contents: then that is done once more.
+    /// A copy of an image that was worked on, with a log of this content that leaves nothing to be finished. On a busy machine the kernel
+    /// may have a list of orphans in the log, where somebody else synced while a file lost its contents, or may have emptied the log
+    /// before it came to wrap: then it works once more.
     fn dirty(self, blank: &Image, format: LogFormat, content: Content) -> Image {
+        let mut tries = 1..=KERNEL_TRIES;
         loop {
             let image = blank.copy();
             self.leave_dirty(&image, format, content);
-            if !matches!(self, Self::Kernel(_)) || !readers::leaves_orphans(&image) {
+            let is_last = tries.next() == Some(KERNEL_TRIES);
+            let is_good = || {
+                let is_wrapped = || content::is_wrapped(&log_format::inspect(&image));
+                !readers::leaves_orphans(&image) && (content != Content::Wrapped || is_wrapped())
+            };
+            if is_last || !matches!(self, Self::Kernel(_)) || is_good() {
                 return image;
             }
         }
@@ -83,6 +90,9 @@ impl Writer {
         }
     }
 }
+
+/// How often the kernel works until its log is as it should be.
+const KERNEL_TRIES: u32 = 10;
 
 /// All cells of a writer, with the log inside or outside.
 fn check_all(writer: Writer, is_external: bool) {

@@ -108,8 +108,7 @@ impl Content {
         let end = log.end.as_ref().expect("the log is dirty");
         assert!(!end.is_damaged, "{what}: {end:?}");
         assert!(!log.transactions.is_empty(), "{what}: nothing to replay");
-        let start = log.start.expect("the log is dirty");
-        let is_wrapped = log.transactions.iter().any(|it| it.commit_block < start);
+        let is_wrapped = is_wrapped(log);
         let mut blocks = log.transactions.iter().flat_map(|it| &it.blocks);
         match self {
             Self::Plain => assert!(!is_wrapped, "{what}: the log is wrapped"),
@@ -123,6 +122,12 @@ impl Content {
             }
         }
     }
+}
+
+/// True if a transaction of a log lies before the one with which it begins.
+pub fn is_wrapped(log: &Inspection) -> bool {
+    log.start
+        .is_some_and(|start| log.transactions.iter().any(|it| it.commit_block < start))
 }
 
 fn make_plain(hands: &dyn Hands) {
