@@ -1,7 +1,7 @@
 //! Tasks that change and list the same few names, files and directories, in directories that move themselves.
 //!
 //! Two names are a *pair*: a file, and a directory of a larger number in which the file gets a second name again and again, while the two
-//! are exchanged. Two directories, one in the other, stay as they are: what is tried with them is refused.
+//! are exchanged. Three directories, each in the one before, stay as they are: what is tried with them is refused.
 
 use block::random::SplitMix;
 use ext::volume::{FileKind, NewInode, RenameMode, SetMode, WhiteoutOwner};
@@ -23,6 +23,7 @@ const DEPTH_MAX: u64 = 3;
 /// The directories that stay.
 const ABOVE: &[u8] = b"above";
 const BELOW: &[u8] = b"below";
+const INSIDE: &[u8] = b"inside";
 /// The names of a pair, whichever is the file's.
 const PAIR: [&[u8]; 2] = [b"one", b"other"];
 
@@ -32,6 +33,7 @@ pub(super) fn tasks(volume: &Volume, top: InodeNr) -> Result<Vec<Box<dyn Task>>,
     volume.make_directory(top, PAIR[1], &new)?;
     let above = volume.make_directory(top, ABOVE, &new)?;
     let below = volume.make_directory(above, BELOW, &new)?;
+    volume.make_directory(below, INSIDE, &new)?;
     let changer = Changer { top, above, below };
     let changers = (0..CHANGERS).map(|_| Box::new(changer) as Box<dyn Task>);
     let listers = (0..LISTERS).map(|_| Box::new(Lister::default()) as Box<dyn Task>);
@@ -93,7 +95,7 @@ impl Task for Changer {
     fn call(&mut self, volume: &Volume, random: &mut SplitMix, _: &mut RuleCounts) -> Step {
         let (path, other) = (any(random), any(random));
         let new = NewInode::default();
-        let called = match random.below(26) {
+        let called = match random.below(28) {
             0 | 1 => volume.with_parent_of(&path, |parent, name| {
                 volume.create(parent, name, &new).map(drop)
             }),
@@ -115,7 +117,8 @@ impl Task for Changer {
             17 | 18 => self.exchange_pair(volume),
             19 | 20 => self.link_pair(volume),
             21 | 22 => return is_refused(volume.link(self.above, self.below, b"x")),
-            23 | 24 => return is_refused(volume.unlink(self.above, BELOW)),
+            23 => return is_refused(volume.unlink(self.above, BELOW)),
+            24..=26 => return is_refused(volume.remove_directory(self.above, BELOW)),
             _ => volume.with_parent_of(&path, |parent, name| {
                 volume
                     .symlink(parent, name, other.as_bytes(), &new)
@@ -141,12 +144,16 @@ fn link(volume: &Volume, from: &str, to: &str) -> Result<(), Error> {
     })
 }
 
-/// A call that is for anything but directories.
+/// A call that a directory that is not empty refuses.
 fn is_refused(called: Result<(), Error>) -> Step {
     match called {
-        Err(Error::IsDirectory) => Ok(()),
+        Err(Error::IsDirectory | Error::NotEmpty) => Ok(()),
         Err(error) => Err(error.into()),
-        Ok(()) => Err(Broken::new(Rule::U4, "a directory is linked or unlinked as a file").into()),
+        Ok(()) => Err(Broken::new(
+            Rule::U4,
+            "a directory was linked, or removed though it is not empty",
+        )
+        .into()),
     }
 }
 
