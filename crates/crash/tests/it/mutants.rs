@@ -56,13 +56,14 @@ fn named_tests_name_their_mutants() {
 
 /// Mutants that are caught within a second: of each generator, and of most families of rules. `jext crash --mutants` hunts all.
 #[cfg(debug_assertions)]
-const A_FEW: [&str; 19] = [
+const A_FEW: [&str; 20] = [
     "abort/log-error-ignored",
     "checkpoint/error-ignored",
     "commit/data-after-record",
     "commit/no-flush-before-record",
     "commit/refused-write-aborts",
     "directory/one-block-by-offset",
+    "discard/before-commit",
     "error/failed-page-marked-clean",
     "error/ordered-pin-lost",
     "fdatasync/size-not-committed",

@@ -9,7 +9,8 @@ use ext::options::DataMode;
 use ext::{MountOptions, Volume};
 use testkit::tool;
 
-use crate::rig::quiet;
+use crate::damage::assert_notices;
+use crate::rig::{Place, Rig, quiet};
 
 const FILE_BYTES: usize = 6 << 20;
 
@@ -97,4 +98,34 @@ fn trim_gives_back_all_that_is_free() {
         volume.close().unwrap();
         assert_clean(&path);
     }
+}
+
+#[test]
+fn what_is_in_use_again_is_not_discarded() {
+    assert_notices("discard/block-in-use", reuse_beside_a_commit);
+}
+
+/// A file is removed and the volume synced, and a moment later another file takes the blocks.
+fn reuse_beside_a_commit() {
+    let rig = Rig::new(Place::Internal, 1024, 8 << 20);
+    let volume = std::sync::Arc::new(rig.open(MountOptions {
+        discard: true,
+        ..quiet(DataMode::Ordered)
+    }));
+    let free = volume.usage().blocks_free as usize;
+    volume
+        .write_file("/gone", &vec![1; (free - 300) << 10])
+        .unwrap();
+    volume.sync().unwrap();
+    volume.remove_file("/gone").unwrap();
+    let syncing = std::sync::Arc::clone(&volume);
+    let syncs = rt::spawn("syncs", move || syncing.sync().unwrap());
+    rt::sleep(rt::Nanos::from_millis(50));
+    let bytes = vec![2; (free - 300) << 10];
+    volume.write_file("/new", &bytes).unwrap();
+    volume.sync().unwrap();
+    syncs.join().unwrap();
+    rt::sleep(rt::Nanos::from_secs(1));
+    let copy = rig.copy().open(quiet(DataMode::Ordered));
+    assert!(copy.read_file("/new").unwrap() == bytes, "it was synced");
 }
