@@ -223,6 +223,17 @@ impl Disks {
         has_error(self.home.block(SUPERBLOCK)) || self.has_journal() && is_noted()
     }
 
+    /// Whether the log may hold an image of the volume's superblock that says that there was an error.
+    pub fn may_log_error(&self) -> bool {
+        let log = self.log.as_ref().unwrap_or(&self.home);
+        let own = superblock(self.home.block(SUPERBLOCK));
+        (0..log.size_bytes() / BLOCK_BYTES as u64).any(|nr| {
+            let logged = superblock(log.block(nr));
+            let is_own = logged.s_magic == own.s_magic && logged.s_uuid == own.s_uuid;
+            is_own && logged.state().contains(State::ERROR)
+        })
+    }
+
     /// Both hashes as one.
     pub fn hash(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, Image::hash);
@@ -276,8 +287,13 @@ pub(crate) fn journal_superblock(block: &Block) -> &JournalSuperblock {
 
 /// Whether the superblock of a volume says that there was an error.
 fn has_error(block: &Block) -> bool {
+    superblock(block).state().contains(State::ERROR)
+}
+
+/// The superblock of a volume in its block.
+fn superblock(block: &Block) -> &Superblock {
     let (superblock, _) = Superblock::ref_from_prefix(block).expect("a block holds the superblock");
-    superblock.state().contains(State::ERROR)
+    superblock
 }
 
 /// Options under which nothing happens by itself but what the setting says.

@@ -51,12 +51,16 @@ pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked,
     let (home, log) = (devices.home_device(), devices.log_device());
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
     check(&*home, log.as_deref())?;
-    // What was committed and is lost is noted, too.
-    if recovered.has_error != (disks.has_error() || recovered.has_lost) {
-        let what = match recovered.has_error {
-            true => "the volume says that there was an error, which nobody had noted",
-            false => "an error that was noted is forgotten",
-        };
+    // What was committed and is lost is noted, too, and the log may bring a note.
+    let is_noted = disks.has_error() || recovered.has_lost;
+    let what = match (recovered.has_error, is_noted) {
+        (true, false) if !disks.may_log_error() => {
+            Some("the volume says that there was an error, which nobody had noted")
+        }
+        (false, true) => Some("an error that was noted is forgotten"),
+        _ => None,
+    };
+    if let Some(what) = what {
         return Err(Broken::new(Rule::E2, what));
     }
     let after = devices.disks(disks);
