@@ -216,6 +216,10 @@ pub(crate) fn finish_left(core: &Core) {
         }
         if let Err(error) = finish_one(core, nr) {
             tracing::error!(inode = %nr, %error, "an inode stays on the orphan list");
+            if error.is_device_full() {
+                // Nothing is wrong with the volume. The log is kept, and the next open goes on.
+                return;
+            }
         }
     }
     let left = core.orphans.lock().numbers();

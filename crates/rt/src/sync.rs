@@ -3,7 +3,7 @@
 //! There is no poisoning. A guard cannot leave its thread. Read locks are not recursive: a thread that holds one and asks
 //! for another can wait for ever behind a writer.
 //!
-//! Debug builds record in which order locks are taken, and panic when two orders contradict each other: see [`order`].
+//! Debug builds record in which order locks are taken, and panic when two orders contradict each other: see `sync/order/book.rs`.
 
 mod condvar;
 mod faces;

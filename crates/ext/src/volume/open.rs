@@ -112,7 +112,10 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if let Some(journal) = &core.journal
         && let Err(error) = Arc::clone(journal).close()
     {
-        if let Err(error) = core.store_damage_directly() {
+        // A log that is kept for want of room would be replayed over it.
+        if journal.error().is_some()
+            && let Err(error) = core.store_damage_directly()
+        {
             tracing::error!(%error, "damage could not be noted in the superblock");
         }
         return Err(error.into());
