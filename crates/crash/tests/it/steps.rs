@@ -330,3 +330,23 @@ fn devices_can_be_synced() {
          exchange(d00/f1,d10/f2);fsync(d00/f1)+mkdir(d01);mkdir(d11):",
     );
 }
+
+/// That an orphan could not be deleted is noted in the log, and the cut leaves the note nowhere else.
+#[test]
+fn an_error_is_noted_in_the_log_only() {
+    check(
+        "crash2:ordered,internal,fault=read.0.22-23:5:mkdir(d0);mkdir(d1);create(d0/f1);create(d1/f1);append(d1/f1,4);\
+         rename(d0/f1,d1/f1):17-kept",
+    );
+}
+
+/// A volume that is closed without room for its log writes nothing home that the log, which is kept, would undo.
+#[test]
+fn a_volume_is_closed_without_room_for_its_log() {
+    for cut in ["", "87-kept", "88-kept"] {
+        check(&format!(
+            "crash2:ordered,external,allocated=1,log=131,free=68,fault=full.1.6+:2:mkdir(d00);mkdir(d10);mkdir(d10/f2);\
+             rmdir(d10/f2);mkdir(d00/f1);rmdir(d00/f1):{cut}"
+        ));
+    }
+}
