@@ -14,9 +14,9 @@ use block::BlockDevice;
 use layout::superblock as disk;
 use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
 
+use crate::disk::superblock::Superblock;
+use crate::disk::tables::{Tables, is_set};
 use crate::error::Result;
-use crate::superblock::Superblock;
-use crate::tables::{Tables, is_set};
 
 /// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,17 +8,17 @@ use layout::InodeNr;
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
-use crate::attribute::SharedBlocks;
-use crate::buffers::BufferCache;
+use crate::alloc::Space;
+use crate::cache::buffers::BufferCache;
+use crate::cache::inodes::InodeCache;
 use crate::damage::DamageLog;
+use crate::disk::geometry::Geometry;
+use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::file::Pages;
-use crate::geometry::Geometry;
-use crate::inodes::InodeCache;
+use crate::handle::Transaction;
 use crate::options::MountOptions;
-use crate::space::Space;
-use crate::superblock::Superblock;
-use crate::transaction::Transaction;
+use crate::xattr::SharedBlocks;
 
 /// The shared heart of an open volume.
 pub(crate) struct Core {

@@ -23,12 +23,12 @@ use layout::superblock::{self as disk, State};
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
+use crate::alloc::Space;
 use crate::core::Core;
+use crate::disk::superblock::split_time;
 use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
 use crate::options::OnError;
-use crate::space::Space;
-use crate::superblock::split_time;
-use crate::transaction::Transaction;
 
 /// `s_first_error_errcode` and `s_last_error_errcode` of damage: `EFSCORRUPTED`.
 const CODE_CORRUPT: u8 = 5;

@@ -4,59 +4,49 @@
 //! inodes and conveniences on paths, and is closed explicitly. [`mkfs`] makes an image. The crate knows neither FUSE nor
 //! simulation: it reaches time, threads and locks through `rt` and storage through `block`.
 //!
-//! # Map
+//! # Layers
+//!
+//! Each line imports from the lines above it.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `volume` (+ `volume/`) | the public entry: open, close, operations by inode, operations by path |
-//! | `names` (+ `names/`) | what changes the tree: create, link, unlink, rename |
-//! | `directory` (+ `directory/`) | entries in blocks: linear and htree |
-//! | `inode`, `inodes` | an inode in memory, and the cache of them |
-//! | `attribute` (+ `attribute/`) | extended attributes and access control lists |
-//! | `mapping` (+ `mapping/`) | from a block of a file to a block of the device: indirect trees |
-//! | `file` (+ `file/`) | page cache, read, write, truncate, write-back, fsync |
-//! | `orphan` | the on-disk list of inodes whose deletion or truncation is not finished |
-//! | `space` (+ `space/`) | bitmaps, groups, allocation of blocks and inodes |
-//! | `buffers` | the cache of metadata blocks |
-//! | `damage` | damage that is met: noted in the superblock, and acted upon |
-//! | `awaited` | work that others wait for, and a panic in it |
-//! | `transaction` | a handle on the journal, or on nothing where there is none |
-//! | `superblock`, `geometry` | the validated superblock and what follows from it |
-//! | `mkfs` (+ `mkfs/`) | making an image |
-//! | `tune` (+ `tune/`) | changing what a closed volume says of itself, its journal among that |
-//! | `census` (+ `census/`), `tables` | what each block of a volume is; all inodes of one that is not open |
-//! | `core` | what all of these share |
+//! | `error`, `options`, `awaited` | errors; how a volume is mounted; work that others wait for, and a panic in it |
+//! | `disk/` | what lies on a device, decoded: superblock, geometry, inode tables |
+//! | `cache/` | what an open volume keeps in memory: metadata blocks, inodes |
+//! | `core`, `handle`, `damage` | what all operations share; a handle on the journal; damage that is met |
+//! | `alloc/`, `map/`, `dir/`, `xattr/`, `orphan` | operations on one structure: bitmaps, block maps, entries, attributes, the orphan list |
+//! | `file/` | page cache, read, write, truncate, write-back, fsync |
+//! | `namei/` | what changes the tree: create, link, unlink, rename |
+//! | `volume/` | the public entry: open, close, operations by inode, operations by path |
+//! | `census/`, `format/` | what each block of a closed volume is; making an image, and tuning one |
 //!
 //! # Lock order
 //!
 //! rename, inode (parent before child, then by number), journal handle, attribute blocks, group, then leaves: folio, buffer. A leaf is
 //! held for memory work only: never across I/O, a handle's start or another lock.
 
-pub(crate) mod attribute;
+pub(crate) mod alloc;
 pub(crate) mod awaited;
-pub(crate) mod buffers;
+pub(crate) mod cache;
 pub mod census;
 pub(crate) mod core;
 pub(crate) mod damage;
-pub(crate) mod directory;
+pub(crate) mod dir;
+mod disk;
 pub mod error;
 pub(crate) mod file;
-pub mod geometry;
-pub(crate) mod inode;
-pub(crate) mod inodes;
-pub(crate) mod mapping;
-pub mod mkfs;
-pub(crate) mod names;
+mod format;
+pub(crate) mod handle;
+pub(crate) mod map;
+pub(crate) mod namei;
 pub mod options;
 pub(crate) mod orphan;
-pub(crate) mod space;
-pub mod superblock;
-pub(crate) mod tables;
-pub(crate) mod transaction;
-pub mod tune;
 pub mod volume;
+pub(crate) mod xattr;
 
+pub use disk::{geometry, superblock};
 pub use error::{Corrupt, Error, Result};
 pub use file::CacheStalls;
+pub use format::{mkfs, tune};
 pub use options::MountOptions;
 pub use volume::Volume;

@@ -16,10 +16,10 @@ use layout::InodeNr;
 use layout::inode::Inode as Base;
 use zerocopy::FromBytes;
 
+use crate::cache::inode::InodeState;
 use crate::core::Core;
 use crate::error::{Corrupt, Result};
-use crate::inode::InodeState;
-use crate::transaction::Transaction;
+use crate::handle::Transaction;
 
 /// Journal blocks that adding or removing may dirty: superblock, inode, predecessor's inode.
 pub(crate) const CREDITS_ORPHAN: u32 = 3;

@@ -46,10 +46,10 @@ pub(crate) use open::{
     close as close_core, log_of_inode, open as open_core, read_superblock, write_superblock,
 };
 
-pub use crate::attribute::SetMode;
-pub use crate::directory::Entry;
-pub use crate::inode::FileKind;
-pub use crate::space::Usage;
+pub use crate::alloc::Usage;
+pub use crate::cache::inode::FileKind;
+pub use crate::dir::Entry;
+pub use crate::xattr::SetMode;
 
 /// An open file system.
 ///
@@ -231,7 +231,7 @@ impl Volume {
     }
 
     /// The validated superblock, as it was when the volume was opened.
-    pub fn superblock(&self) -> &crate::superblock::Superblock {
+    pub fn superblock(&self) -> &crate::disk::superblock::Superblock {
         &self.core.superblock
     }
 
@@ -247,7 +247,7 @@ impl Volume {
         let inode = self.core.inodes.get(&self.core, inode)?;
         let state = inode.state.read();
         let mut blocks = Vec::new();
-        crate::mapping::walk(&self.core, &inode, &state, &mut |file_block, run| {
+        crate::map::walk(&self.core, &inode, &state, &mut |file_block, run| {
             blocks.push((
                 file_block.map(layout::FileBlock::get),
                 run.first.get(),

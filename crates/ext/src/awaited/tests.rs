@@ -11,7 +11,7 @@ use rt::atomic::{AtomicBool, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
 use crate::Volume;
-use crate::buffers::BufferCache;
+use crate::cache::buffers::BufferCache;
 use crate::file;
 use crate::file::testing::{Bench, check, image};
 use crate::options::{Memory, MountOptions};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use layout::{BlockNr, GroupNr, InodeNr};
 
 use super::BlockUse;
-use crate::geometry::Geometry;
-use crate::tables::Tables;
+use crate::disk::geometry::Geometry;
+use crate::disk::tables::Tables;
 
 /// The fixed places of a volume.
 pub(super) struct Fixed<'g> {
@@ -25,7 +25,7 @@ impl<'g> Fixed<'g> {
                 (places.inode_bitmap, BlockUse::InodeBitmap { group }),
             ]
         });
-        let first = |places: &crate::tables::GroupPlaces| (places.inode_table, places.group);
+        let first = |places: &crate::disk::tables::GroupPlaces| (places.inode_table, places.group);
         Self {
             geometry: tables.geometry,
             bitmaps: bitmaps.collect(),

@@ -8,8 +8,8 @@ use layout::mode::FileType;
 use layout::{BlockNr, FileBlock, InodeNr};
 
 use super::BlockUse;
+use crate::disk::tables::{TableInode, Tables};
 use crate::error::Result;
-use crate::tables::{TableInode, Tables};
 
 /// What the wanted blocks are; [`BlockUse::Unknown`] for those that nobody has.
 pub(super) fn find(

@@ -5,7 +5,7 @@
 use block::MemoryDevice;
 
 use super::*;
-use crate::mkfs::{self, FileSystemType, Options};
+use crate::format::mkfs::{self, FileSystemType, Options};
 use crate::volume::{FileKind, SetMode, Volume};
 use crate::{Error, MountOptions};
 

@@ -11,8 +11,8 @@ use block::{Outcome, Request, Ticket};
 use layout::SectorNr;
 
 use super::read::{Span, map_spans, mask_tail};
+use crate::cache::inode::{Inode, InodeState};
 use crate::core::Core;
-use crate::inode::{Inode, InodeState};
 
 /// The first window, in bytes.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;

@@ -12,7 +12,7 @@ use super::flush::Flushes;
 use super::memory::Reclaim;
 use super::ordered::OrderedSets;
 use super::stalls::{CacheStalls, Stalls};
-use crate::inode::Inode;
+use crate::cache::inode::Inode;
 use crate::options::MountOptions;
 
 /// What a block in memory takes beside its bytes: the gap that its alignment leaves, and what refers to it.

@@ -15,9 +15,9 @@ use layout::{Block, SectorNr};
 use super::read::{Span, map_spans};
 use super::write::buffered;
 use super::write_back::{Which, write_file};
+use crate::cache::inode::{Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{Inode, InodeState, now};
 
 /// Bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;

@@ -12,10 +12,10 @@ use layout::inode_flags::InodeFlags;
 
 use super::ahead;
 use super::write_back::{Which, write_file};
+use crate::cache::inode::{FileKind, Inode, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode, now};
-use crate::mapping;
+use crate::map;
 
 /// Turns data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints all, then switches under the inode lock.
 pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result<()> {
@@ -37,7 +37,7 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
         if !rt::mutant!("journaled/switched-without-checkpoint") {
             journal.checkpoint_all()?;
         }
-        mapping::walk(core, inode, &state, &mut |file_block, run| {
+        map::walk(core, inode, &state, &mut |file_block, run| {
             if file_block.is_some() {
                 for step in 0..u64::from(run.count) {
                     core.buffers.remove(run.first + step);

@@ -10,12 +10,12 @@ use jbd2::Credits;
 use layout::FileBlock;
 
 use super::write::{check_live, hold_for_large_file, note_large_file};
+use crate::alloc::Run;
+use crate::cache::inode::{Inode, InodeState};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{Inode, InodeState};
-use crate::mapping;
-use crate::space::Run;
-use crate::transaction::Transaction;
+use crate::handle::Transaction;
+use crate::map;
 use crate::volume::Restored;
 
 /// Gives an empty file its size and blocks for all of it, which come in the order of the file, and what else it is.
@@ -33,7 +33,7 @@ pub(crate) fn lay_out(
     if !core.options.is_being_made || core.journal.is_some() {
         return Err(Error::Invalid("the volume is not just being made"));
     }
-    if size > mapping::size_max(core.geometry.block_bytes) {
+    if size > map::size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let mut state = inode.state.write();
@@ -51,7 +51,7 @@ pub(crate) fn lay_out(
         state.restore(restored);
         note_large_file(core, &mut transaction, size)?;
     } else {
-        mapping::free_from(core, &mut transaction, inode, &mut state, FileBlock::new(0))?;
+        map::free_from(core, &mut transaction, inode, &mut state, FileBlock::new(0))?;
     }
     state.store(core, &mut transaction, inode.nr, true)?;
     transaction.finish()?;
@@ -71,7 +71,7 @@ fn allocate(
     while reached < count {
         let wanted = u32::try_from(count - reached).unwrap_or(u32::MAX);
         let from = FileBlock::new(reached);
-        let (run, _) = mapping::find_or_allocate(core, transaction, inode, state, from, wanted)?;
+        let (run, _) = map::find_or_allocate(core, transaction, inode, state, from, wanted)?;
         reached += u64::from(run.count);
         match runs.last_mut() {
             Some(last) if last.end() == run.first => last.count += run.count,

@@ -11,11 +11,11 @@ use rt::{Mutex, Nanos};
 
 use super::cache::Pages;
 use super::write_back::write_some;
+#[cfg(not(debug_assertions))]
+use crate::cache::inode::Inode;
+use crate::cache::inodes::Position;
 use crate::core::Core;
 use crate::error::Result;
-#[cfg(not(debug_assertions))]
-use crate::inode::Inode;
-use crate::inodes::Position;
 
 /// The budget is looked at after so many new pages...
 const GROWTH_PAGES: u64 = 16;

@@ -14,8 +14,8 @@ use rt::Mutex;
 use super::cache::Pages;
 use super::folio::Slot;
 use super::write_back::{Outgoing, Which, write_files};
+use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::inode::Inode;
 
 /// Attempts of a commit to write ordered data.
 const ATTEMPTS: usize = 2;

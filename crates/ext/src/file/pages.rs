@@ -11,7 +11,7 @@ use super::ahead::ReadAhead;
 use super::cache::Pages;
 use super::folio::{FOLIO_PAGES, Folios, Slot};
 use super::write_back::{Landed, Outgoing, Which};
-use crate::inode::Inode;
+use crate::cache::inode::Inode;
 
 /// The pages of one file.
 pub(crate) struct FilePages {

@@ -17,12 +17,12 @@ use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
 use super::write::{buffered, check_live};
+use crate::alloc::{CREDITS_PER_GROUP, Run};
+use crate::cache::inode::{Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{Inode, InodeState, now};
-use crate::mapping::{self, Mapped};
-use crate::space::{CREDITS_PER_GROUP, Run};
-use crate::transaction::{CREDITS_MAX, Transaction};
+use crate::handle::{CREDITS_MAX, Transaction};
+use crate::map::{self, Mapped};
 use crate::volume::RangeChange;
 
 /// Bytes changed under one hold of the inode lock.
@@ -90,7 +90,7 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
         return Err(Error::Invalid("a range has a length"));
     }
     let is_growing = what != RangeChange::PunchHole;
-    if is_growing && range.end > mapping::size_max(core.geometry.block_bytes) {
+    if is_growing && range.end > map::size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     Ok(())
@@ -137,7 +137,7 @@ fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Res
     let block_bytes = u64::from(core.geometry.block_bytes);
     let first = range.start / block_bytes;
     let count = range.end.div_ceil(block_bytes) - first;
-    let found = mapping::find(core, inode, state, FileBlock::new(first), count as u32)?;
+    let found = map::find(core, inode, state, FileBlock::new(first), count as u32)?;
     let (blocks, is_hole) = match found {
         Mapped::Run(run) => (u64::from(run.count), false),
         Mapped::Hole(count) => (count, true),
@@ -189,7 +189,7 @@ fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
         let count = u32::try_from(last - block)
             .unwrap_or(u32::MAX)
             .min(FREED_MAX);
-        match mapping::find(core, inode, &state, FileBlock::new(block), count)? {
+        match map::find(core, inode, &state, FileBlock::new(block), count)? {
             Mapped::Run(run) => {
                 give_back(core, inode, &mut state, block, run)?;
                 block += u64::from(run.count);
@@ -226,7 +226,7 @@ fn give_back(
 ) -> Result<()> {
     let _table = core.hold_table(inode.nr)?;
     let mut transaction = drop_pages(core, inode, block, run.count)?;
-    let freed = mapping::unmap(
+    let freed = map::unmap(
         core,
         &mut transaction,
         inode,
@@ -245,8 +245,7 @@ fn give_back(
         transaction.finish()?;
         return freed;
     }
-    let emptied =
-        mapping::free_empty_maps(core, &mut transaction, inode, state, FileBlock::new(block));
+    let emptied = map::free_empty_maps(core, &mut transaction, inode, state, FileBlock::new(block));
     state.mtime = now();
     state.ctime = state.mtime;
     state.store(core, &mut transaction, inode.nr, true)?;

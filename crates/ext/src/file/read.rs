@@ -9,13 +9,13 @@ use layout::{Block, FileBlock};
 
 use super::ahead;
 use super::write_back::{Which, write_file};
+use crate::alloc::Run;
+use crate::cache::inode::{Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{Inode, InodeState, now};
-use crate::mapping::{self, Mapped};
+use crate::handle::Transaction;
+use crate::map::{self, Mapped};
 use crate::options::AccessTime;
-use crate::space::Run;
-use crate::transaction::Transaction;
 
 /// Pages copied at a time.
 const PAGES_AT_A_TIME: usize = 16;
@@ -197,7 +197,7 @@ fn fetch(
         return Ok(Fetched::Again);
     }
     let first = FileBlock::new(block);
-    let found = mapping::find(
+    let found = map::find(
         core,
         inode,
         state,
@@ -310,7 +310,7 @@ pub(super) fn map_spans(
     let mut at = first;
     while at < end {
         let wanted = u32::try_from(end - at).unwrap_or(u32::MAX);
-        let Mapped::Run(mut run) = mapping::find(core, inode, state, FileBlock::new(at), wanted)?
+        let Mapped::Run(mut run) = map::find(core, inode, state, FileBlock::new(at), wanted)?
         else {
             break;
         };

@@ -6,10 +6,10 @@
 use layout::FileBlock;
 
 use super::write::check_live;
+use crate::cache::inode::{FileKind, Inode};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode};
-use crate::mapping::{self, Mapped};
+use crate::map::{self, Mapped};
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
     let mut block = offset / block_bytes;
     while block < end {
         let count = u32::try_from(end - block).unwrap_or(u32::MAX);
-        let found = mapping::find(core, inode, &state, FileBlock::new(block), count)?;
+        let found = map::find(core, inode, &state, FileBlock::new(block), count)?;
         let (count, is_found) = match found {
             Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
             Mapped::Hole(count) => (count, sought == Sought::Hole),

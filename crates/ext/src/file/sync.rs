@@ -14,10 +14,10 @@ use layout::inode_flags::InodeFlags;
 use rt::atomic::Ordering;
 
 use super::write_back::{Which, write_everything, write_file};
+use crate::alloc::Space;
+use crate::cache::inode::{FileKind, Inode, InodeState};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode, InodeState};
-use crate::space::Space;
 
 /// Makes a file (or directory) durable. `data_only` is fdatasync.
 ///

@@ -8,11 +8,11 @@ use block::memory::MemoryDevice;
 use layout::InodeNr;
 use layout::device::DeviceNumber;
 
+use crate::cache::inode::{FileKind, Inode};
 use crate::core::Core;
-use crate::inode::{FileKind, Inode};
 use crate::options::MountOptions;
 use crate::volume::{NewInode, OpenReport, close_core, open_core};
-use crate::{file, names};
+use crate::{file, namei};
 
 /// Where e2fsprogs come from, for whoever does not have them.
 const INSTALL: &str = "e2fsprogs is needed: apt-get install e2fsprogs";
@@ -92,7 +92,7 @@ impl Bench {
             DeviceNumber::default(),
             NewInode::default(),
         );
-        let inode = names::create(
+        let inode = namei::create(
             &self.core,
             InodeNr::ROOT,
             name.as_bytes(),
@@ -107,12 +107,12 @@ impl Bench {
 
     /// Looks a file of the root directory up.
     pub(crate) fn find(&self, name: &str) -> Arc<Inode> {
-        self.inode(names::lookup(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there"))
+        self.inode(namei::lookup(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there"))
     }
 
     /// Takes a file of the root directory away.
     pub(crate) fn unlink(&self, name: &str) {
-        names::unlink(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there");
+        namei::unlink(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there");
     }
 
     fn inode(&self, nr: InodeNr) -> Arc<Inode> {

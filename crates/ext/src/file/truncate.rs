@@ -16,13 +16,13 @@ use layout::inode_flags::InodeFlags;
 use super::ahead;
 use super::read::load;
 use super::write::{check_live, clear_tail, hold_for_large_file, note_large_file, zero_from};
-use crate::attribute;
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode, InodeState, now};
-use crate::mapping::{self, CREDITS_FREE};
+use crate::handle::{CREDITS_MAX, Transaction};
+use crate::map::{self, CREDITS_FREE};
 use crate::orphan;
-use crate::transaction::{CREDITS_MAX, Transaction};
+use crate::xattr;
 
 /// Credits of a truncation's first part: freeing, and the journaled last block.
 const CREDITS_SHRINK: Credits = Credits {
@@ -34,7 +34,7 @@ const _: () = assert!(CREDITS_SHRINK.blocks <= CREDITS_MAX);
 /// Sets the size, freeing or zeroing as needed; orphan-protected. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
-    if size > mapping::size_max(core.geometry.block_bytes) {
+    if size > map::size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let is_synchronous = {
@@ -121,8 +121,8 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         load(core, inode, state, size / block_bytes)?
     };
     let tail_at = match &tail {
-        Some(_) => mapping::find(core, inode, state, FileBlock::new(keep - 1), 1)?,
-        None => mapping::Mapped::Hole(1),
+        Some(_) => map::find(core, inode, state, FileBlock::new(keep - 1), 1)?,
+        None => map::Mapped::Hole(1),
     };
     let _superblock = core.hold_superblock()?;
     let mut transaction = drop_pages(core, inode, keep)?;
@@ -134,12 +134,12 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         state.mtime = now();
         state.ctime = state.mtime;
     }
-    if let mapping::Mapped::Run(run) = tail_at {
+    if let map::Mapped::Run(run) = tail_at {
         zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
     }
     state.store(core, &mut transaction, inode.nr, true)?;
     let from = FileBlock::new(keep);
-    let freed = mapping::free_from(core, &mut transaction, inode, state, from);
+    let freed = map::free_from(core, &mut transaction, inode, state, from);
     state.is_cut = freed.is_err();
     // What has no name stays on the list until it is deleted.
     if freed.is_ok() && state.links > 0 {
@@ -176,7 +176,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     }
     ahead::settle(inode);
     let _table = core.hold_table(inode.nr)?;
-    let _attributes = attribute::hold_for_release(core, state.attribute_block)?;
+    let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
     let mut transaction = drop_pages(core, inode, 0)?;
@@ -231,7 +231,7 @@ fn release_blocks(
 ) -> Result<()> {
     if state.has_map(core) {
         let from = FileBlock::new(0);
-        mapping::free_from(core, transaction, inode, state, from)?;
+        map::free_from(core, transaction, inode, state, from)?;
     }
     core.discard_window(&inode.window);
     if rt::mutant!("delete/inode-freed-in-another-step") {
@@ -241,5 +241,5 @@ fn release_blocks(
         state.store(core, transaction, inode.nr, true)?;
         transaction.tear(orphan::CREDITS_FINISH)?;
     }
-    attribute::release(core, transaction, inode.nr, state)
+    xattr::release(core, transaction, inode.nr, state)
 }

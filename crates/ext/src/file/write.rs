@@ -24,13 +24,13 @@ use super::read::load;
 use super::truncate::finish_cut;
 use super::write_back::{Which, write_pages};
 use super::{ahead, direct};
+use crate::alloc::{CREDITS_PER_GROUP, Run};
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode, InodeState, now};
-use crate::mapping::{self, CREDITS_MAP, Mapped};
+use crate::handle::{CREDITS_MAX, Transaction};
+use crate::map::{self, CREDITS_MAP, Mapped};
 use crate::options::{DataMode, OrderedScope};
-use crate::space::{CREDITS_PER_GROUP, Run};
-use crate::transaction::{CREDITS_MAX, Transaction};
 
 /// Blocks in one transaction.
 const CHUNK_BLOCKS: u64 = 64;
@@ -122,7 +122,7 @@ pub(crate) fn check_live(state: &InodeState) -> Result<()> {
 
 /// The part of a write below the largest size.
 fn clip<'f>(core: &Core, offset: u64, from: &'f [u8]) -> Result<&'f [u8]> {
-    let limit = mapping::size_max(core.geometry.block_bytes);
+    let limit = map::size_max(core.geometry.block_bytes);
     if offset >= limit {
         return Err(Error::FileTooLarge);
     }
@@ -354,7 +354,7 @@ impl<'f> Chunk<'f> {
                 }
                 let wanted = (self.last() - at + 1) as u32;
                 let block = FileBlock::new(at);
-                match mapping::find_or_allocate(core, transaction, inode, state, block, wanted) {
+                match map::find_or_allocate(core, transaction, inode, state, block, wanted) {
                     Ok(found) => found,
                     Err(error) if index == 0 => return Err(error),
                     Err(_) => break,
@@ -477,7 +477,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         Some(_) => return Ok(()),
         // The page was evicted meanwhile: whether its tail was masked is not known.
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
-        None => match mapping::find(core, inode, state, FileBlock::new(block), 1)? {
+        None => match map::find(core, inode, state, FileBlock::new(block), 1)? {
             Mapped::Run(run) => run.first,
             Mapped::Hole(_) => return Ok(()),
         },

@@ -16,9 +16,9 @@ use rt::Nanos;
 
 use super::folio::{FOLIO_PAGES, Slot};
 use crate::awaited::awaited_with;
+use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::Result;
-use crate::inode::Inode;
 
 /// Pages in a batch, unless the log policy's are small.
 const BATCH_PAGES: usize = 2048;

@@ -6,11 +6,11 @@ use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::Volume;
-use crate::attribute;
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode, InodeState, now};
-use crate::names::with_space;
+use crate::namei::with_space;
+use crate::xattr;
 use jbd2::Credits;
 
 /// All that stat says.
@@ -175,13 +175,13 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     let mut state = inode.state.write();
     state.check_exists()?;
     let of_list = match change.permissions {
-        Some(permissions) => attribute::change_of_mode(core, inode.nr, &state, permissions)?,
+        Some(permissions) => xattr::change_of_mode(core, inode.nr, &state, permissions)?,
         None => None,
     };
     if let Some(of_list) = of_list {
         let mut changed = state.clone();
         apply(&mut changed, change);
-        let tid = attribute::store(core, inode, &mut changed, &of_list)?;
+        let tid = xattr::store(core, inode, &mut changed, &of_list)?;
         *state = changed;
         return crate::file::sync_operation(core, &state, tid);
     }

@@ -7,8 +7,8 @@
 use layout::InodeNr;
 
 use super::Volume;
-use crate::attribute::{self, SetMode};
 use crate::error::Result;
+use crate::xattr::{self, SetMode};
 
 impl Volume {
     /// The value of an attribute.
@@ -18,13 +18,13 @@ impl Volume {
     ///   no inode can have.
     pub fn get_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
         rt::charge(rt::Cost::Syscall);
-        attribute::get(&self.core, nr, name)
+        xattr::get(&self.core, nr, name)
     }
 
     /// The names of all attributes: those in the inode first, each place in its order.
     pub fn list_attributes(&self, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
         rt::charge(rt::Cost::Syscall);
-        attribute::list_names(&self.core, nr)
+        xattr::list_names(&self.core, nr)
     }
 
     /// The block that holds attributes of an inode, if there is one; each inode that shares it counts it among its sectors.
@@ -52,7 +52,7 @@ impl Volume {
         mode: SetMode,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        attribute::set(&self.core, nr, name, value, mode)
+        xattr::set(&self.core, nr, name, value, mode)
     }
 
     /// Takes an attribute away, in one step. To take away an access control list that is not there is no error.
@@ -61,6 +61,6 @@ impl Volume {
     /// - [`crate::Error::NoAttribute`] if there is none.
     pub fn remove_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        attribute::remove(&self.core, nr, name)
+        xattr::remove(&self.core, nr, name)
     }
 }

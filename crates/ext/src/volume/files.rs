@@ -9,9 +9,9 @@ use layout::inode_flags::InodeFlags;
 use rt::Mutex;
 
 use super::Volume;
+use crate::cache::inode::{FileKind, Inode};
 use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
-use crate::inode::{FileKind, Inode};
 
 /// An open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

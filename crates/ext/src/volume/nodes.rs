@@ -11,10 +11,10 @@ use layout::inode_flags::InodeFlags;
 
 use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
+use crate::cache::inode::Inode;
 use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, Sought, WriteOptions};
-use crate::inode::Inode;
-use crate::names;
+use crate::namei;
 
 /// Entries that are read before their inodes are looked at: about what an answer of FUSE takes.
 const ENTRIES_AT_A_TIME: usize = 16;
@@ -49,7 +49,7 @@ impl Volume {
     /// As [`Volume::lookup`].
     pub fn look_up_node(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
-        let inode = names::look_up_and_pin(&self.core, parent, name)?;
+        let inode = namei::look_up_and_pin(&self.core, parent, name)?;
         let state = inode.state.read();
         Ok(describe(&self.core, inode.nr, &state))
     }

@@ -17,12 +17,12 @@ use rt::atomic::Ordering;
 use super::OpenReport;
 use super::client::Client;
 use super::replay::replay;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Error, Result};
-use crate::inode::Inode;
+use crate::handle::CREDITS_MAX;
 use crate::options::MountOptions;
-use crate::superblock::Superblock;
-use crate::transaction::CREDITS_MAX;
 
 /// Where the superblock lies, in bytes from the start of the device, and how long it is.
 const SUPERBLOCK_OFFSET: u64 = 1024;
@@ -79,7 +79,7 @@ pub(crate) fn open(
     let core = Arc::new(core);
     client.attach(&core);
     if !was_clean {
-        crate::space::Space::store_counts(&core)?;
+        crate::alloc::Space::store_counts(&core)?;
     }
     (report.orphans_deleted, report.orphans_truncated) = crate::orphan::clean_up(&core)?;
     if core.damage.is_owed() {
@@ -229,11 +229,11 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
             value,
         })
     };
-    crate::mapping::walk(core, &inode, &state, &mut |file_block, run| {
+    crate::map::walk(core, &inode, &state, &mut |file_block, run| {
         if let Some(file_block) = file_block {
             has_hole |= file_block.get() != next;
             next = file_block.get() + u64::from(run.count);
-            if next > u64::from(crate::mkfs::LOG_BLOCKS_MAX) {
+            if next > u64::from(crate::format::mkfs::LOG_BLOCKS_MAX) {
                 return Err(bad_count(next));
             }
             extents.push(LogExtent {

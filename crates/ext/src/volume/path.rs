@@ -15,9 +15,9 @@ use layout::InodeNr;
 
 use super::Volume;
 use super::{Attributes, SetAttributes};
+use crate::cache::inode::{FileKind, Inode};
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode};
-use crate::names;
+use crate::namei;
 
 pub use as_path::AsPath;
 
@@ -101,7 +101,7 @@ impl Volume {
         links: &mut u32,
     ) -> Result<Arc<Inode>> {
         rt::charge(rt::Cost::Syscall);
-        let inode = names::look_up_and_pin(&self.core, directory.nr, name)?;
+        let inode = namei::look_up_and_pin(&self.core, directory.nr, name)?;
         if !wants_target {
             return Ok(inode);
         }

@@ -31,9 +31,9 @@ use layout::Tid;
 
 use super::OpenReport;
 use super::open::{read_superblock, write_superblock};
+use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::options::{MountOptions, UnmarkedLog};
-use crate::superblock::Superblock;
 
 /// Replays the log if it has to be; whether the device has changed.
 pub(super) fn replay(

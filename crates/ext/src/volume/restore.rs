@@ -6,8 +6,8 @@ use layout::InodeNr;
 use layout::time::InodeTime;
 
 use super::Volume;
+use crate::cache::inode::InodeState;
 use crate::error::Result;
-use crate::inode::InodeState;
 
 /// What an inode was elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Volume {
         let inode = self.core.inodes.get(&self.core, nr)?;
         let runs = crate::file::lay_out(&self.core, &inode, size, restored)?;
         let block_bytes = u64::from(self.core.geometry.block_bytes);
-        let stretch = |run: &crate::space::Run| Stretch {
+        let stretch = |run: &crate::alloc::Run| Stretch {
             device_offset: run.first.get() * block_bytes,
             bytes: u64::from(run.count) * block_bytes,
         };

@@ -6,10 +6,10 @@ use layout::InodeNr;
 use layout::device::DeviceNumber;
 
 use super::{NewInode, Volume};
-use crate::directory::Entry;
+use crate::cache::inode::{FileKind, Inode};
+use crate::dir::Entry;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode};
-use crate::names;
+use crate::namei;
 
 /// What a rename does when the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ impl Volume {
     /// - [`Error::NameTooLong`] for a name of more than 255 bytes.
     pub fn lookup(&self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        names::lookup(&self.core, parent, name)
+        namei::lookup(&self.core, parent, name)
     }
 
     /// Makes an empty regular file.
@@ -67,7 +67,7 @@ impl Volume {
         new: &NewInode,
     ) -> Result<Arc<Inode>> {
         let (kind, device) = (FileKind::Regular, DeviceNumber::default());
-        names::create(&self.core, parent, name, kind, device, new)
+        namei::create(&self.core, parent, name, kind, device, new)
     }
 
     /// Unpins what was made.
@@ -95,7 +95,7 @@ impl Volume {
                 "directories and links have calls of their own",
             ));
         }
-        let inode = names::create(&self.core, parent, name, kind, device, new)?;
+        let inode = namei::create(&self.core, parent, name, kind, device, new)?;
         self.let_go(&inode)
     }
 
@@ -106,7 +106,7 @@ impl Volume {
     /// - As [`Volume::create`].
     pub fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        let inode = names::make_directory(&self.core, parent, name, new)?;
+        let inode = namei::make_directory(&self.core, parent, name, new)?;
         self.let_go(&inode)
     }
 
@@ -123,7 +123,7 @@ impl Volume {
         new: &NewInode,
     ) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
-        let inode = names::symlink(&self.core, parent, name, target, new)?;
+        let inode = namei::symlink(&self.core, parent, name, target, new)?;
         self.let_go(&inode)
     }
 
@@ -133,7 +133,7 @@ impl Volume {
     /// [`Error::Invalid`] for what is no symbolic link.
     pub fn read_link(&self, nr: InodeNr) -> Result<Vec<u8>> {
         rt::charge(rt::Cost::Syscall);
-        names::read_link(&self.core, nr)
+        namei::read_link(&self.core, nr)
     }
 
     /// Gives an inode another name.
@@ -144,7 +144,7 @@ impl Volume {
     /// - As [`Volume::create`].
     pub fn link(&self, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        names::link(&self.core, nr, parent, name)
+        namei::link(&self.core, nr, parent, name)
     }
 
     /// Takes a name of something that is not a directory away; with the last name and the last open handle it is deleted.
@@ -155,7 +155,7 @@ impl Volume {
     /// - As [`Volume::lookup`].
     pub fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        names::unlink(&self.core, parent, name)
+        namei::unlink(&self.core, parent, name)
     }
 
     /// Removes an empty directory.
@@ -165,7 +165,7 @@ impl Volume {
     /// - As [`Volume::unlink`].
     pub fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        names::remove_directory(&self.core, parent, name)
+        namei::remove_directory(&self.core, parent, name)
     }
 
     /// Moves a name, in one step.
@@ -184,7 +184,7 @@ impl Volume {
         mode: RenameMode,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        names::rename(&self.core, parent, name, new_parent, new_name, mode)
+        namei::rename(&self.core, parent, name, new_parent, new_name, mode)
     }
 
     /// Calls `visit` with `(cookie, entry)` for each entry from a cookie on, 0 being the start, until it returns false.
@@ -204,7 +204,7 @@ impl Volume {
         if state.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
         }
-        crate::directory::read(&self.core, &inode, &state, cookie, visit)
+        crate::dir::read(&self.core, &inode, &state, cookie, visit)
     }
 
     /// Makes a directory durable: its entries, and all that was committed with them.

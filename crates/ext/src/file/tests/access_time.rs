@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice};
 use jbd2::Credits;
 
-use crate::mkfs;
+use crate::format::mkfs;
 use crate::options::{AccessTime, MountOptions};
 use crate::volume::{OpenFlags, Volume};
 

@@ -14,10 +14,10 @@ use block::trace::{Event, Replay, Trace};
 use layout::InodeNr;
 
 use super::testing::{Bench, Random, check, image};
+use crate::cache::inode::Inode;
 use crate::error::Error;
 use crate::file::{self, WriteOptions};
-use crate::inode::Inode;
-use crate::names;
+use crate::namei;
 use crate::options::{DataMode, MountOptions, OrderedScope};
 
 const POISON: u8 = 0xA5;
@@ -238,7 +238,7 @@ fn judge(
 ) {
     let bench = Bench::open(device.clone(), options.clone());
     for (name, history) in histories {
-        let found = names::lookup(&bench.core, InodeNr::ROOT, name.as_bytes());
+        let found = namei::lookup(&bench.core, InodeNr::ROOT, name.as_bytes());
         let contents = match found {
             Ok(nr) => {
                 let inode = bench.core.inodes.get(&bench.core, nr).unwrap();

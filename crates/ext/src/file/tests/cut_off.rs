@@ -25,7 +25,7 @@ fn volume() -> Arc<MemoryDevice> {
 /// The file of a volume whose device cannot read the block that says where the file's blocks are.
 fn open_without_map(
     device: &Arc<MemoryDevice>,
-) -> (Arc<FaultDevice>, Bench, Arc<crate::inode::Inode>) {
+) -> (Arc<FaultDevice>, Bench, Arc<crate::cache::inode::Inode>) {
     let failing = Arc::new(FaultDevice::new(device.clone(), FaultPlan::default()));
     let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
     let bench = Bench::open(opened, MountOptions::default());
@@ -37,7 +37,7 @@ fn open_without_map(
 }
 
 /// A file is cut off, and the block that says where its blocks are cannot be read for a while. Then it is used.
-fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::inode::Inode>), size: u64) {
+fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::cache::inode::Inode>), size: u64) {
     let device = volume();
     let bytes = Random::new(3).bytes(FILE_BYTES);
     let bench = Bench::open(device.clone(), MountOptions::default());

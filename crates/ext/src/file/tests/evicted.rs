@@ -9,9 +9,9 @@ use block::{BlockDevice, DeviceError, Geometry, Request, Ticket};
 use rt::Mutex;
 
 use super::testing::{Bench, check, image};
+use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::file;
-use crate::inode::Inode;
 use crate::options::MountOptions;
 
 const BLOCK_BYTES: u64 = 1024;

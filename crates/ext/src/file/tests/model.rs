@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::testing::{Bench, Random, check, image};
+use crate::cache::inode::Inode;
 use crate::file::{self, WriteOptions};
-use crate::inode::Inode;
 use crate::options::{AllocationProfile, DataMode, MountOptions, OrderedScope};
 
 const SIZE_MAX: u64 = 3 << 20;

@@ -8,7 +8,7 @@ use layout::InodeNr;
 
 use super::testing::{Bench, Random, check, image};
 use crate::options::MountOptions;
-use crate::{file, names};
+use crate::{file, namei};
 
 /// A file over so many groups that freeing it dirties more bitmaps than one transaction of the small journal takes.
 const FILE_BYTES: usize = 88 << 20;
@@ -94,7 +94,7 @@ fn interrupt(
         let (bench, report) = Bench::open_with_report(left.clone(), options.clone());
         deleted += report.orphans_deleted;
         truncated += report.orphans_truncated;
-        let found = names::lookup(&bench.core, InodeNr::ROOT, b"big").ok();
+        let found = namei::lookup(&bench.core, InodeNr::ROOT, b"big").ok();
         let found = found.map(|_| Left::of(&bench));
         assert!(judge(found, &bytes), "event {number} of {}", events.len());
         bench.close();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use block::memory::MemoryDevice;
 
 use super::testing::{Bench, Random, check, image};
+use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::file::{self, Sought, WriteOptions};
-use crate::inode::Inode;
-use crate::mapping;
+use crate::map;
 use crate::options::MountOptions;
 
 /// Random schedules, and attempts to evict in each.
@@ -21,7 +21,7 @@ fn borders(block_bytes: u64) -> Vec<u64> {
     let single = 12;
     let double = single + width;
     let triple = double + width * width;
-    let end = mapping::size_max(block_bytes as u32) / block_bytes;
+    let end = map::size_max(block_bytes as u32) / block_bytes;
     let mut blocks = vec![0, 1, single - 1, single, double - 1, double, double + width];
     blocks.extend([
         triple - 1,
@@ -37,7 +37,7 @@ fn borders(block_bytes: u64) -> Vec<u64> {
 fn block_count(core: &Core, inode: &Inode) -> u64 {
     let state = inode.state.read();
     let mut count = 0;
-    mapping::walk(core, inode, &state, &mut |_, run| {
+    map::walk(core, inode, &state, &mut |_, run| {
         count += u64::from(run.count);
         Ok(())
     })
@@ -186,7 +186,7 @@ fn writes_behind_the_largest_size_are_refused() {
     let device = image(16 << 20, &["-t", "ext2", "-b", "1024"]);
     let bench = Bench::open(device, MountOptions::default());
     let inode = bench.create("file");
-    let limit = mapping::size_max(1024);
+    let limit = map::size_max(1024);
     let options = WriteOptions::default();
     let count = file::write(&bench.core, &inode, limit - 3, b"12345", options).unwrap();
     assert_eq!(count, 3);

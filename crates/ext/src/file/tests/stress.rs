@@ -12,7 +12,7 @@ const STEPS: u64 = 250;
 
 fn work(bench: &Arc<Bench>, seed: u64) {
     let mut random = Random::new(seed);
-    let mut files: Vec<(String, Arc<crate::inode::Inode>, Vec<u8>)> = Vec::new();
+    let mut files: Vec<(String, Arc<crate::cache::inode::Inode>, Vec<u8>)> = Vec::new();
     for step in 0..STEPS {
         if files.len() < 3 {
             let name = format!("file-{seed}-{step}");

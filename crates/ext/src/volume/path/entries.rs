@@ -5,10 +5,10 @@ use std::sync::Arc;
 use layout::InodeNr;
 
 use super::AsPath;
-use crate::directory::Entry;
+use crate::cache::inode::{FileKind, Inode};
+use crate::dir::Entry;
 use crate::error::{Error, Result};
-use crate::inode::{FileKind, Inode};
-use crate::names;
+use crate::namei;
 use crate::volume::{NewInode, RenameMode, Volume};
 
 impl Volume {
@@ -66,7 +66,7 @@ impl Volume {
                 found => return found,
             }
             rt::charge(rt::Cost::Syscall);
-            match names::make_directory(&self.core, parent.nr, name, &new) {
+            match namei::make_directory(&self.core, parent.nr, name, &new) {
                 // Made by another thread meanwhile, unless it is a link to nothing.
                 Err(Error::Exists) => match self.enter(parent, name, false, links) {
                     Err(Error::NotFound) => {}

@@ -4,9 +4,9 @@
 //! are `lgetxattr` and its kin: they reach the link itself.
 
 use super::AsPath;
-use crate::attribute::SetMode;
 use crate::error::Result;
 use crate::volume::Volume;
+use crate::xattr::SetMode;
 
 impl Volume {
     /// Returns the value of an attribute of what a path names.

@@ -1,8 +1,8 @@
 //! Files by path: opening, making, reading and writing them as a whole.
 
 use super::AsPath;
+use crate::cache::inode::FileKind;
 use crate::error::{Error, Result};
-use crate::inode::FileKind;
 use crate::volume::{File, FileId, NewInode, OpenFlags, Volume};
 
 /// How many bytes the conveniences read and write at a time.

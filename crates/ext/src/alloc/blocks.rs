@@ -1,0 +1,275 @@
+//! Allocating and freeing blocks: what both allocators share.
+//!
+//! An allocator looks for blocks in one group after another through a *plan*: a function that sees the group's map and says
+//! what it would take. Here the group is locked, the plan asked, the blocks claimed and marked.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, BufferWrite};
+use layout::{BlockNr, GroupNr};
+use rt::atomic::Ordering;
+
+use super::bitmap::{self, ClearRun};
+use super::freed::FreedRun;
+use super::group::{BlockMap, Group};
+use super::{BlockRequest, Run};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::Transaction;
+use crate::options::{AllocationProfile, OnError};
+
+/// The damage of a bitmap in which a block that a file owns is free.
+const FREE_ALREADY: &str = "a block that is freed is free already";
+
+/// What an allocator would take from a group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// The blocks to allocate; fewer are taken if fewer are left on the volume.
+    pub(super) take: ClearRun,
+    /// The end of the window whose blocks begin with those to allocate; the end of those if there is no window.
+    pub(super) window_end: u32,
+}
+
+impl Core {
+    /// Allocates up to `count_max` contiguous blocks near the goal (at least one).
+    /// At shortage the caller gets `NoSpace`; see [`Core::wait_for_space`].
+    pub(crate) fn allocate_blocks(
+        &self,
+        transaction: &mut Transaction<'_>,
+        request: &BlockRequest<'_>,
+    ) -> Result<Run> {
+        assert!(request.count_max > 0, "at least one block is wanted");
+        let goal = if self.geometry.contains(request.goal) {
+            request.goal
+        } else {
+            self.block_goal(request.owner)
+        };
+        match self.options.allocation {
+            AllocationProfile::Modern => self.allocate_near(transaction, request, goal),
+            AllocationProfile::Ext3Linux24 => self.allocate_forward(transaction, goal),
+        }
+    }
+
+    /// Frees blocks (the caller has forgotten their buffers or pages). They become allocatable when the transaction is durable.
+    pub(crate) fn free_blocks(&self, transaction: &mut Transaction<'_>, run: Run) -> Result<()> {
+        if !self.is_data_run(run) {
+            let group = if self.geometry.contains(run.first) {
+                self.geometry.group_of_block(run.first).0
+            } else {
+                GroupNr::new(0)
+            };
+            let why = "a block outside the data area is freed";
+            let damage = crate::error::Corrupt::Bitmap {
+                group,
+                number: run.first.get(),
+                why,
+            };
+            return Err(self.damaged(damage));
+        }
+        let is_divided = self.parts(run).nth(1).is_some();
+        let _held = is_divided.then(|| self.check_parts(run)).transpose()?;
+        for (group, start, count) in self.parts(run) {
+            self.free_in(transaction, group, start, count)?;
+        }
+        Ok(())
+    }
+
+    /// Frees a map block and forgets its buffer. When it fails, the block and its buffer are as they were.
+    ///
+    /// With a journal nobody takes the block before a commit. Without one it may be somebody's at once, who must not find the old
+    /// buffer, and lose it.
+    pub(crate) fn free_map_block(
+        &self,
+        transaction: &mut Transaction<'_>,
+        block: BlockNr,
+    ) -> Result<()> {
+        let run = Run {
+            first: block,
+            count: 1,
+        };
+        if self.journal.is_some() || rt::mutant!("free/map-block-forgotten-late") {
+            self.free_blocks(transaction, run)?;
+            return transaction.forget(block);
+        }
+        let _held = self.check_parts(run)?;
+        transaction.forget(block)?;
+        self.free_blocks(transaction, run)
+    }
+
+    /// Checks that all of an extent can be freed, before any of it is. Hold the result until then.
+    fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
+        let mut held = Vec::new();
+        for (group, start, count) in self.parts(run) {
+            let bitmap = self.buffers.get(group.block_bitmap)?;
+            let mut maps = group.maps.lock();
+            let map = match group.blocks(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
+            if !map.taken.all_set(start, count) && self.options.on_error != OnError::Continue {
+                let number = group.first.get() + u64::from(start);
+                let damage = group.damage(number, FREE_ALREADY);
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+            drop(maps);
+            held.push(bitmap);
+        }
+        Ok(held)
+    }
+
+    /// Reads the bitmap that has a block, so that giving it back will not have to. Hold the result until then.
+    pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+        let (group, _) = self.geometry.group_of_block(block);
+        self.buffers.hold(self.space.group(group).block_bitmap)
+    }
+
+    /// Gives the rest of a window back.
+    pub(crate) fn discard_window(&self, window: &rt::Mutex<super::Window>) {
+        let window = core::mem::take(&mut *window.lock());
+        self.unreserve(&window);
+    }
+
+    /// Allocates what the plan says from one group; none if it finds nothing there.
+    pub(super) fn allocate_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        group: &Group,
+        plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
+    ) -> Result<Option<(Run, u32)>> {
+        if group.usable_blocks.load(Ordering::Relaxed) == 0 {
+            return Ok(None);
+        }
+        let bitmap = self.buffers.get(group.block_bitmap)?;
+        let descriptor = self.space.descriptor(group.nr);
+        let mut is_filed = !self.may_writes_wait();
+        loop {
+            let mut maps = group.maps.lock();
+            let map = match group.blocks(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
+            let Some(plan) = plan(map) else {
+                return Ok(None);
+            };
+            if !is_filed {
+                // Once the two are in this transaction, changing them does not wait: do that without the group's lock.
+                drop(maps);
+                drop(transaction.write(&bitmap)?);
+                drop(transaction.write(descriptor)?);
+                is_filed = true;
+                continue;
+            }
+            let count = self.space.claim(plan.take.count, self.may_use_reserve());
+            if count == 0 {
+                return Err(Error::NoSpace);
+            }
+            let start = plan.take.start;
+            if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, start, count) {
+                drop(maps);
+                self.space.unclaim(count);
+                let number = group.first.get() + u64::from(start);
+                let damage = group.damage(number, "a block to allocate is marked taken");
+                return Err(self.damaged(damage));
+            }
+            map.marked.set(start, count);
+            map.taken.set(start, count);
+            map.reserved.unset(start, count);
+            map.reserved
+                .set(start + count, plan.window_end.saturating_sub(start + count));
+            group.usable_blocks.fetch_sub(count, Ordering::Relaxed);
+            group.free_blocks.fetch_sub(count, Ordering::Relaxed);
+            self.space
+                .free_blocks
+                .fetch_sub(u64::from(count), Ordering::Relaxed);
+            group.store_counts(&mut transaction.write(descriptor)?);
+            let run = Run {
+                first: group.first + u64::from(start),
+                count,
+            };
+            return Ok(Some((run, plan.window_end.max(start + count))));
+        }
+    }
+
+    fn free_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        group: &Group,
+        start: u32,
+        count: u32,
+    ) -> Result<()> {
+        let bitmap = self.buffers.get(group.block_bitmap)?;
+        let descriptor = self.space.descriptor(group.nr);
+        if self.may_writes_wait() {
+            drop(transaction.write(&bitmap)?);
+            drop(transaction.write(descriptor)?);
+        }
+        let mut maps = group.maps.lock();
+        let map = match group.blocks(&mut maps, &bitmap) {
+            Ok(map) => map,
+            Err(damage) => {
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+        };
+        let mut bytes: BufferWrite<'_> = transaction.write(&bitmap)?;
+        if !map.taken.all_set(start, count) || !bitmap::clear_in_bytes(&mut bytes, start, count) {
+            drop(bytes);
+            drop(maps);
+            let number = group.first.get() + u64::from(start);
+            let damage = group.damage(number, FREE_ALREADY);
+            let error = self.damaged(damage);
+            // With `errors=continue` the blocks stay as they are, and the operation goes on.
+            return if self.options.on_error == OnError::Continue {
+                Ok(())
+            } else {
+                Err(error)
+            };
+        }
+        drop(bytes);
+        if self.options.discard && rt::mutant!("discard/before-commit") {
+            let run = FreedRun {
+                group: group.nr,
+                start,
+                count,
+            };
+            self.discard(&[run]);
+        }
+        map.marked.unset(start, count);
+        group.free_blocks.fetch_add(count, Ordering::Relaxed);
+        self.space
+            .free_blocks
+            .fetch_add(u64::from(count), Ordering::Relaxed);
+        group.store_counts(&mut transaction.write(descriptor)?);
+        let freed_by = transaction.tid();
+        match freed_by.filter(|_| !rt::mutant!("free/reused-while-uncommitted")) {
+            Some(tid) => self.space.freed.lock().add(
+                tid,
+                FreedRun {
+                    group: group.nr,
+                    start,
+                    count,
+                },
+            ),
+            None => {
+                map.taken.unset(start, count);
+                group.usable_blocks.fetch_add(count, Ordering::Relaxed);
+                self.space.unclaim(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// The groups from that of a block on, all once, and the block's index within the first.
+    pub(super) fn groups_from(&self, goal: BlockNr) -> (impl Iterator<Item = &Group>, u32) {
+        let (first, index) = self.geometry.group_of_block(goal);
+        let (before, behind) = self.space.groups.split_at(first.index());
+        (behind.iter().chain(before), index)
+    }
+}

@@ -1,0 +1,279 @@
+//! Allocating and freeing inodes.
+//!
+//! | profile | a directory | anything else |
+//! |---|---|---|
+//! | `Modern` | Orlov: a child of the root goes to a group with few directories and at least average room, others near their parent unless it is crowded there | the parent's group; else by quadratic hash, else the next with a free inode |
+//! | `Ext3Linux24` | of the groups with at least average free inodes, that with the most free blocks | the same, without regard to free blocks |
+//!
+//! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and by A. Viro's and
+//! T. Ts'o's comments on its use in ext2 and ext3.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::{GroupNr, InodeNr};
+use rt::atomic::{AtomicU32, Ordering};
+
+use super::bitmap;
+use super::group::Group;
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+use crate::options::{AllocationProfile, OnError};
+
+/// A group is crowded when it has a quarter of a group less than the average of free inodes or blocks.
+const CROWDED_SHARE: u32 = 4;
+/// A group is crowded when it has a sixteenth of its inodes more directories than the average.
+const DIRECTORY_SHARE: u32 = 16;
+
+/// The average group.
+struct Average {
+    free_inodes: u32,
+    free_blocks: u32,
+    directories: u32,
+}
+
+impl Core {
+    /// Takes a free inode: near the parent for files, spread for directories. Marks it in the bitmap and counts it; the
+    /// inode table is the caller's.
+    pub(crate) fn allocate_inode(
+        &self,
+        transaction: &mut Transaction<'_>,
+        parent: InodeNr,
+        is_directory: bool,
+    ) -> Result<InodeNr> {
+        let preferred = match (self.options.allocation, is_directory) {
+            (AllocationProfile::Modern, true) => self.group_by_orlov(parent),
+            (AllocationProfile::Ext3Linux24, true) => self.group_with_most_blocks(),
+            (AllocationProfile::Modern, false) => self.group_near(parent, parent.get(), 1),
+            (AllocationProfile::Ext3Linux24, false) => self.group_near(parent, 0, 0),
+        };
+        let first = preferred.unwrap_or_else(|| self.geometry.group_of_inode(parent).0);
+        let (before, behind) = self.space.groups.split_at(first.index());
+        for group in behind.iter().chain(before) {
+            if let Some(inode) = self.allocate_inode_in(transaction, group, is_directory)? {
+                return Ok(inode);
+            }
+        }
+        Err(Error::NoInodes)
+    }
+
+    /// Reads the bitmap that has an inode, so that giving it back will not have to. Hold the result until then.
+    pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
+        let (group, _) = self.geometry.group_of_inode(inode);
+        self.buffers.hold(self.space.group(group).inode_bitmap)
+    }
+
+    /// Gives an inode back.
+    pub(crate) fn free_inode(
+        &self,
+        transaction: &mut Transaction<'_>,
+        inode: InodeNr,
+        is_directory: bool,
+    ) -> Result<()> {
+        if inode < self.geometry.first_inode || inode.get() > self.geometry.inode_count {
+            let value = u64::from(inode.get());
+            return Err(self.damaged(Corrupt::Inode {
+                inode,
+                field: "number to free",
+                value,
+            }));
+        }
+        let (group, index) = self.geometry.group_of_inode(inode);
+        let group = self.space.group(group);
+        let bitmap = self.buffers.get(group.inode_bitmap)?;
+        let descriptor = self.space.descriptor(group.nr);
+        if self.may_writes_wait() {
+            drop(transaction.write(&bitmap)?);
+            drop(transaction.write(descriptor)?);
+        }
+        let mut maps = group.maps.lock();
+        let map = match group.inodes(&mut maps, &bitmap) {
+            Ok(map) => map,
+            Err(damage) => {
+                drop(maps);
+                return Err(self.damaged(damage));
+            }
+        };
+        let counts_it = !is_directory
+            || load(&group.directories) > 0
+            || rt::mutant!("space/directories-below-zero");
+        if !counts_it || !bitmap::clear_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+            drop(maps);
+            let why = if counts_it {
+                "an inode that is freed is free already"
+            } else {
+                "a directory is freed in a group whose descriptor counts none"
+            };
+            let error = self.damaged(group.damage(u64::from(inode.get()), why));
+            return if self.options.on_error == OnError::Continue {
+                Ok(())
+            } else {
+                Err(error)
+            };
+        }
+        map.taken.unset(index, 1);
+        map.first_free = match self.options.reuse_inodes {
+            true => index,
+            false => map.first_free.min(index),
+        };
+        group.free_inodes.fetch_add(1, Ordering::Relaxed);
+        self.space.free_inodes.fetch_add(1, Ordering::Relaxed);
+        if is_directory {
+            group.directories.fetch_sub(1, Ordering::Relaxed);
+            self.space.directories.fetch_sub(1, Ordering::Relaxed);
+        }
+        group.store_counts(&mut transaction.write(descriptor)?);
+        Ok(())
+    }
+
+    fn allocate_inode_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        group: &Group,
+        is_directory: bool,
+    ) -> Result<Option<InodeNr>> {
+        if group.free_inodes.load(Ordering::Relaxed) == 0 {
+            return Ok(None);
+        }
+        let bitmap = self.buffers.get(group.inode_bitmap)?;
+        let descriptor = self.space.descriptor(group.nr);
+        let first_nr = group.nr.get() * group.inode_count + 1;
+        let reserved = self.geometry.first_inode.get().saturating_sub(first_nr);
+        let mut is_filed = !self.may_writes_wait();
+        loop {
+            let mut maps = group.maps.lock();
+            let map = match group.inodes(&mut maps, &bitmap) {
+                Ok(map) => map,
+                Err(damage) => {
+                    drop(maps);
+                    return Err(self.damaged(damage));
+                }
+            };
+            let from = map.first_free.max(reserved);
+            let mut index = map.taken.first_clear(from, group.inode_count);
+            if index.is_none() && self.options.reuse_inodes {
+                index = map.taken.first_clear(reserved, group.inode_count);
+            }
+            let Some(index) = index else {
+                return Ok(None);
+            };
+            if !is_filed {
+                drop(maps);
+                drop(transaction.write(&bitmap)?);
+                drop(transaction.write(descriptor)?);
+                is_filed = true;
+                continue;
+            }
+            let nr = first_nr + index;
+            if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+                drop(maps);
+                let damage = group.damage(u64::from(nr), "an inode to allocate is marked taken");
+                return Err(self.damaged(damage));
+            }
+            map.taken.set(index, 1);
+            map.first_free = index + 1;
+            group.free_inodes.fetch_sub(1, Ordering::Relaxed);
+            self.space.free_inodes.fetch_sub(1, Ordering::Relaxed);
+            if is_directory {
+                group.directories.fetch_add(1, Ordering::Relaxed);
+                self.space.directories.fetch_add(1, Ordering::Relaxed);
+            }
+            group.store_counts(&mut transaction.write(descriptor)?);
+            return Ok(Some(InodeNr::new(nr)));
+        }
+    }
+
+    /// The parent's group, or one at a distance that doubles, with free inodes and at least `blocks_min` free blocks.
+    fn group_near(&self, parent: InodeNr, spread: u32, blocks_min: u32) -> Option<GroupNr> {
+        let count = self.geometry.group_count;
+        let (home, _) = self.geometry.group_of_inode(parent);
+        let is_good = |group: &GroupNr| {
+            let group = self.space.group(*group);
+            load(&group.free_inodes) > 0 && load(&group.usable_blocks) >= blocks_min
+        };
+        if is_good(&home) {
+            return Some(home);
+        }
+        let mut group = (home.get() + spread % count) % count;
+        let mut distance = 1;
+        while distance < count {
+            group = (group + distance) % count;
+            if is_good(&GroupNr::new(group)) {
+                return Some(GroupNr::new(group));
+            }
+            distance *= 2;
+        }
+        self.geometry.groups().find(is_good)
+    }
+
+    fn group_with_most_blocks(&self) -> Option<GroupNr> {
+        let average = self.average().free_inodes;
+        let with_room = self.space.groups.iter().filter(|group| {
+            let free = load(&group.free_inodes);
+            free > 0 && free >= average
+        });
+        // The first of equals.
+        let key = |group: &&Group| (load(&group.usable_blocks), core::cmp::Reverse(group.nr));
+        with_room.max_by_key(key).map(|group| group.nr)
+    }
+
+    fn group_by_orlov(&self, parent: InodeNr) -> Option<GroupNr> {
+        let average = self.average();
+        let has_average = |group: &&Group| {
+            let free_inodes = load(&group.free_inodes);
+            free_inodes > 0
+                && free_inodes >= average.free_inodes
+                && load(&group.usable_blocks) >= average.free_blocks
+        };
+        let (home, _) = self.geometry.group_of_inode(parent);
+        if parent == InodeNr::ROOT {
+            let chance = if self.options.is_being_made {
+                self.space.directories.load(Ordering::Relaxed)
+            } else {
+                rt::random_u64()
+            };
+            let start = (chance % u64::from(self.geometry.group_count)) as usize;
+            let (before, behind) = self.space.groups.split_at(start);
+            let all = behind.iter().chain(before).filter(has_average);
+            return all
+                .min_by_key(|group| load(&group.directories))
+                .map(|group| group.nr);
+        }
+        let inodes_min = average
+            .free_inodes
+            .saturating_sub(self.geometry.inodes_per_group / CROWDED_SHARE);
+        let blocks_min = average
+            .free_blocks
+            .saturating_sub(self.geometry.blocks_per_group / CROWDED_SHARE);
+        let directories_max =
+            average.directories + self.geometry.inodes_per_group / DIRECTORY_SHARE;
+        let (before, behind) = self.space.groups.split_at(home.index());
+        let near = || behind.iter().chain(before);
+        let is_uncrowded = |group: &&Group| {
+            let free_inodes = load(&group.free_inodes);
+            load(&group.directories) < directories_max
+                && free_inodes > 0
+                && free_inodes >= inodes_min
+                && load(&group.usable_blocks) >= blocks_min
+        };
+        near()
+            .find(is_uncrowded)
+            .or_else(|| near().find(has_average))
+            .map(|group| group.nr)
+    }
+
+    fn average(&self) -> Average {
+        let count = u64::from(self.geometry.group_count);
+        let mean = |total: &rt::atomic::AtomicU64| (total.load(Ordering::Relaxed) / count) as u32;
+        Average {
+            free_inodes: mean(&self.space.free_inodes),
+            free_blocks: mean(&self.space.usable_blocks),
+            directories: mean(&self.space.directories),
+        }
+    }
+}
+
+fn load(count: &AtomicU32) -> u32 {
+    count.load(Ordering::Relaxed)
+}

@@ -1,0 +1,268 @@
+//! The allocator of the `Modern` profile: reservation windows.
+//!
+//! A file that grows holds a *window*: blocks behind its last one that other files leave alone while there are others, so
+//! that files that grow at the same time do not interleave. A window lies in one group and is a run of clear blocks when
+//! it is made. The next one is twice as long, up to a limit. Windows exist in memory only, and the last file to need
+//! space may take blocks from any of them.
+//!
+//! Where to look, one pass after another:
+//!
+//! 1. in the file's window, if the goal lies in it;
+//! 2. at the goal, then in its group and a few groups behind it, for a run that is long enough;
+//! 3. in all groups, for any run outside of windows;
+//! 4. in all groups, for any run.
+
+use rt::atomic::Ordering;
+
+use super::bitmap::{ClearRun, View};
+use super::blocks::Plan;
+use super::group::{BlockMap, Group};
+use super::{BlockRequest, Run, Window};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::Transaction;
+use layout::BlockNr;
+
+/// Blocks in a file's first window.
+const WINDOW_MIN: u32 = 8;
+/// Blocks in the longest window.
+const WINDOW_MAX: u32 = 1024;
+/// How many groups are searched for a long run before any run will do.
+const NEAR_GROUPS: usize = 4;
+
+impl Core {
+    /// Allocates near the goal, with the file's window if it has one.
+    pub(super) fn allocate_near(
+        &self,
+        transaction: &mut Transaction<'_>,
+        request: &BlockRequest<'_>,
+        goal: BlockNr,
+    ) -> Result<Run> {
+        // The window is taken out meanwhile: whoever discards it now finds none.
+        let Some(slot) = request.window else {
+            return self
+                .allocate_new(transaction, request.count_max, 0, goal)
+                .map(|(run, _)| run);
+        };
+        let mut window = core::mem::take(&mut *slot.lock());
+        let result = self.allocate_windowed(transaction, request.count_max, goal, &mut window);
+        *slot.lock() = window;
+        result
+    }
+
+    fn allocate_windowed(
+        &self,
+        transaction: &mut Transaction<'_>,
+        count_max: u32,
+        goal: BlockNr,
+        window: &mut Window,
+    ) -> Result<Run> {
+        if window.count > 0 {
+            if let Some(run) = self.allocate_from_window(transaction, count_max, goal, window)? {
+                return Ok(run);
+            }
+            self.unreserve(window);
+            let is_sequential = goal == window.first + u64::from(window.count);
+            window.count = 0;
+            if !is_sequential {
+                window.next_count = 0;
+            }
+        }
+        let length = window.next_count.clamp(WINDOW_MIN, WINDOW_MAX);
+        let (run, end) = self.allocate_new(transaction, count_max, length, goal)?;
+        window.next_count = (length * 2).min(WINDOW_MAX);
+        window.first = run.end();
+        window.count = (end.get() - run.end().get()) as u32;
+        Ok(run)
+    }
+
+    /// From the file's window, if the goal lies in it.
+    fn allocate_from_window(
+        &self,
+        transaction: &mut Transaction<'_>,
+        count_max: u32,
+        goal: BlockNr,
+        window: &mut Window,
+    ) -> Result<Option<Run>> {
+        let end = window.first + u64::from(window.count);
+        if goal < window.first || goal >= end {
+            return Ok(None);
+        }
+        let (group, first) = self.geometry.group_of_block(window.first);
+        let group = self.space.group(group);
+        let from = first + (goal.get() - window.first.get()) as u32;
+        let window_end = first + window.count;
+        let taken = self.allocate_in(transaction, group, &mut |map: &BlockMap| {
+            let own = View {
+                taken: &map.taken,
+                avoided: None,
+            };
+            let start = own.first_clear(from, window_end)?;
+            let inside = own.run_length(start, count_max.min(window_end - start));
+            // Behind the window, others come first.
+            let all = View {
+                taken: &map.taken,
+                avoided: Some(&map.reserved),
+            };
+            let is_longer = inside < count_max && start + inside == window_end;
+            let behind = if is_longer {
+                all.run_length(window_end, count_max - inside)
+            } else {
+                0
+            };
+            Some(Plan {
+                take: ClearRun {
+                    start,
+                    count: inside + behind,
+                },
+                window_end,
+            })
+        })?;
+        let Some((run, _)) = taken else {
+            return Ok(None);
+        };
+        let start = (run.first.get() - group.first.get()) as u32;
+        if start > first {
+            group.unreserve(first, start - first);
+        }
+        window.first = run.end();
+        window.count = end.get().saturating_sub(run.end().get()) as u32;
+        if window.count == 0 {
+            group.note_goal(start + run.count);
+        }
+        Ok(Some(run))
+    }
+
+    /// Finds a new place, and makes a window of `length` blocks there unless that is 0. The end of the window, too.
+    fn allocate_new(
+        &self,
+        transaction: &mut Transaction<'_>,
+        count_max: u32,
+        length: u32,
+        goal: BlockNr,
+    ) -> Result<(Run, BlockNr)> {
+        let wanted = count_max.clamp(length.clamp(1, WINDOW_MIN), WINDOW_MAX);
+        let (groups, index) = self.groups_from(goal);
+        for (distance, group) in groups.take(NEAR_GROUPS).enumerate() {
+            let from = if distance == 0 {
+                index
+            } else {
+                group.goal_index()
+            };
+            let room = group.usable_blocks.load(Ordering::Relaxed);
+            if room < wanted {
+                continue;
+            }
+            let plan = &mut |map: &BlockMap| {
+                let view = View {
+                    taken: &map.taken,
+                    avoided: Some(&map.reserved),
+                };
+                let found = long_run(view, from, wanted)?;
+                Some(plan(view, found, count_max, length))
+            };
+            if let Some(found) = self.allocate_planned(transaction, group, length, plan)? {
+                return Ok(found);
+            }
+        }
+        for may_steal in [false, true] {
+            let (groups, index) = self.groups_from(goal);
+            for (distance, group) in groups.enumerate() {
+                let from = if distance == 0 { index } else { 0 };
+                let plan = &mut |map: &BlockMap| {
+                    let avoided = (!may_steal).then_some(&map.reserved);
+                    let view = View {
+                        taken: &map.taken,
+                        avoided,
+                    };
+                    let found = any_run(view, from, wanted)?;
+                    Some(plan(
+                        view,
+                        found,
+                        count_max,
+                        if may_steal { 0 } else { length },
+                    ))
+                };
+                if let Some(found) = self.allocate_planned(transaction, group, length, plan)? {
+                    return Ok(found);
+                }
+            }
+        }
+        Err(Error::NoSpace)
+    }
+
+    fn allocate_planned(
+        &self,
+        transaction: &mut Transaction<'_>,
+        group: &Group,
+        length: u32,
+        plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
+    ) -> Result<Option<(Run, BlockNr)>> {
+        let found = self.allocate_in(transaction, group, plan)?;
+        Ok(found.map(|(run, window_end)| {
+            if length > 0 {
+                group.note_goal(window_end);
+            }
+            (run, group.first + u64::from(window_end))
+        }))
+    }
+
+    /// Others may have a window's blocks again. If the next new file would begin behind it, it begins in its place.
+    pub(super) fn unreserve(&self, window: &Window) {
+        if window.count == 0 {
+            return;
+        }
+        let (group, first) = self.geometry.group_of_block(window.first);
+        let group = self.space.group(group);
+        group.unreserve(first, window.count);
+        group.take_back_goal(first, first + window.count);
+    }
+}
+
+impl Group {
+    /// Where a search in this group begins if no goal lies in it.
+    fn goal_index(&self) -> u32 {
+        let index = self.next_goal.load(Ordering::Relaxed);
+        if index < self.block_count { index } else { 0 }
+    }
+
+    fn note_goal(&self, index: u32) {
+        self.next_goal.store(index, Ordering::Relaxed);
+    }
+
+    fn take_back_goal(&self, first: u32, end: u32) {
+        let _ = self
+            .next_goal
+            .compare_exchange(end, first, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// A run of `wanted` clear blocks: at `from`, behind it, or before it.
+fn long_run(view: View<'_>, from: u32, wanted: u32) -> Option<ClearRun> {
+    let bits = view.taken.bits();
+    let is_long = |run: &ClearRun| run.count == wanted;
+    view.find_run(from, bits, wanted)
+        .filter(is_long)
+        .or_else(|| view.find_run(0, from, wanted).filter(is_long))
+}
+
+/// The longest run that a short search finds.
+fn any_run(view: View<'_>, from: u32, wanted: u32) -> Option<ClearRun> {
+    let bits = view.taken.bits();
+    view.find_run(from, bits, wanted)
+        .or_else(|| view.find_run(0, from, wanted))
+}
+
+/// What to take of a run that was found, and how far a window goes on behind it.
+fn plan(view: View<'_>, found: ClearRun, count_max: u32, length: u32) -> Plan {
+    let whole = view.run_length(found.start, count_max.max(length));
+    let take = ClearRun {
+        start: found.start,
+        count: whole.min(count_max),
+    };
+    let window = if length == 0 { take.count } else { whole };
+    Plan {
+        take,
+        window_end: found.start + window,
+    }
+}

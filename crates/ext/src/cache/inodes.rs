@@ -1,0 +1,315 @@
+//! The cache of inodes in memory, and who holds them open.
+//!
+//! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes are evicted by the memory
+//! budget. When the last pin of an inode without links goes, it is deleted.
+//!
+//! # Rules
+//!
+//! - There is at most one [`Inode`] for a number. Reading it from the table happens outside the shard's lock, behind a
+//!   mark that lets others wait, and that a panic takes away.
+//! - Evicted is only what nobody else refers to (the reference count is 1 under the shard's lock, where alone new
+//!   references come from), whose last transaction is durable and which is not an orphan: fsync after a later reload
+//!   must not miss anything.
+
+use std::sync::Arc;
+
+use layout::{InodeNr, Map};
+use rt::atomic::Ordering;
+use rt::{Condvar, Mutex};
+
+use crate::awaited::awaited;
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::error::{Error, Result};
+
+/// Independent parts of the cache.
+const SHARDS: usize = 16;
+/// One inode for so many bytes of the memory budget.
+const BUDGET_BYTES_PER_INODE: u64 = 4096;
+/// The least number of inodes in a shard before any is evicted.
+const SHARD_INODES_MIN: usize = 64;
+/// How many inodes an insertion into a full shard looks at for eviction.
+const EVICTION_STEPS: usize = 8;
+
+/// The cache of inodes.
+pub(crate) struct InodeCache {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    table: Mutex<Table>,
+    loaded: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    places: Map<u32, usize>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    hand: usize,
+}
+
+enum Slot {
+    Empty,
+    Loading,
+    Ready {
+        inode: Arc<Inode>,
+        is_referenced: bool,
+    },
+}
+
+/// Where a sweep over all inodes stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    shard: usize,
+    slot: usize,
+}
+
+impl InodeCache {
+    /// An empty cache.
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+        }
+    }
+
+    fn shard(&self, nr: InodeNr) -> &Shard {
+        &self.shards[nr.index() % SHARDS]
+    }
+
+    /// The inode, read from the table if it is not in memory.
+    pub(crate) fn get(&self, core: &Core, nr: InodeNr) -> Result<Arc<Inode>> {
+        rt::charge(rt::Cost::Lookup);
+        self.fetch(core, nr)
+    }
+
+    /// Like [`get`](Self::get), but takes no virtual time: for look-ups that are part of another.
+    pub(crate) fn fetch(&self, core: &Core, nr: InodeNr) -> Result<Arc<Inode>> {
+        let shard = self.shard(nr);
+        let mut table = shard.table.lock();
+        loop {
+            match table.find(nr) {
+                Some(Slot::Ready {
+                    inode,
+                    is_referenced,
+                }) => {
+                    *is_referenced = true;
+                    return Ok(Arc::clone(inode));
+                }
+                Some(_) => shard.loaded.wait(&mut table),
+                None => break,
+            }
+        }
+        table.make_room(core);
+        table.put(nr, Slot::Loading);
+        drop(table);
+        let load = || Inode::load(core, nr);
+        let loaded = awaited(load, || shard.abandon(nr));
+        let mut table = shard.table.lock();
+        let result = table.settle(nr, loaded);
+        drop(table);
+        shard.loaded.notify_all();
+        result
+    }
+
+    /// Puts a new inode into the cache.
+    pub(crate) fn insert(&self, core: &Core, inode: Arc<Inode>) {
+        let nr = inode.nr;
+        let shard = self.shard(nr);
+        let slot = Slot::Ready {
+            inode,
+            is_referenced: true,
+        };
+        let mut table = shard.table.lock();
+        table.make_room(core);
+        table.put(nr, slot);
+        drop(table);
+        shard.loaded.notify_all();
+    }
+
+    /// Keeps an inode while it is open.
+    pub(crate) fn pin(&self, inode: &Inode) {
+        inode.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends a pin; true if it was the last.
+    pub(crate) fn unpin(&self, inode: &Inode) -> bool {
+        let before = inode.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a pin is ended once");
+        before == 1
+    }
+
+    /// Ends so many pins, or all if there are fewer; true if no pin is left and there was one.
+    pub(crate) fn unpin_many(&self, inode: &Inode, count: u64) -> bool {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let less = |pins: u32| Some(pins.saturating_sub(count));
+        let before = inode
+            .pins
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+            .unwrap_or(0);
+        before > 0 && before <= count
+    }
+
+    /// Ends all pins; for a volume that closes, whose open files are closed.
+    pub(crate) fn unpin_all(&self) {
+        for shard in &self.shards {
+            for slot in &shard.table.lock().slots {
+                if let Slot::Ready { inode, .. } = slot {
+                    inode.pins.store(0, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// Whether anybody has it open.
+    pub(crate) fn is_pinned(&self, inode: &Inode) -> bool {
+        inode.pins.load(Ordering::Acquire) > 0
+    }
+
+    /// Drops a deleted inode from the cache.
+    pub(crate) fn remove(&self, nr: InodeNr) {
+        let shard = self.shard(nr);
+        shard.table.lock().take(nr);
+        shard.loaded.notify_all();
+    }
+
+    /// How many inodes are in memory.
+    pub(crate) fn count(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.table.lock().places.len())
+            .sum()
+    }
+
+    /// The next inodes with pages from a position on, at most `count_max`, and the position after them; the position is
+    /// back at the start after the last shard.
+    pub(crate) fn sweep(&self, from: Position, count_max: usize) -> (Vec<Arc<Inode>>, Position) {
+        let mut found = Vec::new();
+        let mut position = from;
+        while position.shard < SHARDS {
+            let table = self.shards[position.shard].table.lock();
+            while let Some(slot) = table.slots.get(position.slot) {
+                position.slot += 1;
+                match slot {
+                    Slot::Ready { inode, .. } if inode.pages.has_pages() => {
+                        found.push(Arc::clone(inode));
+                    }
+                    _ => {}
+                }
+                if found.len() == count_max {
+                    return (found, position);
+                }
+            }
+            position = Position {
+                shard: position.shard + 1,
+                slot: 0,
+            };
+        }
+        (found, Position::default())
+    }
+}
+
+impl Shard {
+    /// The load of an inode has ended in a panic.
+    fn abandon(&self, nr: InodeNr) {
+        let mut table = self.table.lock();
+        if matches!(table.find(nr), Some(Slot::Loading)) {
+            table.take(nr);
+        }
+        drop(table);
+        self.loaded.notify_all();
+    }
+}
+
+impl Table {
+    fn find(&mut self, nr: InodeNr) -> Option<&mut Slot> {
+        let place = *self.places.get(&nr.get())?;
+        Some(&mut self.slots[place])
+    }
+
+    fn put(&mut self, nr: InodeNr, slot: Slot) {
+        if let Some(old) = self.find(nr) {
+            *old = slot;
+            return;
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slots[place] = slot;
+                place
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        self.places.insert(nr.get(), place);
+    }
+
+    fn take(&mut self, nr: InodeNr) {
+        if let Some(place) = self.places.remove(&nr.get()) {
+            self.slots[place] = Slot::Empty;
+            self.free.push(place);
+        }
+    }
+
+    /// Ends a load: somebody may have put a new inode in its place, or have deleted it.
+    fn settle(&mut self, nr: InodeNr, loaded: Result<Inode>) -> Result<Arc<Inode>> {
+        match self.find(nr) {
+            Some(Slot::Ready { inode, .. }) => Ok(Arc::clone(inode)),
+            Some(slot) => match loaded {
+                Ok(inode) => {
+                    let inode = Arc::new(inode);
+                    *slot = Slot::Ready {
+                        inode: Arc::clone(&inode),
+                        is_referenced: true,
+                    };
+                    Ok(inode)
+                }
+                Err(error) => {
+                    self.take(nr);
+                    Err(error)
+                }
+            },
+            None => Err(loaded.err().unwrap_or(Error::NotFound)),
+        }
+    }
+
+    /// Evicts a little when the shard is full.
+    fn make_room(&mut self, core: &Core) {
+        let share = core.options.memory.budget_bytes / BUDGET_BYTES_PER_INODE / SHARDS as u64;
+        let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));
+        let mut steps = EVICTION_STEPS;
+        while self.places.len() >= limit && steps > 0 {
+            steps -= 1;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let evicted = match &mut self.slots[self.hand] {
+                Slot::Ready { is_referenced, .. } if *is_referenced => {
+                    *is_referenced = false;
+                    None
+                }
+                Slot::Ready { inode, .. } if is_evictable(core, inode) => Some(Arc::clone(inode)),
+                _ => None,
+            };
+            if let Some(inode) = evicted {
+                inode.pages.evict_all(&core.pages);
+                core.discard_window(&inode.window);
+                self.take(inode.nr);
+            }
+        }
+    }
+}
+
+fn is_evictable(core: &Core, inode: &Arc<Inode>) -> bool {
+    if Arc::strong_count(inode) > 1 || inode.pins.load(Ordering::Acquire) > 0 {
+        return false;
+    }
+    let Some(state) = inode.state.try_read() else {
+        return false;
+    };
+    let is_durable = match (&core.journal, state.last_tid) {
+        (Some(journal), Some(tid)) => journal.is_durable(tid),
+        _ => true,
+    };
+    is_durable && !state.is_orphan && inode.pages.is_idle()
+}

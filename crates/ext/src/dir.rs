@@ -1,0 +1,333 @@
+//! Directories: names in blocks, linear or indexed by an htree.
+//!
+//! The functions here change directory blocks within a transaction of the caller, who holds the directory's inode lock.
+//! What can fail is done before the first change, so that an error leaves the directory as it was.
+//!
+//! | directory | superblock has `dir_index` | inode has the index flag | treated as |
+//! |---|---|---|---|
+//! | one block | no | no | linear for ever |
+//! | one block | yes | no | linear, but read in the order of hashes; becomes an htree when the block is full |
+//! | any | yes | yes, with a known hash | htree |
+//! | any | yes | yes, with an unknown hash | linear; the flag goes at the first change |
+//! | any | no | yes | linear; the flag goes at the first change |
+//! | several blocks | any | no | linear for ever |
+//!
+//! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays linear, and made from the name's hash
+//! in all others: what is read in one order is never read in the other while the volume is open.
+
+mod cookie;
+mod entry;
+mod htree;
+mod index;
+mod leaf;
+mod linear;
+mod names_index;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::hash::HashVersion;
+use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, FileBlock, InodeNr};
+
+pub(crate) use names_index::NamesIndex;
+
+/// What a reader does with a cookie and the entry before it; false if it wants no more.
+type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
+
+use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+use crate::map::{self, Mapped};
+use entry::Bad;
+
+/// Journal blocks that adding a name may dirty beside allocation and the directory's inode: leaf, new leaf, two index levels
+/// split, root.
+pub(crate) const CREDITS_ADD: u32 = 6;
+
+/// An entry that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The inode it names.
+    pub inode: InodeNr,
+    /// Its kind, where entries carry it.
+    pub kind: Option<FileKind>,
+    /// The name.
+    pub name: Vec<u8>,
+}
+
+impl Entry {
+    /// Returns the name as the standard library has names, for `Path::join`.
+    pub fn file_name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    inode: InodeNr,
+    file_block: FileBlock,
+    offset: usize,
+}
+
+/// A name with what it is to point to.
+#[derive(Clone, Copy)]
+struct NewEntry<'n> {
+    name: &'n [u8],
+    inode: InodeNr,
+    /// The type byte: 0 where entries carry none.
+    type_byte: u8,
+}
+
+/// Looks a name up: the inode, and the block that holds the entry.
+pub(crate) fn find(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Option<(InodeNr, FileBlock)>> {
+    Ok(place_of(core, directory, state, name)?.map(|place| (place.inode, place.file_block)))
+}
+
+/// The block that holds a name's entry, if there is one: who has it in hand can change the entry without reading.
+pub(crate) fn hold(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Option<Arc<Buffer>>> {
+    let place = place_of(core, directory, state, name)?;
+    place
+        .map(|place| block(core, directory, state, place.file_block))
+        .transpose()
+}
+
+/// Adds a name that is not there yet. Changes `state` (size, map, flags), which the caller stores.
+///
+/// # Errors
+/// - [`Error::NoSpace`] when no block is left, [`Error::DirectoryFull`] when the index takes no more; nothing has changed.
+pub(crate) fn add(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    name: &[u8],
+    inode: InodeNr,
+    kind: FileKind,
+) -> Result<()> {
+    let new = NewEntry {
+        name,
+        inode,
+        type_byte: type_byte(core, kind),
+    };
+    if let Some(tree) = htree::open(core, directory, state)? {
+        return htree::add(core, transaction, directory, state, &tree, new);
+    }
+    state.flags.remove(InodeFlags::INDEX);
+    if linear::add_in_place(core, transaction, directory, state, new)? {
+        return Ok(());
+    }
+    if let Some(version) = future_hash(core, state) {
+        directory.names_index.lock().forget();
+        return htree::convert_and_add(core, transaction, directory, state, version, new);
+    }
+    linear::append(core, transaction, directory, state, new)
+}
+
+/// Removes a name that is there.
+pub(crate) fn remove(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    name: &[u8],
+) -> Result<InodeNr> {
+    let place = place_of(core, directory, state, name)?.ok_or(Error::NotFound)?;
+    drop_unusable_index(core, directory, state)?;
+    let buffer = block(core, directory, state, place.file_block)?;
+    let previous = entry::previous_of(&buffer.read(), place.offset);
+    let mut bytes = transaction.write(&buffer)?;
+    entry::erase(&mut bytes, previous, place.offset);
+    let mut index = directory.names_index.lock();
+    index.remove(name);
+    index.set_room(place.file_block.get(), &bytes);
+    Ok(place.inode)
+}
+
+/// Lets a name that is there point to another inode; returns the one it pointed to.
+pub(crate) fn set(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    name: &[u8],
+    inode: InodeNr,
+    kind: FileKind,
+) -> Result<InodeNr> {
+    let place = place_of(core, directory, state, name)?.ok_or(Error::NotFound)?;
+    let buffer = block(core, directory, state, place.file_block)?;
+    let type_byte = type_byte(core, kind);
+    entry::point_to(
+        &mut transaction.write(&buffer)?,
+        place.offset,
+        inode,
+        type_byte,
+    );
+    Ok(place.inode)
+}
+
+/// Makes the first block of a new directory, with `.` and `..`.
+pub(crate) fn initialise(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    parent: InodeNr,
+) -> Result<()> {
+    let start = FileBlock::new(0);
+    let (run, _) = map::find_or_allocate(core, transaction, directory, state, start, 1)?;
+    let type_byte = type_byte(core, FileKind::Directory);
+    let image = entry::first_block(core.block_bytes(), directory.nr, parent, type_byte);
+    let buffer = core.buffers.get_new(run.first);
+    transaction.replace(&buffer, image.into_arc())?;
+    state.size = core.block_bytes() as u64;
+    Ok(())
+}
+
+/// Whether there is no name but `.` and `..`.
+pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Result<bool> {
+    for file_block in 0..block_count(core, state) {
+        let file_block = FileBlock::new(file_block);
+        let buffer = block(core, directory, state, file_block)?;
+        let bytes = buffer.read();
+        for found in entry::entries(&bytes) {
+            let found = found.map_err(|bad| bad.at(core, directory.nr, file_block))?;
+            if found.inode != 0 && found.name != b"." && found.name != b".." {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Calls `visit` for every entry from a cookie on (0 = start) until it returns false; the cookie passed with an entry
+/// continues behind it. Cookies stay valid while other names come and go.
+///
+/// # Errors
+/// - [`Corrupt`] after all entries that can be read, or when `visit` has returned false behind the damage.
+pub(crate) fn read(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    cookie: u64,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let mut wrong = None;
+    let mut checked = |next, entry: Entry| {
+        // A path made of such a name would lead elsewhere.
+        if entry.name.contains(&b'/') || entry.name.contains(&0) {
+            wrong.get_or_insert(entry.name);
+            return true;
+        }
+        visit(next, entry)
+    };
+    let visit = &mut checked;
+    match htree::open(core, directory, state)? {
+        Some(tree) => cookie::read_indexed(core, directory, state, &tree, cookie, visit),
+        None => match future_hash(core, state) {
+            Some(hash) if !rt::mutant!("directory/one-block-by-offset") => {
+                cookie::read_one_block(core, directory, state, hash, cookie, visit)
+            }
+            _ => linear::read(core, directory, state, cookie, visit),
+        },
+    }?;
+    match wrong {
+        Some(name) => Err(core.damaged(Corrupt::Name {
+            inode: directory.nr,
+            name: String::from_utf8_lossy(&name).into_owned(),
+        })),
+        None => Ok(()),
+    }
+}
+
+/// The hash of the htree that a directory of one block becomes when it is full; none if it stays linear.
+fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
+    let is_one_block = state.size == core.block_bytes() as u64;
+    if !is_one_block || !core.superblock.has_dir_index {
+        return None;
+    }
+    HashVersion::from_raw(core.superblock.hash_version)
+}
+
+fn place_of(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Option<Place>> {
+    if name == b"." || name == b".." {
+        return linear::find_in_block(core, directory, state, FileBlock::new(0), name);
+    }
+    match htree::open(core, directory, state)? {
+        Some(tree) => htree::find(core, directory, state, &tree, name),
+        None => linear::find(core, directory, state, name),
+    }
+}
+
+/// An index that is not kept up to date must not be believed later.
+fn drop_unusable_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
+    if state.flags.contains(InodeFlags::INDEX) && htree::open(core, directory, state)?.is_none() {
+        state.flags.remove(InodeFlags::INDEX);
+    }
+    Ok(())
+}
+
+fn type_byte(core: &Core, kind: FileKind) -> u8 {
+    if core.superblock.has_filetype {
+        kind.entry_type().raw()
+    } else {
+        0
+    }
+}
+
+fn block_count(core: &Core, state: &InodeState) -> u64 {
+    state.size / core.block_bytes() as u64
+}
+
+/// A block of the directory.
+fn block(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    file_block: FileBlock,
+) -> Result<Arc<Buffer>> {
+    rt::charge(rt::Cost::Lookup);
+    let bad = |why| Bad { offset: 0, why };
+    if file_block.get() >= block_count(core, state) {
+        let bad = bad("the block lies beyond the directory's end");
+        return Err(bad.at(core, directory.nr, file_block));
+    }
+    match map::find(core, directory, state, file_block, 1)? {
+        Mapped::Run(run) => core.buffers.get(run.first),
+        Mapped::Hole(_) => {
+            let bad = bad("a directory has no holes");
+            Err(bad.at(core, directory.nr, file_block))
+        }
+    }
+}
+
+/// Allocates the `count` blocks behind the directory's end, all or none. The caller fills them and sets the size.
+fn allocate_behind(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    count: u64,
+) -> Result<Vec<BlockNr>> {
+    let end = FileBlock::new(block_count(core, state));
+    map::allocate_each(core, transaction, directory, state, end, count)
+}

@@ -1,0 +1,460 @@
+//! Indexed directories: a tree of hashes whose leaves are ordinary directory blocks.
+//!
+//! Block 0 is the root and still begins with `.` and `..`; below it are at most one level of nodes, then the leaves. A name is
+//! in the leaf of the last hash that is not greater than its own; when more names share a hash than a leaf holds, the next
+//! leaf's hash has its lowest bit set and the search goes on there.
+//!
+//! A leaf that is full is split in two at half of its bytes, the new name included, so that one split always makes room. A full node
+//! is split at half of its pairs; a full root becomes a node of a new root. A full root above a full node is the end: as in
+//! Linux without `large_dir`, the directory takes no more names there.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::hash::{HashVersion, dx_hash};
+use layout::htree::{
+    INDIRECT_LEVELS_MAX, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_LENGTH,
+    ROOT_INFO_OFFSET, RootInfo,
+};
+use layout::inode_flags::InodeFlags;
+use layout::{Block, FileBlock};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::index::{self, Pair};
+use super::leaf::{self, Hashed};
+use super::{NewEntry, Place, allocate_behind, block, block_count, entry, linear};
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::Transaction;
+
+/// How many leaves may share one hash before the index is taken to be damaged: reading holds the names of all of them. A
+/// name is looked up before it is added, so that no chain of ours comes to be longer by more than one.
+pub(super) const CHAIN_MAX: usize = 1 << 12;
+
+/// Hash versions from this on take bytes as unsigned.
+const UNSIGNED_FROM: u8 = 3;
+
+/// An htree that can be used.
+pub(super) struct Tree {
+    root: Arc<Buffer>,
+    version: HashVersion,
+    levels: u8,
+}
+
+/// One index block on the way down, and the pair that was taken.
+struct Frame {
+    file_block: FileBlock,
+    buffer: Arc<Buffer>,
+    offset: usize,
+    at: usize,
+}
+
+/// The way to a leaf.
+pub(super) struct Path {
+    frames: Vec<Frame>,
+    pub(super) leaf: FileBlock,
+}
+
+/// The directory's tree, if it has one that can be used.
+pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result<Option<Tree>> {
+    let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index;
+    if !is_indexed {
+        return Ok(None);
+    }
+    let root = block(core, directory, state, FileBlock::new(0))?;
+    let (info, _) = RootInfo::read_from_prefix(&root.image()[ROOT_INFO_OFFSET..])
+        .expect("a block is longer than the root's information");
+    let Some(version) = HashVersion::from_raw(info.hash_version) else {
+        return Ok(None);
+    };
+    let version = version.with_signedness(core.superblock.hash_version >= UNSIGNED_FROM);
+    let is_known = info.info_length == ROOT_INFO_LENGTH
+        && info.indirect_levels <= INDIRECT_LEVELS_MAX
+        && info.reserved_zero.get() == 0;
+    Ok(is_known.then_some(Tree {
+        root,
+        version,
+        levels: info.indirect_levels,
+    }))
+}
+
+impl Tree {
+    /// The hash that orders it.
+    pub(super) fn version(&self) -> HashVersion {
+        self.version
+    }
+
+    /// A name's hash, major and minor.
+    pub(super) fn hash_of(&self, core: &Core, name: &[u8]) -> (u32, u32) {
+        let hash = dx_hash(self.version, core.superblock.hash_seed, name);
+        (hash.major, hash.minor)
+    }
+
+    /// The way to the leaf of a hash.
+    pub(super) fn probe(
+        &self,
+        core: &Core,
+        directory: &Inode,
+        state: &InodeState,
+        hash: u32,
+    ) -> Result<Path> {
+        let mut frames = Vec::with_capacity(2);
+        let mut buffer = Arc::clone(&self.root);
+        let mut file_block = FileBlock::new(0);
+        let mut offset = ROOT_ENTRIES_OFFSET;
+        for level in 0..=self.levels {
+            let (at, pair) = index::lookup(&buffer.read(), offset, hash)
+                .map_err(|bad| bad.at(core, directory.nr, file_block))?;
+            frames.push(Frame {
+                file_block,
+                buffer,
+                offset,
+                at,
+            });
+            if level == self.levels {
+                return Ok(Path {
+                    frames,
+                    leaf: pair.block,
+                });
+            }
+            file_block = pair.block;
+            buffer = block(core, directory, state, file_block)?;
+            offset = NODE_ENTRIES_OFFSET;
+        }
+        unreachable!("the last level returns")
+    }
+}
+
+impl Path {
+    /// Goes on to the next leaf; its hash, or none behind the last.
+    pub(super) fn advance(
+        &mut self,
+        core: &Core,
+        directory: &Inode,
+        state: &InodeState,
+    ) -> Result<Option<u32>> {
+        let bad_at = |frame: &Frame, bad: entry::Bad| bad.at(core, directory.nr, frame.file_block);
+        for level in (0..self.frames.len()).rev() {
+            let frame = &mut self.frames[level];
+            let next = index::pair(&frame.buffer.read(), frame.offset, frame.at + 1)
+                .map_err(|bad| bad_at(frame, bad))?;
+            let Some(next) = next else { continue };
+            frame.at += 1;
+            let mut child = next.block;
+            for frame in &mut self.frames[level + 1..] {
+                frame.file_block = child;
+                frame.buffer = block(core, directory, state, child)?;
+                frame.at = 0;
+                let first = index::pair(&frame.buffer.read(), frame.offset, 0);
+                let first = first.map_err(|bad| bad_at(frame, bad))?;
+                child = first.expect("an index block has at least one pair").block;
+            }
+            self.leaf = child;
+            return Ok(Some(next.hash));
+        }
+        Ok(None)
+    }
+}
+
+/// Finds a name.
+pub(super) fn find(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    tree: &Tree,
+    name: &[u8],
+) -> Result<Option<Place>> {
+    let (hash, _) = tree.hash_of(core, name);
+    let mut path = tree.probe(core, directory, state, hash)?;
+    for _ in 0..CHAIN_MAX {
+        let found = linear::find_in_block(core, directory, state, path.leaf, name)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        match path.advance(core, directory, state)? {
+            Some(next) if next == hash | 1 => {}
+            _ => return Ok(None),
+        }
+    }
+    Err(endless_chain(core, directory, path.leaf))
+}
+
+/// So many leaves do not share a hash.
+pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBlock) -> Error {
+    let bad = entry::Bad {
+        offset: 0,
+        why: "more leaves share a hash than can be",
+    };
+    bad.at(core, directory.nr, file_block)
+}
+
+/// Adds a name, splitting leaf and nodes where they are full.
+pub(super) fn add(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    tree: &Tree,
+    new: NewEntry<'_>,
+) -> Result<()> {
+    let (hash, minor) = tree.hash_of(core, new.name);
+    let path = tree.probe(core, directory, state, hash)?;
+    let bad_leaf = |bad: entry::Bad| bad.at(core, directory.nr, path.leaf);
+    let leaf = block(core, directory, state, path.leaf)?;
+    let room = entry::find_room(&leaf.read(), new.name.len()).map_err(bad_leaf)?;
+    if let Some(offset) = room {
+        entry::insert(&mut transaction.write(&leaf)?, offset, new);
+        return Ok(());
+    }
+    let hasher = |name: &[u8]| tree.hash_of(core, name);
+    let mut entries = leaf::hashed(&leaf.image(), &hasher).map_err(bad_leaf)?;
+    entries.push(owned(new, hash, minor));
+    let packed = leaf::compacted(core.block_bytes(), &entries);
+    if let Some(packed) = packed.filter(|_| !rt::mutant!("directory/scattered-leaf-split")) {
+        return transaction.replace(&leaf, packed.into_arc());
+    }
+    split_leaf(
+        core,
+        transaction,
+        directory,
+        state,
+        tree,
+        &path,
+        &leaf,
+        entries,
+    )
+}
+
+fn owned(new: NewEntry<'_>, hash: u32, minor: u32) -> Hashed {
+    let (inode, type_byte) = (new.inode.get(), new.type_byte);
+    Hashed {
+        hash,
+        minor,
+        inode,
+        type_byte,
+        name: new.name.to_vec(),
+    }
+}
+
+/// What the index blocks on the way become when a leaf has been split.
+enum IndexChange {
+    /// The parent has room.
+    Insert(Vec<Pair>),
+    /// The root is full and the parent: its pairs move into a node below it.
+    Deepen(Vec<Pair>),
+    /// The parent is a full node: it is split, and the root, which has room, takes the new node.
+    SplitNode {
+        /// What stays in the node.
+        lower: Vec<Pair>,
+        /// What goes to the new node.
+        upper: Vec<Pair>,
+        /// The root's pairs; the new node's place in them, where its block is still to be filled in.
+        root: Vec<Pair>,
+        /// That place.
+        at: usize,
+    },
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of one split, named by its only caller"
+)]
+fn split_leaf(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    tree: &Tree,
+    path: &Path,
+    leaf: &Arc<Buffer>,
+    entries: Vec<Hashed>,
+) -> Result<()> {
+    let block_bytes = core.block_bytes();
+    let split = leaf::split(block_bytes, entries);
+    let end = FileBlock::new(block_count(core, state));
+    let change = plan(
+        core,
+        directory,
+        tree,
+        path,
+        Pair {
+            hash: split.hash,
+            block: end,
+        },
+    )?;
+    let new_blocks = if matches!(change, IndexChange::Insert(_)) {
+        1
+    } else {
+        2
+    };
+    let blocks = allocate_behind(core, transaction, directory, state, new_blocks)?;
+    transaction.replace(leaf, split.lower.into_arc())?;
+    transaction.replace(&core.buffers.get_new(blocks[0]), split.upper.into_arc())?;
+    state.size += new_blocks * block_bytes as u64;
+    let parent = &path.frames[path.frames.len() - 1];
+    match change {
+        IndexChange::Insert(pairs) => {
+            index::write(
+                &mut transaction.write(&parent.buffer)?,
+                parent.offset,
+                &pairs,
+            );
+        }
+        IndexChange::Deepen(pairs) => {
+            let node = index::node(block_bytes, &pairs).into_arc();
+            transaction.replace(&core.buffers.get_new(blocks[1]), node)?;
+            let mut root = transaction.write(&tree.root)?;
+            index::write(
+                &mut root,
+                ROOT_ENTRIES_OFFSET,
+                &[Pair {
+                    hash: 0,
+                    block: end + 1,
+                }],
+            );
+            set_levels(&mut root, tree.levels + 1);
+        }
+        IndexChange::SplitNode {
+            lower,
+            upper,
+            mut root,
+            at,
+        } => {
+            root[at].block = end + 1;
+            let node = index::node(block_bytes, &upper).into_arc();
+            transaction.replace(&core.buffers.get_new(blocks[1]), node)?;
+            index::write(
+                &mut transaction.write(&parent.buffer)?,
+                parent.offset,
+                &lower,
+            );
+            index::write(
+                &mut transaction.write(&tree.root)?,
+                ROOT_ENTRIES_OFFSET,
+                &root,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Decides how the index takes a new pair, before anything is changed.
+fn plan(
+    core: &Core,
+    directory: &Inode,
+    tree: &Tree,
+    path: &Path,
+    new: Pair,
+) -> Result<IndexChange> {
+    let pairs_of = |frame: &Frame| {
+        index::pairs(&frame.buffer.read(), frame.offset)
+            .map_err(|bad| bad.at(core, directory.nr, frame.file_block))
+    };
+    let parent = &path.frames[path.frames.len() - 1];
+    let mut pairs = pairs_of(parent)?;
+    let has_room = index::has_room(&pairs, core.block_bytes(), parent.offset);
+    pairs.insert(parent.at + 1, new);
+    if has_room {
+        return Ok(IndexChange::Insert(pairs));
+    }
+    if tree.levels == 0 {
+        return Ok(IndexChange::Deepen(pairs));
+    }
+    let root_frame = &path.frames[0];
+    let mut root = pairs_of(root_frame)?;
+    if !index::has_room(&root, core.block_bytes(), ROOT_ENTRIES_OFFSET) {
+        return Err(Error::DirectoryFull);
+    }
+    let upper = pairs.split_off(pairs.len() / 2);
+    let at = root_frame.at + 1;
+    root.insert(
+        at,
+        Pair {
+            hash: upper[0].hash,
+            block: FileBlock::new(0),
+        },
+    );
+    Ok(IndexChange::SplitNode {
+        lower: pairs,
+        upper,
+        root,
+        at,
+    })
+}
+
+fn set_levels(root: &mut [u8], levels: u8) {
+    let (info, _) = RootInfo::mut_from_prefix(&mut root[ROOT_INFO_OFFSET..])
+        .expect("a block is longer than the root's information");
+    info.indirect_levels = levels;
+}
+
+/// Turns a linear directory of one full block into an htree with two leaves, the new name in one of them.
+pub(super) fn convert_and_add(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    version: HashVersion,
+    new: NewEntry<'_>,
+) -> Result<()> {
+    let block_bytes = core.block_bytes();
+    let start = FileBlock::new(0);
+    let first = block(core, directory, state, start)?;
+    let tree = Tree {
+        root: Arc::clone(&first),
+        version,
+        levels: 0,
+    };
+    let hasher = |name: &[u8]| tree.hash_of(core, name);
+    let image = first.image();
+    let mut entries =
+        leaf::hashed(&image, &hasher).map_err(|bad| bad.at(core, directory.nr, start))?;
+    let is_dots = entries.len() >= 2 && entries[0].name == b"." && entries[1].name == b"..";
+    if !is_dots {
+        let bad = entry::Bad {
+            offset: 0,
+            why: "\".\" and \"..\" are not the first entries",
+        };
+        return Err(bad.at(core, directory.nr, start));
+    }
+    let parent = layout::InodeNr::new(entries[1].inode);
+    let type_byte = entries[0].type_byte;
+    let (hash, minor) = tree.hash_of(core, new.name);
+    entries.push(owned(new, hash, minor));
+    if let Some(packed) = leaf::compacted(block_bytes, &entries) {
+        return transaction.replace(&first, packed.into_arc());
+    }
+    entries.drain(..2);
+    let split = leaf::split(block_bytes, entries);
+    let blocks = allocate_behind(core, transaction, directory, state, 2)?;
+    let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);
+    write_root(&mut root, version.raw_on_disk(), split.hash);
+    transaction.replace(&core.buffers.get_new(blocks[0]), split.lower.into_arc())?;
+    transaction.replace(&core.buffers.get_new(blocks[1]), split.upper.into_arc())?;
+    transaction.replace(&first, Block::into_arc(root))?;
+    state.size = 3 * block_bytes as u64;
+    state.flags.insert(InodeFlags::INDEX);
+    Ok(())
+}
+
+fn write_root(root: &mut [u8], hash_version: u8, upper_hash: u32) {
+    let info = RootInfo {
+        hash_version,
+        info_length: ROOT_INFO_LENGTH,
+        ..RootInfo::default()
+    };
+    let end = ROOT_INFO_OFFSET + size_of::<RootInfo>();
+    root[ROOT_INFO_OFFSET..end].copy_from_slice(info.as_bytes());
+    let pairs = [
+        Pair {
+            hash: 0,
+            block: FileBlock::new(1),
+        },
+        Pair {
+            hash: upper_hash,
+            block: FileBlock::new(2),
+        },
+    ];
+    index::write(root, ROOT_ENTRIES_OFFSET, &pairs);
+}

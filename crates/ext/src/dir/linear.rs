@@ -1,0 +1,197 @@
+//! Linear directories: blocks of entries in no order, searched from the first.
+
+use layout::FileBlock;
+
+use super::names_index::{Hint, NamesIndex};
+use super::{NewEntry, Place, Visit, allocate_behind, block, block_count, entry};
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::Transaction;
+
+/// Directories from this many blocks on have an index of their names in memory.
+const INDEXED_BLOCKS_MIN: u64 = 2;
+
+/// Finds a name in all blocks.
+pub(super) fn find(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Option<Place>> {
+    let count = block_count(core, state);
+    if count >= INDEXED_BLOCKS_MIN {
+        match hint(core, directory, state, name)? {
+            Hint::Absent => {
+                charge_scan(count);
+                return Ok(None);
+            }
+            Hint::Block(at) => {
+                charge_scan(u64::from(at));
+                let file_block = FileBlock::new(u64::from(at));
+                let found = find_in_block(core, directory, state, file_block, name)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Hint::Unknown => {}
+        }
+    }
+    for file_block in 0..count {
+        let found = find_in_block(core, directory, state, FileBlock::new(file_block), name)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// What the index in memory says, which is built if it is not there.
+fn hint(core: &Core, directory: &Inode, state: &InodeState, name: &[u8]) -> Result<Hint> {
+    if directory.names_index.lock().is_absent() {
+        build_index(core, directory, state)?;
+    }
+    Ok(directory.names_index.lock().find(name))
+}
+
+fn build_index(core: &Core, directory: &Inode, state: &InodeState) -> Result<()> {
+    let mut index = NamesIndex::default();
+    index.begin();
+    for file_block in 0..block_count(core, state) {
+        let file_block = FileBlock::new(file_block);
+        let buffer = block(core, directory, state, file_block)?;
+        let added = index.add_block(&buffer.read());
+        added.map_err(|bad| bad.at(core, directory.nr, file_block))?;
+    }
+    *directory.names_index.lock() = index;
+    Ok(())
+}
+
+/// The blocks that a linear search would have looked at cost their time, although the index spared them.
+fn charge_scan(blocks: u64) {
+    for _ in 0..blocks {
+        rt::charge(rt::Cost::Lookup);
+    }
+}
+
+/// Finds a name in one block.
+pub(super) fn find_in_block(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    file_block: FileBlock,
+    name: &[u8],
+) -> Result<Option<Place>> {
+    let buffer = block(core, directory, state, file_block)?;
+    let bytes = buffer.read();
+    let found = entry::find(&bytes, name).map_err(|bad| bad.at(core, directory.nr, file_block))?;
+    found
+        .map(|found| {
+            let inode = core.check_inode_nr(found.inode).map_err(|why| {
+                entry::Bad {
+                    offset: found.offset,
+                    why,
+                }
+                .at(core, directory.nr, file_block)
+            })?;
+            Ok(Place {
+                inode,
+                file_block,
+                offset: found.offset,
+            })
+        })
+        .transpose()
+}
+
+/// Adds a name where there is room; false if there is none.
+pub(super) fn add_in_place(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &InodeState,
+    new: NewEntry<'_>,
+) -> Result<bool> {
+    let count = block_count(core, state);
+    let size = entry::size_of_name(new.name.len());
+    let mut next = 0;
+    loop {
+        let room = directory.names_index.lock().room(next, size);
+        let Some(at) = room.filter(|at| *at < count) else {
+            return Ok(false);
+        };
+        charge_scan(at - next);
+        let file_block = FileBlock::new(at);
+        let buffer = block(core, directory, state, file_block)?;
+        let room = entry::find_room(&buffer.read(), new.name.len())
+            .map_err(|bad| bad.at(core, directory.nr, file_block))?;
+        if let Some(offset) = room {
+            let mut bytes = transaction.write(&buffer)?;
+            entry::insert(&mut bytes, offset, new);
+            let mut index = directory.names_index.lock();
+            index.insert(new.name, at);
+            index.set_room(at, &bytes);
+            return Ok(true);
+        }
+        next = at + 1;
+    }
+}
+
+/// Appends a block with one name.
+pub(super) fn append(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    new: NewEntry<'_>,
+) -> Result<()> {
+    let blocks = allocate_behind(core, transaction, directory, state, 1)?;
+    let buffer = core.buffers.get_new(blocks[0]);
+    transaction.replace(
+        &buffer,
+        entry::packed(core.block_bytes(), &[new]).into_arc(),
+    )?;
+    state.size += core.block_bytes() as u64;
+    let bytes = buffer.read();
+    let mut index = directory.names_index.lock();
+    if index.add_block(&bytes).is_err() {
+        index.forget();
+    }
+    Ok(())
+}
+
+/// Visits entries in the order of their places. A cookie is the byte offset behind an entry; entries merge when names go,
+/// so that a cookie may point into the middle of one: reading goes on with the first entry that begins at or behind it.
+pub(super) fn read(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    cookie: u64,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let block_bytes = core.block_bytes() as u64;
+    let mut first_damage: Option<Error> = None;
+    'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
+        let start = file_block * block_bytes;
+        let file_block = FileBlock::new(file_block);
+        let buffer = block(core, directory, state, file_block)?;
+        let image = buffer.image();
+        for found in entry::entries(&image) {
+            let found = match found {
+                Ok(found) => found,
+                Err(bad) => {
+                    first_damage.get_or_insert(bad.at(core, directory.nr, file_block));
+                    break;
+                }
+            };
+            let is_behind = start + found.offset as u64 >= cookie;
+            if found.inode == 0 || !is_behind {
+                continue;
+            }
+            let next = start + (found.offset + found.length) as u64;
+            if !visit(next, found.to_entry()) {
+                break 'blocks;
+            }
+        }
+    }
+    first_damage.map_or(Ok(()), Err)
+}

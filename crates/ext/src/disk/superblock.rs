@@ -1,0 +1,241 @@
+//! The validated superblock: one `decode` checks everything, and what the rest of the crate sees is plain.
+//!
+//! # Features
+//!
+//! | word | known |
+//! |---|---|
+//! | compatible | all; an unknown one is harmless by definition |
+//! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has a message of its own |
+//! | read-only compatible | `sparse_super`, `large_file`; with any other the volume opens read-only |
+//!
+//! Counts (free blocks, free inodes) are not believed: the group descriptors have the exact ones.
+
+mod sizes;
+mod state;
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::InodeNr;
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
+use layout::superblock as disk;
+use zerocopy::FromBytes;
+
+pub use sizes::BLOCK_BYTES_MAX;
+pub(crate) use state::split_time;
+
+use crate::core::Core;
+use crate::disk::geometry::Geometry;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+
+/// The highest number of a hash version: the three hashes, each with signed and with unsigned bytes.
+const HASH_VERSION_MAX: u8 = 5;
+/// What is added to a hash's number when it takes the bytes of names as unsigned.
+const HASH_UNSIGNED: u8 = 3;
+/// Incompatible features that are known.
+const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+/// Read-only compatible features that are known.
+const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
+    ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
+
+/// A validated superblock.
+#[derive(Debug, Clone)]
+pub struct Superblock {
+    /// Sizes and places.
+    pub geometry: Geometry,
+    /// The on-disk form, for the fields that are only passed on.
+    pub raw: disk::Superblock,
+    /// The inode of the internal journal, if there is one.
+    pub journal_inode: Option<InodeNr>,
+    /// The UUID of the external journal, if there is one.
+    pub journal_uuid: Option<[u8; 16]>,
+    /// Whether the journal has to be replayed.
+    pub needs_recovery: bool,
+    /// Whether directories may be indexed.
+    pub has_dir_index: bool,
+    /// Whether entries carry the file's type.
+    pub has_filetype: bool,
+    /// The seed of directory hashes.
+    pub hash_seed: [u32; 4],
+    /// The default hash version of new indexed directories, signedness included.
+    pub hash_version: u8,
+    /// Blocks only for the privileged.
+    pub reserved_blocks: u64,
+    /// Whether a read-write open is allowed, by the features that are read-only compatible.
+    pub unknown_read_only_features: Option<String>,
+    /// Whether the state said valid when it was decoded.
+    pub was_valid: bool,
+}
+
+impl Core {
+    /// Changes the superblock within a transaction (one credit); the buffer's checksum and place are not the caller's business.
+    pub(crate) fn with_superblock<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        change: impl FnOnce(&mut disk::Superblock) -> T,
+    ) -> Result<T> {
+        let (block, offset) = self.geometry.superblock_place();
+        let buffer = self.buffers.get(block)?;
+        let mut bytes = transaction.write(&buffer)?;
+        let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
+            .expect("a block has room for a superblock at its offset");
+        Ok(change(raw))
+    }
+
+    /// Reads the block of the superblock, so that changing it will not have to. Hold the result until then.
+    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
+        self.buffers.hold(self.geometry.superblock_place().0)
+    }
+
+    /// The superblock as it stands in memory now.
+    pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
+        let (block, offset) = self.geometry.superblock_place();
+        let buffer = self.buffers.get(block)?;
+        let bytes = buffer.read();
+        let (raw, _) = disk::Superblock::read_from_prefix(&bytes[offset..])
+            .expect("a block has room for a superblock at its offset");
+        Ok(raw)
+    }
+}
+
+impl Superblock {
+    /// Decodes and validates the 1024 bytes of a superblock, against the size of the device in bytes.
+    ///
+    /// # Errors
+    /// - `Corrupt` names the field that cannot be.
+    /// - `Unsupported` names the incompatible features that are unknown.
+    pub fn decode(bytes: &[u8], device_bytes: u64) -> Result<Self> {
+        let Ok((raw, _)) = disk::Superblock::read_from_prefix(bytes) else {
+            return Err(Corrupt::Magic { magic: 0 }.into());
+        };
+        if raw.s_magic.get() != disk::MAGIC {
+            return Err(Corrupt::Magic {
+                magic: raw.s_magic.get(),
+            }
+            .into());
+        }
+        let features = features_of(&raw)?;
+        check_features(features)?;
+        let geometry = sizes::geometry(&raw, features, device_bytes)?;
+        let (journal_inode, journal_uuid) = journal(&raw, features, &geometry)?;
+        let unknown = features
+            .read_only_compatible
+            .difference(READ_ONLY_COMPATIBLE)
+            .bits();
+        let has_dir_index = features.compatible.contains(Compatible::DIR_INDEX);
+        Ok(Self {
+            journal_inode,
+            journal_uuid,
+            needs_recovery: features.incompatible.contains(Incompatible::NEEDS_RECOVERY),
+            has_dir_index,
+            has_filetype: features.incompatible.contains(Incompatible::FILETYPE),
+            hash_seed: raw.hash_seed(),
+            hash_version: hash_version(&raw, has_dir_index)?,
+            reserved_blocks: u64::from(raw.s_r_blocks_count_lo.get()),
+            unknown_read_only_features: (unknown != 0)
+                .then(|| word_names(Word::ReadOnlyCompatible, unknown).join(", ")),
+            was_valid: raw.state().contains(disk::State::VALID),
+            geometry,
+            raw,
+        })
+    }
+
+    /// Whether the volume was closed cleanly and has no known errors.
+    pub fn is_clean(&self) -> bool {
+        let state = self.raw.state();
+        state.contains(disk::State::VALID) && !state.contains(disk::State::ERROR)
+    }
+}
+
+/// The feature words; the original revision has none.
+fn features_of(raw: &disk::Superblock) -> Result<Features> {
+    let revision = raw.s_rev_level.get();
+    match revision {
+        disk::GOOD_OLD_REVISION => Ok(Features::default()),
+        disk::DYNAMIC_REVISION => Ok(raw.features()),
+        _ => Err(Error::Unsupported(format!(
+            "the superblock's revision {revision} is unknown"
+        ))),
+    }
+}
+
+fn check_features(features: Features) -> Result<()> {
+    if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
+        return Err(Error::Unsupported(
+            "this is a journal device; open the file system that it belongs to".to_owned(),
+        ));
+    }
+    let unknown = features.incompatible.difference(INCOMPATIBLE).bits();
+    if unknown != 0 {
+        let names = word_names(Word::Incompatible, unknown).join(", ");
+        return Err(Error::Unsupported(format!(
+            "unsupported incompatible features: {names}; Linux's ext4 mounts it, fuse2fs and debugfs read it"
+        )));
+    }
+    let has_journal = features.compatible.contains(Compatible::HAS_JOURNAL);
+    if features.incompatible.contains(Incompatible::NEEDS_RECOVERY) && !has_journal {
+        let bits = u64::from(features.incompatible.bits());
+        return Err(bad(
+            "s_feature_incompat",
+            bits,
+            "needs_recovery is set without has_journal",
+        ));
+    }
+    Ok(())
+}
+
+/// The internal journal's inode, or the external journal's UUID.
+fn journal(
+    raw: &disk::Superblock,
+    features: Features,
+    geometry: &Geometry,
+) -> Result<(Option<InodeNr>, Option<[u8; 16]>)> {
+    if !features.compatible.contains(Compatible::HAS_JOURNAL) {
+        return Ok((None, None));
+    }
+    let inode = raw.s_journal_inum.get();
+    let uuid = raw.s_journal_uuid;
+    match (inode, uuid != [0; 16]) {
+        (0, true) => Ok((None, Some(uuid))),
+        (0, false) => Err(bad(
+            "s_journal_inum",
+            0,
+            "has_journal is set, but there is no journal",
+        )),
+        (_, true) if raw.s_journal_dev.get() != 0 => Err(bad(
+            "s_journal_inum",
+            inode.into(),
+            "there is an external journal, too",
+        )),
+        _ if inode > geometry.inode_count => Err(bad(
+            "s_journal_inum",
+            inode.into(),
+            "there is no such inode",
+        )),
+        _ => Ok((Some(InodeNr::new(inode)), None)),
+    }
+}
+
+fn hash_version(raw: &disk::Superblock, has_dir_index: bool) -> Result<u8> {
+    let version = raw.s_def_hash_version;
+    if version > HASH_VERSION_MAX {
+        if has_dir_index {
+            return Err(bad("s_def_hash_version", version.into(), "an unknown hash"));
+        }
+        return Ok(0);
+    }
+    let is_unsigned = raw.misc_flags().contains(disk::MiscFlags::UNSIGNED_HASH);
+    Ok(if is_unsigned && version < HASH_UNSIGNED {
+        version + HASH_UNSIGNED
+    } else {
+        version
+    })
+}
+
+fn bad(field: &'static str, value: u64, why: &'static str) -> Error {
+    Corrupt::Superblock { field, value, why }.into()
+}
+
+#[cfg(test)]
+mod tests;

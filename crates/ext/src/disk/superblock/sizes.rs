@@ -1,0 +1,195 @@
+//! Sizes and places in the superblock, and that they fit together.
+
+use layout::feature::{Compatible, Features, ReadOnlyCompatible};
+use layout::superblock as disk;
+use layout::{BlockNr, GroupNr, InodeNr};
+
+use super::bad;
+use crate::disk::geometry::Geometry;
+use crate::error::{Corrupt, Error, Result};
+
+/// The largest block that this version works with, in bytes.
+pub const BLOCK_BYTES_MAX: u32 = 4096;
+/// The smallest group, in blocks.
+const GROUP_BLOCKS_MIN: u32 = 256;
+
+/// Decodes sizes and places, and checks that they fit together and the device.
+pub(super) fn geometry(
+    raw: &disk::Superblock,
+    features: Features,
+    device_bytes: u64,
+) -> Result<Geometry> {
+    let block_bytes = block_bytes(raw)?;
+    let blocks_per_group = blocks_per_group(raw, block_bytes)?;
+    let inode_bytes = inode_bytes(raw, block_bytes)?;
+    let (first_data_block, block_count) = block_count(raw, block_bytes, device_bytes)?;
+    let inodes_per_group = inodes_per_group(raw, block_bytes, inode_bytes)?;
+    let group_count =
+        (block_count - u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group));
+    let group_count = u32::try_from(group_count).map_err(|_| {
+        bad(
+            "s_blocks_count",
+            block_count,
+            "there would be more than 2^32 groups",
+        )
+    })?;
+    let inode_count = raw.s_inodes_count.get();
+    if u64::from(inode_count) != u64::from(group_count) * u64::from(inodes_per_group) {
+        return Err(bad(
+            "s_inodes_count",
+            inode_count.into(),
+            "not inodes per group times groups",
+        ));
+    }
+    let first_inode = raw.first_inode();
+    if first_inode < disk::GOOD_OLD_FIRST_INODE || first_inode > inode_count {
+        return Err(bad(
+            "s_first_ino",
+            first_inode.into(),
+            "below 11 or above the last inode",
+        ));
+    }
+    let has_resize_inode = features.compatible.contains(Compatible::RESIZE_INODE);
+    let reserved = raw.s_reserved_gdt_blocks.get();
+    if u32::from(reserved) > block_bytes / 4 {
+        return Err(bad(
+            "s_reserved_gdt_blocks",
+            reserved.into(),
+            "more than fit an indirect block",
+        ));
+    }
+    let geometry = Geometry {
+        block_bytes,
+        block_count,
+        first_data_block: BlockNr::new(first_data_block.into()),
+        blocks_per_group,
+        group_count,
+        inodes_per_group,
+        inode_bytes,
+        inode_count,
+        first_inode: InodeNr::new(first_inode),
+        descriptor_bytes: layout::group::SIZE as u16,
+        reserved_descriptor_blocks: if has_resize_inode { reserved } else { 0 },
+        is_sparse_super: features
+            .read_only_compatible
+            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+    };
+    check_room(&geometry)?;
+    check_counts(raw, &geometry)?;
+    Ok(geometry)
+}
+
+fn block_bytes(raw: &disk::Superblock) -> Result<u32> {
+    let log = raw.s_log_block_size.get();
+    let Some(bytes) = raw.block_size() else {
+        return Err(bad(
+            "s_log_block_size",
+            log.into(),
+            "blocks have 1 KiB to 64 KiB",
+        ));
+    };
+    if bytes > BLOCK_BYTES_MAX {
+        return Err(Error::Unsupported(format!(
+            "blocks of {bytes} bytes are not supported"
+        )));
+    }
+    if raw.s_log_cluster_size.get() != log {
+        let value = raw.s_log_cluster_size.get().into();
+        return Err(bad("s_log_cluster_size", value, "not the size of a block"));
+    }
+    Ok(bytes)
+}
+
+fn blocks_per_group(raw: &disk::Superblock, block_bytes: u32) -> Result<u32> {
+    let count = raw.s_blocks_per_group.get();
+    if count < GROUP_BLOCKS_MIN || count > block_bytes * 8 || !count.is_multiple_of(8) {
+        let why = "not a multiple of 8 between 256 and the bits of a block";
+        return Err(bad("s_blocks_per_group", count.into(), why));
+    }
+    Ok(count)
+}
+
+fn inode_bytes(raw: &disk::Superblock, block_bytes: u32) -> Result<u16> {
+    let bytes = raw.inode_size();
+    let fits = bytes >= disk::GOOD_OLD_INODE_SIZE && u32::from(bytes) <= block_bytes;
+    if !fits || !bytes.is_power_of_two() {
+        let why = "not a power of two between 128 and the size of a block";
+        return Err(bad("s_inode_size", bytes.into(), why));
+    }
+    Ok(bytes)
+}
+
+/// The first data block and the number of blocks.
+fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> Result<(u32, u64)> {
+    let first = raw.s_first_data_block.get();
+    if first != u32::from(block_bytes == 1024) {
+        return Err(bad(
+            "s_first_data_block",
+            first.into(),
+            "1 with blocks of 1 KiB, else 0",
+        ));
+    }
+    let count = u64::from(raw.s_blocks_count_lo.get());
+    if count <= u64::from(first) {
+        return Err(bad("s_blocks_count", count, "no block is left for data"));
+    }
+    if count > device_bytes / u64::from(block_bytes) {
+        return Err(Corrupt::Truncated {
+            file_system_bytes: count * u64::from(block_bytes),
+            device_bytes,
+        }
+        .into());
+    }
+    Ok((first, count))
+}
+
+fn inodes_per_group(raw: &disk::Superblock, block_bytes: u32, inode_bytes: u16) -> Result<u32> {
+    let count = raw.s_inodes_per_group.get();
+    let per_block = block_bytes / u32::from(inode_bytes);
+    if count < per_block || count > block_bytes * 8 {
+        let why = "less than a block of inodes or more than the bits of a block";
+        return Err(bad("s_inodes_per_group", count.into(), why));
+    }
+    Ok(count)
+}
+
+/// That every group, the last included, has room for its own metadata.
+fn check_room(geometry: &Geometry) -> Result<()> {
+    let last = GroupNr::new(geometry.group_count - 1);
+    for group in [GroupNr::new(0), GroupNr::new(1), last] {
+        if group > last {
+            continue;
+        }
+        let taken = geometry.super_blocks(group) + 2 + geometry.inode_table_blocks();
+        if taken > geometry.blocks_in(group) {
+            let why = "a group has no room for its own metadata";
+            return Err(bad(
+                "s_inodes_per_group",
+                geometry.inodes_per_group.into(),
+                why,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Counts that cannot be, whoever wrote them last.
+fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
+    let reserved = u64::from(raw.s_r_blocks_count_lo.get());
+    if reserved > geometry.block_count {
+        return Err(bad(
+            "s_r_blocks_count",
+            reserved,
+            "more than there are blocks",
+        ));
+    }
+    let orphan = raw.s_last_orphan.get();
+    if orphan > geometry.inode_count {
+        return Err(bad(
+            "s_last_orphan",
+            orphan.into(),
+            "there is no such inode",
+        ));
+    }
+    Ok(())
+}

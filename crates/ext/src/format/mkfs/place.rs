@@ -1,0 +1,114 @@
+//! Placing the first files: blocks are taken one after another, around the groups' metadata.
+
+use layout::{BlockNr, GroupNr};
+
+use crate::alloc::Run;
+use crate::disk::geometry::Geometry;
+use crate::error::{Error, Result};
+
+/// Which blocks are taken beside the groups' metadata.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// In order of their numbers.
+    taken: Vec<Run>,
+}
+
+impl Places {
+    /// Takes `count` blocks from `goal` on, going on at the start of the volume when its end is reached.
+    pub(super) fn take(
+        &mut self,
+        geometry: &Geometry,
+        goal: BlockNr,
+        count: u64,
+    ) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        let mut left = count;
+        let start = geometry.first_data_block;
+        for (from, to) in [(goal, geometry.block_count), (start, goal.get())] {
+            let mut at = from;
+            while left > 0 && at.get() < to {
+                let Some(free) = self.free_run(geometry, at, to) else {
+                    break;
+                };
+                let take = u64::from(free.count).min(left) as u32;
+                let run = Run {
+                    first: free.first,
+                    count: take,
+                };
+                self.mark(run);
+                push(&mut runs, run);
+                left -= u64::from(take);
+                at = run.end();
+            }
+        }
+        if left > 0 {
+            Err(Error::NoSpace)
+        } else {
+            Ok(runs)
+        }
+    }
+
+    /// The first run of free blocks in `from..to`; it ends with its group.
+    fn free_run(&self, geometry: &Geometry, from: BlockNr, to: u64) -> Option<Run> {
+        let mut at = from;
+        while at.get() < to {
+            let (group, index) = geometry.group_of_block(at);
+            let data = metadata_blocks(geometry, group);
+            let end = geometry.first_block_of(group) + u64::from(geometry.blocks_in(group));
+            if index < data {
+                at = geometry.first_block_of(group) + u64::from(data);
+                continue;
+            }
+            let behind = self.taken.iter().find(|run| run.end() > at);
+            match behind {
+                Some(run) if run.first <= at => at = run.end(),
+                _ => {
+                    let next = behind.map_or(u64::MAX, |run| run.first.get());
+                    let stop = end.get().min(to).min(next);
+                    return Some(Run {
+                        first: at,
+                        count: (stop - at.get()) as u32,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn mark(&mut self, run: Run) {
+        let at = self.taken.partition_point(|taken| taken.first < run.first);
+        self.taken.insert(at, run);
+    }
+
+    /// The parts of taken runs that lie in a group: index within the group and count.
+    pub(super) fn in_group(
+        &self,
+        geometry: &Geometry,
+        group: GroupNr,
+    ) -> impl Iterator<Item = (u32, u32)> {
+        let first = geometry.first_block_of(group).get();
+        let end = first + u64::from(geometry.blocks_in(group));
+        self.taken.iter().filter_map(move |run| {
+            let (from, to) = (run.first.get().max(first), run.end().get().min(end));
+            (from < to).then(|| ((from - first) as u32, (to - from) as u32))
+        })
+    }
+
+    /// How many blocks are taken.
+    pub(super) fn count(&self) -> u64 {
+        self.taken.iter().map(|run| u64::from(run.count)).sum()
+    }
+}
+
+/// How many blocks at the start of a group hold its metadata.
+pub(super) fn metadata_blocks(geometry: &Geometry, group: GroupNr) -> u32 {
+    geometry.super_blocks(group) + 2 + geometry.inode_table_blocks()
+}
+
+/// Appends a run, as a part of the last one if it follows it.
+fn push(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.end() == run.first => last.count += run.count,
+        _ => runs.push(run),
+    }
+}

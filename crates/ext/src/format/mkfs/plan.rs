@@ -1,0 +1,391 @@
+//! The plan: from options and the size of a device to groups, inodes and reserves.
+//!
+//! The counts depend on each other: inodes are rounded up so that they fill the blocks of the inode tables, groups with too
+//! many inodes get smaller, and a last group that is too short for its own metadata and 50 blocks of data is cut off. So the
+//! plan is made in rounds until nothing changes, in the order in which mke2fs does it.
+
+use block::Geometry as DeviceGeometry;
+use layout::feature::{Compatible, Features, ReadOnlyCompatible};
+use layout::superblock::{GOOD_OLD_FIRST_INODE, is_sparse_backup};
+use layout::{BlockNr, InodeNr};
+
+use super::defaults::{self, Resolved};
+use super::files::{Image, LOST_FOUND};
+use super::{JournalOption, Options, Summary};
+use crate::disk::geometry::Geometry;
+use crate::disk::superblock::BLOCK_BYTES_MAX;
+use crate::error::{Error, Result};
+
+/// Bytes of a page, to whose multiple the size of a device is cut.
+const PAGE_BYTES: u64 = 4096;
+/// The fewest blocks of data in the last group.
+const LAST_GROUP_DATA_MIN: u64 = 50;
+/// The smallest group.
+const GROUP_BLOCKS_MIN: u32 = 256;
+/// The smallest and the largest `-i`.
+const INODE_RATIO: core::ops::RangeInclusive<u32> = 1024..=65536 * 1024;
+/// How much a volume can grow without being asked for it: to so many times its size.
+const GROWTH: u64 = 1024;
+/// The most percent of blocks that may be reserved.
+const RESERVED_PERCENT_MAX: f64 = 50.0;
+/// The longest label, in bytes.
+const LABEL_MAX: usize = 16;
+
+/// With fewer blocks nothing else has to be looked at.
+const BLOCKS_MIN: u64 = 16;
+const TOO_SMALL: Error = Error::Invalid("the device is too small for a file system");
+
+/// What will be made.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) geometry: Geometry,
+    pub(super) features: Features,
+    pub(super) reserved_blocks: u64,
+    pub(super) uuid: [u8; 16],
+    pub(super) hash_seed: [u8; 16],
+    pub(super) seconds: i64,
+    pub(super) label: [u8; LABEL_MAX],
+    pub(super) profile: super::Profile,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Counts while they are being worked out.
+struct Counts {
+    blocks: u64,
+    /// How many are wanted, before they are rounded up.
+    inodes: u64,
+    blocks_per_group: u32,
+    /// Blocks only for the privileged, and their share of all.
+    reserved: u64,
+    reserved_share: f64,
+}
+
+/// What a round says about the counts.
+enum Round {
+    /// They fit together.
+    Good {
+        groups: u32,
+        inodes_per_group: u32,
+        reserved_descriptors: u16,
+    },
+    /// They have changed: once more.
+    Again,
+}
+
+/// Makes the plan.
+pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
+    let resolved = defaults::resolve(options, device.size_bytes);
+    check(device, options, &resolved)?;
+    let features = features(options, resolved.features)?;
+    let blocks = block_count(device, options, resolved.block_bytes)?;
+    if blocks < BLOCKS_MIN {
+        return Err(TOO_SMALL);
+    }
+    let bytes = blocks * u64::from(resolved.block_bytes);
+    let inodes = match options.inode_count.filter(|count| *count > 0) {
+        Some(count) => u64::from(count),
+        // A volume that is too small for the ratio.
+        None if bytes < u64::from(resolved.bytes_per_inode) => bytes.div_ceil(PAGE_BYTES),
+        None => bytes / u64::from(resolved.bytes_per_inode),
+    };
+    if inodes > u64::from(u32::MAX) {
+        return Err(Error::Invalid(
+            "more than 2^32 inodes: ask for more bytes per inode",
+        ));
+    }
+    if inodes * u64::from(resolved.inode_bytes) >= bytes {
+        return Err(Error::Invalid(
+            "the inodes would take all blocks: ask for fewer or smaller ones",
+        ));
+    }
+    let per_group = options.blocks_per_group.unwrap_or(resolved.block_bytes * 8);
+    let inodes = inodes.max(u64::from(GOOD_OLD_FIRST_INODE) + 1);
+    let reserved = (options.reserved_percent * blocks as f64 / 100.0) as u64;
+    let reserved_share = reserved as f64 / blocks as f64;
+    let mut counts = Counts {
+        blocks,
+        inodes,
+        blocks_per_group: per_group,
+        reserved,
+        reserved_share,
+    };
+    let geometry = loop {
+        let round = round(&mut counts, blocks, options, &resolved, features)?;
+        if let Round::Good {
+            groups,
+            inodes_per_group,
+            reserved_descriptors,
+        } = round
+        {
+            break geometry(
+                &counts,
+                &resolved,
+                features,
+                groups,
+                inodes_per_group,
+                reserved_descriptors,
+            );
+        }
+    };
+    if geometry.inode_count < LOST_FOUND.get() {
+        return Err(Error::Invalid(
+            "there would be fewer than the 11 inodes that every file system has: ask for more, or for a larger device",
+        ));
+    }
+    let mut label = [0; LABEL_MAX];
+    label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+    Ok(Plan {
+        geometry,
+        features,
+        reserved_blocks: counts.reserved,
+        uuid: options.uuid.unwrap_or_else(random_uuid),
+        hash_seed: options.hash_seed.unwrap_or_else(random_uuid),
+        seconds: options.seconds.unwrap_or_else(|| rt::wall().seconds),
+        label,
+        profile: options.profile,
+        warnings: Vec::new(),
+    })
+}
+
+fn check(device: &DeviceGeometry, options: &Options, resolved: &Resolved) -> Result<()> {
+    let block_bytes = resolved.block_bytes;
+    let rules = [
+        (
+            block_bytes.is_power_of_two() && (1024..=BLOCK_BYTES_MAX).contains(&block_bytes),
+            "blocks have 1024, 2048 or 4096 bytes",
+        ),
+        (
+            block_bytes >= device.sector_bytes,
+            "blocks are smaller than the device's sectors",
+        ),
+        (
+            resolved.inode_bytes.is_power_of_two()
+                && resolved.inode_bytes >= 128
+                && u32::from(resolved.inode_bytes) <= block_bytes,
+            "inodes have a power of two of bytes, from 128 to the size of a block",
+        ),
+        (
+            INODE_RATIO.contains(&resolved.bytes_per_inode),
+            "one inode is made for 1024 bytes to 64 MiB",
+        ),
+        (
+            (0.0..=RESERVED_PERCENT_MAX).contains(&options.reserved_percent),
+            "from 0 to 50 percent of the blocks can be reserved",
+        ),
+        (
+            options.label.len() <= LABEL_MAX,
+            "a label has at most 16 bytes",
+        ),
+        (
+            options.blocks_per_group.is_none_or(|count| {
+                count.is_multiple_of(8) && (GROUP_BLOCKS_MIN..=block_bytes * 8).contains(&count)
+            }),
+            "a group has a multiple of 8 blocks, from 256 to the bits of a block",
+        ),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::Invalid(rule)),
+        None => Ok(()),
+    }
+}
+
+fn features(options: &Options, base: Features) -> Result<Features> {
+    let mut features = options.features.apply(base);
+    if options.journal != JournalOption::Default {
+        features.compatible |= Compatible::HAS_JOURNAL;
+    }
+    if options.resize_blocks_max.is_some() {
+        features.compatible |= Compatible::RESIZE_INODE;
+    }
+    let is_sparse = features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::SPARSE_SUPER);
+    if features.compatible.contains(Compatible::RESIZE_INODE) && !is_sparse {
+        return Err(Error::Invalid("resize_inode needs sparse_super"));
+    }
+    Ok(features)
+}
+
+fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> Result<u64> {
+    let fitting = device.size_bytes / u64::from(block_bytes);
+    let count = match options.block_count {
+        Some(count) if count > fitting => {
+            return Err(Error::Invalid("the device has fewer blocks"));
+        }
+        Some(count) => count,
+        None => device.size_bytes / PAGE_BYTES * PAGE_BYTES / u64::from(block_bytes),
+    };
+    if count > u64::from(u32::MAX) {
+        return Err(Error::Invalid(
+            "more than 2^32 blocks: choose larger blocks",
+        ));
+    }
+    Ok(count)
+}
+
+/// One round.
+fn round(
+    counts: &mut Counts,
+    blocks_wanted: u64,
+    options: &Options,
+    resolved: &Resolved,
+    features: Features,
+) -> Result<Round> {
+    const TOO_MANY_INODES: Error = Error::Invalid("there would be too many inodes for the groups");
+    let block_bytes = resolved.block_bytes;
+    let first = u64::from(block_bytes == 1024);
+    let per_group = u64::from(counts.blocks_per_group);
+    if counts.blocks <= first {
+        return Err(TOO_SMALL);
+    }
+    let groups = (counts.blocks - first).div_ceil(per_group) as u32;
+    let inodes_wanted = counts.inodes.div_ceil(u64::from(groups)) as u32;
+    if inodes_wanted > block_bytes * 8 {
+        if counts.blocks_per_group < GROUP_BLOCKS_MIN {
+            return Err(TOO_MANY_INODES);
+        }
+        counts.blocks_per_group -= 8;
+        counts.blocks = blocks_wanted;
+        return Ok(Round::Again);
+    }
+    let inodes_per_group = inodes_per_group(inodes_wanted, groups, resolved);
+    let table = (inodes_per_group * u32::from(resolved.inode_bytes)).div_ceil(block_bytes);
+    let descriptors = groups.div_ceil(block_bytes / 32);
+    let reserved = if features.compatible.contains(Compatible::RESIZE_INODE) {
+        reserved_descriptors(counts, options, block_bytes, descriptors)?
+    } else {
+        0
+    };
+    let copies = 1 + descriptors + u32::from(reserved);
+    if 2 + table + copies > counts.blocks_per_group {
+        return Err(TOO_MANY_INODES);
+    }
+    let is_sparse = features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::SPARSE_SUPER);
+    let last_copies = if !is_sparse || is_sparse_backup(groups - 1) {
+        copies
+    } else {
+        0
+    };
+    let last_overhead = u64::from(2 + table + last_copies);
+    let rest = (counts.blocks - first) % per_group;
+    if groups == 1 && rest != 0 && rest < last_overhead {
+        return Err(TOO_SMALL);
+    }
+    if rest != 0 && rest < last_overhead + LAST_GROUP_DATA_MIN {
+        if groups == 1 {
+            return Err(TOO_SMALL);
+        }
+        counts.blocks -= rest;
+        counts.reserved = (counts.reserved_share * counts.blocks as f64) as u64;
+        return Ok(Round::Again);
+    }
+    Ok(Round::Good {
+        groups,
+        inodes_per_group,
+        reserved_descriptors: reserved,
+    })
+}
+
+/// Inodes of a group: rounded up to fill the blocks of the table, and to whole bytes of the bitmap.
+fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
+    let inode_bytes = u32::from(resolved.inode_bytes);
+    let mut wanted = wanted.min(65536 - resolved.block_bytes / inode_bytes);
+    loop {
+        let blocks = (wanted * inode_bytes).div_ceil(resolved.block_bytes);
+        let count = (blocks * resolved.block_bytes / inode_bytes).max(8) & !7;
+        if u64::from(count) * u64::from(groups) <= u64::from(u32::MAX) {
+            return count;
+        }
+        wanted -= 1;
+    }
+}
+
+/// Blocks behind the descriptors, so that the volume can grow: to the size that was asked for, if that needs any.
+fn reserved_descriptors(
+    counts: &Counts,
+    options: &Options,
+    block_bytes: u32,
+    descriptors: u32,
+) -> Result<u16> {
+    let per_block = u64::from(block_bytes / 32);
+    let per_group = u64::from(counts.blocks_per_group);
+    let first = u64::from(block_bytes == 1024);
+    let more_for = |blocks_max: u64| {
+        let needed = blocks_max.div_ceil(per_group).div_ceil(per_block);
+        needed
+            .saturating_sub(descriptors.into())
+            .min(u64::from(block_bytes / 4)) as u16
+    };
+    let asked_for = match options.resize_blocks_max {
+        Some(blocks) if blocks <= counts.blocks => {
+            return Err(Error::Invalid(
+                "the blocks up to which the volume can grow are no more than it has",
+            ));
+        }
+        Some(blocks) if blocks > u64::from(u32::MAX) => {
+            return Err(Error::Invalid("a volume can grow to less than 2^32 blocks"));
+        }
+        Some(blocks) => more_for(blocks),
+        None => 0,
+    };
+    if asked_for > 0 {
+        return Ok(asked_for);
+    }
+    Ok(more_for(
+        (counts.blocks * GROWTH).min(u64::from(u32::MAX)) - first,
+    ))
+}
+
+fn geometry(
+    counts: &Counts,
+    resolved: &Resolved,
+    features: Features,
+    group_count: u32,
+    inodes_per_group: u32,
+    reserved_descriptor_blocks: u16,
+) -> Geometry {
+    Geometry {
+        block_bytes: resolved.block_bytes,
+        block_count: counts.blocks,
+        first_data_block: BlockNr::new(u64::from(resolved.block_bytes == 1024)),
+        blocks_per_group: counts.blocks_per_group,
+        group_count,
+        inodes_per_group,
+        inode_bytes: resolved.inode_bytes,
+        inode_count: inodes_per_group * group_count,
+        first_inode: InodeNr::new(GOOD_OLD_FIRST_INODE),
+        descriptor_bytes: layout::group::SIZE as u16,
+        reserved_descriptor_blocks,
+        is_sparse_super: features
+            .read_only_compatible
+            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+    }
+}
+
+/// A random UUID (version 4).
+fn random_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&rt::random_u64().to_le_bytes());
+    uuid[8..].copy_from_slice(&rt::random_u64().to_le_bytes());
+    uuid[6] = (uuid[6] & 0x0F) | 0x40;
+    uuid[8] = (uuid[8] & 0x3F) | 0x80;
+    uuid
+}
+
+impl Plan {
+    /// What is told to the caller.
+    pub(super) fn summary(&self, image: &Image) -> Summary {
+        Summary {
+            geometry: self.geometry.clone(),
+            features: self.features,
+            reserved_blocks: self.reserved_blocks,
+            free_blocks: image.free_blocks(&self.geometry),
+            free_inodes: self.geometry.inode_count - GOOD_OLD_FIRST_INODE,
+            journal_blocks: image.journal_block_count(),
+            uuid: self.uuid,
+            warnings: self.warnings.clone(),
+        }
+    }
+}

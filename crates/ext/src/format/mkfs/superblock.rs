@@ -1,0 +1,97 @@
+//! The superblock of a new volume.
+
+use layout::feature::Compatible;
+use layout::inode::EXTRA_SIZE;
+use layout::superblock::{
+    DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS, MAGIC,
+    MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
+};
+use layout::{InodeNr, hash::HashVersion};
+use zerocopy::FromZeros;
+use zerocopy::little_endian::U32;
+
+use super::files::{Image, LOST_FOUND};
+use super::place::metadata_blocks;
+use super::plan::Plan;
+use super::{JournalOption, Options, Profile};
+use crate::disk::superblock::split_time;
+
+/// The superblock as it lies in group 0; the copies differ in `s_block_group_nr`.
+pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Superblock {
+    let mut raw = Superblock::new_zeroed();
+    counts(&mut raw, plan, image);
+    raw.s_magic.set(MAGIC);
+    raw.s_state.set(State::VALID.bits());
+    raw.s_errors.set(ErrorPolicy::Continue as u16);
+    raw.s_rev_level.set(DYNAMIC_REVISION);
+    raw.s_creator_os.set(OS_LINUX);
+    raw.s_max_mnt_count.set(MOUNT_COUNT_UNLIMITED);
+    (raw.s_mkfs_time, raw.s_mkfs_time_hi) = split_time(plan.seconds);
+    (raw.s_wtime, raw.s_wtime_hi) = split_time(plan.seconds);
+    (raw.s_lastcheck, raw.s_lastcheck_hi) = split_time(plan.seconds);
+    raw.set_features(plan.features);
+    raw.s_uuid = plan.uuid;
+    raw.s_volume_name = plan.label;
+    if plan.profile == Profile::Debian12 {
+        let defaults = DefaultMountOptions::USER_XATTR | DefaultMountOptions::ACL;
+        raw.s_default_mount_opts.set(defaults.bits());
+        raw.s_flags.set(MiscFlags::SIGNED_HASH.bits());
+    }
+    let has_dir_index = plan.features.compatible.contains(Compatible::DIR_INDEX);
+    if has_dir_index || plan.profile == Profile::Debian12 {
+        raw.s_def_hash_version = HashVersion::HalfMd4 as u8;
+        for (word, bytes) in raw
+            .s_hash_seed
+            .iter_mut()
+            .zip(plan.hash_seed.chunks_exact(4))
+        {
+            word.set(u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
+        }
+    }
+    if usize::from(plan.geometry.inode_bytes) >= layout::inode::BASE_SIZE + EXTRA_SIZE {
+        raw.s_min_extra_isize.set(EXTRA_SIZE as u16);
+        raw.s_want_extra_isize.set(EXTRA_SIZE as u16);
+    }
+    journal(&mut raw, options, image);
+    raw
+}
+
+fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
+    let geometry = &plan.geometry;
+    let log = geometry.block_bytes.trailing_zeros() - 10;
+    raw.s_inodes_count.set(geometry.inode_count);
+    raw.set_blocks_count(geometry.block_count);
+    raw.set_reserved_blocks_count(plan.reserved_blocks);
+    raw.set_free_blocks_count(image.free_blocks(geometry));
+    raw.s_free_inodes_count
+        .set(geometry.inode_count - LOST_FOUND.get());
+    raw.s_first_data_block
+        .set(geometry.first_data_block.get() as u32);
+    raw.s_log_block_size.set(log);
+    raw.s_log_cluster_size.set(log);
+    raw.s_blocks_per_group.set(geometry.blocks_per_group);
+    raw.s_clusters_per_group.set(geometry.blocks_per_group);
+    raw.s_inodes_per_group.set(geometry.inodes_per_group);
+    raw.s_first_ino.set(geometry.first_inode.get());
+    raw.s_inode_size.set(geometry.inode_bytes);
+    raw.s_reserved_gdt_blocks
+        .set(geometry.reserved_descriptor_blocks);
+    let metadata: u64 = geometry
+        .groups()
+        .map(|group| u64::from(metadata_blocks(geometry, group)))
+        .sum();
+    let overhead =
+        geometry.first_data_block.get() + metadata + u64::from(image.journal_block_count());
+    raw.s_overhead_clusters.set(overhead as u32);
+}
+
+fn journal(raw: &mut Superblock, options: &Options, image: &Image) {
+    if let JournalOption::External(uuid) = options.journal {
+        raw.s_journal_uuid = uuid;
+    }
+    if let Some(backup) = image.journal_backup {
+        raw.s_journal_inum.set(InodeNr::JOURNAL.get());
+        raw.s_jnl_backup_type = JOURNAL_BACKUP_BLOCKS;
+        raw.s_jnl_blocks = backup.map(U32::new);
+    }
+}

@@ -1,0 +1,254 @@
+//! Writing a new volume: group after group, then the journal, and the first superblock at the end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::group::GroupDescriptor;
+use layout::superblock::Superblock;
+use layout::{Block, BlockNr, GroupNr, InodeNr};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32};
+
+use super::files::{Image, LOST_FOUND};
+use super::journal;
+use super::place::metadata_blocks;
+use super::plan::Plan;
+use crate::cache::buffers::batch;
+use crate::disk::geometry::Geometry;
+use crate::error::Result;
+
+/// How many blocks are gathered before they are written.
+const GATHERED_MAX: usize = 8192;
+
+/// Writes everything.
+pub(super) fn write(
+    device: &Arc<dyn BlockDevice>,
+    plan: &Plan,
+    image: &Image,
+    raw: &Superblock,
+) -> Result<()> {
+    let geometry = &plan.geometry;
+    let mut writer = Writer {
+        device: &**device,
+        block_bytes: geometry.block_bytes,
+        gathered: Vec::with_capacity(GATHERED_MAX),
+        empty: Vec::new(),
+    };
+    // Whatever was there before is gone from now on.
+    let (first, _) = geometry.superblock_place();
+    writer.zeroes(BlockNr::new(0), first.get() + 1)?;
+    writer.finish()?;
+    device.flush()?;
+    let descriptors = descriptors(geometry, image);
+    for group in geometry.groups() {
+        write_group(&mut writer, geometry, image, group, raw, &descriptors)?;
+    }
+    writer.finish()?;
+    let first_group_end = geometry.first_block_of(GroupNr::new(0))
+        + u64::from(geometry.super_blocks(GroupNr::new(0)));
+    for (block, bytes) in image
+        .blocks
+        .iter()
+        .filter(|(block, _)| **block >= first_group_end)
+    {
+        writer.put(*block, Arc::clone(bytes))?;
+    }
+    writer.finish()?;
+    if !image.journal.is_empty() {
+        let log = journal::location(device, plan, image);
+        jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
+    }
+    device.flush()?;
+    writer.put(first, superblock_block(geometry, raw, GroupNr::new(0)))?;
+    writer.finish()?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Gathers blocks in ascending order and writes them in batches, and zeroes what is empty.
+struct Writer<'d> {
+    device: &'d dyn BlockDevice,
+    block_bytes: u32,
+    gathered: Vec<(BlockNr, Arc<Block>)>,
+    /// Byte ranges that are to be zeroes, no two of them adjacent.
+    empty: Vec<Range<u64>>,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, block: BlockNr, bytes: Arc<Block>) -> Result<()> {
+        self.gathered.push((block, bytes));
+        if self.gathered.len() >= GATHERED_MAX {
+            self.finish()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn zeroes(&mut self, from: BlockNr, count: u64) -> Result<()> {
+        let block_bytes = u64::from(self.block_bytes);
+        let start = from.get() * block_bytes;
+        let end = start + count * block_bytes;
+        match self.empty.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ if start == end => {}
+            _ => self.empty.push(start..end),
+        }
+        if self.empty.len() >= GATHERED_MAX {
+            self.finish()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        batch::write_all(self.device, &self.gathered, self.block_bytes)?;
+        self.gathered.clear();
+        self.device.zero(&self.empty)?;
+        self.empty.clear();
+        Ok(())
+    }
+}
+
+fn write_group(
+    writer: &mut Writer<'_>,
+    geometry: &Geometry,
+    image: &Image,
+    group: GroupNr,
+    raw: &Superblock,
+    descriptors: &[Arc<Block>],
+) -> Result<()> {
+    let mut next = geometry.first_block_of(group);
+    if geometry.has_super(group) {
+        // The first superblock is written when everything else is.
+        if group.get() > 0 {
+            writer.put(next, superblock_block(geometry, raw, group))?;
+        }
+        next = next + 1;
+        for descriptor in descriptors {
+            writer.put(next, Arc::clone(descriptor))?;
+            next = next + 1;
+        }
+        for _ in 0..geometry.reserved_descriptor_blocks {
+            match image.blocks.get(&next) {
+                Some(bytes) => writer.put(next, Arc::clone(bytes))?,
+                None => writer.zeroes(next, 1)?,
+            }
+            next = next + 1;
+        }
+    }
+    writer.put(next, block_bitmap(geometry, image, group))?;
+    writer.put(next + 1, inode_bitmap(geometry, group))?;
+    let table = next + 2;
+    let filled = inode_blocks(geometry, image, group);
+    let count = filled.len() as u64;
+    for (index, bytes) in filled.into_iter().enumerate() {
+        writer.put(table + index as u64, bytes)?;
+    }
+    writer.zeroes(
+        table + count,
+        u64::from(geometry.inode_table_blocks()) - count,
+    )
+}
+
+/// A block with the superblock at its place.
+pub(crate) fn superblock_block(
+    geometry: &Geometry,
+    raw: &Superblock,
+    group: GroupNr,
+) -> Arc<Block> {
+    let mut raw = *raw;
+    raw.s_block_group_nr.set(group.get() as u16);
+    let mut block = Block::zeroed(geometry.block_bytes as usize);
+    let offset = if group.get() == 0 {
+        geometry.superblock_place().1
+    } else {
+        0
+    };
+    block[offset..offset + size_of::<Superblock>()].copy_from_slice(raw.as_bytes());
+    block.into_arc()
+}
+
+/// The blocks of the group descriptors.
+fn descriptors(geometry: &Geometry, image: &Image) -> Vec<Arc<Block>> {
+    let mut blocks: Vec<Block> = (0..geometry.descriptor_blocks())
+        .map(|_| Block::zeroed(geometry.block_bytes as usize))
+        .collect();
+    let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
+    for group in geometry.groups() {
+        let bitmap = geometry.first_block_of(group).get() as u32 + geometry.super_blocks(group);
+        let files: u32 = image
+            .places
+            .in_group(geometry, group)
+            .map(|(_, count)| count)
+            .sum();
+        let free = geometry.blocks_in(group) - metadata_blocks(geometry, group) - files;
+        let taken_inodes = taken_inodes(geometry, group);
+        let directories =
+            [InodeNr::ROOT, LOST_FOUND].map(|nr| u16::from(geometry.group_of_inode(nr).0 == group));
+        let descriptor = GroupDescriptor {
+            bg_block_bitmap_lo: U32::new(bitmap),
+            bg_inode_bitmap_lo: U32::new(bitmap + 1),
+            bg_inode_table_lo: U32::new(bitmap + 2),
+            bg_free_blocks_count_lo: U16::new(free as u16),
+            bg_free_inodes_count_lo: U16::new((geometry.inodes_per_group - taken_inodes) as u16),
+            bg_used_dirs_count_lo: U16::new(directories[0] + directories[1]),
+            ..GroupDescriptor::default()
+        };
+        let (_, offset) = geometry.descriptor_place(group);
+        let block = &mut blocks[(group.get() / per_block) as usize];
+        block[offset..offset + size_of::<GroupDescriptor>()].copy_from_slice(descriptor.as_bytes());
+    }
+    blocks.into_iter().map(Block::into_arc).collect()
+}
+
+fn block_bitmap(geometry: &Geometry, image: &Image, group: GroupNr) -> Arc<Block> {
+    let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
+    set_bits(&mut bitmap, 0, metadata_blocks(geometry, group));
+    for (start, count) in image.places.in_group(geometry, group) {
+        set_bits(&mut bitmap, start, count);
+    }
+    let count = geometry.blocks_in(group);
+    set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
+    bitmap.into_arc()
+}
+
+fn inode_bitmap(geometry: &Geometry, group: GroupNr) -> Arc<Block> {
+    let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
+    set_bits(&mut bitmap, 0, taken_inodes(geometry, group));
+    let count = geometry.inodes_per_group;
+    set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
+    bitmap.into_arc()
+}
+
+fn set_bits(bitmap: &mut [u8], start: u32, count: u32) {
+    (start..start + count).for_each(|bit| bitmap[(bit / 8) as usize] |= 1 << (bit % 8));
+}
+
+/// How many inodes at the start of a group are taken by the first files, or reserved.
+fn taken_inodes(geometry: &Geometry, group: GroupNr) -> u32 {
+    let before = group.get().saturating_mul(geometry.inodes_per_group);
+    LOST_FOUND
+        .get()
+        .saturating_sub(before)
+        .min(geometry.inodes_per_group)
+}
+
+/// The blocks at the start of a group's inode table that hold the first files.
+fn inode_blocks(geometry: &Geometry, image: &Image, group: GroupNr) -> Vec<Arc<Block>> {
+    let inode_bytes = usize::from(geometry.inode_bytes);
+    let block_bytes = geometry.block_bytes as usize;
+    let used = taken_inodes(geometry, group) as usize * inode_bytes;
+    let mut table = vec![0; used.next_multiple_of(block_bytes)];
+    for (nr, bytes) in &image.inodes {
+        let (home, index) = geometry.group_of_inode(*nr);
+        if home == group {
+            let at = index as usize * inode_bytes;
+            table[at..at + inode_bytes].copy_from_slice(bytes);
+        }
+    }
+    table
+        .chunks_exact(block_bytes)
+        .map(|bytes| Block::copy_from(bytes).into_arc())
+        .collect()
+}

@@ -1,0 +1,259 @@
+//! Changing what a closed volume says of itself: label, UUID, reserved blocks, defaults, features that cost nothing, and which
+//! journal it has.
+//!
+//! Only a volume that was closed cleanly is changed: its journal is empty, so that nothing in it can undo the change.
+//!
+//! | journal | what is durable first | what a crash in between leaves |
+//! |---|---|---|
+//! | taken away | the superblock without it | blocks that only e2fsck gives back |
+//! | taken away, on a device | the superblock without it | a journal that can be given to this volume again |
+//! | made inside | its blocks, empty | blocks that only e2fsck gives back |
+//! | put on a device | that device, which names its user | a journal that can be given to this volume again |
+//! | on a device, and the volume gets another UUID | that device, which names the new one | what the same command again brings to its end |
+
+mod features;
+mod journal;
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::superblock as disk;
+
+use crate::disk::superblock::{Superblock, split_time};
+use crate::error::{Error, Result};
+use crate::format::mkfs::superblock_block;
+use features::{Removal, clear_indexes};
+pub use features::{free_feature, removable_feature};
+pub use layout::feature::Word;
+pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
+
+/// The most of a volume that can be reserved.
+const RESERVED_PERCENT_MAX: f64 = 50.0;
+
+/// What is to change; what is `None` stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes {
+    /// At most 16 bytes.
+    pub label: Option<String>,
+    /// The UUID.
+    pub uuid: Option<[u8; 16]>,
+    /// Percent of the blocks that only the privileged may use.
+    pub reserved_percent: Option<f64>,
+    /// The same in blocks.
+    pub reserved_blocks: Option<u64>,
+    /// What to do when an error is found.
+    pub errors: Option<ErrorPolicy>,
+    /// Mounts after which a check is due; 0xFFFF for never.
+    pub max_mount_count: Option<u16>,
+    /// Default mount options to set, and to take away.
+    pub mount_options: (DefaultMountOptions, DefaultMountOptions),
+    /// Features that cost nothing, to set; see [`free_feature`].
+    pub features: Vec<(Word, u32)>,
+    /// Features to take away; see [`removable_feature`].
+    pub features_removed: Vec<(Word, u32)>,
+    /// The journal.
+    pub journal: JournalChange,
+}
+
+/// What becomes of the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JournalChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It is taken away. An external one needs its device, which forgets the volume.
+    Remove,
+    /// The same, but the device of an external one is left as it is, and names the volume for ever.
+    Abandon,
+    /// One is made inside, of so many blocks; of the usual length if that is not said.
+    Internal(Option<u32>),
+    /// One is put on the journal device that is given.
+    External,
+}
+
+/// Changes a volume. `journal` is the device for [`JournalChange::External`]; or that of the external journal which the volume
+/// has, where that is taken away or the volume's UUID changes.
+///
+/// # Errors
+/// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features that can only be read.
+/// - [`Error::Invalid`] for a change that cannot be; nothing has changed then.
+pub fn apply(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    let mut superblock = read(device)?;
+    check(&superblock, journal, changes)?;
+    journal::check_empty(device, &superblock, journal)?;
+    let removal = Removal::of(&superblock.raw, &changes.features_removed);
+    let indexed = match removal {
+        Some(removal) => removal.check(device, &superblock)?,
+        None => Vec::new(),
+    };
+    let old_uuid = superblock.raw.s_uuid;
+    change_fields(&mut superblock, changes);
+    clear_indexes(device, &superblock, &indexed)?;
+    match changes.journal {
+        JournalChange::Keep => {
+            if let Some(journal) = journal {
+                journal::rename_user(journal, &superblock, old_uuid)?;
+            }
+            write(device, &mut superblock)
+        }
+        JournalChange::Remove => {
+            let external = journal::External::of(&superblock, journal, old_uuid);
+            journal::remove(device, &mut superblock)?;
+            external.map_or(Ok(()), journal::External::forget_user)
+        }
+        JournalChange::Abandon => journal::remove(device, &mut superblock),
+        JournalChange::Internal(blocks) => journal::make(device, &mut superblock, blocks),
+        JournalChange::External => {
+            let journal = journal.expect("it was checked that there is one");
+            journal::attach(device, journal, &mut superblock)
+        }
+    }
+}
+
+fn read(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+    let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
+    Superblock::decode(&bytes, device.geometry().size_bytes)
+}
+
+fn check(
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    if let Some(features) = &superblock.unknown_read_only_features {
+        let text = format!("features that can only be read: {features}");
+        return Err(Error::Unsupported(text));
+    }
+    if superblock.needs_recovery || !superblock.is_clean() {
+        return Err(Error::NotClean);
+    }
+    let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
+    let adds = matches!(
+        changes.journal,
+        JournalChange::Internal(_) | JournalChange::External
+    );
+    let (is_external, has_device) = (superblock.journal_uuid.is_some(), journal.is_some());
+    let is_removed = matches!(
+        changes.journal,
+        JournalChange::Remove | JournalChange::Abandon
+    );
+    let blocks = superblock.geometry.block_count;
+    let rules = [
+        (
+            changes
+                .label
+                .as_ref()
+                .is_none_or(|label| label.len() <= superblock.raw.s_volume_name.len()),
+            "a label has at most 16 bytes",
+        ),
+        (
+            changes.uuid.is_none() || !is_external || has_device || is_removed,
+            "the external journal knows the volume by its UUID: name the journal's device, too",
+        ),
+        (
+            changes
+                .reserved_percent
+                .is_none_or(|share| (0.0..=RESERVED_PERCENT_MAX).contains(&share)),
+            "from 0 to 50 percent of the blocks can be reserved",
+        ),
+        (
+            changes
+                .reserved_blocks
+                .is_none_or(|count| count <= blocks / 2),
+            "at most half of the blocks can be reserved",
+        ),
+        (
+            !(adds && has_journal),
+            "the volume has a journal already: take it away first",
+        ),
+        (!is_removed || has_journal, "the volume has no journal"),
+        (
+            changes.journal != JournalChange::External || has_device,
+            "an external journal needs its device",
+        ),
+        (
+            changes.journal != JournalChange::Remove || !is_external || has_device,
+            "the journal is on another device, which has to forget the volume: name it",
+        ),
+        (
+            !has_device || is_external || changes.journal == JournalChange::External,
+            "the volume has no journal on another device",
+        ),
+        (
+            superblock.raw.s_rev_level.get() != disk::GOOD_OLD_REVISION,
+            "a volume of the original revision has none of this; e2fsck gives it the new one",
+        ),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::Invalid(rule)),
+        None => journal::check_device(superblock, journal, changes.journal),
+    }
+}
+
+fn change_fields(superblock: &mut Superblock, changes: &Changes) {
+    let raw = &mut superblock.raw;
+    if let Some(label) = &changes.label {
+        raw.s_volume_name = Default::default();
+        raw.s_volume_name[..label.len()].copy_from_slice(label.as_bytes());
+    }
+    if let Some(uuid) = changes.uuid {
+        raw.s_uuid = uuid;
+    }
+    if let Some(share) = changes.reserved_percent {
+        raw.set_reserved_blocks_count((share * raw.blocks_count() as f64 / 100.0) as u64);
+    }
+    if let Some(count) = changes.reserved_blocks {
+        raw.set_reserved_blocks_count(count);
+    }
+    if let Some(errors) = changes.errors {
+        raw.s_errors.set(errors as u16);
+    }
+    if let Some(count) = changes.max_mount_count {
+        raw.s_max_mnt_count.set(count);
+    }
+    let (set, clear) = changes.mount_options;
+    let options = raw.default_mount_options().difference(clear) | set;
+    raw.s_default_mount_opts.set(options.bits());
+    let mut features = raw.features();
+    for (word, bits) in &changes.features {
+        features.set(*word, *bits, true);
+    }
+    for (word, bits) in &changes.features_removed {
+        features.set(*word, *bits, false);
+    }
+    raw.set_features(features);
+}
+
+/// Writes the superblock and its copies; the first one last.
+fn write(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
+    let geometry = superblock.geometry.clone();
+    superblock.note_write(rt::wall().seconds);
+    let raw = &superblock.raw;
+    for group in geometry
+        .groups()
+        .filter(|group| group.get() > 0 && geometry.has_super(*group))
+    {
+        let first = geometry.first_block_of(group);
+        let image = superblock_block(&geometry, raw, group);
+        device.write_blocks(geometry.byte_offset(first), vec![image])?;
+    }
+    device.flush()?;
+    let image = superblock.encode().into_arc();
+    device.write_blocks(disk::OFFSET, vec![image])?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Takes over the times and counts that opening and closing a volume has changed on the device.
+fn take_over(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
+    let now = read(device)?;
+    let raw = &mut superblock.raw;
+    raw.set_free_blocks_count(now.raw.free_blocks_count());
+    raw.s_free_inodes_count = now.raw.s_free_inodes_count;
+    (raw.s_wtime, raw.s_wtime_hi) = split_time(rt::wall().seconds);
+    Ok(())
+}

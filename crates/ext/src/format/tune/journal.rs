@@ -1,0 +1,269 @@
+//! Taking a volume's journal away, and giving it another one.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use layout::feature::Compatible;
+use layout::inode::MAP_WORDS;
+use layout::superblock::JOURNAL_BACKUP_BLOCKS;
+use layout::{FileBlock, InodeNr};
+use zerocopy::little_endian::U32;
+
+use super::{JournalChange, take_over, write};
+use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::core::Core;
+use crate::disk::superblock::Superblock;
+use crate::error::{Error, Result};
+use crate::format::mkfs::{self, LOG_BLOCKS_MAX, LOG_BLOCKS_MIN, Profile};
+use crate::map::{self, CREDITS_FREE, CREDITS_MAP};
+use crate::options::MountOptions;
+use crate::volume::{close_core, log_of_inode, open_core};
+
+/// Permissions of the journal's inode.
+const PERMISSIONS: u16 = 0o600;
+
+/// Does something with the volume as if it had no journal, and closes it.
+fn with_core<T>(device: &Arc<dyn BlockDevice>, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+    let options = MountOptions {
+        is_being_made: true,
+        ..MountOptions::default()
+    };
+    let (core, _) = open_core(Arc::clone(device), None, options)?;
+    let done = work(&core)?;
+    close_core(&core)?;
+    Ok(done)
+}
+
+fn set_feature(superblock: &mut Superblock, is_set: bool) {
+    let mut features = superblock.raw.features();
+    features.compatible.set(Compatible::HAS_JOURNAL, is_set);
+    superblock.raw.set_features(features);
+}
+
+/// The external journal of a volume.
+pub(super) struct External<'j> {
+    device: &'j Arc<dyn BlockDevice>,
+    uuid: [u8; 16],
+    block_bytes: u32,
+    user: [u8; 16],
+}
+
+impl<'j> External<'j> {
+    /// The external journal that the volume has, if its device is there. `user` is the UUID by which the journal knows the volume.
+    pub(super) fn of(
+        superblock: &Superblock,
+        device: Option<&'j Arc<dyn BlockDevice>>,
+        user: [u8; 16],
+    ) -> Option<Self> {
+        Some(Self {
+            device: device?,
+            uuid: superblock.journal_uuid?,
+            block_bytes: superblock.geometry.block_bytes,
+            user,
+        })
+    }
+
+    /// Takes the volume off the journal's users.
+    pub(super) fn forget_user(self) -> Result<()> {
+        let Self {
+            device,
+            uuid,
+            block_bytes,
+            user,
+        } = self;
+        Ok(jbd2::format::remove_user(device, block_bytes, uuid, user)?)
+    }
+}
+
+/// Lets the external journal know the volume by the UUID that it will have.
+pub(super) fn rename_user(
+    journal: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    old: [u8; 16],
+) -> Result<()> {
+    let (Some(uuid), new) = (superblock.journal_uuid, superblock.raw.s_uuid) else {
+        return Ok(());
+    };
+    let block_bytes = superblock.geometry.block_bytes;
+    Ok(jbd2::format::rename_user(
+        journal,
+        block_bytes,
+        uuid,
+        [old, new],
+    )?)
+}
+
+/// That the device which is given is the volume's journal, unless it is to become that.
+pub(super) fn check_device(
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    change: JournalChange,
+) -> Result<()> {
+    let (Some(journal), Some(wanted)) = (journal, superblock.journal_uuid) else {
+        return Ok(());
+    };
+    if change == JournalChange::External {
+        return Ok(());
+    }
+    let found = mkfs::journal_device(journal)?.uuid;
+    if found != wanted {
+        return Err(jbd2::Error::WrongJournal { found, wanted }.into());
+    }
+    Ok(())
+}
+
+/// That the log holds no transactions: a volume that is marked as clean may still have some ([`Error::UnmarkedLog`]), and
+/// who replays them later undoes what is changed now.
+pub(super) fn check_empty(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+) -> Result<()> {
+    let log = match (superblock.journal_inode, superblock.journal_uuid, journal) {
+        (Some(nr), ..) => {
+            let options = MountOptions {
+                read_only: true,
+                ..MountOptions::default()
+            };
+            let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+            log_of_inode(&core, nr)?
+        }
+        (None, Some(uuid), Some(journal)) => {
+            let block_bytes = superblock.geometry.block_bytes;
+            jbd2::format::open_external(Arc::clone(journal), block_bytes, uuid)?
+        }
+        _ => return Ok(()),
+    };
+    let found = match jbd2::recovery::inspect(&log) {
+        // What cannot be read as a log is replayed by nobody.
+        Err(jbd2::Error::Corrupt(_)) => return Ok(()),
+        found => found?,
+    };
+    let transactions = found.transactions.len();
+    let is_damaged = found.end.is_some_and(|end| end.is_damaged);
+    if transactions == 0 && !is_damaged {
+        return Ok(());
+    }
+    Err(Error::UnmarkedLog {
+        transactions: u32::try_from(transactions).unwrap_or(u32::MAX),
+    })
+}
+
+/// Takes the journal away; the blocks of an internal one are free then.
+pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
+    let inode = superblock.journal_inode;
+    set_feature(superblock, false);
+    let raw = &mut superblock.raw;
+    raw.s_journal_inum.set(0);
+    raw.s_journal_dev.set(0);
+    raw.s_journal_uuid = [0; 16];
+    raw.s_jnl_backup_type = 0;
+    raw.s_jnl_blocks = Default::default();
+    write(device, superblock)?;
+    let Some(nr) = inode else {
+        return Ok(());
+    };
+    with_core(device, |core| free(core, nr))?;
+    take_over(device, superblock)?;
+    write(device, superblock)
+}
+
+fn free(core: &Core, nr: InodeNr) -> Result<()> {
+    let inode = Inode::load(core, nr)?;
+    let mut state = inode.state.write();
+    let mut transaction = core.begin(CREDITS_FREE)?;
+    let from = FileBlock::new(0);
+    map::free_from(core, &mut transaction, &inode, &mut state, from)?;
+    let (table, offset) = core.inode_location(nr)?;
+    let buffer = core.buffers.get(table)?;
+    let end = offset + usize::from(core.geometry.inode_bytes);
+    transaction.write(&buffer)?[offset..end].fill(0);
+    state.discard(&mut transaction);
+    transaction.finish().map(drop)
+}
+
+/// Makes a journal inside.
+pub(super) fn make(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    blocks: Option<u32>,
+) -> Result<()> {
+    let usual = mkfs::journal_blocks(Profile::default(), superblock.geometry.block_count);
+    let count = blocks.or(usual);
+    let count = count.ok_or(Error::Invalid("the volume is too small for a journal"))?;
+    if !(LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&count) {
+        return Err(Error::Invalid("a journal has 1024 to 10240000 blocks"));
+    }
+    let (log, words, size) = with_core(device, |core| {
+        if u64::from(count) > core.usage().blocks_free / 2 {
+            return Err(Error::Invalid(
+                "the journal would take more than half of the free blocks",
+            ));
+        }
+        let state = allocate(core, count)?;
+        let log = log_of_inode(core, InodeNr::JOURNAL)?;
+        Ok((log, state.words, state.size))
+    })?;
+    jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
+    device.flush()?;
+    take_over(device, superblock)?;
+    set_feature(superblock, true);
+    let raw = &mut superblock.raw;
+    raw.s_journal_inum.set(InodeNr::JOURNAL.get());
+    raw.s_jnl_backup_type = JOURNAL_BACKUP_BLOCKS;
+    raw.s_jnl_blocks[..MAP_WORDS].copy_from_slice(&words.map(U32::new));
+    raw.s_jnl_blocks[MAP_WORDS].set((size >> 32) as u32);
+    raw.s_jnl_blocks[MAP_WORDS + 1].set(size as u32);
+    write(device, superblock)
+}
+
+/// Gives the journal's inode so many blocks.
+fn allocate(core: &Core, count: u32) -> Result<InodeState> {
+    let nr = InodeNr::JOURNAL;
+    match Inode::load(core, nr) {
+        Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+        Ok(_) => {
+            let text = "the journal's inode is in use although there is no journal: run e2fsck";
+            return Err(Error::Unsupported(text.to_owned()));
+        }
+    }
+    let mut state = InodeState::fresh(FileKind::Regular, PERMISSIONS, 0, 0, 0);
+    let inode = Inode::new(nr, state.clone());
+    let mut next = 0;
+    while next < count {
+        let mut transaction = core.begin(jbd2::Credits {
+            blocks: CREDITS_MAP + 2 * CREDITS_PER_GROUP + 1,
+            revokes: 0,
+        })?;
+        let from = FileBlock::new(u64::from(next));
+        let wanted = count - next;
+        let (run, _) =
+            map::find_or_allocate(core, &mut transaction, &inode, &mut state, from, wanted)?;
+        next += run.count;
+        state.size = u64::from(next) * u64::from(core.geometry.block_bytes);
+        state.store(core, &mut transaction, nr, true)?;
+        transaction.finish()?;
+    }
+    core.discard_window(&inode.window);
+    Ok(state)
+}
+
+/// Puts the journal on a journal device that nobody uses.
+pub(super) fn attach(
+    device: &Arc<dyn BlockDevice>,
+    journal: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+) -> Result<()> {
+    let found = mkfs::journal_device(journal)?;
+    if found.block_bytes != superblock.geometry.block_bytes {
+        return Err(Error::Invalid(
+            "the blocks of the journal device have another size",
+        ));
+    }
+    jbd2::format::add_user(journal, found.block_bytes, superblock.raw.s_uuid)?;
+    set_feature(superblock, true);
+    superblock.raw.s_journal_uuid = found.uuid;
+    write(device, superblock)
+}

@@ -1,0 +1,241 @@
+//! From a block of a file to a block of the device.
+//!
+//! ext2 and ext3 map by trees of indirect blocks: 12 direct pointers, then one single, one double and one triple indirect
+//! tree. The functions here are the only ones that know; extents can stand beside them later.
+//!
+//! ```text
+//! words 0..12   data
+//! word 12       map block -> data
+//! word 13       map block -> map blocks -> data
+//! word 14       map block -> map blocks -> map blocks -> data
+//! ```
+//! A pointer of 0 is a hole. With `p` pointers in a block, the trees begin at file blocks 12, 12 + p and 12 + p + p^2.
+//!
+//! # Rules
+//!
+//! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
+//! - No pointer is followed or handed out that does not lie in the volume's data area.
+//! - The last leaf block that was looked up is remembered for each inode, so that sequential and repeated access reads one
+//!   map block and not three.
+
+mod allocate;
+mod path;
+mod prune;
+mod unmap;
+mod walk;
+
+use layout::{BlockNr, FileBlock};
+
+pub(crate) use allocate::{allocate_each, find_or_allocate};
+pub(crate) use prune::{CREDITS_FREE, free_from};
+pub(crate) use unmap::{free_empty_maps, unmap};
+pub(crate) use walk::walk;
+
+use crate::alloc::Run;
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Corrupt, Result};
+use path::Path;
+
+/// Journal blocks that mapping one new run in one tree may dirty beside the allocator's: three indirect blocks and the inode.
+pub(crate) const CREDITS_MAP: u32 = 4;
+/// Direct pointers.
+const DIRECT: u64 = 12;
+
+/// A part of a file's map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mapped {
+    /// So many blocks of the file lie here.
+    Run(Run),
+    /// At least so many blocks from here on are a hole.
+    Hole(u64),
+}
+
+/// What is remembered of an inode's map.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MapCache {
+    /// The first file block that the last used leaf maps, and the leaf.
+    leaf: Option<(u64, BlockNr)>,
+    /// Where the block after the last allocated one should lie: its number in the file, and the goal.
+    next: Option<(u64, BlockNr)>,
+}
+
+/// Looks up to `count_max` blocks up, from `from` on: one run or one hole.
+pub(crate) fn find(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    from: FileBlock,
+    count_max: u32,
+) -> Result<Mapped> {
+    let per_block = core.geometry.pointers_per_block();
+    let Some(path) = Path::of(from, per_block) else {
+        return Ok(Mapped::Hole(u64::from(count_max)));
+    };
+    if path.depth == 0 {
+        let words = &state.words[path.root..DIRECT as usize];
+        return scan(core, inode, from, count_max, words.iter().copied());
+    }
+    let leaf = match find_leaf(core, inode, state, &path, from)? {
+        Leaf::At(leaf) => leaf,
+        Leaf::Missing { hole } => return Ok(Mapped::Hole(hole)),
+    };
+    let buffer = core.buffers.get(leaf)?;
+    let bytes = buffer.read();
+    let start = path.offsets[path.depth - 1] as usize * 4;
+    scan(core, inode, from, count_max, pointers(&bytes[start..]))
+}
+
+/// The block of pointers to data that maps a block of the file.
+enum Leaf {
+    At(BlockNr),
+    /// There is none, and so many blocks from here on are a hole.
+    Missing {
+        hole: u64,
+    },
+}
+
+fn find_leaf(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    path: &Path,
+    from: FileBlock,
+) -> Result<Leaf> {
+    let first = path.leaf_first(from);
+    if let Some((cached_first, leaf)) = inode.map.lock().leaf
+        && cached_first == first
+    {
+        return Ok(Leaf::At(leaf));
+    }
+    let mut pointer = state.words[path.root];
+    for level in 0..path.depth {
+        if pointer == 0 {
+            return Ok(Leaf::Missing {
+                hole: path.hole_below(level),
+            });
+        }
+        let block = check_map_block(core, inode, from, pointer)?;
+        if level + 1 == path.depth {
+            inode.map.lock().leaf = Some((first, block));
+            return Ok(Leaf::At(block));
+        }
+        pointer = read_pointer(core, block, path.offsets[level])?;
+    }
+    unreachable!("a tree has at least one level")
+}
+
+/// One run or one hole at the start of a list of pointers.
+fn scan(
+    core: &Core,
+    inode: &Inode,
+    from: FileBlock,
+    count_max: u32,
+    mut pointers: impl Iterator<Item = u32>,
+) -> Result<Mapped> {
+    let Some(first) = pointers.next() else {
+        return Ok(Mapped::Hole(1));
+    };
+    let more = (count_max.max(1) - 1) as usize;
+    if first == 0 {
+        let zeroes = pointers
+            .take(more)
+            .take_while(|pointer| *pointer == 0)
+            .count();
+        return Ok(Mapped::Hole(1 + zeroes as u64));
+    }
+    let follows = pointers
+        .take(more)
+        .zip(1..)
+        .take_while(|(pointer, step)| first.checked_add(*step) == Some(*pointer));
+    let run = Run {
+        first: BlockNr::new(u64::from(first)),
+        count: 1 + follows.count() as u32,
+    };
+    check_data(core, inode, from, run)?;
+    Ok(Mapped::Run(run))
+}
+
+/// The pointers in a part of a map block.
+fn pointers(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes
+        .chunks_exact(4)
+        .map(|raw| u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]))
+}
+
+fn read_pointer(core: &Core, block: BlockNr, index: u32) -> Result<u32> {
+    let buffer = core.buffers.get(block)?;
+    let bytes = buffer.read();
+    let at = index as usize * 4;
+    Ok(u32::from_le_bytes([
+        bytes[at],
+        bytes[at + 1],
+        bytes[at + 2],
+        bytes[at + 3],
+    ]))
+}
+
+fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
+    let is_journal = core.superblock.journal_inode == Some(inode.nr);
+    if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
+        return Ok(());
+    }
+    Err(core.damaged(Corrupt::Mapping {
+        inode: inode.nr,
+        file_block: from,
+        block: run.first,
+    }))
+}
+
+fn check_map_block(core: &Core, inode: &Inode, from: FileBlock, pointer: u32) -> Result<BlockNr> {
+    let block = BlockNr::new(u64::from(pointer));
+    check_data(
+        core,
+        inode,
+        from,
+        Run {
+            first: block,
+            count: 1,
+        },
+    )?;
+    Ok(block)
+}
+
+/// The largest file, in bytes, with blocks of this size: what the trees reach, or what fits the 32-bit count of 512-byte units
+/// beside its map. Linux (6.18) reckons so; older ones took a full map of three trees off.
+pub(crate) fn size_max(block_bytes: u32) -> u64 {
+    let bytes = u64::from(block_bytes);
+    let per_block = bytes / 4;
+    let reach = DIRECT + per_block + per_block.pow(2) + per_block.pow(3);
+    let countable = u64::from(u32::MAX) / (bytes / 512);
+    if reach < countable {
+        reach * bytes
+    } else {
+        (countable - map_blocks(countable, per_block)) * bytes
+    }
+}
+
+/// Blocks of the map of a file of so many blocks without holes.
+fn map_blocks(blocks: u64, per_block: u64) -> u64 {
+    let single = blocks.saturating_sub(DIRECT);
+    let double = single.saturating_sub(per_block);
+    let triple = double.saturating_sub(per_block.pow(2));
+    let tops = [single, double, triple]
+        .into_iter()
+        .filter(|left| *left > 0);
+    let below = double.div_ceil(per_block) + triple.div_ceil(per_block.pow(2));
+    tops.count() as u64 + below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits of Linux's ext3, for blocks of 1, 2 and 4 KiB.
+    #[test]
+    fn the_largest_files_are_those_of_linux() {
+        assert_eq!(size_max(1024), 17_247_252_480);
+        assert_eq!(size_max(2048), 275_415_851_008);
+        assert_eq!(size_max(4096), 2_196_873_666_560);
+    }
+}

@@ -1,0 +1,430 @@
+//! Mapping what is a hole.
+//!
+//! All that can fail comes first: the way is walked, the missing map blocks and the data are allocated, and only then
+//! pointers are written. When space runs out on the way, what was allocated is given back in the same transaction, and
+//! the map is as it was.
+//!
+//! # Goals
+//!
+//! The block behind the one allocated last, if the file goes on there; else behind the nearest block before it in the same
+//! map block; else behind the map block; else in the inode's group. Map blocks are placed in the same way, so that they
+//! lie between the data.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::{Block, BlockNr, FileBlock};
+
+use super::path::Path;
+use super::{DIRECT, MapCache, Mapped, check_map_block, pointers, read_pointer, scan};
+use crate::alloc::{BlockRequest, Run};
+use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::Transaction;
+use crate::options::AllocationProfile;
+
+/// Maps up to `count_max` blocks from `from` on, allocating what is a hole: one run, and whether it is new. Changes `state`
+/// (words, sectors), which the caller stores. When it fails, it has changed nothing that stays.
+///
+/// # Errors
+/// - [`Error::FileTooLarge`] where the trees do not reach.
+/// - [`Error::NoSpace`].
+pub(crate) fn find_or_allocate(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count_max: u32,
+) -> Result<(Run, bool)> {
+    let site = Site::of(core, inode, state, from, count_max)?;
+    if let Mapped::Run(run) = site.mapped {
+        return Ok((run, false));
+    }
+    let taken = allocate_at(core, transaction, inode, state, &site)?;
+    Ok((taken.data, true))
+}
+
+/// Maps `count` blocks from `from` on, which is behind the end of a directory: one by one, all or none. Undoing what was
+/// allocated before an error never restarts the handle, since the caller is in the middle of an operation.
+///
+/// # Errors
+/// Those of [`find_or_allocate`]; nothing has changed then.
+pub(crate) fn allocate_each(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count: u64,
+) -> Result<Vec<BlockNr>> {
+    let was_stored = state.is_stored();
+    let mut done: Vec<(Site, Option<Taken>)> = Vec::new();
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        let next = Site::of(core, inode, state, from + index, 1).and_then(|site| {
+            if let Mapped::Run(run) = site.mapped {
+                return Ok((run.first, site, None));
+            }
+            let taken = allocate_at(core, transaction, inode, state, &site)?;
+            Ok((taken.data.first, site, Some(taken)))
+        });
+        match next {
+            Ok((block, site, taken)) => {
+                blocks.push(block);
+                done.push((site, taken));
+            }
+            Err(error) => {
+                for (site, taken) in done.iter().rev() {
+                    if let Some(taken) = taken {
+                        taken.undo(core, transaction, inode, state, site)?;
+                    }
+                }
+                if was_stored {
+                    // The claims are again those of the table.
+                    state.discard(transaction);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// Fills a hole.
+fn allocate_at(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    site: &Site,
+) -> Result<Taken> {
+    let from = site.from;
+    let path = &site.path;
+    let taken = Taken::allocate(core, transaction, inode, state, site)?;
+    taken.link(core, transaction, state, site)?;
+    let blocks = u64::from(site.missing()) + u64::from(taken.data.count);
+    state.claims(transaction).sectors += blocks * core.sectors_per_block();
+    let mut cache = inode.map.lock();
+    cache.next = Some((
+        from.get() + u64::from(taken.data.count),
+        taken.data.first + u64::from(taken.data.count),
+    ));
+    if path.depth > 0 {
+        let leaf = if site.missing() > 0 {
+            taken.maps[site.missing() as usize - 1]
+        } else {
+            site.leaf()
+        };
+        cache.leaf = Some((path.leaf_first(from), leaf));
+    }
+    drop(cache);
+    Ok(taken)
+}
+
+/// Where in the trees something is missing.
+struct Site {
+    path: Path,
+    from: FileBlock,
+    /// The map blocks on the way that are there.
+    parents: [BlockNr; 3],
+    /// How many.
+    level: usize,
+    /// What lies there now: a run, or a hole of so many blocks that one run may fill.
+    mapped: Mapped,
+    goal: BlockNr,
+    /// The buffer of the last of the parents, which gets the pointer: to read it when blocks are allocated could fail.
+    _held: Option<Arc<Buffer>>,
+}
+
+impl Site {
+    fn of(
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<Self> {
+        let per_block = core.geometry.pointers_per_block();
+        let path = Path::of(from, per_block).ok_or(Error::FileTooLarge)?;
+        Self::locate(core, inode, state, path, from, count_max.max(1))
+    }
+
+    fn locate(
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        path: Path,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<Self> {
+        let none = BlockNr::new(0);
+        let mapped = Mapped::Hole(1);
+        let mut site = Self {
+            path,
+            from,
+            parents: [none; 3],
+            level: 0,
+            mapped,
+            goal: none,
+            _held: None,
+        };
+        let cached = inode.map.lock().leaf;
+        match cached {
+            Some((first, leaf)) if path.depth == 1 && first == path.leaf_first(from) => {
+                site.parents[0] = leaf;
+                site.level = 1;
+            }
+            _ => site.descend(core, inode, state)?,
+        }
+        if let Some(parent) = site.parents[..site.level].last()
+            && !rt::mutant!("map/parent-not-held")
+        {
+            site._held = Some(core.buffers.hold(*parent)?);
+        }
+        site.look(core, inode, state, count_max)?;
+        site.choose_goal(core, inode, state)?;
+        Ok(site)
+    }
+
+    fn descend(&mut self, core: &Core, inode: &Inode, state: &InodeState) -> Result<()> {
+        let mut pointer = state.words[self.path.root];
+        while self.level < self.path.depth && pointer != 0 {
+            let block = check_map_block(core, inode, self.from, pointer)?;
+            self.parents[self.level] = block;
+            self.level += 1;
+            if self.level < self.path.depth {
+                pointer = read_pointer(core, block, self.path.offsets[self.level - 1])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies there, if the way is whole.
+    fn look(
+        &mut self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        count_max: u32,
+    ) -> Result<()> {
+        let path = &self.path;
+        self.mapped = if path.depth == 0 {
+            let words = &state.words[path.root..DIRECT as usize];
+            scan(core, inode, self.from, count_max, words.iter().copied())?
+        } else if self.missing() > 0 {
+            let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
+            Mapped::Hole(u64::from(behind.min(count_max)))
+        } else {
+            let buffer = core.buffers.get(self.leaf())?;
+            let bytes = buffer.read();
+            let start = path.offsets[path.depth - 1] as usize * 4;
+            scan(core, inode, self.from, count_max, pointers(&bytes[start..]))?
+        };
+        Ok(())
+    }
+
+    fn choose_goal(&mut self, core: &Core, inode: &Inode, state: &InodeState) -> Result<()> {
+        if let Mapped::Run(_) = self.mapped {
+            return Ok(());
+        }
+        if let Some((block, goal)) = inode.map.lock().next
+            && block == self.from.get()
+        {
+            self.goal = goal;
+        } else if self.path.depth == 0 {
+            let before = state.words[..self.path.root]
+                .iter()
+                .rev()
+                .find(|word| **word != 0);
+            self.goal = before.map_or(BlockNr::new(0), |word| BlockNr::new(u64::from(*word) + 1));
+        } else if self.level > 0 {
+            self.goal = self.parents[self.level - 1] + 1;
+            if self.missing() == 0 {
+                let buffer = core.buffers.get(self.leaf())?;
+                let bytes = buffer.read();
+                let end = self.path.offsets[self.path.depth - 1] as usize * 4;
+                let last = pointers(&bytes[..end])
+                    .filter(|pointer| *pointer != 0)
+                    .last();
+                if let Some(pointer) = last {
+                    self.goal = BlockNr::new(u64::from(pointer) + 1);
+                }
+            }
+        }
+        if !core.geometry.contains(self.goal) {
+            self.goal = core.block_goal(inode.nr);
+        }
+        Ok(())
+    }
+
+    /// How many map blocks are missing.
+    fn missing(&self) -> u32 {
+        (self.path.depth - self.level) as u32
+    }
+
+    fn leaf(&self) -> BlockNr {
+        self.parents[self.path.depth - 1]
+    }
+}
+
+/// What was allocated for one site.
+struct Taken {
+    maps: [BlockNr; 3],
+    data: Run,
+}
+
+impl Taken {
+    fn allocate(
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        inode: &Inode,
+        state: &InodeState,
+        site: &Site,
+    ) -> Result<Self> {
+        let is_modern = core.options.allocation == AllocationProfile::Modern;
+        let wanted = match site.mapped {
+            Mapped::Hole(count) if is_modern => u32::try_from(count).unwrap_or(u32::MAX),
+            _ => 1,
+        };
+        let sectors = u64::from(wanted + site.missing()) * core.sectors_per_block();
+        if state.sectors + sectors > u64::from(u32::MAX) {
+            return Err(Error::FileTooLarge);
+        }
+        let has_window = is_modern && state.kind == FileKind::Regular;
+        let window = has_window.then_some(&inode.window);
+        let request = |goal, count_max| BlockRequest {
+            owner: inode.nr,
+            goal,
+            count_max,
+            window,
+        };
+        let mut maps = [BlockNr::new(0); 3];
+        let mut goal = site.goal;
+        for index in 0..=site.missing() as usize {
+            let is_data = index == site.missing() as usize;
+            let count_max = if is_data { wanted } else { 1 };
+            match core.allocate_blocks(transaction, &request(goal, count_max)) {
+                Ok(data) if is_data => return Ok(Self { maps, data }),
+                Ok(run) => maps[index] = run.first,
+                Err(error) => {
+                    for block in &maps[..index] {
+                        core.free_blocks(
+                            transaction,
+                            Run {
+                                first: *block,
+                                count: 1,
+                            },
+                        )?;
+                    }
+                    return Err(error);
+                }
+            }
+            goal = maps[index] + 1;
+            if !core.geometry.contains(goal) {
+                goal = site.goal;
+            }
+        }
+        unreachable!("the data comes last")
+    }
+
+    /// Takes the pointers back and frees the blocks, in the handle that allocated them: every block that this changes is in
+    /// the transaction already, and no older one can hold the freed blocks, so it takes neither credits nor revokes.
+    fn undo(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        site: &Site,
+    ) -> Result<()> {
+        *inode.map.lock() = MapCache::default();
+        let missing = site.missing() as usize;
+        let count = if missing > 0 {
+            1
+        } else {
+            self.data.count as usize
+        };
+        if site.level > 0 {
+            let buffer = core.buffers.get(site.parents[site.level - 1])?;
+            let at = site.path.offsets[site.level - 1] as usize * 4;
+            transaction.write(&buffer)?[at..at + count * 4].fill(0);
+        } else {
+            let root = site.path.root;
+            state.claims(transaction).words[root..root + count].fill(0);
+        }
+        for map in &self.maps[..missing] {
+            transaction.forget_new(*map)?;
+            let run = Run {
+                first: *map,
+                count: 1,
+            };
+            core.free_blocks(transaction, run)?;
+        }
+        core.free_blocks(transaction, self.data)?;
+        let blocks = missing as u64 + u64::from(self.data.count);
+        let claims = state.claims(transaction);
+        claims.sectors = claims
+            .sectors
+            .saturating_sub(blocks * core.sectors_per_block());
+        Ok(())
+    }
+
+    /// Writes the pointers: new map blocks first, then the one that makes them part of the file.
+    fn link(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        state: &mut InodeState,
+        site: &Site,
+    ) -> Result<()> {
+        let missing = site.missing() as usize;
+        let path = &site.path;
+        for index in (0..missing).rev() {
+            let mut image = Block::zeroed(core.block_bytes());
+            let at = path.offsets[site.level + index] as usize;
+            if index + 1 == missing {
+                write_run(&mut image, at, self.data);
+            } else {
+                write_run(
+                    &mut image,
+                    at,
+                    Run {
+                        first: self.maps[index + 1],
+                        count: 1,
+                    },
+                );
+            }
+            let buffer = core.buffers.get_new(self.maps[index]);
+            transaction.replace(&buffer, image.into_arc())?;
+        }
+        let top = if missing > 0 {
+            Run {
+                first: self.maps[0],
+                count: 1,
+            }
+        } else {
+            self.data
+        };
+        if site.level > 0 {
+            let buffer = core.buffers.get(site.parents[site.level - 1])?;
+            let mut bytes = transaction.write(&buffer)?;
+            write_run(&mut bytes, path.offsets[site.level - 1] as usize, top);
+        } else {
+            for step in 0..top.count {
+                state.claims(transaction).words[path.root + step as usize] =
+                    top.first.get() as u32 + step;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the pointers to a run from an index on.
+fn write_run(bytes: &mut [u8], index: usize, run: Run) {
+    let slots = bytes[index * 4..].chunks_exact_mut(4);
+    for (slot, step) in slots.zip(0..run.count) {
+        slot.copy_from_slice(&(run.first.get() as u32 + step).to_le_bytes());
+    }
+}

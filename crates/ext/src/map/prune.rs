@@ -1,0 +1,334 @@
+//! Freeing a map from some block to its end, over as many transactions as it takes.
+//!
+//! # How a part is made consistent
+//!
+//! Going forward through the trees, the indices whose blocks have been freed are noted for each map block on the way
+//! ("pending") and not written at once: a map block that is freed as a whole never is. Before the step is restarted,
+//! and at the end, the noted pointers are zeroed and the inode is stored, so that no transaction ends with a pointer to a
+//! freed block. A file is on the orphan list meanwhile, and its size says what is still to be freed.
+//!
+//! When a damaged pointer or an unreadable map block stops it half-way, what has been freed is unlinked first.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
+use layout::{BlockNr, FileBlock};
+
+use super::path::tree;
+use super::walk::runs;
+use super::{DIRECT, MapCache, check_data, check_map_block, pointers};
+use crate::alloc::{CREDITS_PER_GROUP, Run};
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Corrupt, Result};
+use crate::handle::{CREDITS_MAX, Transaction};
+
+/// Credits kept for the caller at every moment, restarts included, and for unlinking what is pending: 3 indirect blocks and
+/// the inode.
+const CREDITS_KEPT: Credits = Credits {
+    blocks: crate::orphan::CREDITS_FINISH.blocks + 4,
+    revokes: crate::orphan::CREDITS_FINISH.revokes,
+};
+/// Credits for freeing one extent, which may lie in two groups.
+const CREDITS_EXTENT: u32 = 2 * CREDITS_PER_GROUP;
+/// What is asked for when more is needed, where the log is not too short for it.
+const SEGMENT: Credits = Credits {
+    blocks: 48,
+    revokes: 64,
+};
+const _: () = assert!(CREDITS_KEPT.blocks + CREDITS_EXTENT <= CREDITS_MAX);
+/// What a caller starts its transaction with for [`free_from`].
+pub(crate) const CREDITS_FREE: Credits = Credits {
+    blocks: CREDITS_KEPT.blocks + CREDITS_EXTENT,
+    revokes: CREDITS_KEPT.revokes,
+};
+
+/// Frees the blocks from `from` to the end of the map, a part for each transaction, restarting as needed; data blocks are
+/// forgotten, with a revoke, where they may be in the cache of metadata. The inode is stored at every restart; the
+/// caller stores it at the end, and finishes the transaction also after an error.
+pub(crate) fn free_from(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+) -> Result<()> {
+    *inode.map.lock() = MapCache::default();
+    let has_buffers = state.has_buffered_blocks(core);
+    let mut pruner = Pruner {
+        core,
+        transaction,
+        inode,
+        state,
+        from: from.get(),
+        has_buffers,
+        pending: Vec::new(),
+    };
+    let result = pruner.prune();
+    let unlinked = pruner.unlink_pending();
+    *inode.map.lock() = MapCache::default();
+    result.and(unlinked)
+}
+
+/// [`SEGMENT`], or as much of it as a handle may ask for. Where tests force restarts, as little as possible, so that every place
+/// at which a handle can restart is one at which it does.
+fn segment(core: &Core) -> Credits {
+    if core.options.log_policy.restart_every > 0 {
+        return CREDITS_FREE.plus(Credits {
+            blocks: 0,
+            revokes: 1,
+        });
+    }
+    let journal = core.journal.as_ref();
+    let most = journal.map_or(u32::MAX, |journal| journal.max_credits());
+    Credits {
+        blocks: SEGMENT.blocks.min(most),
+        revokes: SEGMENT.revokes.min(most),
+    }
+}
+
+/// Indices of a map block whose blocks have been freed.
+struct Pending {
+    block: BlockNr,
+    start: usize,
+    end: usize,
+    /// Its buffer: to read it again when its blocks are free could fail.
+    _held: Option<Arc<Buffer>>,
+}
+
+struct Pruner<'a, 'c> {
+    core: &'a Core,
+    transaction: &'a mut Transaction<'c>,
+    inode: &'a Inode,
+    state: &'a mut InodeState,
+    from: u64,
+    /// Whether data blocks may be in the cache of metadata.
+    has_buffers: bool,
+    /// The map blocks on the way, from the root on.
+    pending: Vec<Pending>,
+}
+
+impl Pruner<'_, '_> {
+    fn prune(&mut self) -> Result<()> {
+        self.prune_direct()?;
+        for depth in 1..=3 {
+            let word = DIRECT as usize + depth as usize - 1;
+            let pointer = self.state.words[word];
+            let (first, reach) = tree(depth, self.core.geometry.pointers_per_block());
+            if pointer == 0 || self.from >= first + reach {
+                continue;
+            }
+            if self.prune_tree(pointer, depth, first)? {
+                self.state.claims(self.transaction).words[word] = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn prune_direct(&mut self) -> Result<()> {
+        let start = self.from.min(DIRECT) as usize;
+        let words: Vec<u32> = self.state.words[start..DIRECT as usize].to_vec();
+        for (at, run) in runs(&words) {
+            let mut at = start + at;
+            let mut rest = run;
+            while rest.count > 0 {
+                let freed = self.free_part(at as u64, rest)?;
+                let claims = self.state.claims(self.transaction);
+                claims.words[at..at + freed as usize].fill(0);
+                at += freed as usize;
+                rest = Run {
+                    first: rest.first + u64::from(freed),
+                    count: rest.count - freed,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what lies below a map block from `from` on; true if that was all of it, and the map block is freed too.
+    fn prune_tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<bool> {
+        let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
+        self.check_off_the_way(Run {
+            first: block,
+            count: 1,
+        })?;
+        let held = self.core.buffers.get(block)?;
+        let children: Vec<u32> = pointers(&held.read()).collect();
+        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        let start = (self.from.saturating_sub(first) / span) as usize;
+        self.pending.push(Pending {
+            block,
+            start,
+            end: start,
+            _held: (!rt::mutant!("truncate/map-block-not-held")).then_some(held),
+        });
+        if depth == 1 {
+            self.prune_leaf(&children, start, first)?;
+        } else {
+            self.prune_children(&children, start, depth, first, span)?;
+        }
+        if self.from > first {
+            self.unlink_last()?;
+            return Ok(false);
+        }
+        self.make_room(1)?;
+        // It stays noted until it is freed: if that fails, its pointers are zeroed like those of the others on the way.
+        self.core.free_map_block(self.transaction, block)?;
+        self.count_freed(1);
+        self.pending.pop();
+        Ok(true)
+    }
+
+    fn prune_leaf(&mut self, children: &[u32], start: usize, first: u64) -> Result<()> {
+        for (at, run) in runs(&children[start..]) {
+            let mut at = start + at;
+            let mut rest = run;
+            while rest.count > 0 {
+                let freed = self.free_part(first + at as u64, rest)?;
+                at += freed as usize;
+                rest = Run {
+                    first: rest.first + u64::from(freed),
+                    count: rest.count - freed,
+                };
+                self.note(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn prune_children(
+        &mut self,
+        children: &[u32],
+        start: usize,
+        depth: u32,
+        first: u64,
+        span: u64,
+    ) -> Result<()> {
+        for (index, pointer) in children.iter().enumerate().skip(start) {
+            if *pointer == 0 {
+                continue;
+            }
+            if self.prune_tree(*pointer, depth - 1, first + index as u64 * span)? {
+                self.note(index + 1);
+            } else if let Some(pending) = self.pending.last_mut() {
+                pending.start = index + 1;
+                pending.end = index + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything below the last map block on the way has been freed up to an index.
+    fn note(&mut self, end: usize) {
+        if let Some(pending) = self.pending.last_mut() {
+            pending.end = end;
+        }
+    }
+
+    /// Frees the first blocks of a run, as many as one transaction takes; how many.
+    fn free_part(&mut self, file_block: u64, run: Run) -> Result<u32> {
+        check_data(self.core, self.inode, FileBlock::new(file_block), run)?;
+        self.check_off_the_way(run)?;
+        if !self.has_buffers {
+            self.make_room(0)?;
+            self.free(run)?;
+            return Ok(run.count);
+        }
+        self.make_room(1)?;
+        let part = Run {
+            first: run.first,
+            count: run.count.min(self.revokes()),
+        };
+        for step in 0..part.count {
+            self.transaction.forget(part.first + u64::from(step))?;
+        }
+        self.free(part)?;
+        Ok(part.count)
+    }
+
+    /// That no map block on the way is to be freed while what is below it has not been.
+    fn check_off_the_way(&self, run: Run) -> Result<()> {
+        let mut way = self.pending.iter().map(|pending| pending.block);
+        match way.find(|block| *block >= run.first && *block < run.end()) {
+            None => Ok(()),
+            Some(block) => Err(self.core.damaged(Corrupt::MapCircle {
+                inode: self.inode.nr,
+                block,
+            })),
+        }
+    }
+
+    fn free(&mut self, run: Run) -> Result<()> {
+        self.core.free_blocks(self.transaction, run)?;
+        self.count_freed(run.count);
+        Ok(())
+    }
+
+    /// The inode has so many blocks less.
+    fn count_freed(&mut self, blocks: u32) {
+        let sectors = u64::from(blocks) * self.core.sectors_per_block();
+        let claims = self.state.claims(self.transaction);
+        claims.sectors = claims.sectors.saturating_sub(sectors);
+    }
+
+    /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.
+    fn make_room(&mut self, revokes: u32) -> Result<()> {
+        let has_blocks = self.transaction.credits_left() >= CREDITS_KEPT.blocks + CREDITS_EXTENT;
+        let has_revokes = self.revokes() >= revokes;
+        if has_blocks && has_revokes {
+            return Ok(());
+        }
+        let segment = segment(self.core);
+        let more = Credits {
+            blocks: if has_blocks { 0 } else { segment.blocks },
+            revokes: if has_revokes { 0 } else { segment.revokes },
+        };
+        if self.transaction.extend(more)? {
+            return Ok(());
+        }
+        self.unlink_pending()?;
+        self.state
+            .store(self.core, self.transaction, self.inode.nr, true)?;
+        self.transaction.restart(segment)
+    }
+
+    /// Revokes that may still be added here; the caller's are kept.
+    fn revokes(&self) -> u32 {
+        let kept = match CREDITS_KEPT.revokes {
+            _ if rt::mutant!("truncate/kept-revoke-used") => 0,
+            kept => kept,
+        };
+        self.transaction.revokes_left().saturating_sub(kept)
+    }
+
+    /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.
+    fn unlink_pending(&mut self) -> Result<()> {
+        for index in 0..self.pending.len() {
+            let Pending {
+                block, start, end, ..
+            } = self.pending[index];
+            if end > start {
+                let buffer = self.core.buffers.get(block)?;
+                self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+                self.pending[index].start = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last map block on the way stays: zeroes its freed pointers and leaves it.
+    fn unlink_last(&mut self) -> Result<()> {
+        if let Some(Pending {
+            block,
+            start,
+            end,
+            _held,
+        }) = self.pending.pop()
+            && end > start
+        {
+            let buffer = self.core.buffers.get(block)?;
+            self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+        }
+        Ok(())
+    }
+}

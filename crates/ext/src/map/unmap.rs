@@ -1,0 +1,111 @@
+//! Taking one run out of a map: a hole is left, and map blocks that point nowhere any more are given back.
+
+use layout::{BlockNr, FileBlock};
+
+use super::path::Path;
+use super::{Leaf, MapCache, check_map_block, find_leaf, pointers, read_pointer};
+use crate::alloc::Run;
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::Result;
+use crate::handle::Transaction;
+
+/// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the claims, which the caller
+/// stores. If it fails because of damage or a read error, the block map is as it was.
+pub(crate) fn unmap(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    run: Run,
+) -> Result<()> {
+    let Some(path) = Path::of(from, core.geometry.pointers_per_block()) else {
+        return Ok(());
+    };
+    let leaf = match path.depth {
+        0 => None,
+        _ => match find_leaf(core, inode, state, &path, from)? {
+            Leaf::At(leaf) => Some(core.buffers.get(leaf)?),
+            Leaf::Missing { .. } => return Ok(()),
+        },
+    };
+    if state.has_buffered_blocks(core) {
+        for step in 0..run.count {
+            transaction.forget(run.first + u64::from(step))?;
+        }
+    }
+    core.free_blocks(transaction, run)?;
+    match leaf {
+        None => {
+            state.claims(transaction).words[path.root..path.root + run.count as usize].fill(0);
+        }
+        Some(leaf) => {
+            let start = path.offsets[path.depth - 1] as usize * 4;
+            let end = start + run.count as usize * 4;
+            transaction.write(&leaf)?[start..end].fill(0);
+        }
+    }
+    let sectors = u64::from(run.count) * core.sectors_per_block();
+    let claims = state.claims(transaction);
+    claims.sectors = claims.sectors.saturating_sub(sectors);
+    *inode.map.lock() = MapCache::default();
+    Ok(())
+}
+
+/// Gives the map blocks on the way to a block of the file back that have no pointers left, from the leaf up. Changes `state`
+/// (words, sectors), which the caller stores. It revokes up to three blocks and changes up to two map blocks that stay.
+///
+/// When it fails, map blocks without pointers may be left, which harm nobody, and the map is whole.
+pub(crate) fn free_empty_maps(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+) -> Result<()> {
+    let Some(path) = Path::of(from, core.geometry.pointers_per_block()) else {
+        return Ok(());
+    };
+    let way = way(core, inode, state, &path, from)?;
+    *inode.map.lock() = MapCache::default();
+    for (level, block) in way.iter().enumerate().rev() {
+        let is_empty = pointers(&core.buffers.get(*block)?.read()).all(|pointer| pointer == 0);
+        if !is_empty {
+            break;
+        }
+        let above = match level {
+            0 => None,
+            _ => Some(core.buffers.get(way[level - 1])?),
+        };
+        core.free_map_block(transaction, *block)?;
+        match above {
+            None => state.claims(transaction).words[path.root] = 0,
+            Some(above) => {
+                let at = path.offsets[level - 1] as usize * 4;
+                transaction.write(&above)?[at..at + 4].fill(0);
+            }
+        }
+        let claims = state.claims(transaction);
+        claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    }
+    Ok(())
+}
+
+/// The map blocks on the way to a block of the file, from the root on, as far as there are any.
+fn way(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    path: &Path,
+    from: FileBlock,
+) -> Result<Vec<BlockNr>> {
+    let mut blocks = Vec::with_capacity(path.depth);
+    let mut pointer = state.words[path.root];
+    while pointer != 0 && blocks.len() < path.depth {
+        let block = check_map_block(core, inode, from, pointer)?;
+        pointer = read_pointer(core, block, path.offsets[blocks.len()])?;
+        blocks.push(block);
+    }
+    Ok(blocks)
+}

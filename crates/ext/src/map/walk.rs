@@ -1,0 +1,134 @@
+//! Visiting a whole map.
+//!
+//! A damaged map may run in circles. It is followed into each of its map blocks once, and to no more blocks than the volume
+//! has, so that a walk ends and what is collected on the way stays small.
+
+use std::collections::BTreeSet;
+
+use layout::{BlockNr, FileBlock};
+
+use super::path::tree;
+use super::{DIRECT, check_data, check_map_block, pointers};
+use crate::alloc::Run;
+use crate::cache::inode::{Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Corrupt, Result};
+
+/// All blocks of the file's map in file order: data runs (`Some(first file block)`) and map blocks (`None`).
+///
+/// # Errors
+/// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for a map that cannot be.
+pub(crate) fn walk(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+) -> Result<()> {
+    if !state.has_map(core) {
+        return Ok(());
+    }
+    let mut walk = Walk {
+        core,
+        inode,
+        visit,
+        map_blocks: BTreeSet::new(),
+        data_blocks_left: core.geometry.block_count,
+    };
+    walk.runs(0, &state.words[..DIRECT as usize])?;
+    for depth in 1..=3 {
+        let pointer = state.words[DIRECT as usize + depth as usize - 1];
+        if pointer != 0 {
+            let (first, _) = tree(depth, core.geometry.pointers_per_block());
+            walk.tree(pointer, depth, first)?;
+        }
+    }
+    Ok(())
+}
+
+struct Walk<'a> {
+    core: &'a Core,
+    inode: &'a Inode,
+    /// What is called for every run: `Some(first file block)` for data, `None` for a map block.
+    visit: &'a mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    /// Where it has been.
+    map_blocks: BTreeSet<BlockNr>,
+    /// Data blocks that may still come.
+    data_blocks_left: u64,
+}
+
+impl Walk<'_> {
+    /// A map block and what lies below it.
+    fn tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<()> {
+        let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
+        if !self.map_blocks.insert(block) {
+            return Err(self.circle(block));
+        }
+        let run = Run {
+            first: block,
+            count: 1,
+        };
+        (self.visit)(None, run)?;
+        let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
+        if depth == 1 {
+            return self.runs(first, &children);
+        }
+        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        for (pointer, child_first) in children.into_iter().zip((first..).step_by(span as usize)) {
+            if pointer != 0 {
+                self.tree(pointer, depth - 1, child_first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn runs(&mut self, first: u64, pointers: &[u32]) -> Result<()> {
+        for (start, run) in runs(pointers) {
+            let file_block = FileBlock::new(first + start as u64);
+            check_data(self.core, self.inode, file_block, run)?;
+            let left = self.data_blocks_left.checked_sub(u64::from(run.count));
+            self.data_blocks_left = left.ok_or_else(|| self.circle(run.first))?;
+            (self.visit)(Some(file_block), run)?;
+        }
+        Ok(())
+    }
+
+    fn circle(&self, block: BlockNr) -> crate::error::Error {
+        let inode = self.inode.nr;
+        self.core.damaged(Corrupt::MapCircle { inode, block })
+    }
+}
+
+/// The runs in a list of pointers, each with the index of its first.
+pub(super) fn runs(pointers: &[u32]) -> impl Iterator<Item = (usize, Run)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while *pointers.get(at)? == 0 {
+            at += 1;
+        }
+        let (start, first) = (at, pointers[at]);
+        while at < pointers.len()
+            && u64::from(pointers[at]) == u64::from(first) + (at - start) as u64
+        {
+            at += 1;
+        }
+        let run = Run {
+            first: BlockNr::new(u64::from(first)),
+            count: (at - start) as u32,
+        };
+        Some((start, run))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_at_holes_and_jumps() {
+        let pointers = [0, 5, 6, 7, 0, 8, 20, 19, 0];
+        let found: Vec<_> = runs(&pointers)
+            .map(|(at, run)| (at, run.first.get(), run.count))
+            .collect();
+        assert_eq!(found, [(1, 5, 3), (5, 8, 1), (6, 20, 1), (7, 19, 1)]);
+    }
+}

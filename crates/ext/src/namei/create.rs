@@ -1,0 +1,304 @@
+//! Making inodes with a first name: files, nodes and directories.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::device::DeviceNumber;
+use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, InodeNr};
+use rt::RwLockWriteGuard;
+
+use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory, with_space};
+use crate::alloc::Run;
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::handle::{CREDITS_MAX, Transaction};
+use crate::volume::NewInode;
+use crate::xattr::Change;
+use crate::{alloc, dir, file, map, xattr};
+
+/// Permission bit: new entries take the directory's group, and new directories the bit.
+const SET_GID: u16 = layout::mode::SET_GID;
+/// Blocks that adding one name may dirty: leaf and index blocks, what they allocate, the map, the directory's inode.
+pub(super) const CREDITS_NAME: u32 =
+    dir::CREDITS_ADD + 3 * alloc::CREDITS_PER_GROUP + map::CREDITS_MAP + 1;
+/// Blocks that making an inode may dirty, its first block, to which the inode points itself, and one of inherited attributes included.
+pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CREDITS_PER_GROUP + 1);
+
+/// What is taken back when the name cannot be added: the first block and that of attributes.
+const REVOKES: u32 = 2;
+
+const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
+
+/// Makes a regular file, device node, fifo or socket. It is pinned, so that nobody deletes it before the caller has it.
+pub(crate) fn create(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    kind: FileKind,
+    device: DeviceNumber,
+    new: &NewInode,
+) -> Result<Arc<Inode>> {
+    make(
+        core,
+        parent,
+        name,
+        kind,
+        new,
+        &mut |_, transaction, _, state| {
+            if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+                let words = device.encode();
+                let words = words.ok_or(Error::Invalid("the device number is too large"))?;
+                state.claims(transaction).words[..2].copy_from_slice(&words);
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Makes a directory, which is pinned.
+pub(crate) fn make_directory(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    new: &NewInode,
+) -> Result<Arc<Inode>> {
+    make(
+        core,
+        parent,
+        name,
+        FileKind::Directory,
+        new,
+        &mut |core, transaction, inode, state| {
+            state.claims(transaction).links = 2;
+            dir::initialise(core, transaction, inode, state, parent)
+        },
+    )
+}
+
+/// Gives a new inode its first contents, within the transaction that makes it.
+pub(super) type Fill<'f> =
+    &'f mut dyn FnMut(&Core, &mut Transaction<'_>, &Inode, &mut InodeState) -> Result<()>;
+
+/// Makes an inode and its name in one transaction; `fill` gives it its first contents. The inode is pinned.
+pub(super) fn make(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    kind: FileKind,
+    new: &NewInode,
+    fill: Fill<'_>,
+) -> Result<Arc<Inode>> {
+    core.check_writable()?;
+    check_new_name(name)?;
+    let directory = core.inodes.get(core, parent)?;
+    with_space(core, || {
+        let mut parent_state = directory.state.write();
+        check_takes(core, &directory, &parent_state, name, kind)?;
+        let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
+        let change = inherited.change.as_ref();
+        let credits = Credits {
+            blocks: CREDITS_NEW_INODE + CREDITS_NAME,
+            revokes: REVOKES,
+        };
+        let _held = core.hold_for_names(&[parent])?;
+        let mut transaction = core.begin(credits)?;
+        let state = fresh_state(&parent_state, kind, new, inherited.permissions);
+        let inode = match allocate(core, &mut transaction, &directory, state) {
+            Ok(inode) => inode,
+            Err(error) => {
+                transaction.finish()?;
+                return Err(error);
+            }
+        };
+        let mut state = publish(core, &inode);
+        let t = &mut transaction;
+        if let Err(error) = fill_and_store(core, t, &inode, &mut state, &mut *fill, change) {
+            transaction.finish()?;
+            return Err(error);
+        }
+        if rt::mutant!("names/create-in-two-steps") {
+            transaction.restart(credits)?;
+        }
+        let added = dir::add(
+            core,
+            &mut transaction,
+            &directory,
+            &mut parent_state,
+            name,
+            inode.nr,
+            kind,
+        );
+        if let Err(error) = added {
+            undo_inode(core, &mut transaction, &inode, &mut state)?;
+            transaction.finish()?;
+            return Err(error);
+        }
+        if kind == FileKind::Directory {
+            gain_subdirectory(&mut transaction, &mut parent_state);
+        }
+        parent_state.mtime = now();
+        parent_state.ctime = parent_state.mtime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        core.inodes.pin(&inode);
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
+        Ok(inode)
+    })
+}
+
+/// That a directory takes a new inode with this name.
+fn check_takes(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+    kind: FileKind,
+) -> Result<()> {
+    check_takes_names(state)?;
+    if dir::find(core, directory, state, name)?.is_some() {
+        return Err(Error::Exists);
+    }
+    if kind == FileKind::Directory && state.links >= LINKS_MAX {
+        return Err(Error::TooManyLinks);
+    }
+    Ok(())
+}
+
+/// Allocates an inode, which nobody else can reach yet.
+pub(super) fn allocate(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    directory: &Inode,
+    state: InodeState,
+) -> Result<Arc<Inode>> {
+    let is_directory = state.kind == FileKind::Directory;
+    let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
+    Ok(Arc::new(Inode::new(nr, state)))
+}
+
+/// Puts a new inode into the cache, locked: who comes by its number waits until it has a name or is gone.
+pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuard<'i, InodeState> {
+    let state = inode.state.try_write();
+    let state = state.expect("nobody else can reach the inode");
+    core.inodes.insert(core, Arc::clone(inode));
+    state
+}
+
+/// Gives a new inode its contents and stores it. When it fails it has changed nothing that stays.
+pub(super) fn fill_and_store(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    fill: Fill<'_>,
+    change: Option<&Change>,
+) -> Result<()> {
+    let nr = inode.nr;
+    let mut fill_and_store = || {
+        fill(core, transaction, inode, state)?;
+        if let Some(change) = change {
+            change.change_blocks(core, transaction, nr, state)?;
+        }
+        state.store(core, transaction, nr, true)?;
+        match change {
+            Some(change) => change.change_inode(core, transaction, nr),
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = fill_and_store() {
+        // The inode's block of the table may be what cannot be read: then the first contents have a block already.
+        give_up(core, transaction, inode, state)?;
+        state.discard(transaction);
+        free_number(core, transaction, inode)?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Takes a new inode back whose name could not be added.
+pub(super) fn undo_inode(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
+    give_up(core, transaction, inode, state)?;
+    if rt::mutant!("names/undone-number-freed-first") {
+        free_number(core, transaction, inode)?;
+        return state.store(core, transaction, inode.nr, true);
+    }
+    state.store(core, transaction, inode.nr, true)?;
+    free_number(core, transaction, inode)
+}
+
+/// Frees what a new inode holds. Its state says so, and is not stored yet.
+fn give_up(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
+    xattr::release(core, transaction, inode.nr, state)?;
+    give_first_block_back(core, transaction, state)?;
+    state.claims(transaction).links = 0;
+    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
+    Ok(())
+}
+
+/// Frees the number of a new inode, which may be given to another at once: that one is neither taken out of the cache nor
+/// written over in the table.
+fn free_number(core: &Core, transaction: &mut Transaction<'_>, inode: &Inode) -> Result<()> {
+    core.inodes.remove(inode.nr);
+    core.free_inode(transaction, inode.nr, inode.kind == FileKind::Directory)
+}
+
+/// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
+/// here, as the freeing of a whole map may: an inode without a name would become durable.
+fn give_first_block_back(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    state: &mut InodeState,
+) -> Result<()> {
+    if state.sectors == 0 {
+        return Ok(());
+    }
+    let run = Run {
+        first: BlockNr::new(u64::from(state.words[0])),
+        count: 1,
+    };
+    if state.has_buffered_blocks(core) {
+        transaction.forget(run.first)?;
+    }
+    core.free_blocks(transaction, run)?;
+    let claims = state.claims(transaction);
+    claims.words[0] = 0;
+    claims.sectors = 0;
+    Ok(())
+}
+
+/// What a new inode says at first.
+pub(super) fn fresh_state(
+    parent: &InodeState,
+    kind: FileKind,
+    new: &NewInode,
+    permissions: u16,
+) -> InodeState {
+    let mut permissions = permissions & 0o7777;
+    let mut gid = new.gid;
+    if parent.permissions & SET_GID != 0 {
+        gid = parent.gid;
+        if kind == FileKind::Directory {
+            permissions |= SET_GID;
+        }
+    }
+    let generation = rt::random_u64() as u32;
+    let mut state = InodeState::fresh(kind, permissions, new.uid, gid, generation);
+    state.flags |= parent
+        .flags
+        .intersection(InodeFlags::INHERITED)
+        .masked_for(kind.mode());
+    state
+}

@@ -1,0 +1,75 @@
+//! Another name for an inode.
+
+use jbd2::Credits;
+use layout::InodeNr;
+
+use super::create::CREDITS_NAME;
+use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names, with_space};
+use crate::cache::inode::{FileKind, now};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::{dir, file};
+
+/// Gives an inode that is not a directory another name.
+pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    check_new_name(name)?;
+    let directory = core.inodes.get(core, parent)?;
+    let inode = core.inodes.get(core, nr)?;
+    // A directory is not locked for this: it may lie above the parent.
+    if inode.kind == FileKind::Directory {
+        if rt::mutant!("names/link-locks-directory") && nr != parent {
+            let _parent = directory.state.write();
+            let _inode = inode.state.write();
+        }
+        return Err(Error::IsDirectory);
+    }
+    with_space(core, || {
+        let mut parent_state = directory.state.write();
+        check_takes_names(&parent_state)?;
+        if dir::find(core, &directory, &parent_state, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let mut state = inode.state.write();
+        check_name_changes(&state)?;
+        if state.links == 0 {
+            return Err(Error::NotFound);
+        }
+        if state.links >= LINKS_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let _held = core.hold_for_names(&[parent, nr])?;
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_NAME + 1,
+            revokes: 0,
+        })?;
+        let kind = state.kind;
+        let added = dir::add(
+            core,
+            &mut transaction,
+            &directory,
+            &mut parent_state,
+            name,
+            nr,
+            kind,
+        );
+        if let Err(error) = added {
+            transaction.finish()?;
+            return Err(error);
+        }
+        if rt::mutant!("names/link-in-two-steps") {
+            transaction.tear(Credits {
+                blocks: CREDITS_NAME + 1,
+                revokes: 0,
+            })?;
+        }
+        state.claims(&mut transaction).links += 1;
+        state.ctime = now();
+        state.store(core, &mut transaction, nr, false)?;
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        file::sync_operation(core, &parent_state, tid)
+    })
+}

@@ -1,0 +1,119 @@
+//! Symbolic links: short targets live in the inode's map words ("fast"), longer ones in one block, which is journaled like
+//! metadata in every data mode, so that a link is never seen without its target.
+
+use std::sync::Arc;
+
+use layout::{Block, FileBlock, InodeNr};
+
+use super::create::make;
+use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+use crate::map::{self, Mapped};
+use crate::volume::NewInode;
+
+/// Bytes that fit into the map words, the closing zero excluded.
+const FAST_BYTES_MAX: usize = 59;
+
+/// Makes a symbolic link, which is pinned.
+pub(crate) fn symlink(
+    core: &Core,
+    parent: InodeNr,
+    name: &[u8],
+    target: &[u8],
+    new: &NewInode,
+) -> Result<Arc<Inode>> {
+    if target.is_empty() || target.contains(&0) {
+        return Err(Error::Invalid(
+            "a link's target is not empty and holds no zero byte",
+        ));
+    }
+    if target.len() >= core.block_bytes() {
+        return Err(Error::NameTooLong);
+    }
+    let new = NewInode {
+        permissions: 0o777,
+        ..*new
+    };
+    make(
+        core,
+        parent,
+        name,
+        FileKind::Symlink,
+        &new,
+        &mut |core, transaction, inode, state| {
+            state.size = target.len() as u64;
+            if target.len() <= FAST_BYTES_MAX {
+                store_fast(&mut state.claims(transaction).words, target);
+                return Ok(());
+            }
+            store_slow(core, transaction, inode, state, target)
+        },
+    )
+}
+
+fn store_fast(words: &mut [u32; 15], target: &[u8]) {
+    for (word, bytes) in words.iter_mut().zip(target.chunks(4)) {
+        let mut raw = [0; 4];
+        raw[..bytes.len()].copy_from_slice(bytes);
+        *word = u32::from_le_bytes(raw);
+    }
+}
+
+fn store_slow(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    target: &[u8],
+) -> Result<()> {
+    let start = FileBlock::new(0);
+    let (run, _) = map::find_or_allocate(core, transaction, inode, state, start, 1)?;
+    let mut block = Block::zeroed(core.block_bytes());
+    block[..target.len()].copy_from_slice(target);
+    let buffer = core.buffers.get_new(run.first);
+    transaction.replace(&buffer, block.into_arc())
+}
+
+/// The target of a symbolic link.
+pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
+    let inode = core.inodes.get(core, nr)?;
+    let state = inode.state.read();
+    if state.kind != FileKind::Symlink {
+        return Err(Error::Invalid("not a symbolic link"));
+    }
+    let corrupt = || {
+        core.damaged(Corrupt::Inode {
+            inode: nr,
+            field: "symbolic link size",
+            value: state.size,
+        })
+    };
+    let Ok(length) = usize::try_from(state.size) else {
+        return Err(corrupt());
+    };
+    let attribute_sectors = if state.attribute_block.get() == 0 {
+        0
+    } else {
+        core.block_bytes() as u64 / 512
+    };
+    if state.sectors == attribute_sectors {
+        if length > FAST_BYTES_MAX + 1 {
+            return Err(corrupt());
+        }
+        let bytes: Vec<u8> = state
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        return Ok(bytes[..length].to_vec());
+    }
+    if length == 0 || length > core.block_bytes() {
+        return Err(corrupt());
+    }
+    match map::find(core, &inode, &state, FileBlock::new(0), 1)? {
+        Mapped::Run(run) => Ok(core.buffers.get(run.first)?.read()[..length].to_vec()),
+        Mapped::Hole(_) => Err(corrupt()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Taking names away.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::{FileBlock, InodeNr};
+
+use super::{
+    check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
+};
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+use crate::{dir, file, orphan};
+
+/// Blocks that taking a name away may dirty: leaf, both inodes, the orphan list.
+pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
+
+/// Takes a name of something that is not a directory away.
+pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    check_old_name(name)?;
+    let directory = core.inodes.get(core, parent)?;
+    let mut parent_state = directory.state.write();
+    check_loses_names(&parent_state)?;
+    let inode = find_child(core, &directory, &parent_state, name)?;
+    if inode.kind == FileKind::Directory {
+        return Err(Error::IsDirectory);
+    }
+    {
+        let mut state = inode.state.write();
+        check_name_changes(&state)?;
+        let _held = core.hold_for_names(&[parent, inode.nr])?;
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_UNLINK,
+            revokes: 0,
+        })?;
+        dir::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        if rt::mutant!("names/unlink-in-two-steps") {
+            let blocks = transaction.credits_left();
+            transaction.restart(Credits { blocks, revokes: 0 })?;
+        }
+        drop_link(core, &mut transaction, inode.nr, &mut state)?;
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
+    }
+    drop(parent_state);
+    delete_if_unused(core, &inode)
+}
+
+/// Removes an empty directory.
+pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
+    core.check_writable()?;
+    if name == b"." || name == b".." {
+        check_old_name(name)?;
+    }
+    let directory = core.inodes.get(core, parent)?;
+    let (mut parent_state, inode) = loop {
+        let nr = check_lies_in(core, parent, name)?;
+        let parent_state = directory.state.write();
+        check_loses_names(&parent_state)?;
+        let inode = find_child(core, &directory, &parent_state, name)?;
+        if inode.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        if inode.nr == nr {
+            break (parent_state, inode);
+        }
+    };
+    {
+        let mut state = inode.state.write();
+        check_name_changes(&state)?;
+        if !dir::is_empty(core, &inode, &state)? {
+            return Err(Error::NotEmpty);
+        }
+        let _held = core.hold_for_names(&[parent, inode.nr])?;
+        let mut transaction = core.begin(Credits {
+            blocks: CREDITS_UNLINK,
+            revokes: 0,
+        })?;
+        dir::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        drop_directory(core, &mut transaction, inode.nr, &mut state)?;
+        lose_subdirectory(&mut transaction, &mut parent_state);
+        parent_state.mtime = state.ctime;
+        parent_state.ctime = state.ctime;
+        parent_state.store(core, &mut transaction, parent, true)?;
+        let tid = transaction.finish()?;
+        drop(state);
+        file::sync_operation(core, &parent_state, tid)?;
+    }
+    drop(parent_state);
+    delete_if_unused(core, &inode)
+}
+
+/// That a directory lies in the one that names it, as both say; its number. On a damaged volume a name may lead upwards, and who
+/// locks along it would wait in a circle with who locks downwards.
+fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    let look = || {
+        let nr = super::lookup(core, parent, name)?;
+        let inode = core.inodes.get(core, nr)?;
+        if inode.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        if nr == InodeNr::ROOT {
+            return Err(Error::Invalid("the root directory cannot be removed"));
+        }
+        let state = inode.state.read();
+        let up = dir::find(core, &inode, &state, b"..")?;
+        Ok((nr, up.is_some_and(|(up, _)| up == parent)))
+    };
+    if let (nr, true) = look()? {
+        return Ok(nr);
+    }
+    // It may have been moved between the two looks: now nothing moves.
+    let _moves = core.rename.lock();
+    let (nr, lies_in) = look()?;
+    if lies_in {
+        return Ok(nr);
+    }
+    let why = "its \"..\" is not the directory that names it";
+    let (file_block, offset) = (FileBlock::new(0), 0);
+    Err(core.damaged(Corrupt::Directory {
+        inode: nr,
+        file_block,
+        offset,
+        why,
+    }))
+}
+
+/// The inode behind a name.
+pub(super) fn find_child(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+) -> Result<Arc<Inode>> {
+    match dir::find(core, directory, state, name)? {
+        Some((nr, _)) if nr == directory.nr => Err(Error::Invalid("the entry names its directory")),
+        Some((nr, _)) => core.inodes.get(core, nr),
+        None => Err(Error::NotFound),
+    }
+}
+
+/// One link less; an inode without links goes onto the orphan list. Stores the inode.
+pub(super) fn drop_link(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<()> {
+    let links = state.links.saturating_sub(1);
+    state.claims(transaction).links = links;
+    state.ctime = now();
+    if state.links == 0 {
+        orphan::add(core, transaction, nr, state)?;
+    }
+    if rt::mutant!("names/link-count-not-stored") && state.links > 0 {
+        state.discard(transaction);
+        return Ok(());
+    }
+    state.store(core, transaction, nr, true)
+}
+
+/// An empty directory loses its name and its own link; it goes onto the orphan list. Stores the inode.
+pub(super) fn drop_directory(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<()> {
+    state.claims(transaction).links = 0;
+    state.ctime = now();
+    orphan::add(core, transaction, nr, state)?;
+    state.store(core, transaction, nr, true)
+}

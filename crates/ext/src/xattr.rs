@@ -1,0 +1,234 @@
+//! Extended attributes, access control lists among them: within the inode, where it has more than 128 bytes, and in one block
+//! beside it, which inodes with equal attributes share.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `name` | names: a prefix, which is a number, and what follows |
+//! | `set` | the attributes of one place, as values and as bytes |
+//! | `placement` | which attribute lies in the inode and which in the block |
+//! | `block` | blocks, who shares them, and how they are found by what they hold |
+//! | `change` | a change, decided before its transaction and made within it |
+//! | `list` | access control lists: their two forms, and what they have to do with modes |
+//! | `inherit` | what a new inode gets from the list of its directory |
+//!
+//! # Rules
+//!
+//! - A change is one transaction: after a crash it has happened or has not. `fsync` makes it durable, `fdatasync` does not.
+//! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock protects them.
+//! - Where two features meet: deleting an inode gives its block up ([`block::release`]); a short symbolic link is told from a
+//!   long one by the sectors without those of the block ([`InodeState::has_map`]); a change of the mode changes the list
+//!   in the same transaction ([`change_of_mode`]).
+//!
+//! Source: Linux `Documentation/filesystems/ext4/attributes.rst`, `xattr(7)`, `acl(5)`.
+
+mod block;
+mod change;
+mod inherit;
+mod list;
+mod name;
+mod placement;
+mod set;
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
+
+pub(crate) use block::{SharedBlocks, hold_for_release, release};
+pub(crate) use change::Change;
+pub(crate) use inherit::inherit;
+
+use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::file;
+use crate::namei::with_space;
+use list::List;
+use name::AttributeName;
+use placement::Placed;
+
+/// What setting an attribute does when there is one, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetMode {
+    /// Sets it.
+    #[default]
+    Any,
+    /// Refuses if there is one: `XATTR_CREATE`.
+    Create,
+    /// Refuses if there is none: `XATTR_REPLACE`.
+    Replace,
+}
+
+/// The value of an attribute.
+pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
+    let name = AttributeName::parse(name)?;
+    let inode = core.inodes.get(core, nr)?;
+    let state = inode.state.read();
+    state.check_exists()?;
+    let (placed, _) = change::read(core, nr, &state)?;
+    let value = placed.get(&name).ok_or(Error::NoAttribute)?;
+    if name.list().is_some() {
+        let list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
+        return Ok(list.to_programs());
+    }
+    Ok(value.to_vec())
+}
+
+/// The names of all attributes.
+pub(crate) fn list_names(core: &Core, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
+    let inode = core.inodes.get(core, nr)?;
+    let state = inode.state.read();
+    state.check_exists()?;
+    let (placed, _) = change::read(core, nr, &state)?;
+    Ok(placed.names().filter_map(AttributeName::whole).collect())
+}
+
+/// Sets an attribute.
+pub(crate) fn set(
+    core: &Core,
+    nr: InodeNr,
+    name: &[u8],
+    value: &[u8],
+    mode: SetMode,
+) -> Result<()> {
+    let name = AttributeName::parse(name)?;
+    match name.list() {
+        Some(is_default) => set_list(core, nr, is_default, value),
+        None => edit(core, nr, |state, placed, room| {
+            check_users(state, &name)?;
+            match (mode, placed.get(&name)) {
+                (SetMode::Create, Some(_)) => Err(Error::Exists),
+                (SetMode::Replace, None) => Err(Error::NoAttribute),
+                _ => placed.put(&name, value, room),
+            }
+        }),
+    }
+}
+
+/// Takes an attribute away.
+pub(crate) fn remove(core: &Core, nr: InodeNr, name: &[u8]) -> Result<()> {
+    let name = AttributeName::parse(name)?;
+    match name.list() {
+        Some(is_default) => set_list(core, nr, is_default, &[]),
+        None => edit(core, nr, |state, placed, _| {
+            check_users(state, &name)?;
+            if placed.remove(&name) {
+                Ok(())
+            } else {
+                Err(Error::NoAttribute)
+            }
+        }),
+    }
+}
+
+/// Sets an access control list, or takes it away if none is given. The list that holds and the mode are changed together; a list that says no
+/// more than a mode can is not kept.
+fn set_list(core: &Core, nr: InodeNr, is_default: bool, bytes: &[u8]) -> Result<()> {
+    let name = AttributeName::of_list(is_default);
+    edit(core, nr, |state, placed, room| {
+        if state.kind == FileKind::Symlink {
+            let text = "symbolic links have no access control lists";
+            return Err(Error::Unsupported(text.to_owned()));
+        }
+        let list = List::from_programs(bytes)?;
+        if is_default && state.kind != FileKind::Directory && list.is_some() {
+            return Err(Error::Invalid("only directories have lists to inherit"));
+        }
+        let mut kept = list.as_ref();
+        if let Some(list) = list.as_ref().filter(|_| !is_default) {
+            state.permissions = state.permissions & !0o777 | list.permissions();
+            kept = Some(list).filter(|list| !list.is_minimal());
+        }
+        match kept {
+            Some(list) => placed.put(&name, &list.to_ext(), room),
+            None => {
+                placed.remove(&name);
+                Ok(())
+            }
+        }
+    })
+}
+
+/// Attributes of users are for files and directories: elsewhere the permission bits do not say who may write them.
+fn check_users(state: &InodeState, name: &AttributeName) -> Result<()> {
+    let is_for_users = matches!(state.kind, FileKind::Regular | FileKind::Directory);
+    if name.is_users() && !is_for_users {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}
+
+/// Changes an inode's attributes, and perhaps its mode, in one transaction.
+fn edit(
+    core: &Core,
+    nr: InodeNr,
+    mut work: impl FnMut(&mut InodeState, &mut Placed, placement::Room) -> Result<()>,
+) -> Result<()> {
+    core.check_writable()?;
+    let inode = core.inodes.get(core, nr)?;
+    with_space(core, || {
+        let mut locked = inode.state.write();
+        locked.check_exists()?;
+        if locked
+            .flags
+            .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+        {
+            return Err(Error::NotPermitted);
+        }
+        let mut state = locked.clone();
+        let (old, room) = change::read(core, nr, &state)?;
+        let mut new = old.clone();
+        work(&mut state, &mut new, room)?;
+        let change = Change::new(core, &state, &old, new)?;
+        state.ctime = now();
+        let tid = store(core, &inode, &mut state, &change)?;
+        *locked = state;
+        file::sync_operation(core, &locked, tid)
+    })
+}
+
+/// Makes a change and stores the inode, in one transaction.
+pub(crate) fn store(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    change: &Change,
+) -> Result<Option<layout::Tid>> {
+    let nr = inode.nr;
+    let _table = core.hold_for_names(&[nr])?;
+    let credits = change.credits();
+    let mut transaction = core.begin(Credits {
+        blocks: credits.blocks + 1,
+        ..credits
+    })?;
+    if let Err(error) = change.change_blocks(core, &mut transaction, nr, state) {
+        transaction.finish()?;
+        return Err(error);
+    }
+    if rt::mutant!("attributes/change-in-two-steps") {
+        transaction.tear(change.credits())?;
+    }
+    state.store(core, &mut transaction, nr, false)?;
+    change.change_inode(core, &mut transaction, nr)?;
+    transaction.finish()
+}
+
+/// What new permissions change in the list that holds; none if there is no list.
+pub(crate) fn change_of_mode(
+    core: &Core,
+    nr: InodeNr,
+    state: &InodeState,
+    permissions: u16,
+) -> Result<Option<Change>> {
+    let name = AttributeName::of_list(false);
+    let (old, room) = change::read(core, nr, state)?;
+    let Some(value) = old.get(&name) else {
+        return Ok(None);
+    };
+    let mut list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
+    list.set_permissions(permissions);
+    let mut new = old.clone();
+    new.put(&name, &list.to_ext(), room)?;
+    Change::new(core, state, &old, new).map(Some)
+}

@@ -1,0 +1,323 @@
+//! Attribute blocks, which inodes with equal attributes share.
+//!
+//! # Rules
+//!
+//! - The contents of a block change only while one inode alone has it, under that inode's lock. What several inodes have never
+//!   changes but for its count: whoever wants other attributes takes another block.
+//! - Counts change, and blocks are found by their contents, under the lock of [`SharedBlocks`], within a transaction.
+//! - [`SharedBlocks`] knows only blocks that may get one more user. It forgets a block before the block is freed or its contents
+//!   change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::attribute::{BLOCK_HEADER_SIZE, BlockHeader, MAGIC, REFCOUNT_MAX};
+use layout::{Block, BlockNr, InodeNr};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::set::AttributeSet;
+use crate::alloc::Run;
+use crate::cache::inode::InodeState;
+use crate::core::Core;
+use crate::error::{Corrupt, Result};
+use crate::handle::Transaction;
+
+/// How many blocks are known by their contents; 16 KiB of attributes for each MiB of a small budget.
+const KNOWN_MAX: usize = 4096;
+/// How many blocks with one hash are looked at.
+const LIKELY_MAX: usize = 4;
+
+/// Which blocks have which contents, as far as that is known: by the hash of all attributes.
+#[derive(Debug, Default)]
+pub(crate) struct SharedBlocks {
+    by_hash: BTreeSet<(u32, BlockNr)>,
+    hashes: BTreeMap<BlockNr, u32>,
+}
+
+impl SharedBlocks {
+    /// Notes a block that may get one more user. Blocks with the hash 0 are not shared.
+    fn note(&mut self, block: BlockNr, hash: u32) {
+        self.forget(block);
+        if hash == 0 {
+            return;
+        }
+        if self.hashes.len() >= KNOWN_MAX
+            && let Some((oldest, _)) = self.hashes.first_key_value()
+        {
+            self.forget(*oldest);
+        }
+        self.by_hash.insert((hash, block));
+        self.hashes.insert(block, hash);
+    }
+
+    fn forget(&mut self, block: BlockNr) {
+        if let Some(hash) = self.hashes.remove(&block) {
+            self.by_hash.remove(&(hash, block));
+        }
+    }
+
+    /// Blocks that probably hold what has this hash.
+    fn likely(&self, hash: u32) -> Vec<BlockNr> {
+        let range = (hash, BlockNr::new(0))..=(hash, BlockNr::new(u64::MAX));
+        let blocks = self.by_hash.range(range).map(|(_, block)| *block);
+        blocks.take(LIKELY_MAX).collect()
+    }
+}
+
+/// Reads the attributes of an inode's block.
+///
+/// # Errors
+/// - [`Corrupt::Attributes`] says what is wrong with it.
+pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<AttributeSet> {
+    let buffer = core.buffers.hold(block)?;
+    let (header, set) = decode(nr, &buffer.image()).map_err(|damage| core.damaged(damage))?;
+    let mut shared = core.attribute_blocks.lock();
+    if header.h_refcount.get() < REFCOUNT_MAX {
+        shared.note(block, set.hash());
+    }
+    Ok(set)
+}
+
+fn decode(nr: InodeNr, bytes: &[u8]) -> Result<(BlockHeader, AttributeSet), Corrupt> {
+    let corrupt = |why| Corrupt::Attributes { inode: nr, why };
+    let header = header(bytes);
+    if header.h_magic.get() != MAGIC || header.h_blocks.get() != 1 {
+        return Err(corrupt("the block does not begin as one of attributes"));
+    }
+    if header.h_refcount.get() == 0 || header.h_refcount.get() > REFCOUNT_MAX {
+        return Err(corrupt("the block's count of users cannot be"));
+    }
+    let set = AttributeSet::decode(bytes, BLOCK_HEADER_SIZE).map_err(corrupt)?;
+    Ok((header, set))
+}
+
+fn header(bytes: &[u8]) -> BlockHeader {
+    let (header, _) = BlockHeader::read_from_prefix(bytes).expect("a block holds the header");
+    header
+}
+
+/// Reads what giving an inode these attributes of a block instead of those that it has will need. Hold the result until then.
+pub(super) fn hold(core: &Core, old: BlockNr, set: &AttributeSet) -> Result<Vec<Arc<Buffer>>> {
+    let mut held = Vec::new();
+    if old != BlockNr::new(0) {
+        held.push(core.buffers.hold(old)?);
+        held.push(core.hold_block_bitmap(old)?);
+    }
+    let likely = core.attribute_blocks.lock().likely(set.hash());
+    for block in likely {
+        held.push(core.buffers.hold(block)?);
+    }
+    Ok(held)
+}
+
+/// Gives an inode these attributes of a block; the caller stores the inode afterwards, and holds what [`hold`] has read.
+///
+/// # Errors
+/// - [`crate::Error::NoSpace`] if no block is left: nothing has changed then.
+pub(super) fn change(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+    set: &AttributeSet,
+) -> Result<()> {
+    if set.is_empty() {
+        return release(core, transaction, nr, state);
+    }
+    let old = state.attribute_block;
+    let found = match share(core, transaction, old, set)? {
+        Some(block) => block,
+        None if rewrite(core, transaction, old, set)? => old,
+        None => make(core, transaction, nr, set)?,
+    };
+    if found != old {
+        release(core, transaction, nr, state)?;
+        let claims = state.claims(transaction);
+        claims.attribute_block = found;
+        claims.sectors += core.sectors_per_block();
+    }
+    Ok(())
+}
+
+/// Finds a block with these attributes that takes one more user, and counts it; the inode's own block needs no counting.
+fn share(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    old: BlockNr,
+    set: &AttributeSet,
+) -> Result<Option<BlockNr>> {
+    let mut shared = core.attribute_blocks.lock();
+    for block in shared.likely(set.hash()) {
+        let Some(buffer) = core.buffers.peek(block) else {
+            continue;
+        };
+        // One look: who reads a buffer must not ask to read it again, as a commit may wait for it in between.
+        let image = buffer.image();
+        let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
+            Ok(found) if found == *set => header(&image).h_refcount.get(),
+            _ => continue,
+        };
+        if block != old {
+            if !rt::mutant!("attributes/user-not-counted") {
+                set_count(transaction, &buffer, count + 1)?;
+            }
+            if count + 1 == REFCOUNT_MAX {
+                shared.forget(block);
+            }
+        }
+        return Ok(Some(block));
+    }
+    Ok(None)
+}
+
+/// Writes over a block that no other inode has; whether it could be done.
+fn rewrite(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    old: BlockNr,
+    set: &AttributeSet,
+) -> Result<bool> {
+    if old == BlockNr::new(0) {
+        return Ok(false);
+    }
+    let buffer = core.buffers.get(old)?;
+    let mut shared = core.attribute_blocks.lock();
+    let is_shared = header(&buffer.read()).h_refcount.get() != 1;
+    if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
+        return Ok(false);
+    }
+    transaction.replace(&buffer, image(core, set))?;
+    shared.note(old, set.hash());
+    Ok(true)
+}
+
+/// Takes a new block for the attributes.
+fn make(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    set: &AttributeSet,
+) -> Result<BlockNr> {
+    let request = crate::alloc::BlockRequest {
+        owner: nr,
+        goal: core.block_goal(nr),
+        count_max: 1,
+        window: None,
+    };
+    let block = core.allocate_blocks(transaction, &request)?.first;
+    let buffer = core.buffers.get_new(block);
+    transaction.replace(&buffer, image(core, set))?;
+    core.attribute_blocks.lock().note(block, set.hash());
+    Ok(block)
+}
+
+/// The bytes of a block with one user.
+fn image(core: &Core, set: &AttributeSet) -> Arc<Block> {
+    let mut block = Block::zeroed(core.block_bytes());
+    let mut header = BlockHeader::default();
+    header.h_magic.set(MAGIC);
+    header.h_refcount.set(1);
+    header.h_blocks.set(1);
+    header.h_hash.set(set.hash());
+    block[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
+    set.encode(&mut block, BLOCK_HEADER_SIZE, true);
+    block.into_arc()
+}
+
+fn set_count(transaction: &mut Transaction<'_>, buffer: &Arc<Buffer>, count: u32) -> Result<()> {
+    let mut bytes = transaction.write(buffer)?;
+    let (header, _) = BlockHeader::mut_from_prefix(&mut bytes).expect("a block holds the header");
+    header.h_refcount.set(count);
+    Ok(())
+}
+
+/// Gives up an inode's block: one user less, or freed. The caller stores the inode afterwards, and holds the block and its
+/// bitmap.
+pub(crate) fn release(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<()> {
+    let block = state.attribute_block;
+    if block == BlockNr::new(0) {
+        return Ok(());
+    }
+    let buffer = core.buffers.get(block)?;
+    let mut shared = core.attribute_blocks.lock();
+    let header = header(&buffer.read());
+    if header.h_magic.get() != MAGIC {
+        drop(shared);
+        let value = block.get();
+        return Err(core.damaged(Corrupt::Inode {
+            inode: nr,
+            field: "i_file_acl",
+            value,
+        }));
+    }
+    let count = header.h_refcount.get();
+    if count > 1 {
+        set_count(transaction, &buffer, count - 1)?;
+        if count == REFCOUNT_MAX {
+            shared.note(block, header.h_hash.get());
+        }
+    } else {
+        shared.forget(block);
+        drop(buffer);
+        transaction.forget(block)?;
+        let run = Run {
+            first: block,
+            count: 1,
+        };
+        core.free_blocks(transaction, run)?;
+    }
+    let claims = state.claims(transaction);
+    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    claims.attribute_block = BlockNr::new(0);
+    Ok(())
+}
+
+/// Reads what giving up an inode's block will need. Hold the result until then.
+pub(crate) fn hold_for_release(core: &Core, block: BlockNr) -> Result<Vec<Arc<Buffer>>> {
+    if block == BlockNr::new(0) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![
+        core.buffers.get(block)?,
+        core.hold_block_bitmap(block)?,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_known_by_their_newest_hash() {
+        let mut shared = SharedBlocks::default();
+        let block = BlockNr::new;
+        shared.note(block(7), 1);
+        shared.note(block(8), 1);
+        shared.note(block(9), 0);
+        assert_eq!(shared.likely(1), [block(7), block(8)]);
+        assert_eq!(shared.likely(0), []);
+        shared.note(block(7), 2);
+        assert_eq!(shared.likely(1), [block(8)]);
+        shared.forget(block(8));
+        shared.forget(block(8));
+        assert_eq!(shared.likely(1), []);
+        assert_eq!(shared.likely(2), [block(7)]);
+    }
+
+    #[test]
+    fn no_more_are_known_than_may_be() {
+        let mut shared = SharedBlocks::default();
+        for number in 0..KNOWN_MAX as u64 + 10 {
+            shared.note(BlockNr::new(number), 5);
+        }
+        assert_eq!(shared.hashes.len(), KNOWN_MAX);
+        assert_eq!(shared.by_hash.len(), KNOWN_MAX);
+        assert_eq!(shared.likely(5).len(), LIKELY_MAX);
+    }
+}

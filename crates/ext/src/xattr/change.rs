@@ -1,0 +1,143 @@
+//! A change of an inode's attributes: decided and read for while nothing has changed yet, then made within a transaction.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
+use layout::attribute::{INODE_HEADER_SIZE, MAGIC};
+use layout::feature::Compatible;
+use layout::inode::BASE_SIZE;
+use layout::superblock::GOOD_OLD_REVISION;
+use layout::{BlockNr, InodeNr};
+
+use super::block;
+use super::placement::{Placed, Room};
+use super::set::AttributeSet;
+use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::inode::InodeState;
+use crate::core::Core;
+use crate::error::{Corrupt, Error, Result};
+use crate::handle::Transaction;
+
+/// What a change may dirty beside the inode: a block taken and one given up, both of them, and the superblock.
+const CREDITS: u32 = 2 * CREDITS_PER_GROUP + 3;
+
+/// A change that is decided. What it needs is in memory as long as it lives.
+pub(crate) struct Change {
+    /// The new attributes within the inode, if they change.
+    inode: Option<AttributeSet>,
+    /// Those of the block, if they change.
+    block: Option<AttributeSet>,
+    /// Whether the superblock does not say yet that there are attributes.
+    is_first: bool,
+    _held: Vec<Arc<Buffer>>,
+}
+
+/// The attributes that an inode has, and the room for them.
+pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Placed, Room)> {
+    let mut placed = Placed::default();
+    let mut room = Room::of(&core.geometry, 0);
+    if usize::from(core.geometry.inode_bytes) > BASE_SIZE {
+        let (table, offset) = core.inode_location(nr)?;
+        let buffer = core.buffers.hold(table)?;
+        let bytes = buffer.read();
+        let inode = &bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
+        let extra = crate::cache::inode::extra_size(inode);
+        room = Room::of(&core.geometry, extra);
+        if let Some((MAGIC, place)) = place_of(inode, extra) {
+            let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
+            placed.inode = AttributeSet::decode(place, 0).map_err(corrupt)?;
+        }
+    }
+    if state.attribute_block != BlockNr::new(0) {
+        placed.block = block::read(core, nr, state.attribute_block)?;
+    }
+    Ok((placed, room))
+}
+
+/// The magic of the part within an inode, and the place behind it; none if there is no room for one.
+fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
+    if extra == 0 {
+        return None;
+    }
+    let tail = inode.get(BASE_SIZE + extra..)?;
+    let (magic, place) = tail.split_first_chunk::<INODE_HEADER_SIZE>()?;
+    Some((u32::from_le_bytes(*magic), place))
+}
+
+impl Change {
+    /// From what an inode has to what it shall have.
+    pub(super) fn new(core: &Core, state: &InodeState, old: &Placed, new: Placed) -> Result<Self> {
+        let raw = core.superblock_now()?;
+        let has_features = raw.s_rev_level.get() != GOOD_OLD_REVISION;
+        if !has_features {
+            let text = "an original-revision file system has no attributes; tune2fs -O ext_attr gives it features";
+            return Err(Error::Unsupported(text.to_owned()));
+        }
+        let block = (old.block != new.block).then_some(new.block);
+        let held = match &block {
+            Some(set) => block::hold(core, state.attribute_block, set)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            inode: (old.inode != new.inode).then_some(new.inode),
+            block,
+            is_first: !raw.features().compatible.contains(Compatible::EXT_ATTR),
+            _held: held,
+        })
+    }
+
+    /// What it may dirty beside the inode.
+    pub(crate) fn credits(&self) -> Credits {
+        Credits {
+            blocks: CREDITS,
+            revokes: 1,
+        }
+    }
+
+    /// The first half: takes and gives up blocks. The caller stores the inode next.
+    ///
+    /// # Errors
+    /// - [`Error::NoSpace`] if no block is left: nothing has changed then.
+    pub(crate) fn change_blocks(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        nr: InodeNr,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        if let Some(set) = &self.block {
+            block::change(core, transaction, nr, state, set)?;
+        }
+        if self.is_first {
+            core.with_superblock(transaction, |raw| {
+                let features = raw.features().compatible | Compatible::EXT_ATTR;
+                raw.s_feature_compat.set(features.bits());
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The second half: writes what lies within the inode, which is stored.
+    pub(crate) fn change_inode(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        nr: InodeNr,
+    ) -> Result<()> {
+        let Some(set) = &self.inode else {
+            return Ok(());
+        };
+        let (table, offset) = core.inode_location(nr)?;
+        let buffer = core.buffers.get(table)?;
+        let mut bytes = transaction.write(&buffer)?;
+        let inode = &mut bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
+        let extra = crate::cache::inode::extra_size(inode);
+        let tail = &mut inode[BASE_SIZE + extra..];
+        tail.fill(0);
+        if !set.is_empty() {
+            tail[..INODE_HEADER_SIZE].copy_from_slice(&MAGIC.to_le_bytes());
+            set.encode(&mut tail[INODE_HEADER_SIZE..], 0, false);
+        }
+        Ok(())
+    }
+}
