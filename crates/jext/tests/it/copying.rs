@@ -197,3 +197,70 @@ fn a_copy_of_directories_in_a_circle_ends() {
     let error = folder.bad("cp -r disk.img:/ out");
     assert!(error.contains("two entries that lead to it"), "{error}");
 }
+
+/// Whatever the two are called, and whatever is between them.
+#[test]
+fn a_copy_onto_itself_is_refused_and_loses_nothing() {
+    let folder = Folder::with_image();
+    folder.write("file", b"kept");
+    std::fs::hard_link(folder.path().join("file"), folder.path().join("other")).unwrap();
+    std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+    folder.good("mkdir disk.img:/d");
+    folder.good("cp file disk.img:/file");
+    folder.good("ln disk.img:/file disk.img:/other");
+    folder.good("ln -s file disk.img:/link");
+    for base in ["./", "disk.img:/d/../"] {
+        for (options, from, to) in [
+            ("", "file", "./file"),
+            ("", "file", "other"),
+            ("", "file", "link"),
+            ("", "link", "file"),
+            ("-r", "link", "./link"),
+            ("-r", "link", "file"),
+            ("-a", "file", "other"),
+            ("--sparse", "file", "other"),
+        ] {
+            let plain = base.replace("d/../", "");
+            let line = format!("cp {options} {plain}{from} {base}{to}");
+            let error = folder.bad(&line);
+            assert!(
+                error.contains("cannot be copied onto itself"),
+                "{line}: {error}"
+            );
+        }
+    }
+    assert_eq!(folder.read("link"), b"kept");
+    for name in ["file", "other", "link"] {
+        assert_eq!(folder.good(&format!("cat disk.img:/{name}")), "kept");
+    }
+    // One of several names, twice in one command.
+    folder.good("cp -a disk.img:/file disk.img:/other disk.img:/file disk.img:/d");
+    for name in ["file", "other"] {
+        assert_eq!(folder.good(&format!("cat disk.img:/d/{name}")), "kept");
+    }
+    // A link that leads to the same as the one in its place is made anew.
+    folder.good("cp -r disk.img:/link disk.img:/same");
+    folder.good("cp -r disk.img:/link disk.img:/same");
+    folder.check("disk.img");
+}
+
+#[test]
+fn a_directory_is_not_copied_into_itself_by_another_way() {
+    let folder = Folder::with_image();
+    folder.good("mkdir disk.img:/a");
+    folder.good("mkdir disk.img:/b");
+    std::fs::create_dir_all(folder.path().join("a")).unwrap();
+    std::os::unix::fs::symlink("a", folder.path().join("l")).unwrap();
+    for line in [
+        "cp -r disk.img:/a disk.img:/b/../a/new",
+        "cp -r a ./a/new",
+        "cp -r a l/other",
+    ] {
+        let error = folder.bad(line);
+        assert!(
+            error.contains("cannot be copied into itself"),
+            "{line}: {error}"
+        );
+    }
+    folder.check("disk.img");
+}

@@ -1,6 +1,6 @@
 //! Copying one file, or a tree from the top to the bottom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{FileKind, NewInode};
@@ -50,6 +50,8 @@ pub(super) struct Copier<'v> {
     entered: Entered,
     /// The first copy of each file that has several names.
     first_names: BTreeMap<Identity, End>,
+    /// Directories that were made for copies.
+    made: BTreeSet<Identity>,
 }
 
 impl<'v> Copier<'v> {
@@ -63,6 +65,7 @@ impl<'v> Copier<'v> {
             depth: 0,
             entered: Entered::default(),
             first_names: BTreeMap::new(),
+            made: BTreeSet::new(),
         }
     }
 
@@ -107,7 +110,7 @@ impl<'v> Copier<'v> {
     fn copy(&mut self, source: &End, target: &End) -> Result<()> {
         interrupt::check().with_context(|| source.text())?;
         let facts = self.facts(source)?;
-        if source == target {
+        if self.is_same(source, &facts, target)? {
             bail!("{}: cannot be copied onto itself", source.text());
         }
         if self.how.verbose {
@@ -116,6 +119,11 @@ impl<'v> Copier<'v> {
         if self.how.archive && facts.links > 1 && facts.kind != FileKind::Directory {
             let identity = source.identity(&facts);
             if let Some(first) = self.first_names.get(&identity) {
+                if first.identity_of(self.images, false)?
+                    == target.identity_of(self.images, false)?
+                {
+                    return Ok(());
+                }
                 self.make_room(target)?;
                 return target.make_hard_link(self.images, first);
             }
@@ -150,6 +158,23 @@ impl<'v> Copier<'v> {
             .adopt(target, facts, self.how.preserve, attributes.as_deref())
     }
 
+    /// True if a copy would overwrite or remove its source, whatever the two are called.
+    fn is_same(&self, source: &End, facts: &Facts, target: &End) -> Result<bool> {
+        let Some(there) = target.facts(self.images, false)? else {
+            return Ok(false);
+        };
+        let (own, other) = (source.identity(facts), target.identity(&there));
+        let behind = |end: &End| end.identity_of(self.images, true).ok().flatten();
+        Ok(match (facts.kind, there.kind) {
+            _ if own == other => true,
+            (FileKind::Symlink, FileKind::Symlink) => false,
+            // The link would replace what it leads to.
+            (FileKind::Symlink, _) => behind(source) == Some(other),
+            (_, FileKind::Symlink) => behind(target) == Some(own),
+            _ => false,
+        })
+    }
+
     /// Removes what has the new name, unless it is a directory.
     fn make_room(&self, target: &End) -> Result<()> {
         match target.facts(self.images, false)? {
@@ -174,8 +199,14 @@ impl<'v> Copier<'v> {
         if let Some(nr) = facts.inode {
             self.entered.enter(nr).with_context(|| source.text())?;
         }
+        if self.made.contains(&source.identity(facts)) {
+            bail!("{}: cannot be copied into itself", source.text());
+        }
         match target.facts(self.images, true)? {
-            None => target.make_directory(self.images)?,
+            None => {
+                target.make_directory(self.images)?;
+                self.made.extend(target.identity_of(self.images, false)?);
+            }
             Some(found) if found.kind == FileKind::Directory => {}
             Some(_) => bail!("{}: is not a directory", target.text()),
         }

@@ -324,6 +324,12 @@ impl End {
         (image, facts.number)
     }
 
+    /// Returns which file stands there; none if there is none.
+    pub(super) fn identity_of(&self, images: &Images, follow: bool) -> Result<Option<Identity>> {
+        let facts = self.facts(images, follow)?;
+        Ok(facts.map(|facts| self.identity(&facts)))
+    }
+
     /// Where the data of a file that is open lie, as offset and length; the rest is holes.
     pub(super) fn data_parts(
         &self,
