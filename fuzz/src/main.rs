@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use fuzzing::{TARGETS, Target, find};
 
-/// The environment variable that names the target; the command line is libFuzzer's.
+/// Environment variable that names the target; the command line belongs to libFuzzer.
 const VARIABLE: &str = "JEXT_FUZZ_TARGET";
 
 fn target() -> &'static Target {

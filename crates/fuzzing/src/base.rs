@@ -1,4 +1,4 @@
-//! The good images that inputs are put into, and where their parts lie.
+//! The valid images that inputs are inserted into, and the locations of their parts.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,40 +16,40 @@ use layout::InodeNr;
 use layout::group::GroupDescriptor;
 use zerocopy::FromBytes;
 
-/// Names in the large directory: enough for an index over several leaves.
+/// Number of names in the large directory: enough for an index over several leaves.
 const NAMES: u32 = 90;
 const BLOCK_BYTES: u64 = 1024;
 const INODE_BYTES: u64 = 128;
-/// The only group's descriptor.
+/// Offset of the only group's descriptor.
 pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
 
-/// An image, and where its parts lie, in bytes.
+/// An image, and the byte offsets of its parts.
 pub(crate) struct Base {
     pub(crate) device: MemoryDevice,
-    /// The inode of a file with attributes in a block.
+    /// Inode of a file with attributes in a block.
     attributed_inode_at: u64,
-    /// The inode of a file with holes up to triple indirection.
+    /// Inode of a file with holes up to triple indirection.
     pub(crate) sparse_inode_at: u64,
-    /// The blocks of that file's map.
+    /// Indirect blocks of that file.
     pub(crate) map_blocks_at: Vec<u64>,
-    /// The blocks of a directory without an index.
+    /// Blocks of a directory without an index.
     pub(crate) linear_blocks_at: Vec<u64>,
-    /// The blocks of one with an index, its root first.
+    /// Blocks of a directory with an index, its root first.
     pub(crate) indexed_blocks_at: Vec<u64>,
-    /// The block of attributes that two files share.
+    /// Attribute block that two files share.
     pub(crate) attribute_blocks_at: Vec<u64>,
-    /// The log's blocks, its superblock first; none without a journal.
+    /// Blocks of the journal, its superblock first; none without a journal.
     pub(crate) log_blocks_at: Vec<u64>,
 }
 
 /// The kinds of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Without a journal.
+    /// No journal.
     Ext2,
     /// Cleanly closed.
     Ext3,
-    /// With transactions in the log that nobody has replayed.
+    /// The log holds transactions that have not been replayed.
     Ext3Dirty,
     /// The same, with file data in the log.
     Ext3DirtyJournaled,
@@ -63,7 +63,7 @@ pub(crate) const KINDS: [Kind; 4] = [
     Kind::Ext3DirtyJournaled,
 ];
 
-/// The image of a kind.
+/// Returns the image of a kind.
 pub(crate) fn base(kind: Kind) -> &'static Base {
     static BASES: [OnceLock<Base>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
     BASES[kind as usize].get_or_init(|| Base::make(kind))
@@ -78,7 +78,7 @@ impl Base {
         .value
     }
 
-    /// A copy to be spoilt.
+    /// Returns a copy to be corrupted.
     pub(crate) fn copy(&self) -> Arc<MemoryDevice> {
         Arc::new(self.device.snapshot())
     }
@@ -136,7 +136,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
     Ok(base)
 }
 
-/// A little of everything.
+/// Fills a volume with files of every kind.
 fn fill(volume: &Volume) -> ext::Result<()> {
     volume.write_file("/file", &[b'f'; 5000])?;
     let sparse = volume.create_file("/sparse", &NewInode::default())?;
@@ -163,7 +163,7 @@ fn fill(volume: &Volume) -> ext::Result<()> {
     volume.set_attribute(directory, b"system.posix_acl_default", &LIST, SetMode::Any)
 }
 
-/// A list of access control in the form of programs: owner, user 1000, group, mask, others.
+/// An access control list in the form of programs: owner, user 1000, group, mask, others.
 const LIST: [u8; 44] = [
     2, 0, 0, 0, // version
     1, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF, // owner
@@ -173,7 +173,7 @@ const LIST: [u8; 44] = [
     32, 0, 5, 0, 0xFF, 0xFF, 0xFF, 0xFF, // others
 ];
 
-/// Commits several transactions, with revokes, a deletion and an inode that is open without a name.
+/// Commits several transactions, with revokes, a deletion and an open inode without a name.
 fn churn(volume: &Volume) -> ext::Result<()> {
     volume.write_file("/new", &[b'n'; 3000])?;
     volume.sync()?;
@@ -191,7 +191,7 @@ fn churn(volume: &Volume) -> ext::Result<()> {
     open.close()
 }
 
-/// Where the block of attributes of an inode lies.
+/// Returns the offset of an inode's attribute block.
 fn attribute_block(device: &Arc<dyn BlockDevice>, inode_at: u64) -> ext::Result<u64> {
     let block = device.read_block(inode_at - inode_at % BLOCK_BYTES, BLOCK_BYTES as u32)?;
     let (inode, _) =

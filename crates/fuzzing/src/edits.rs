@@ -1,19 +1,19 @@
-//! Edits of an image as bytes, so that a fuzzer can make, join and cut them.
+//! Edits of an image in the form of bytes, so that a fuzzer can create, join and cut them.
 //!
 //! ```text
 //! edit := offset (3 bytes, little endian; taken modulo the size) length-1 (1 byte) bytes
 //! ```
 //!
-//! An edit that is cut short writes what there is.
+//! A truncated edit writes the bytes that are present.
 
 use block::{BlockDevice, MemoryDevice};
 use layout::Block;
 
-/// Bytes before an edit's own.
+/// Size of an edit's header in bytes.
 const HEAD_BYTES: usize = 4;
-/// Bytes of one of the edits that stand for what is there.
+/// Size of an edit created by [`of`] in bytes.
 const PIECE_BYTES: u64 = 256;
-/// What is read and written back around an edit.
+/// Unit of reads and writes around an edit in bytes.
 const SECTOR_BYTES: u64 = 512;
 
 /// Applies edits to a part of a device.
@@ -28,7 +28,8 @@ pub(crate) fn apply(device: &MemoryDevice, start: u64, length: u64, mut edits: &
     }
 }
 
-/// Edits that write what lies in a part of a device already; blocks of zeroes are left out.
+/// Returns edits that write the present contents of a part of a device; blocks of zeroes are
+/// skipped.
 pub(crate) fn of(device: &MemoryDevice, start: u64, length: u64) -> Vec<u8> {
     let device: &dyn BlockDevice = device;
     let mut edits = Vec::new();
@@ -46,7 +47,7 @@ pub(crate) fn of(device: &MemoryDevice, start: u64, length: u64) -> Vec<u8> {
     edits
 }
 
-/// Writes bytes at any offset; what lies beyond the end is dropped.
+/// Writes bytes at any offset; bytes beyond the end are dropped.
 pub(crate) fn put(device: &MemoryDevice, offset: u64, bytes: &[u8]) {
     let size = device.geometry().size_bytes;
     let bytes = &bytes[..bytes

@@ -1,4 +1,4 @@
-//! Using a spoilt image: everything is tried, and every error is fine.
+//! Use of a corrupted image: every operation is tried, and every error is accepted.
 
 use std::sync::Arc;
 
@@ -8,19 +8,20 @@ use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use rt::Nanos;
 
-/// Scheduling steps after which an input counts as a hang. A good image takes some thousands.
+/// Number of scheduling steps after which an input counts as a hang. A valid image takes some
+/// thousands.
 const STEPS_MAX: u64 = 2_000_000;
-/// Virtual time after which it does.
+/// Virtual time after which an input counts as a hang.
 const TIME_MAX: Nanos = Nanos::from_secs(3600);
-/// Entries that a walk looks at; directories may run in circles.
+/// Maximum number of entries visited by a walk; the directory tree may contain cycles.
 const ENTRIES_MAX: usize = 300;
-/// Bytes that are read of a file, at its beginning and at its end.
+/// Number of bytes read from a file, at its start and at its end.
 const READ_BYTES: usize = 8 << 10;
 
-/// Runs something in a world with limits.
+/// Runs `work` in a world with limits.
 ///
 /// # Panics
-/// If it panics, hangs, or leaves a daemon behind.
+/// Panics if the work panics, hangs, or leaves a daemon behind.
 pub(crate) fn in_world(work: impl FnOnce() + 'static) {
     let config = sim::Config {
         step_count_max: STEPS_MAX,
@@ -54,7 +55,7 @@ pub(crate) fn volume(device: Arc<dyn BlockDevice>, options: MountOptions) {
 
 struct Walk<'v> {
     volume: &'v Volume,
-    /// Parent, name and inode of what is not a directory.
+    /// Parent, name and inode of each non-directory.
     files: Vec<(InodeNr, Vec<u8>, InodeNr)>,
     left: usize,
 }
@@ -104,7 +105,7 @@ impl Walk<'_> {
     }
 }
 
-/// New names, moved names, and names that go.
+/// Adds, moves and removes directory entries.
 fn change_tree(volume: &Volume) {
     drop(volume.write_file("/written", &[b'w'; 6000]));
     drop(volume.create_directory_all("/made/deep"));
@@ -123,7 +124,7 @@ fn change_tree(volume: &Volume) {
     drop(volume.sync());
 }
 
-/// Changes a file in all ways, and takes its name away.
+/// Changes a file in every way, and removes its directory entry.
 fn change_file(volume: &Volume, parent: InodeNr, name: &[u8], nr: InodeNr) {
     let truncated = |size| SetAttributes {
         size: Some(size),

@@ -1,11 +1,13 @@
-//! What arbitrary bytes must not do to jext: one function for each thing that is read from an image.
+//! Fuzz targets: one function for each structure that jext reads from an image.
 //!
-//! Each [`Target`] puts the bytes that it gets into a small, good image (a superblock, an inode and its map, a directory, a
-//! log, scattered edits) and uses it. Everything may be refused with an error. Nothing may panic, hang or take memory without
-//! bound: everything happens in a simulated world, whose limits of steps and virtual time find what would never end.
+//! Each [`Target`] inserts its input into a small, valid image (a superblock, an inode and its
+//! block map, a directory, a log, scattered edits) and uses the image. Any operation may fail with
+//! an error; none may panic, hang or use unbounded memory. Everything runs in a simulated world,
+//! whose limits on steps and virtual time detect endless loops.
 //!
-//! The folder `fuzz` (a workspace of its own) feeds the targets from libFuzzer; `fuzz/corpus` holds what it begins with and what it
-//! once found, and this crate's tests replay that. `docs/testing.md` says how to run it.
+//! The folder `fuzz` (a workspace of its own) runs the targets under libFuzzer. `fuzz/corpus` holds
+//! the initial inputs and those that once found a defect; this crate's tests replay them.
+//! `docs/testing.md` describes how to run it.
 
 mod base;
 mod edits;

@@ -14,20 +14,21 @@ use crate::edits::{self, apply, put};
 use crate::exercise::{in_world, volume};
 
 const BLOCK_BYTES: usize = 1024;
-/// Bytes behind the boot block that hold the superblock, the descriptors, the bitmaps and the first inodes.
+/// Size of the area after the boot block that holds superblock, descriptors, bitmaps and the first
+/// inodes.
 const METADATA_BYTES: u64 = 16 << 10;
-/// Where the superblock lies, and how long it is.
+/// Offset and size of the superblock in bytes.
 const SUPERBLOCK: usize = 1024;
 
-/// One thing that is read from an image.
+/// A fuzz target: one structure that is read from an image.
 pub struct Target {
-    /// Its name, on the command line and in `fuzz/corpus`.
+    /// Name, on the command line and in `fuzz/corpus`.
     pub name: &'static str,
-    /// What the input stands for.
+    /// Meaning of the input.
     pub about: &'static str,
-    /// Uses an input.
+    /// Function that uses an input.
     pub run: fn(&[u8]),
-    /// Inputs to begin with, each of which is good.
+    /// Initial inputs, all of them valid.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -116,12 +117,12 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target with a name.
+/// Returns the target with a name.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// The first bytes of each of some places.
+/// Returns the first bytes at each of several offsets.
 fn read(base: &Base, places: &[u64], bytes: usize) -> Vec<u8> {
     let device: &dyn BlockDevice = &base.device;
     let mut all = Vec::new();
@@ -134,7 +135,7 @@ fn read(base: &Base, places: &[u64], bytes: usize) -> Vec<u8> {
     all
 }
 
-/// How a spoilt image is mounted: as far as possible whatever is found.
+/// Returns options that mount a corrupted image despite errors.
 fn bold() -> MountOptions {
     MountOptions {
         on_error: OnError::Continue,
@@ -150,7 +151,7 @@ fn use_volume(device: Arc<MemoryDevice>) {
     });
 }
 
-/// Asks what each block is.
+/// Takes a census of every block.
 fn take_census(device: &Arc<dyn BlockDevice>) {
     let count = device.geometry().size_bytes / BLOCK_BYTES as u64;
     let blocks = (0..count).chain([u64::MAX]).map(BlockNr::new);
@@ -165,7 +166,7 @@ fn superblock(bytes: &[u8]) {
     put(&device, 1024, &whole);
     let size = device.geometry().size_bytes;
     if let Ok(decoded) = Superblock::decode(&whole, size) {
-        // All but the checksum at the end, which is made anew.
+        // All bytes except the checksum at the end, which is recomputed.
         let kept = SUPERBLOCK - 4;
         let encoded = decoded.encode();
         assert_eq!(encoded[..kept], whole[..kept], "what is decoded is kept");
@@ -202,7 +203,7 @@ fn inode_seeds() -> Vec<Vec<u8>> {
     vec![inode, seed]
 }
 
-/// Puts an input's blocks into places of the image without a journal.
+/// Writes an input's blocks to locations in the image without a journal.
 fn blocks(bytes: &[u8], places: fn(&Base) -> &Vec<u64>) {
     let base = base(Kind::Ext2);
     let device = base.copy();
@@ -238,7 +239,8 @@ fn log_kind(choice: u8) -> Kind {
     [Kind::Ext3Dirty, Kind::Ext3DirtyJournaled][usize::from(choice % 2)]
 }
 
-/// The part of the log that was written, in bytes: it lies at the beginning, in one piece with the superblock.
+/// Returns the range of the log that was written, in bytes: it is at the start, contiguous with the
+/// superblock.
 fn written_log(base: &Base) -> (u64, u64) {
     let first = extents(&base.log_blocks_at)[0];
     let block_bytes = BLOCK_BYTES as u64;
@@ -254,14 +256,14 @@ fn log_seed(choice: u8) -> Vec<u8> {
     [&[choice][..], &edits::of(&base.device, start, length)].concat()
 }
 
-/// The metadata at the beginning of the image.
+/// Returns a seed of the metadata at the start of an image.
 fn image_seed(choice: u8) -> Vec<u8> {
     let base = base(KINDS[usize::from(choice)]);
     let edits = edits::of(&base.device, 0, 1024 + METADATA_BYTES);
     [&[choice][..], &edits].concat()
 }
 
-/// Looks at a log, and at the file system through it; then opens the volume, which replays it.
+/// Recovers a log and reads the file system through it; then opens the volume, which replays it.
 fn recover(device: Arc<MemoryDevice>, base: &'static Base) {
     in_world(move || {
         let log = Location {

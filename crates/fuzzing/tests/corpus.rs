@@ -1,4 +1,4 @@
-//! Everything in `fuzz/corpus` is replayed, and the seeds themselves are good.
+//! Replays all of `fuzz/corpus`, and checks that the seeds are valid.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn seeds_and_corpus_are_harmless() {
     }
 }
 
-/// An input may be cut anywhere, and be empty.
+/// Runs inputs that are empty or truncated.
 #[test]
 fn short_inputs_are_harmless() {
     for target in TARGETS {

@@ -1,40 +1,41 @@
-//! POSIX access control lists, in the two forms that they have: that of attributes as programs see them, and the shorter one
-//! in which ext keeps them.
+//! POSIX access control lists: the xattr form that programs see, and the shorter form that ext
+//! stores.
 //!
 //! ```text
 //! programs: | version 2 | tag, permissions, id | tag, permissions, id | ...
 //! ext:      | version 1 | tag, permissions | ... | tag, permissions, id | ...
 //! ```
 //!
-//! On ext only the entries of named users and groups have an id. The order is by tag, then by id: owner, users, group,
-//! groups, mask, others.
+//! On ext only the entries of named users and groups have an id. Entries are sorted by tag, then by
+//! id: owner, users, group, groups, mask, others.
 //!
-//! Source: Linux `include/uapi/linux/posix_acl_xattr.h`, `acl(5)`; the form of ext is told by e2fsprogs' tests.
+//! Source: Linux `include/uapi/linux/posix_acl_xattr.h`, `acl(5)`; the ext form was determined from
+//! e2fsprogs' tests.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of the form that programs see.
+/// Version of the form that programs see.
 pub const VERSION_OF_PROGRAMS: u32 = 2;
-/// The version of the form of ext.
+/// Version of the form that ext stores.
 pub const VERSION_OF_EXT: u32 = 1;
-/// The id of an entry that names nobody.
+/// Id of an entry without a user or group.
 pub const NO_ID: u32 = u32::MAX;
 
-/// The owner.
+/// Owner of the file.
 pub const USER_OBJ: u16 = 0x01;
-/// A named user.
+/// Named user.
 pub const USER: u16 = 0x02;
-/// The group.
+/// Group of the file.
 pub const GROUP_OBJ: u16 = 0x04;
-/// A named group.
+/// Named group.
 pub const GROUP: u16 = 0x08;
-/// What named users, named groups and the group may have at most.
+/// Upper bound on the permissions of named users, named groups and the group.
 pub const MASK: u16 = 0x10;
-/// Everybody else.
+/// All other users.
 pub const OTHER: u16 = 0x20;
 
-/// What both forms begin with.
+/// Header of both forms.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Header {
@@ -44,13 +45,13 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == 4);
 
-/// An entry without an id: on ext, of everybody but named users and groups.
+/// An entry without an id: on ext, every entry except those of named users and groups.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct ShortEntry {
-    /// For whom.
+    /// Tag: the user or group that the entry applies to.
     pub e_tag: U16,
-    /// Read 4, write 2, execute 1.
+    /// Permissions: read 4, write 2, execute 1.
     pub e_perm: U16,
 }
 
@@ -60,11 +61,11 @@ const _: () = assert!(size_of::<ShortEntry>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Entry {
-    /// For whom.
+    /// Tag: the user or group that the entry applies to.
     pub e_tag: U16,
-    /// Read 4, write 2, execute 1.
+    /// Permissions: read 4, write 2, execute 1.
     pub e_perm: U16,
-    /// The user or group; [`NO_ID`] where the tag names nobody.
+    /// User or group; [`NO_ID`] if the tag takes none.
     pub e_id: U32,
 }
 

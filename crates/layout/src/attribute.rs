@@ -1,8 +1,8 @@
 //! Extended attributes: the header of an attribute block, and the entries after it.
 //!
-//! `i_file_acl` names a block that holds attributes; inodes with equal attributes share it, and `h_refcount` says how
-//! many do. Removing an inode takes one reference away; the last one frees the block. The same entries may follow an
-//! inode's extra part, headed by the magic alone.
+//! `i_file_acl` names a block that holds attributes. Inodes with equal attributes share it, and
+//! `h_refcount` counts them. Removing an inode drops one reference; the last one frees the block.
+//! The same entries may follow an inode's extra part, after a header that is the magic alone.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/attributes.rst`.
 
@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// `h_magic`, of blocks and of the part within an inode.
 pub const MAGIC: u32 = 0xEA02_0000;
-/// The most inodes that share a block.
+/// The maximum number of inodes that share a block.
 pub const REFCOUNT_MAX: u32 = 1024;
 
 /// The header of an attribute block.
@@ -48,15 +48,15 @@ const _: () = assert!(size_of::<InodeHeader>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Entry {
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub e_name_len: u8,
-    /// Which prefix the name has.
+    /// Prefix of the name; see [`index`].
     pub e_name_index: u8,
-    /// Where the value lies: from the start of the block, or of the first entry within an inode.
+    /// Offset of the value from the start of the block, or from the first entry within an inode.
     pub e_value_offs: U16,
     /// Inode of the value (`ea_inode`), or 0.
     pub e_value_inum: U32,
-    /// Bytes of the value.
+    /// Size of the value in bytes.
     pub e_value_size: U32,
     /// Hash of name and value.
     pub e_hash: U32,
@@ -64,14 +64,14 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// Entries, names and values begin at multiples of this.
+/// Alignment of entries, names and values in bytes.
 pub const ALIGNMENT: usize = 4;
-/// Bytes before the first entry of a block.
+/// Offset of the first entry of a block in bytes.
 pub const BLOCK_HEADER_SIZE: usize = size_of::<BlockHeader>();
-/// Bytes before the first entry within an inode.
+/// Offset of the first entry within an inode in bytes.
 pub const INODE_HEADER_SIZE: usize = size_of::<InodeHeader>();
 
-/// What `e_name_index` says of a name: the prefix that is not stored with it.
+/// Values of `e_name_index`: the prefix that is not stored with the name.
 ///
 /// | index | prefix | what follows |
 /// |---|---|---|
@@ -80,7 +80,7 @@ pub const INODE_HEADER_SIZE: usize = size_of::<InodeHeader>();
 /// | 3 | `system.posix_acl_default` | nothing |
 /// | 4 | `trusted.` | a name |
 /// | 6 | `security.` | a name |
-/// | 7 | `system.` | a name; no kernel lets a user see these |
+/// | 7 | `system.` | a name; no kernel shows these to users |
 pub mod index {
     /// `user.`
     pub const USER: u8 = 1;
@@ -96,8 +96,8 @@ pub mod index {
     pub const SYSTEM: u8 = 7;
 }
 
-/// `e_hash` of an entry: over the name, whose bytes count as unsigned, and the value in words, the last of them filled up
-/// with zeroes.
+/// Returns `e_hash` of an entry. It covers the name, bytes as unsigned, then the value in words,
+/// the last one padded with zeroes.
 pub fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
     let of_name = name
         .iter()
@@ -109,7 +109,8 @@ pub fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
     })
 }
 
-/// `h_hash` of a block, over the hashes of its entries in their order; 0 if one of them is 0, for a block that is not shared.
+/// Returns `h_hash` of a block, computed over its entries' hashes in order. If one of them is 0 the
+/// result is 0: the block is not shared.
 pub fn block_hash(entries: impl IntoIterator<Item = u32>) -> u32 {
     let mut hash: u32 = 0;
     for entry in entries {

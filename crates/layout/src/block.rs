@@ -1,8 +1,9 @@
-//! Blocks of memory, aligned so that they can go to a device without a copy.
+//! Blocks of memory, aligned so that a device can transfer them without a copy.
 //!
-//! A [`Block`] is immutable while shared (`Arc<Block>`); whoever holds the only reference may change it in place
-//! (`Arc::make_mut`, which copies when somebody else still reads the old image). This is how a frozen image of a
-//! transaction, a write in flight and the newest contents of a cache come to be "who still holds the `Arc`".
+//! A [`Block`] is immutable while shared (`Arc<Block>`). The holder of the only reference may
+//! change it in place; `Arc::make_mut` copies the block if other references remain. So the frozen
+//! buffer of a transaction, a write in progress and the current contents in a cache differ only in
+//! which of them holds which `Arc`.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Blocks are aligned to, and sized in, this many bytes.
+/// Alignment of blocks, and unit of their size, in bytes.
 pub const ALIGNMENT: usize = 512;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -26,10 +27,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block of zeroes.
+    /// Creates a block of zeroes.
     ///
     /// # Panics
-    /// If the length is not a multiple of 512 bytes.
+    /// Panics if the length is not a multiple of 512 bytes.
     pub fn zeroed(length: usize) -> Self {
         assert!(
             length.is_multiple_of(ALIGNMENT),
@@ -40,17 +41,17 @@ impl Block {
         }
     }
 
-    /// A block with a copy of `bytes`.
+    /// Creates a block with a copy of `bytes`.
     ///
     /// # Panics
-    /// If the length is not a multiple of 512 bytes.
+    /// Panics if the length is not a multiple of 512 bytes.
     pub fn copy_from(bytes: &[u8]) -> Self {
         let mut block = Self::zeroed(bytes.len());
         block.copy_from_slice(bytes);
         block
     }
 
-    /// The same block, shareable.
+    /// Converts the block into a shared one.
     pub fn into_arc(self) -> Arc<Self> {
         Arc::new(self)
     }

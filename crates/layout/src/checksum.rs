@@ -1,10 +1,10 @@
-//! Checksums of ext and of the journal: each formula once, with what it covers, in what order, and what counts as
-//! zero.
+//! Checksums of ext and of the journal. Each formula stands here once: its range, its order, and
+//! the bytes taken as zero.
 //!
-//! Three polynomials: crc32c (Castagnoli, reflected) for metadata and for checksums v2 and v3 of the journal; crc32
-//! (IEEE 802.3, most significant bit first) for checksums v1 of the journal; crc16 (0x8005, reflected) for group
-//! descriptors. The kernel's forms are used throughout: the caller gives the register's start, and nothing is inverted
-//! at the end, so that a checksum goes on where another stopped.
+//! There are three polynomials: crc32c (Castagnoli, reflected) for metadata and journal checksums
+//! v2 and v3; crc32 (IEEE 802.3, most significant bit first) for journal checksums v1; crc16
+//! (0x8005, reflected) for group descriptors. As in the kernel, the caller passes the initial
+//! register and the result is not inverted, so a checksum can be continued over more bytes.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/checksums.rst`, `journal.rst`.
 
@@ -16,47 +16,49 @@ use crate::group::GroupDescriptor;
 use crate::journal::{BlockTail, CommitBlock, JournalSuperblock};
 use crate::superblock::Superblock;
 
-/// The register's start where no other is named.
+/// Initial register, unless another one is named.
 pub const START: u32 = !0;
 
-/// crc32c of `bytes`, going on from `seed`, without a final inversion.
+/// Returns crc32c of `bytes`, continued from `seed`, without a final inversion.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!seed, bytes)
 }
 
-/// The seed of all v2 and v3 checksums of a journal: crc32c of the journal's `s_uuid` from [`START`].
+/// Returns the seed of all v2 and v3 checksums of a journal: crc32c of the journal's `s_uuid` from
+/// [`START`].
 pub fn journal_seed(uuid: &[u8; 16]) -> u32 {
     crc32c(START, uuid)
 }
 
-/// The journal superblock's `s_checksum` (v2, v3): crc32c of its 1024 bytes from [`START`], with `s_checksum` as zero.
+/// Returns the journal superblock's `s_checksum` (v2, v3): crc32c of its 1024 bytes from [`START`],
+/// with `s_checksum` as zero.
 pub fn journal_superblock(superblock: &JournalSuperblock) -> u32 {
     let at = offset_of!(JournalSuperblock, s_checksum);
     crc32c_with_hole(START, superblock.as_bytes(), at)
 }
 
-/// A commit block's `h_chksum[0]` (v2, v3): crc32c of the whole block from the journal's seed, with `h_chksum[0]` as
-/// zero. `block` is the whole block.
+/// Returns a commit block's `h_chksum[0]` (v2, v3): crc32c of the whole block from the journal's
+/// seed, with `h_chksum[0]` as zero.
 pub fn commit_block(seed: u32, block: &[u8]) -> u32 {
     crc32c_with_hole(seed, block, offset_of!(CommitBlock, h_chksum))
 }
 
-/// The `t_checksum` at the end of a descriptor or revoke block (v2, v3): crc32c of the whole block from the journal's
-/// seed, with the last four bytes as zero. `block` is the whole block.
+/// Returns the `t_checksum` at the end of a descriptor or revoke block (v2, v3): crc32c of the
+/// whole block from the journal's seed, with the last four bytes as zero.
 pub fn journal_block(seed: u32, block: &[u8]) -> u32 {
     crc32c_with_hole(seed, block, block.len() - size_of::<BlockTail>())
 }
 
-/// A tag's `t_checksum` (v3; v2 keeps the lower 16 bits): crc32c from the journal's seed of the transaction's number,
-/// big-endian, then of the block as logged, which is after escaping.
+/// Returns a tag's `t_checksum` (v3; v2 keeps the lower 16 bits). It is crc32c from the journal's
+/// seed of the big-endian transaction number, then of the block as logged, that is after escaping.
 pub fn tag(seed: u32, sequence: u32, logged: &[u8]) -> u32 {
     crc32c(crc32c(seed, &sequence.to_be_bytes()), logged)
 }
 
-/// A commit block's `h_chksum[0]` (v1) is this, from [`START`], over all descriptor blocks and logged blocks of the
-/// transaction, in the order of the log; revoke blocks are left out.
+/// Returns crc32 with the polynomial 0x04C11DB7, most significant bit first, continued from `seed`.
 ///
-/// crc32 with the polynomial 0x04C11DB7, most significant bit first.
+/// A commit block's `h_chksum[0]` (v1) is this checksum, from [`START`], over all descriptor and
+/// logged blocks of the transaction in log order. Revoke blocks are not covered.
 pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     let mut crc = seed;
@@ -74,7 +76,8 @@ pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
     crc
 }
 
-/// crc16 with the polynomial 0x8005, least significant bit first (0xA001).
+/// Returns crc16 with the polynomial 0x8005, least significant bit first (0xA001), continued from
+/// `seed`.
 pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(seed, |crc, byte| {
         let index = usize::from(crc as u8 ^ byte);
@@ -82,15 +85,18 @@ pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
     })
 }
 
-/// The file system's `s_checksum` with the feature `metadata_csum`: crc32c from [`START`] of the superblock's bytes before it.
+/// Returns the file system's `s_checksum` (`metadata_csum`): crc32c from [`START`] of the
+/// superblock's bytes before it.
 pub fn superblock(superblock: &Superblock) -> u32 {
     let at = offset_of!(Superblock, s_checksum);
     crc32c(START, &superblock.as_bytes()[..at])
 }
 
-/// A group descriptor's `bg_checksum` with the feature `uninit_bg` (`gdt_csum`), and without `metadata_csum`: crc16
-/// from 0xFFFF of the file system's UUID, then of the group's number, little-endian, then of the descriptor, all its
-/// 32 or 64 bytes but `bg_checksum` itself.
+/// Returns a group descriptor's `bg_checksum` with `uninit_bg` (`gdt_csum`) and without
+/// `metadata_csum`.
+///
+/// It is crc16 from 0xFFFF of the file system's UUID, then of the little-endian group number, then
+/// of the descriptor's 32 or 64 bytes except `bg_checksum` itself.
 pub fn group_descriptor_crc16(uuid: &[u8; 16], group: u32, descriptor: &[u8]) -> u16 {
     let at = offset_of!(GroupDescriptor, bg_checksum);
     let crc = crc16(crc16(0xFFFF, uuid), &group.to_le_bytes());
@@ -98,13 +104,13 @@ pub fn group_descriptor_crc16(uuid: &[u8; 16], group: u32, descriptor: &[u8]) ->
     crc16(crc, &descriptor[at + 2..])
 }
 
-/// crc32c where the four bytes at `at` count as zero.
+/// Returns crc32c with the four bytes at `at` taken as zero.
 fn crc32c_with_hole(seed: u32, bytes: &[u8], at: usize) -> u32 {
     let crc = crc32c(crc32c(seed, &bytes[..at]), &[0; 4]);
     crc32c(crc, &bytes[at + 4..])
 }
 
-/// `CRC32_BE[n][b]`: what the byte `b` leaves in the register when `n` zero bytes follow it.
+/// `CRC32_BE[n][b]`: the register after the byte `b` and `n` zero bytes.
 const CRC32_BE: [[u32; 256]; 8] = crc32_be_tables();
 
 const fn crc32_be_tables() -> [[u32; 256]; 8] {
@@ -165,7 +171,7 @@ const fn crc16_table() -> [u16; 256] {
 mod tests {
     use super::*;
 
-    /// The check string of the catalogue of parametrised CRC algorithms (reveng.sourceforge.io).
+    /// Check string of the catalogue of parametrised CRC algorithms (reveng.sourceforge.io).
     const CHECK: &[u8] = b"123456789";
 
     #[test]

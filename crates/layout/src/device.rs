@@ -6,22 +6,22 @@
 //!      i_block[1] = minor & 0xFF | major << 8 | (minor & 0xFFF00) << 12      12 and 20 bits
 //! ```
 
-/// The largest major number.
+/// Largest major number.
 pub const MAJOR_MAX: u32 = (1 << 12) - 1;
-/// The largest minor number.
+/// Largest minor number.
 pub const MINOR_MAX: u32 = (1 << 20) - 1;
 
-/// The number of a device.
+/// A device number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DeviceNumber {
-    /// The driver.
+    /// Number of the driver.
     pub major: u32,
-    /// The device of the driver.
+    /// Number of the device within the driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// From the first two words of the map.
+    /// Decodes the first two words of `i_block`.
     pub const fn decode(old: u32, new: u32) -> Self {
         if old != 0 {
             Self {
@@ -36,7 +36,8 @@ impl DeviceNumber {
         }
     }
 
-    /// The first two words of the map, in the old form where it fits; `None` if no form does.
+    /// Encodes the first two words of `i_block`, in the old form if it fits. Returns `None` if
+    /// neither form fits.
     pub const fn encode(self) -> Option<[u32; 2]> {
         if self.major > MAJOR_MAX || self.minor > MINOR_MAX {
             return None;

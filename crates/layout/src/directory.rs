@@ -4,11 +4,12 @@
 //! 0  inode       u32   0 if unused
 //! 4  rec_len     u16   bytes to the next entry: a multiple of 4, at least 8 + name_len rounded up
 //! 6  name_len    u8
-//! 7  file_type   u8    with the feature `filetype`, else 0 (the upper byte of name_len in the first format)
+//! 7  file_type   u8    with `filetype`, else 0 (upper byte of name_len in the first format)
 //! 8  name              not terminated; "." and ".." are the first two entries of a directory
 //! ```
-//! An entry is removed by adding its length to the entry before it, or, at the start of a block, by clearing its inode.
-//! In blocks of 65536 bytes a `rec_len` of 65535 or 0 means the whole block, which 16 bits cannot say.
+//! An entry is removed by adding its length to the entry before it, or, at the start of a block, by
+//! clearing its inode. In blocks of 65536 bytes a `rec_len` of 65535 or 0 means the whole block, a
+//! length that 16 bits cannot hold.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/directory.rst`.
 
@@ -19,16 +20,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::mode::FileType;
 use crate::units::InodeNr;
 
-/// Bytes of an entry before its name.
+/// Size of an entry before its name in bytes.
 pub const HEADER_SIZE: usize = 8;
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 255;
-/// Entries begin at, and take, multiples of this many bytes.
+/// Alignment of entries in bytes; their lengths are multiples of it.
 pub const ALIGNMENT: usize = 4;
-/// Bytes of the shortest entry: a name of one byte.
+/// Length of the shortest entry in bytes: a name of one byte.
 pub const RECORD_LENGTH_MIN: usize = record_length(1);
 
-/// The length that 16 bits cannot say, and how it is stored.
+/// The record length that 16 bits cannot hold, and its stored form.
 const RECORD_LENGTH_WHOLE: usize = 65536;
 const RECORD_LENGTH_WHOLE_RAW: u16 = 65535;
 
@@ -36,11 +37,11 @@ const RECORD_LENGTH_WHOLE_RAW: u16 = 65535;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct EntryHeader {
-    /// The inode, or 0 if the entry is unused.
+    /// Inode number, or 0 if the entry is unused.
     pub inode: U32,
     /// Bytes to the next entry.
     pub rec_len: U16,
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub name_len: u8,
     /// [`FileType`] (`filetype`), else 0.
     pub file_type: u8,
@@ -48,17 +49,18 @@ pub struct EntryHeader {
 
 const _: () = assert!(size_of::<EntryHeader>() == HEADER_SIZE);
 
-/// `ext4_dir_entry_tail`: looks like an unused entry at the end of a block and holds its checksum (`metadata_csum`).
+/// `ext4_dir_entry_tail`: the checksum of a block (`metadata_csum`), in the form of an unused entry
+/// at its end.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct EntryTail {
-    /// Zero, where an entry has its inode.
+    /// Zero, in the place of an entry's inode.
     pub det_reserved_zero1: U32,
     /// 12.
     pub det_rec_len: U16,
-    /// Zero, where an entry has the length of its name.
+    /// Zero, in the place of an entry's name length.
     pub det_reserved_zero2: u8,
-    /// 0xDE, where an entry has its type.
+    /// 0xDE, in the place of an entry's file type.
     pub det_reserved_ft: u8,
     /// crc32c.
     pub det_checksum: U32,
@@ -69,20 +71,20 @@ const _: () = assert!(size_of::<EntryTail>() == 12);
 /// An entry of a directory block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Where it begins in the block.
+    /// Offset of the entry in the block.
     pub offset: usize,
     /// Bytes to the next entry.
     pub record_length: usize,
-    /// The inode; `None` if the entry is unused (its name and type then mean nothing).
+    /// Inode; `None` if the entry is unused (its name and type then mean nothing).
     pub inode: Option<InodeNr>,
-    /// The name.
+    /// Name.
     pub name: &'a [u8],
-    /// The type of the inode, where it is recorded.
+    /// Type of the inode, if recorded.
     pub file_type: FileType,
 }
 
 impl Entry<'_> {
-    /// Bytes that the entry needs; 0 if it is unused.
+    /// Returns the length that the entry needs in bytes; 0 if it is unused.
     pub const fn used_length(&self) -> usize {
         if self.inode.is_some() {
             record_length(self.name.len())
@@ -91,81 +93,81 @@ impl Entry<'_> {
         }
     }
 
-    /// Bytes that a further entry could take from it.
+    /// Returns the length that a further entry could take from this record in bytes.
     pub const fn spare_length(&self) -> usize {
         self.record_length - self.used_length()
     }
 }
 
-/// An entry that cannot be, and where.
+/// An invalid entry and its offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("directory entry at byte {offset} of its block: {fault}")]
 pub struct EntryError {
-    /// Where it begins in the block.
+    /// Offset of the entry in the block.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Fault of the entry.
     pub fault: EntryFault,
 }
 
-/// What is wrong with an entry.
+/// Faults of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EntryFault {
-    /// Its length is not a multiple of 4.
+    /// Length is not a multiple of 4.
     #[error("its length of {record_length} bytes is not a multiple of 4")]
     Unaligned {
-        /// Its length.
+        /// Length of the entry.
         record_length: usize,
     },
-    /// Its length is less than that of any entry.
+    /// Length is less than that of the shortest entry.
     #[error("its length of {record_length} bytes is less than that of the shortest entry")]
     TooShort {
-        /// Its length.
+        /// Length of the entry.
         record_length: usize,
     },
-    /// Its length is less than its name needs.
+    /// Length is less than the name needs.
     #[error("its length of {record_length} bytes has no room for a name of {name_length} bytes")]
     NameTooLong {
-        /// Its length.
+        /// Length of the entry.
         record_length: usize,
-        /// The length of its name.
+        /// Length of the name.
         name_length: usize,
     },
-    /// It reaches over the end of the block.
+    /// Entry reaches beyond the end of the block.
     #[error("its length of {record_length} bytes is more than the {left} left in the block")]
     Overrun {
-        /// Its length.
+        /// Length of the entry.
         record_length: usize,
-        /// Bytes from its start to the end of the block.
+        /// Bytes from the start of the entry to the end of the block.
         left: usize,
     },
-    /// It leaves so few bytes that no entry can follow it.
+    /// Entry leaves too few bytes for another entry.
     #[error("after its {record_length} bytes {left} are left, too few for another entry")]
     Gap {
-        /// Its length.
+        /// Length of the entry.
         record_length: usize,
-        /// Bytes from its end to the end of the block.
+        /// Bytes from the end of the entry to the end of the block.
         left: usize,
     },
-    /// Its inode does not exist.
+    /// Inode number is out of range.
     #[error("its inode {inode} does not exist: the last one is {inode_count}")]
     InodeOutOfRange {
-        /// The inode.
+        /// Inode number.
         inode: u32,
-        /// The number of inodes.
+        /// Number of inodes.
         inode_count: u32,
     },
-    /// It is used and has no name.
+    /// Entry is used and has no name.
     #[error("it has an inode and no name")]
     EmptyName,
 }
 
-/// Bytes of an entry with a name of so many bytes.
+/// Returns the length of an entry for a name of `name_length` bytes.
 pub const fn record_length(name_length: usize) -> usize {
     (HEADER_SIZE + name_length).next_multiple_of(ALIGNMENT)
 }
 
-/// A stored `rec_len` in bytes.
+/// Decodes a stored `rec_len` into bytes.
 pub const fn decode_record_length(raw: u16, block_size: usize) -> usize {
     if block_size == RECORD_LENGTH_WHOLE && (raw == RECORD_LENGTH_WHOLE_RAW || raw == 0) {
         RECORD_LENGTH_WHOLE
@@ -174,10 +176,10 @@ pub const fn decode_record_length(raw: u16, block_size: usize) -> usize {
     }
 }
 
-/// The `rec_len` that stores a length in bytes.
+/// Encodes a length in bytes as a `rec_len`.
 ///
 /// # Panics
-/// If no entry can have the length.
+/// Panics if no entry can have the length.
 pub const fn encode_record_length(length: usize) -> u16 {
     assert!(
         length.is_multiple_of(ALIGNMENT),
@@ -194,12 +196,13 @@ pub const fn encode_record_length(length: usize) -> u16 {
     }
 }
 
-/// Whether a directory can hold the name: 1 to 255 bytes, none of them NUL or a slash.
+/// True if a directory can hold the name: 1 to 255 bytes, none of them NUL or a slash.
 pub fn is_valid_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 
-/// The entries of a directory block, unused ones included; made by [`entries`]. It ends after an error.
+/// An iterator over the entries of a directory block, unused ones included; created by [`entries`].
+/// It stops after an error.
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
     block: &'a [u8],
@@ -207,8 +210,8 @@ pub struct Entries<'a> {
     offset: usize,
 }
 
-/// The entries of a directory block, which is given whole; `inode_count` is the superblock's number of inodes.
-/// Every entry is checked before it is given.
+/// Iterates over the entries of a whole directory block and checks each of them. `inode_count` is
+/// the superblock's number of inodes.
 pub const fn entries(block: &[u8], inode_count: u32) -> Entries<'_> {
     Entries {
         block,
@@ -217,10 +220,10 @@ pub const fn entries(block: &[u8], inode_count: u32) -> Entries<'_> {
     }
 }
 
-/// The entry that begins at `offset`, checked.
+/// Returns the entry at `offset` after checking it.
 ///
 /// # Errors
-/// - [`EntryError`] says what is wrong with it.
+/// - [`EntryError`] if the entry is invalid.
 pub fn entry_at(block: &[u8], inode_count: u32, offset: usize) -> Result<Entry<'_>, EntryError> {
     check(block, inode_count, offset).map_err(|fault| EntryError { offset, fault })
 }
@@ -293,11 +296,11 @@ fn check(block: &[u8], inode_count: u32, offset: usize) -> Result<Entry<'_>, Ent
     })
 }
 
-/// Writes an entry at its offset. The bytes between its name and the next multiple of 4 become zero; what lies
-/// beyond them in its record stays.
+/// Writes an entry at its offset. The padding after its name is zeroed; the rest of its record is
+/// left as it is.
 ///
 /// # Panics
-/// If the entry does not fit its record, or the record does not fit the block.
+/// Panics if the entry does not fit its record, or the record does not fit the block.
 pub fn write(block: &mut [u8], entry: &Entry<'_>) {
     let needed = record_length(entry.name.len());
     assert!(
@@ -322,7 +325,7 @@ pub fn write(block: &mut [u8], entry: &Entry<'_>) {
     name[entry.name.len()..].fill(0);
 }
 
-/// Makes a block of zeroes with one unused entry.
+/// Zeroes a block and writes one unused entry that fills it.
 pub fn write_empty(block: &mut [u8]) {
     block.fill(0);
     let record_length = block.len();
@@ -342,17 +345,17 @@ pub fn write_empty(block: &mut [u8]) {
 /// Changes the length of the entry at `offset`.
 ///
 /// # Panics
-/// If there is no room for an entry at `offset`, or none can have the length.
+/// Panics if there is no room for an entry at `offset`, or no entry can have the length.
 pub fn set_record_length(block: &mut [u8], offset: usize, length: usize) {
     header_mut(block, offset)
         .rec_len
         .set(encode_record_length(length));
 }
 
-/// Makes the entry at `offset` unused.
+/// Marks the entry at `offset` unused.
 ///
 /// # Panics
-/// If there is no room for an entry at `offset`.
+/// Panics if there is no room for an entry at `offset`.
 pub fn clear_inode(block: &mut [u8], offset: usize) {
     header_mut(block, offset).inode.set(0);
 }

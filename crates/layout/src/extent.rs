@@ -1,7 +1,8 @@
 //! Extent trees (feature `extent`): a header, then entries; the root lies in `i_block`.
 //!
-//! At depth 0 the entries are [`Extent`]s, above it they are [`Index`]es; both take 12 bytes. A length above
-//! [`LENGTH_MAX`] marks an extent as allocated but not written: its real length is that many less.
+//! The entries of a leaf (depth 0) are [`Extent`]s, those of other nodes are [`Index`]es; both take
+//! 12 bytes. A length above [`LENGTH_MAX`] marks an unwritten extent, whose real length is smaller
+//! by [`LENGTH_MAX`].
 //!
 //! Source: Linux `Documentation/filesystems/ext4/ifork.rst`.
 
@@ -10,9 +11,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// `eh_magic`.
 pub const MAGIC: u16 = 0xF30A;
-/// The deepest tree.
+/// Maximum depth of a tree.
 pub const DEPTH_MAX: u16 = 5;
-/// The most blocks of an extent that is written.
+/// Maximum number of blocks of an initialized extent.
 pub const LENGTH_MAX: u16 = 32768;
 
 /// The header of a node.
@@ -21,9 +22,9 @@ pub const LENGTH_MAX: u16 = 32768;
 pub struct Header {
     /// [`MAGIC`].
     pub eh_magic: U16,
-    /// Entries.
+    /// Number of entries.
     pub eh_entries: U16,
-    /// Entries that there is room for.
+    /// Capacity in entries.
     pub eh_max: U16,
     /// Levels below this node.
     pub eh_depth: U16,
@@ -33,13 +34,13 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == 12);
 
-/// A run of blocks.
+/// An extent: adjacent blocks of a file on adjacent blocks of the device.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Extent {
     /// First block within the file.
     pub ee_block: U32,
-    /// Blocks; above [`LENGTH_MAX`] not written.
+    /// Number of blocks; above [`LENGTH_MAX`] the extent is unwritten.
     pub ee_len: U16,
     /// First block on the device, upper half.
     pub ee_start_hi: U16,

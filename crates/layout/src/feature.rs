@@ -1,8 +1,9 @@
-//! Feature words of the superblock: what an implementation has to know before it may touch the file system.
+//! Feature words of the superblock: what an implementation must support before it may use the file
+//! system.
 //!
-//! An unknown *compatible* feature can be ignored, an unknown *read-only compatible* one forbids writing, an unknown
-//! *incompatible* one forbids everything. The words keep bits that nobody knows yet. Names are those that e2fsprogs
-//! prints and that `-O` takes; [`NAMES`] is the one table of them.
+//! An unknown *compatible* feature can be ignored, an unknown *read-only compatible* one forbids
+//! writing, an unknown *incompatible* one forbids any use. The words keep unknown bits. Names are
+//! those that e2fsprogs prints and that `-O` takes; [`NAMES`] lists all of them.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`; `ext4(5)` for the names.
 
@@ -22,7 +23,7 @@ bitflags! {
         const HAS_JOURNAL = 0x0004;
         /// There may be extended attributes.
         const EXT_ATTR = 0x0008;
-        /// An inode reserves blocks for growing the descriptors.
+        /// An inode holds the reserved GDT blocks, for online growth.
         const RESIZE_INODE = 0x0010;
         /// Directories may be indexed.
         const DIR_INDEX = 0x0020;
@@ -47,7 +48,7 @@ bitflags! {
     pub struct Incompatible: u32 {
         /// Compression (never merged).
         const COMPRESSION = 0x0001;
-        /// Directory entries carry the file's type.
+        /// The journal needs recovery.
         const FILETYPE = 0x0002;
         /// The journal has to be replayed.
         const NEEDS_RECOVERY = 0x0004;
@@ -61,7 +62,7 @@ bitflags! {
         const IS_64BIT = 0x0080;
         /// Protection against mounting twice.
         const MMP = 0x0100;
-        /// Groups are packed; their metadata lies anywhere.
+        /// Groups are packed; their metadata may lie outside the group.
         const FLEX_BG = 0x0200;
         /// Inodes hold large attribute values.
         const EA_INODE = 0x0400;
@@ -75,7 +76,7 @@ bitflags! {
         const INLINE_DATA = 0x8000;
         /// Encrypted files.
         const ENCRYPT = 0x1_0000;
-        /// Names without regard to case.
+        /// Names are looked up without regard to case.
         const CASEFOLD = 0x2_0000;
     }
 }
@@ -98,7 +99,7 @@ bitflags! {
         const DIR_NLINK = 0x0020;
         /// Inodes have an extra part.
         const EXTRA_ISIZE = 0x0040;
-        /// Has a snapshot (never merged).
+        /// The file system has a snapshot (never merged).
         const HAS_SNAPSHOT = 0x0080;
         /// Quotas in hidden inodes.
         const QUOTA = 0x0100;
@@ -108,20 +109,20 @@ bitflags! {
         const METADATA_CSUM = 0x0400;
         /// Replicas (never merged).
         const REPLICA = 0x0800;
-        /// Must not be written.
+        /// The file system must not be written.
         const READ_ONLY = 0x1000;
         /// Project quotas.
         const PROJECT = 0x2000;
         /// Blocks are shared (Android).
         const SHARED_BLOCKS = 0x4000;
-        /// Files with verity.
+        /// Files may be protected by verity.
         const VERITY = 0x8000;
-        /// The orphan file has to be processed.
+        /// The orphan file must be processed.
         const ORPHAN_PRESENT = 0x1_0000;
     }
 }
 
-/// One of the three words.
+/// One of the three feature words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
     /// `s_feature_compat`.
@@ -132,19 +133,19 @@ pub enum Word {
     ReadOnlyCompatible,
 }
 
-/// The three words together.
+/// The three feature words together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Features {
-    /// May be ignored.
+    /// Features that may be ignored.
     pub compatible: Compatible,
-    /// Must be known.
+    /// Features that must be supported for any use.
     pub incompatible: Incompatible,
-    /// Must be known to write.
+    /// Features that must be supported for writing.
     pub read_only_compatible: ReadOnlyCompatible,
 }
 
 impl Features {
-    /// From the words as stored.
+    /// Creates the features from the words as stored.
     pub const fn from_raw(compatible: u32, incompatible: u32, read_only_compatible: u32) -> Self {
         Self {
             compatible: Compatible::from_bits_retain(compatible),
@@ -153,7 +154,7 @@ impl Features {
         }
     }
 
-    /// One word as stored.
+    /// Returns one word as stored.
     pub const fn word(&self, word: Word) -> u32 {
         match word {
             Word::Compatible => self.compatible.bits(),
@@ -178,7 +179,7 @@ impl Features {
         }
     }
 
-    /// The names of all features that are set, word by word, lowest bit first.
+    /// Returns the names of all features that are set, word by word, lowest bit first.
     pub fn names(&self) -> Vec<String> {
         let words = [
             Word::Compatible,
@@ -198,8 +199,8 @@ impl fmt::Display for Features {
     }
 }
 
-/// The names of the bits set in one word, lowest first. A bit without a name is `FEATURE_C12`, `FEATURE_I12` or
-/// `FEATURE_R12`, as e2fsprogs has it.
+/// Returns the names of the bits set in one word, lowest first. A bit without a name is
+/// `FEATURE_C12`, `FEATURE_I12` or `FEATURE_R12`, as in e2fsprogs.
 pub fn word_names(word: Word, bits: u32) -> Vec<String> {
     let set = (0..u32::BITS).filter(|number| bits & (1 << number) != 0);
     set.map(|number| bit_name(word, number)).collect()
@@ -220,7 +221,8 @@ fn bit_name(word: Word, number: u32) -> String {
     format!("FEATURE_{letter}{number}")
 }
 
-/// The word and the bit of a feature's name (or of an older name that e2fsprogs still takes).
+/// Returns the word and the bit of a feature name, or of an older name that e2fsprogs still
+/// accepts.
 pub fn lookup(name: &str) -> Option<(Word, u32)> {
     let known = NAMES
         .iter()
@@ -424,7 +426,7 @@ pub const NAMES: &[(Word, u32, &str)] = &[
     ),
 ];
 
-/// Other names that `-O` takes.
+/// Alternative names that `-O` takes.
 const ALIASES: &[(Word, u32, &str)] = &[
     (Word::Incompatible, Incompatible::EXTENTS.bits(), "extents"),
     (

@@ -1,9 +1,11 @@
-//! Group descriptors: where a group's bitmaps and inode table lie, and what is free in it.
+//! Group descriptors: the location of a group's bitmaps and inode table, and its free counts.
 //!
-//! A descriptor takes 32 bytes, or `s_desc_size` (64) with the feature `64bit`; the longer form begins with the
-//! shorter. The table of descriptors follows each copy of the superblock in the next block.
+//! A descriptor takes 32 bytes, or `s_desc_size` (64) with the feature `64bit`; the longer form
+//! starts with the shorter one. The descriptor table starts in the block after each copy of the
+//! superblock.
 //!
-//! `bg_checksum` is a crc16 with the feature `uninit_bg` (`gdt_csum`); see [`crate::checksum::group_descriptor_crc16`].
+//! `bg_checksum` is a crc16 with the feature `uninit_bg` (`gdt_csum`); see
+//! [`crate::checksum::group_descriptor_crc16`].
 //!
 //! Source: Linux `Documentation/filesystems/ext4/group_descr.rst`.
 
@@ -11,13 +13,13 @@ use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of a descriptor without `64bit`.
+/// Size of a descriptor without `64bit` in bytes.
 pub const SIZE: usize = 32;
-/// Bytes of a descriptor with `64bit`.
+/// Size of a descriptor with `64bit` in bytes.
 pub const SIZE_64BIT: usize = 64;
 
 bitflags! {
-    /// `bg_flags`; they mean something only with `uninit_bg` or `metadata_csum`.
+    /// `bg_flags`; valid only with `uninit_bg` or `metadata_csum`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct GroupFlags: u16 {
         /// The inode table and its bitmap are not initialised.
@@ -39,11 +41,11 @@ pub struct GroupDescriptor {
     pub bg_inode_bitmap_lo: U32,
     /// First block of the inode table.
     pub bg_inode_table_lo: U32,
-    /// Free blocks.
+    /// Number of free blocks.
     pub bg_free_blocks_count_lo: U16,
-    /// Free inodes.
+    /// Number of free inodes.
     pub bg_free_inodes_count_lo: U16,
-    /// Directories.
+    /// Number of directories.
     pub bg_used_dirs_count_lo: U16,
     /// [`GroupFlags`].
     pub bg_flags: U16,
@@ -53,7 +55,7 @@ pub struct GroupDescriptor {
     pub bg_block_bitmap_csum_lo: U16,
     /// crc32c of the inode bitmap, lower half.
     pub bg_inode_bitmap_csum_lo: U16,
-    /// Inodes at the end of the table that were never used.
+    /// Number of never used inodes at the end of the table.
     pub bg_itable_unused_lo: U16,
     /// Checksum of the descriptor.
     pub bg_checksum: U16,
@@ -62,13 +64,13 @@ pub struct GroupDescriptor {
 const _: () = assert!(size_of::<GroupDescriptor>() == SIZE);
 
 impl GroupDescriptor {
-    /// `bg_flags`.
+    /// Returns `bg_flags`.
     pub fn flags(&self) -> GroupFlags {
         GroupFlags::from_bits_retain(self.bg_flags.get())
     }
 }
 
-/// A group descriptor with the feature `64bit`, 64 bytes: the shorter form and upper halves.
+/// A group descriptor with the feature `64bit`, 64 bytes: the shorter form and the upper halves.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct GroupDescriptor64 {

@@ -1,19 +1,20 @@
 //! Hashes of names in indexed directories.
 //!
-//! Three algorithms, each in two forms, because the machines that wrote the first indexed directories disagreed on
-//! whether `char` is signed. The superblock's flags say which form a file system uses; the version in a directory's
-//! root is always one of the first three.
+//! There are three algorithms, each in two forms, because the machines that wrote the first indexed
+//! directories disagreed on the signedness of `char`. The superblock's flags select the form; the
+//! version in a directory's root is always one of the first three.
 //!
 //! - *Legacy*: one multiplication for each byte.
-//! - *Half MD4*: MD4's round functions and additive constants (RFC 1320) over blocks of 32 bytes, eight steps a round
-//!   instead of sixteen.
-//! - *TEA*: sixteen cycles of the Tiny Encryption Algorithm (D. Wheeler, R. Needham, 1994) over blocks of 16 bytes, where
-//!   the block is the key.
+//! - *Half MD4*: MD4's round functions and additive constants (RFC 1320) over blocks of 32 bytes,
+//!   eight steps a round instead of sixteen.
+//! - *TEA*: sixteen cycles of the Tiny Encryption Algorithm (D. Wheeler, R. Needham, 1994) over
+//!   blocks of 16 bytes, with the block as the key.
 //!
-//! The last two start from the file system's seed (or MD4's own start if that is zero), and fill the last block with the
-//! length of what is left of the name. All arithmetic wraps at 32 bits.
+//! The last two start from the file system's seed (or MD4's initial state if the seed is zero).
+//! They pad the last block with the length of the rest of the name. All arithmetic wraps at 32
+//! bits.
 
-/// A hash algorithm, as numbered on the disk.
+/// A hash algorithm, as numbered on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum HashVersion {
@@ -31,23 +32,24 @@ pub enum HashVersion {
     TeaUnsigned = 5,
 }
 
-/// Where a name goes in the tree (`major`), and where among equal ones when a directory is read (`minor`).
+/// The hash of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirHash {
-    /// The hash by which the tree is ordered; its lowest bit is 0, and it is never [`MAJOR_END`].
+    /// Hash by which the tree is ordered; its lowest bit is 0, and it is never [`MAJOR_END`].
     pub major: u32,
-    /// A second hash of the name; 0 with the legacy algorithm.
+    /// Second hash, the order of names with equal `major` in a directory read; 0 with the legacy
+    /// algorithm.
     pub minor: u32,
 }
 
-/// The value that stands for the end of a directory in a reading position; no name hashes to it.
+/// Value of `major` that marks the end of a directory in a read position; no name hashes to it.
 pub const MAJOR_END: u32 = 0xFFFF_FFFE;
 
-/// Where MD4 starts, when the seed is zero (RFC 1320, section 3.3).
+/// Initial state of MD4, used if the seed is zero (RFC 1320, section 3.3).
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
 
 impl HashVersion {
-    /// The algorithm of a raw number, if it is one of these.
+    /// Returns the algorithm of a raw number, if it is known.
     pub const fn from_raw(raw: u8) -> Option<Self> {
         match raw {
             0 => Some(Self::Legacy),
@@ -60,7 +62,8 @@ impl HashVersion {
         }
     }
 
-    /// The number as stored in a directory's root and in `s_def_hash_version`: without the signedness.
+    /// Returns the number stored in a directory's root and in `s_def_hash_version`, without the
+    /// signedness.
     pub const fn raw_on_disk(self) -> u8 {
         match self {
             Self::Legacy | Self::LegacyUnsigned => 0,
@@ -69,7 +72,7 @@ impl HashVersion {
         }
     }
 
-    /// The same algorithm with the signedness that the superblock's flags ask for.
+    /// Returns the same algorithm with the signedness that the superblock's flags select.
     #[must_use]
     pub const fn with_signedness(self, is_unsigned: bool) -> Self {
         match (self, is_unsigned) {
@@ -82,7 +85,7 @@ impl HashVersion {
         }
     }
 
-    /// A byte of a name as a number of 32 bits.
+    /// Widens a byte of a name to 32 bits, with or without its sign.
     const fn widen(self, byte: u8) -> u32 {
         match self {
             Self::Legacy | Self::HalfMd4 | Self::Tea => byte as i8 as u32,
@@ -91,7 +94,7 @@ impl HashVersion {
     }
 }
 
-/// The hash of a name. `seed` is the superblock's `s_hash_seed`.
+/// Returns the hash of a name. `seed` is the superblock's `s_hash_seed`.
 pub fn dx_hash(version: HashVersion, seed: [u32; 4], name: &[u8]) -> DirHash {
     let mut state = if seed == [0; 4] { DEFAULT_SEED } else { seed };
     let (major, minor) = match version {
@@ -120,7 +123,8 @@ pub fn dx_hash(version: HashVersion, seed: [u32; 4], name: &[u8]) -> DirHash {
     }
 }
 
-/// A recurrence over two values: each byte, times a prime, is mixed into the newer and added to the older one.
+/// Returns the legacy hash, a recurrence over two values: each byte times a prime is mixed into the
+/// newer value and added to the older one.
 fn legacy(version: HashVersion, name: &[u8]) -> u32 {
     const FACTOR: u32 = 7_152_373;
     let (newer, _) = name.iter().fold(
@@ -138,8 +142,8 @@ fn legacy(version: HashVersion, name: &[u8]) -> u32 {
     newer << 1
 }
 
-/// The next `N` words of a name: bytes go in from the right, and what the name does not fill is its remaining length,
-/// in every byte.
+/// Returns the next `N` words of a name. Bytes are shifted in from the right; missing words hold
+/// the remaining length in every byte.
 fn fill<const N: usize>(version: HashVersion, rest: &[u8]) -> [u32; N] {
     let padding = u32::from_ne_bytes([rest.len() as u8; 4]);
     let mut words = [padding; N];
@@ -151,7 +155,7 @@ fn fill<const N: usize>(version: HashVersion, rest: &[u8]) -> [u32; N] {
     words
 }
 
-/// One round: the function, the additive constant, the order of the words, and the shifts of four steps.
+/// A round: its function, additive constant, order of words, and the shifts of four steps.
 struct Round {
     function: fn(u32, u32, u32) -> u32,
     constant: u32,
@@ -159,7 +163,7 @@ struct Round {
     shifts: [u32; 4],
 }
 
-/// RFC 1320, section 3.4, cut down to eight words.
+/// The rounds of RFC 1320, section 3.4, reduced to eight words.
 const HALF_MD4: [Round; 3] = [
     Round {
         function: |x, y, z| (x & y) | (!x & z),

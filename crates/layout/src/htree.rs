@@ -9,42 +9,43 @@
 //!  36 block of the first entry
 //!  40 entries: hash, block
 //! ```
-//! To software without the feature an index block is a directory block with hardly any entries. Entry 0 has no hash:
-//! its place holds count and limit, and it stands for all hashes below that of entry 1. The lowest bit of an entry's
-//! hash says that the entries with this hash begin in the block before (a collision ran over its end). With
-//! `metadata_csum` the last 8 bytes of the block are a [`Tail`]. Leaves are ordinary directory blocks.
+//! Software without the feature sees an index block as a directory block with one or two entries.
+//! Entry 0 has no hash: its place holds count and limit, and it covers all hashes below that of
+//! entry 1. The lowest bit of an entry's hash marks a collision: names with this hash start in the
+//! block before. With `metadata_csum` the last 8 bytes of the block are a [`Tail`]. Leaves are
+//! ordinary directory blocks.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/directory.rst`.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Where [`RootInfo`] begins in the root.
+/// Offset of [`RootInfo`] in the root.
 pub const ROOT_INFO_OFFSET: usize = 24;
-/// Where the entries begin in the root, count and limit first.
+/// Offset of the entries in the root, count and limit first.
 pub const ROOT_ENTRIES_OFFSET: usize = 32;
-/// Where the entries begin in another index block, count and limit first.
+/// Offset of the entries in other index blocks, count and limit first.
 pub const NODE_ENTRIES_OFFSET: usize = 8;
 /// `info_length`.
 pub const ROOT_INFO_LENGTH: u8 = 8;
-/// The most levels of index blocks below the root.
+/// Maximum number of levels of index blocks below the root.
 pub const INDIRECT_LEVELS_MAX: u8 = 1;
 /// The same with the feature `large_dir`.
 pub const INDIRECT_LEVELS_MAX_LARGE_DIR: u8 = 2;
-/// The bits of a [`Entry::block`] that are a block number.
+/// Bits of [`Entry::block`] that are a block number.
 pub const BLOCK_MASK: u32 = 0x0FFF_FFFF;
 
-/// `dx_root_info`: what hash the tree has, and how deep it is.
+/// `dx_root_info`: the hash version and the depth of the tree.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RootInfo {
     /// Zero.
     pub reserved_zero: U32,
-    /// The hash, without its signedness; see [`crate::hash::HashVersion`].
+    /// Hash version without its signedness; see [`crate::hash::HashVersion`].
     pub hash_version: u8,
     /// [`ROOT_INFO_LENGTH`].
     pub info_length: u8,
-    /// Levels of index blocks below the root.
+    /// Number of levels of index blocks below the root.
     pub indirect_levels: u8,
     /// Zero.
     pub unused_flags: u8,
@@ -52,25 +53,25 @@ pub struct RootInfo {
 
 const _: () = assert!(size_of::<RootInfo>() == 8);
 
-/// `dx_entry`: the block that holds names from this hash on.
+/// `dx_entry`: an index entry, the block for names from this hash on.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Entry {
-    /// The lowest hash in the block; the lowest bit marks a collision.
+    /// Lowest hash in the block; the lowest bit marks a collision.
     pub hash: U32,
-    /// The block within the directory.
+    /// Block number within the directory.
     pub block: U32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 8);
 
-/// `dx_countlimit`: how many entries there are and how many there is room for, in the place of entry 0's hash.
+/// `dx_countlimit`: the number of entries and the capacity, in the place of entry 0's hash.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CountLimit {
-    /// Entries that there is room for, entry 0 included.
+    /// Capacity in entries, entry 0 included.
     pub limit: U16,
-    /// Entries, entry 0 included.
+    /// Number of entries, entry 0 included.
     pub count: U16,
 }
 
@@ -88,7 +89,7 @@ pub struct Tail {
 
 const _: () = assert!(size_of::<Tail>() == 8);
 
-/// Entries that an index block has room for, when they begin at `entries_offset`.
+/// Returns the capacity in entries of an index block whose entries start at `entries_offset`.
 pub const fn limit(block_size: usize, entries_offset: usize, has_checksum: bool) -> usize {
     let tail = if has_checksum { size_of::<Tail>() } else { 0 };
     (block_size - entries_offset - tail) / size_of::<Entry>()

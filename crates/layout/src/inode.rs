@@ -1,8 +1,10 @@
-//! Inodes: 128 bytes, and with `s_inode_size` above 128 an extra part of `i_extra_isize` bytes after them.
+//! Inodes: 128 bytes, and with `s_inode_size` above 128 an extra part of `i_extra_isize` bytes
+//! after them.
 //!
-//! The 15 words of `i_block` are 12 direct block numbers and the roots of a single, a double and a triple indirect
-//! tree; or the target of a short symbolic link; or a device number (see [`crate::device`]); or the root of an
-//! extent tree. `i_dtime` is the time of deletion, or the next inode while the inode is on the orphan list.
+//! The 15 words of `i_block` hold one of: 12 direct block numbers and the roots of a single, a
+//! double and a triple indirect tree; the target of a short symbolic link; a device number (see
+//! [`crate::device`]); the root of an extent tree. `i_dtime` is the time of deletion, or the next
+//! inode while the inode is on the orphan list.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/inodes.rst`.
 
@@ -12,30 +14,30 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub use crate::inode_flags::InodeFlags;
 use crate::mode;
 
-/// Bytes of the base part.
+/// Size of the base part in bytes.
 pub const BASE_SIZE: usize = 128;
-/// Bytes of the extra part that is defined: the usual `i_extra_isize`.
+/// Size of the defined extra part in bytes: the usual `i_extra_isize`.
 pub const EXTRA_SIZE: usize = 32;
-/// Words of `i_block`.
+/// Number of words of `i_block`.
 pub const MAP_WORDS: usize = 15;
-/// Direct block numbers at the start of `i_block`.
+/// Number of direct block numbers at the start of `i_block`.
 pub const DIRECT_BLOCKS: usize = 12;
-/// The word of the indirect block.
+/// Index of the indirect block's word.
 pub const INDIRECT_SLOT: usize = 12;
-/// The word of the double indirect block.
+/// Index of the double indirect block's word.
 pub const DOUBLE_INDIRECT_SLOT: usize = 13;
-/// The word of the triple indirect block.
+/// Index of the triple indirect block's word.
 pub const TRIPLE_INDIRECT_SLOT: usize = 14;
-/// Bytes of a block number in an indirect block.
+/// Size of a block number in an indirect block in bytes.
 pub const POINTER_SIZE: usize = 4;
-/// The longest target that a symbolic link keeps in `i_block`, its NUL not counted.
+/// Maximum length of a symbolic link target in `i_block`, without its NUL.
 pub const FAST_SYMLINK_MAX: usize = MAP_WORDS * 4 - 1;
-/// The most links of an inode on ext2 and ext3.
+/// Maximum number of links of an inode on ext2 and ext3.
 pub const LINK_MAX: u16 = 32000;
-/// The most links of an inode on ext4; a directory with more (`dir_nlink`) has 1.
+/// Maximum number of links of an inode on ext4; a directory with more (`dir_nlink`) has 1.
 pub const LINK_MAX_EXT4: u16 = 65000;
 
-/// An inode's first 128 bytes. The system-dependent words are Linux's.
+/// The first 128 bytes of an inode. The system-dependent words are Linux's.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Inode {
@@ -45,25 +47,25 @@ pub struct Inode {
     pub i_uid: U16,
     /// Size in bytes, lower half.
     pub i_size_lo: U32,
-    /// Last access, seconds.
+    /// Last access, in seconds.
     pub i_atime: U32,
-    /// Last change of the inode, seconds.
+    /// Last change of the inode, in seconds.
     pub i_ctime: U32,
-    /// Last change of the contents, seconds.
+    /// Last change of the contents, in seconds.
     pub i_mtime: U32,
-    /// Deletion, seconds; or the next orphan.
+    /// Deletion, in seconds; or the next orphan.
     pub i_dtime: U32,
     /// Group, lower half.
     pub i_gid: U16,
-    /// Links.
+    /// Number of links.
     pub i_links_count: U16,
-    /// Blocks held, lower half, in units of 512 bytes.
+    /// Allocated blocks, lower half, in units of 512 bytes.
     pub i_blocks_lo: U32,
     /// [`InodeFlags`].
     pub i_flags: U32,
     /// Version, lower half (`osd1`).
     pub l_i_version: U32,
-    /// The map.
+    /// Block map, extent tree root, symbolic link target or device number.
     pub i_block: [U32; MAP_WORDS],
     /// Generation, for NFS.
     pub i_generation: U32,
@@ -73,7 +75,7 @@ pub struct Inode {
     pub i_size_high: U32,
     /// Fragment address (never used).
     pub i_obso_faddr: U32,
-    /// Blocks held, upper half (`huge_file`).
+    /// Allocated blocks, upper half (`huge_file`).
     pub l_i_blocks_high: U16,
     /// Block of extended attributes, upper half (`64bit`).
     pub l_i_file_acl_high: U16,
@@ -89,11 +91,11 @@ pub struct Inode {
 
 const _: () = assert!(size_of::<Inode>() == BASE_SIZE);
 
-/// The extra part. Only the first `i_extra_isize` bytes of it are there.
+/// The extra part. Only its first `i_extra_isize` bytes exist.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct InodeExtra {
-    /// Bytes of the extra part, itself included.
+    /// Size of the extra part in bytes, this field included.
     pub i_extra_isize: U16,
     /// crc32c, upper half (`metadata_csum`).
     pub i_checksum_hi: U16,
@@ -103,20 +105,20 @@ pub struct InodeExtra {
     pub i_mtime_extra: U32,
     /// Last access: nanoseconds and epoch.
     pub i_atime_extra: U32,
-    /// Birth, seconds.
+    /// Birth, in seconds.
     pub i_crtime: U32,
     /// Birth: nanoseconds and epoch.
     pub i_crtime_extra: U32,
     /// Version, upper half.
     pub i_version_hi: U32,
-    /// Project.
+    /// Project id.
     pub i_projid: U32,
 }
 
 const _: () = assert!(size_of::<InodeExtra>() == EXTRA_SIZE);
 
 impl Inode {
-    /// `i_flags`.
+    /// Returns `i_flags`.
     pub fn flags(&self) -> InodeFlags {
         InodeFlags::from_bits_retain(self.i_flags.get())
     }
@@ -126,7 +128,7 @@ impl Inode {
         self.i_flags.set(flags.bits());
     }
 
-    /// Owner.
+    /// Returns the owner.
     pub fn uid(&self) -> u32 {
         join16(self.i_uid, self.l_i_uid_high)
     }
@@ -136,7 +138,7 @@ impl Inode {
         (self.i_uid, self.l_i_uid_high) = split16(uid);
     }
 
-    /// Group.
+    /// Returns the group.
     pub fn gid(&self) -> u32 {
         join16(self.i_gid, self.l_i_gid_high)
     }
@@ -146,7 +148,8 @@ impl Inode {
         (self.i_gid, self.l_i_gid_high) = split16(gid);
     }
 
-    /// Size in bytes. Only regular files have an upper half; directories do with the feature `large_dir`.
+    /// Returns the size in bytes. Only regular files have an upper half; directories have one with
+    /// the feature `large_dir`.
     pub fn size(&self, has_large_dir: bool) -> u64 {
         let low = u64::from(self.i_size_lo.get());
         if self.has_size_high(has_large_dir) {
@@ -156,7 +159,8 @@ impl Inode {
         }
     }
 
-    /// Stores the size in bytes; `false`, and nothing stored, if it does not fit this kind of file.
+    /// Stores the size in bytes. Returns `false`, and stores nothing, if the size does not fit this
+    /// kind of file.
     #[must_use]
     pub fn set_size(&mut self, size: u64, has_large_dir: bool) -> bool {
         let high = (size >> 32) as u32;
@@ -177,8 +181,8 @@ impl Inode {
         }
     }
 
-    /// Blocks held, in units of 512 bytes. The upper half, and counting in blocks instead
-    /// ([`InodeFlags::HUGE_FILE`]), come with the feature `huge_file`.
+    /// Returns the allocated blocks, in units of 512 bytes. With the feature `huge_file` the upper
+    /// half counts, and [`InodeFlags::HUGE_FILE`] changes the unit on disk to blocks.
     pub fn sectors(&self, has_huge_file: bool, block_size: u32) -> u64 {
         let low = u64::from(self.i_blocks_lo.get());
         if !has_huge_file {
@@ -192,7 +196,8 @@ impl Inode {
         }
     }
 
-    /// Stores the blocks held, in units of 512 bytes; `false`, and nothing stored, if they do not fit.
+    /// Stores the allocated blocks, in units of 512 bytes. Returns `false`, and stores nothing, if
+    /// they do not fit.
     #[must_use]
     pub fn set_sectors(&mut self, sectors: u64, has_huge_file: bool, block_size: u32) -> bool {
         const LIMIT: u64 = 1 << 48;
@@ -215,7 +220,7 @@ impl Inode {
         true
     }
 
-    /// The block of extended attributes, or 0. The upper half counts only with `64bit`.
+    /// Returns the block of extended attributes, or 0. The upper half counts only with `64bit`.
     pub fn attribute_block(&self, is_64bit: bool) -> u64 {
         let high = if is_64bit {
             u64::from(self.l_i_file_acl_high.get())
@@ -233,12 +238,12 @@ impl Inode {
         }
     }
 
-    /// The words of the map as numbers.
+    /// Returns the words of `i_block` in the CPU's byte order.
     pub fn map(&self) -> [u32; MAP_WORDS] {
         self.i_block.map(U32::get)
     }
 
-    /// Stores the words of the map.
+    /// Stores the words of `i_block`.
     pub fn set_map(&mut self, words: [u32; MAP_WORDS]) {
         self.i_block = words.map(U32::new);
     }

@@ -1,4 +1,4 @@
-//! The flags of an inode (`i_flags`), which chattr and lsattr show as letters.
+//! The inode flags (`i_flags`), shown as letters by chattr and lsattr.
 
 use bitflags::bitflags;
 
@@ -20,7 +20,7 @@ bitflags! {
         const APPEND = 0x0000_0020;
         /// `d`: left out by dump.
         const NO_DUMP = 0x0000_0040;
-        /// `A`: the time of access is not kept.
+        /// `A`: the access time is not updated.
         const NO_ATIME = 0x0000_0080;
         /// `Z`: compressed and dirty (never done).
         const DIRTY = 0x0000_0100;
@@ -72,7 +72,8 @@ bitflags! {
 }
 
 impl InodeFlags {
-    /// What a new inode takes from its directory on ext2 and ext3; then [`Self::masked_for`] its type.
+    /// The flags that a new inode inherits from its directory on ext2 and ext3, before
+    /// [`Self::masked_for`] its type.
     pub const INHERITED: Self = Self::SECURE_DELETE
         .union(Self::UNDELETE)
         .union(Self::COMPRESS)
@@ -87,7 +88,7 @@ impl InodeFlags {
         .union(Self::DAX)
         .union(Self::PROJECT_INHERIT);
 
-    /// What chattr may change on ext2 and ext3.
+    /// The flags that chattr may change on ext2 and ext3.
     pub const USER_MODIFIABLE: Self = Self::SECURE_DELETE
         .union(Self::UNDELETE)
         .union(Self::COMPRESS)
@@ -103,7 +104,8 @@ impl InodeFlags {
         .union(Self::DAX)
         .union(Self::PROJECT_INHERIT);
 
-    /// What chattr may ask for and nobody changes: the Linux kernel takes it in silence.
+    /// The flags that chattr may pass. Those not in [`Self::USER_MODIFIABLE`] stay as they are,
+    /// without an error, as in the Linux kernel.
     pub const USER_VISIBLE: Self = Self::USER_MODIFIABLE
         .union(Self::DIRTY)
         .union(Self::COMPRESSED_BLOCKS)
@@ -114,14 +116,15 @@ impl InodeFlags {
         .union(Self::BLOCKS_BEYOND_END)
         .union(Self::INLINE_DATA);
 
-    /// What only a directory has.
+    /// The flags that only directories have.
     const OF_DIRECTORIES: Self = Self::DIRSYNC
         .union(Self::TOP_DIRECTORY)
         .union(Self::CASEFOLD)
         .union(Self::PROJECT_INHERIT);
 
-    /// The flags that make sense for a file of this type (`i_mode`): all for a directory, those without the
-    /// directory's own for a regular file, and [`Self::NO_DUMP`] and [`Self::NO_ATIME`] for the others.
+    /// Returns the flags that apply to a file of this type (`i_mode`): all for a directory, those
+    /// not specific to directories for a regular file, [`Self::NO_DUMP`] and [`Self::NO_ATIME`] for
+    /// the others.
     #[must_use]
     pub const fn masked_for(self, mode: u16) -> Self {
         match mode & crate::mode::TYPE_MASK {
@@ -132,7 +135,7 @@ impl InodeFlags {
     }
 }
 
-/// The letters of chattr and lsattr, in the order that lsattr prints them.
+/// The letters of chattr and lsattr, in the order in which lsattr prints them.
 pub const LETTERS: &[(char, InodeFlags)] = &[
     ('s', InodeFlags::SECURE_DELETE),
     ('u', InodeFlags::UNDELETE),

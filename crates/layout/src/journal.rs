@@ -8,14 +8,15 @@
 //!                  revoke blocks: RevokeHeader, block numbers of 4 bytes (8 with 64bit), tail
 //!                  commit block
 //! ```
-//! An internal journal is a file: its blocks are counted from the file's start, and the superblock is block 0. On an
-//! external device they are counted from the *device's* start: the superblock is the block after the one that holds the
-//! ext superblock (2 with 1024-byte blocks, else 1), the log begins at `s_first`, the block after it, and `s_maxlen` is
-//! the whole device.
+//! An internal journal is a file: its blocks are counted from the file's start, and the superblock
+//! is block 0. On an external device they are counted from the *device's* start. There the journal
+//! superblock is the block after the ext superblock's (2 with 1024-byte blocks, else 1), the log
+//! starts at `s_first`, the block after it, and `s_maxlen` is the whole device.
 //!
-//! `s_start` is the first block of the oldest transaction that may have to be replayed, 0 if there is none; that
-//! transaction's number is `s_sequence`. A block of the log belongs to it only if its header carries the magic and the
-//! expected number. Tails ([`BlockTail`]) exist with checksums v2 and v3 and are the last four bytes of a block.
+//! `s_start` is the first block of the oldest transaction that may need replay, 0 if there is none;
+//! `s_sequence` is that transaction's number. A block belongs to the log only if its header carries
+//! the magic and the expected number. Tails ([`BlockTail`]) exist with checksums v2 and v3 and are
+//! the last four bytes of a block.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 
@@ -25,15 +26,15 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 /// `h_magic`.
 pub const MAGIC: u32 = 0xC03B_3998;
-/// The magic as it lies on the disk: a logged block that begins with it is escaped.
+/// The magic as stored on disk; a logged block that begins with it is escaped.
 pub const MAGIC_BYTES: [u8; 4] = MAGIC.to_be_bytes();
-/// Bytes of the superblock.
+/// Size of the superblock in bytes.
 pub const SUPERBLOCK_SIZE: usize = 1024;
-/// The smallest journal that is used, in blocks.
+/// Minimum number of blocks of a journal.
 pub const BLOCK_COUNT_MIN: u32 = 1024;
-/// Places for users of an external journal.
+/// Maximum number of file systems that share an external journal.
 pub const USERS_MAX: usize = 48;
-/// Fast-commit blocks when `s_num_fc_blks` is 0.
+/// Number of fast-commit blocks if `s_num_fc_blks` is 0.
 pub const FAST_COMMIT_BLOCKS_DEFAULT: u32 = 256;
 
 /// `h_blocktype`.
@@ -53,7 +54,7 @@ pub enum BlockType {
 }
 
 impl BlockType {
-    /// The type of a raw `h_blocktype`, if it is known.
+    /// Returns the type of a raw `h_blocktype`, if it is known.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         match raw {
             1 => Some(Self::Descriptor),
@@ -65,7 +66,7 @@ impl BlockType {
         }
     }
 
-    /// The raw `h_blocktype`.
+    /// Returns the raw `h_blocktype`.
     pub const fn raw(self) -> u32 {
         self as u32
     }
@@ -84,7 +85,7 @@ bitflags! {
     /// `s_feature_incompat` of the journal.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct JournalIncompatible: u32 {
-        /// There may be revoke blocks.
+        /// The log may contain revoke blocks.
         const REVOKE = 0x0001;
         /// Block numbers have 64 bits.
         const IS_64BIT = 0x0002;
@@ -94,7 +95,7 @@ bitflags! {
         const CHECKSUM_V2 = 0x0008;
         /// Checksums v3: crc32c of each block, whole in its tag.
         const CHECKSUM_V3 = 0x0010;
-        /// There may be fast commits.
+        /// The log may contain fast commits.
         const FAST_COMMIT = 0x0020;
     }
 }
@@ -128,7 +129,7 @@ pub enum ChecksumType {
 }
 
 impl ChecksumType {
-    /// The type of a raw number, if it is known.
+    /// Returns the type of a raw number, if it is known.
     pub const fn from_raw(raw: u8) -> Option<Self> {
         match raw {
             1 => Some(Self::Crc32),
@@ -139,7 +140,7 @@ impl ChecksumType {
         }
     }
 
-    /// The raw number.
+    /// Returns the raw number.
     pub const fn raw(self) -> u8 {
         self as u8
     }
@@ -148,7 +149,7 @@ impl ChecksumType {
 /// `h_chksum_size` of checksums v1.
 pub const CRC32_SIZE: u8 = 4;
 
-/// The head of every block of the journal that is not a logged block.
+/// The header of every block of the journal that is not a logged block.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Header {
@@ -156,14 +157,14 @@ pub struct Header {
     pub h_magic: U32,
     /// [`BlockType`].
     pub h_blocktype: U32,
-    /// The transaction's number.
+    /// Transaction number.
     pub h_sequence: U32,
 }
 
 const _: () = assert!(size_of::<Header>() == 12);
 
 impl Header {
-    /// A header with the magic.
+    /// Creates a header with the magic.
     pub const fn new(block_type: BlockType, sequence: u32) -> Self {
         Self {
             h_magic: U32::new(MAGIC),
@@ -172,7 +173,8 @@ impl Header {
         }
     }
 
-    /// The header of a block, if the block carries the magic and a known type.
+    /// Returns the type and transaction number of a block, if it carries the magic and a known
+    /// type.
     pub fn recognise(block: &[u8]) -> Option<(BlockType, u32)> {
         let (header, _) = Self::ref_from_prefix(block).ok()?;
         if header.h_magic.get() != MAGIC {
@@ -185,15 +187,15 @@ impl Header {
     }
 }
 
-/// The journal's superblock. Version 1 ends after `s_errno`; the rest of its 1024 bytes means nothing.
+/// The journal's superblock. Version 1 ends after `s_errno`; the rest of its 1024 bytes is ignored.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct JournalSuperblock {
     /// Magic and type ([`BlockType::SuperblockV1`] or [`BlockType::SuperblockV2`]).
     pub s_header: Header,
-    /// Bytes of a block of the journal.
+    /// Block size of the journal in bytes.
     pub s_blocksize: U32,
-    /// Blocks of the journal, this one included.
+    /// Number of blocks of the journal, this one included.
     pub s_maxlen: U32,
     /// First block of the log.
     pub s_first: U32,
@@ -201,7 +203,7 @@ pub struct JournalSuperblock {
     pub s_sequence: U32,
     /// First block of that transaction; 0 if the log is empty.
     pub s_start: U32,
-    /// The error that aborted the journal (a negative errno), or 0.
+    /// Error that aborted the journal (a negative errno), or 0.
     pub s_errno: U32,
     /// [`JournalCompatible`].
     pub s_feature_compat: U32,
@@ -211,21 +213,21 @@ pub struct JournalSuperblock {
     pub s_feature_ro_compat: U32,
     /// UUID of the journal.
     pub s_uuid: [u8; 16],
-    /// File systems that use the journal.
+    /// Number of file systems that use the journal.
     pub s_nr_users: U32,
     /// Block of a copy of the superblock (never used).
     pub s_dynsuper: U32,
-    /// Most blocks of a transaction (never used).
+    /// Maximum number of blocks of a transaction (never used).
     pub s_max_transaction: U32,
-    /// Most data blocks of a transaction (never used).
+    /// Maximum number of data blocks of a transaction (never used).
     pub s_max_trans_data: U32,
     /// [`ChecksumType`] of checksums v2 and v3.
     pub s_checksum_type: u8,
     /// Padding.
     pub s_padding2: [u8; 3],
-    /// Blocks for fast commits at the end of the journal.
+    /// Number of fast-commit blocks at the end of the journal.
     pub s_num_fc_blks: U32,
-    /// Where the log goes on after a clean end; only a hint.
+    /// Head of the log after a clean unmount; only a hint.
     pub s_head: U32,
     /// Padding.
     pub s_padding: [U32; 40],
@@ -238,14 +240,14 @@ pub struct JournalSuperblock {
 const _: () = assert!(size_of::<JournalSuperblock>() == SUPERBLOCK_SIZE);
 
 impl Default for JournalSuperblock {
-    /// All zeroes.
+    /// Returns a superblock of zeroes.
     fn default() -> Self {
         Self::new_zeroed()
     }
 }
 
 impl JournalSuperblock {
-    /// The version (1 or 2), if magic and type are a superblock's.
+    /// Returns the version (1 or 2), if the magic and type are those of a superblock.
     pub fn version(&self) -> Option<u8> {
         if self.s_header.h_magic.get() != MAGIC {
             return None;
@@ -257,7 +259,7 @@ impl JournalSuperblock {
         }
     }
 
-    /// The compatible features; none in version 1.
+    /// Returns the compatible features; none in version 1.
     pub fn compatible(&self) -> JournalCompatible {
         let is_v2 = self.version() == Some(2);
         let bits = if is_v2 {
@@ -268,7 +270,7 @@ impl JournalSuperblock {
         JournalCompatible::from_bits_retain(bits)
     }
 
-    /// The incompatible features; none in version 1.
+    /// Returns the incompatible features; none in version 1.
     pub fn incompatible(&self) -> JournalIncompatible {
         let is_v2 = self.version() == Some(2);
         let bits = if is_v2 {
@@ -280,11 +282,11 @@ impl JournalSuperblock {
     }
 }
 
-/// The commit block: a transaction whose commit block is valid is to be replayed.
+/// The commit block. A transaction with a valid commit block is replayed.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CommitBlock {
-    /// Magic, type, number.
+    /// Magic, type, transaction number.
     pub h_header: Header,
     /// [`ChecksumType::Crc32`] with checksums v1, else 0.
     pub h_chksum_type: u8,
@@ -294,21 +296,21 @@ pub struct CommitBlock {
     pub h_padding: [u8; 2],
     /// The first word is the checksum: v1 of the transaction, v2 and v3 of this block.
     pub h_chksum: [U32; 8],
-    /// When it was committed, seconds since 1970.
+    /// Commit time, seconds since 1970.
     pub h_commit_sec: U64,
-    /// When it was committed, nanoseconds.
+    /// Commit time, nanoseconds.
     pub h_commit_nsec: U32,
 }
 
 const _: () = assert!(size_of::<CommitBlock>() == 60);
 
-/// The head of a revoke block.
+/// The header of a revoke block.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RevokeHeader {
-    /// Magic, type, number.
+    /// Magic, type, transaction number.
     pub r_header: Header,
-    /// Bytes used in the block, this header included.
+    /// Number of bytes used in the block, this header included.
     pub r_count: U32,
 }
 

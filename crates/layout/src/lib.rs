@@ -1,10 +1,11 @@
-//! On-disk structures of ext2/ext3 and of the JBD/JBD2 journal, the units that everything is counted in, checksums,
-//! and blocks of memory aligned for direct I/O.
+//! On-disk structures of ext2/ext3 and of the JBD/JBD2 journal, units, checksums, and blocks of
+//! memory aligned for direct I/O.
 //!
-//! This crate knows bytes and nothing else: no device, no time, no policy. Kernel field names (`s_blocks_count_lo`)
-//! appear here only; the other crates decode into plain English names. Each structure is a `#[repr(C)]` zerocopy type
-//! of one-byte alignment, so that `T::ref_from_prefix(bytes)` and `T::mut_from_prefix(bytes)` work at any offset of a
-//! block; size and field offsets are asserted.
+//! This crate handles bytes and nothing else: no device, no time, no policy. Kernel field names
+//! (`s_blocks_count_lo`) appear only here; the other crates decode them into plain English names.
+//! Each structure is a `#[repr(C)]` zerocopy type of one-byte alignment, so that
+//! `T::ref_from_prefix(bytes)` and `T::mut_from_prefix(bytes)` work at any offset of a block. Sizes
+//! and field offsets are asserted.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

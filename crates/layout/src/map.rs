@@ -1,4 +1,4 @@
-//! A hash map that is the same in every run: a fixed hasher, and no way to iterate in hash order.
+//! A deterministic hash map: it has a fixed hasher and no iteration in hash order.
 
 #![allow(
     clippy::disallowed_types,
@@ -10,7 +10,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-/// A hash map with a fixed hasher. It cannot be iterated: what depends on an order keeps one.
+/// A hash map with a fixed hasher. It cannot be iterated; code that depends on an order keeps its
+/// own.
 #[derive(Debug, Clone)]
 pub struct Map<K, V> {
     inner: HashMap<K, V, FixedState>,
@@ -25,57 +26,57 @@ impl<K, V> Default for Map<K, V> {
 }
 
 impl<K: Hash + Eq, V> Map<K, V> {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.inner.get(key)
     }
 
-    /// The value of a key, to be changed.
+    /// Returns the value of a key, mutable.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.inner.get_mut(key)
     }
 
-    /// Whether the key is there.
+    /// True if the map contains the key.
     pub fn contains_key(&self, key: &K) -> bool {
         self.inner.contains_key(key)
     }
 
-    /// Sets a key's value; the one before.
+    /// Sets a key's value and returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.inner.insert(key, value)
     }
 
-    /// The value of a key, made if it is not there.
+    /// Returns the value of a key; inserts the result of `make` if there is none.
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.inner.entry(key).or_insert_with(make)
     }
 
-    /// Takes a key out.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.inner.remove(key)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.inner.len()
     }
 
-    /// Whether there is none.
+    /// True if the map is empty.
     pub fn is_empty(&self) -> bool {
         self.inner.is_empty()
     }
 
-    /// Takes everything out.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         self.inner.clear();
     }
 
-    /// All values, in the order of their keys.
+    /// Returns all keys and values, sorted by key.
     pub fn sorted(&self) -> Vec<(&K, &V)>
     where
         K: Ord,

@@ -1,5 +1,5 @@
-//! `i_mode`: the type of a file in the upper four bits, permissions in the lower twelve; and the same types as the
-//! codes that directory entries carry (feature `filetype`).
+//! `i_mode`: the type of a file in the upper four bits, permissions in the lower twelve. Also the
+//! codes of the same types in directory entries (feature `filetype`).
 
 /// The bits of the type.
 pub const TYPE_MASK: u16 = 0xF000;
@@ -25,7 +25,7 @@ pub const SOCKET: u16 = 0xC000;
 pub const SET_UID: u16 = 0o4000;
 /// Set group id when executed; on a directory, files take its group.
 pub const SET_GID: u16 = 0o2000;
-/// Only owners remove entries.
+/// Only owners may remove entries of the directory.
 pub const STICKY: u16 = 0o1000;
 
 /// The code of a file's type in a directory entry.
@@ -51,7 +51,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// The type of a raw code; unknown codes are [`FileType::Unknown`].
+    /// Returns the type of a raw code; unknown codes are [`FileType::Unknown`].
     pub const fn from_raw(raw: u8) -> Self {
         match raw {
             1 => Self::Regular,
@@ -65,12 +65,12 @@ impl FileType {
         }
     }
 
-    /// The raw code.
+    /// Returns the raw code.
     pub const fn raw(self) -> u8 {
         self as u8
     }
 
-    /// The type in an `i_mode`; [`FileType::Unknown`] if it has none of the seven.
+    /// Returns the type in an `i_mode`; [`FileType::Unknown`] if it has none of the seven.
     pub const fn from_mode(mode: u16) -> Self {
         match mode & TYPE_MASK {
             REGULAR => Self::Regular,
@@ -84,7 +84,7 @@ impl FileType {
         }
     }
 
-    /// The bits of `i_mode` for this type; none for [`FileType::Unknown`].
+    /// Returns the bits of `i_mode` for this type; none for [`FileType::Unknown`].
     pub const fn mode(self) -> u16 {
         match self {
             Self::Unknown => 0,

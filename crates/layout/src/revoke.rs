@@ -1,4 +1,5 @@
-//! Revoke blocks: the numbers of blocks that must not be replayed from this transaction or an earlier one.
+//! Revoke blocks: the numbers of blocks that must not be replayed from this transaction or an
+//! earlier one.
 //!
 //! ```text
 //! RevokeHeader; r_count = bytes used, header included
@@ -15,32 +16,32 @@ use crate::journal::RevokeHeader;
 use crate::tag::TagFormat;
 use crate::units::BlockNr;
 
-/// A revoke block whose `r_count` cannot be.
+/// A revoke block with an invalid `r_count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("revoke block says {count} bytes are used, where between {least} and {most} can be")]
 pub struct CountError {
     /// `r_count`.
     pub count: u32,
-    /// Bytes of the header.
+    /// Minimum: the size of the header in bytes.
     pub least: usize,
-    /// Bytes before the tail.
+    /// Maximum: the number of bytes before the tail.
     pub most: usize,
 }
 
-/// Bytes of a block number.
+/// Returns the size of a block number in bytes.
 pub const fn entry_size(format: TagFormat) -> usize {
     if format.is_64bit { 8 } else { 4 }
 }
 
-/// How many block numbers go into a revoke block.
+/// Returns the number of block numbers that fit in a revoke block.
 pub const fn capacity(format: TagFormat, block_size: usize) -> usize {
     (block_size - size_of::<RevokeHeader>() - format.tail_size()) / entry_size(format)
 }
 
-/// Writes the `index`th block number of a revoke block, which is given whole. `r_count` is the caller's.
+/// Writes the `index`th block number of a whole revoke block. The caller sets `r_count`.
 ///
 /// # Panics
-/// If there is no room for it, or the block number does not fit the form.
+/// Panics if the block is full, or the block number does not fit the form.
 pub fn write(format: TagFormat, block: &mut [u8], index: usize, revoked: BlockNr) {
     assert!(
         index < capacity(format, block.len()),
@@ -57,12 +58,12 @@ pub fn write(format: TagFormat, block: &mut [u8], index: usize, revoked: BlockNr
     }
 }
 
-/// `r_count` of a revoke block with so many block numbers.
+/// Returns the `r_count` of a revoke block with `entry_count` block numbers.
 pub const fn byte_count(format: TagFormat, entry_count: usize) -> u32 {
     (size_of::<RevokeHeader>() + entry_count * entry_size(format)) as u32
 }
 
-/// The block numbers of a revoke block, which is given whole.
+/// Iterates over the block numbers of a whole revoke block.
 ///
 /// # Errors
 /// - [`CountError`] if `r_count` is less than the header or reaches into the tail.

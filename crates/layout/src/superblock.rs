@@ -1,10 +1,11 @@
 //! The superblock of ext2, ext3 and ext4: 1024 bytes, little-endian, at byte 1024 of the device.
 //!
-//! Copies lie at the start of some block groups (see [`is_sparse_backup`]). An external journal device starts with
-//! one, too, whose only incompatible feature is `journal_dev`; the journal's own superblock is in the block after it.
+//! Copies lie at the start of some block groups (see [`is_sparse_backup`]). An external journal
+//! device has one too, whose only incompatible feature is `journal_dev`; the journal superblock is
+//! in the block after it.
 //!
-//! Field names are the kernel's. `_lo`/`_hi` pairs are joined by the methods below; the upper halves mean something
-//! only with the feature `64bit`.
+//! Field names are the kernel's. The methods below join `_lo`/`_hi` pairs; the upper halves are
+//! valid only with the feature `64bit`.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`.
 
@@ -14,9 +15,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use crate::feature::Features;
 
-/// Where the first superblock begins, in bytes from the start of the device.
+/// Offset of the primary superblock from the start of the device in bytes.
 pub const OFFSET: u64 = 1024;
-/// Bytes of a superblock.
+/// Size of a superblock in bytes.
 pub const SIZE: usize = 1024;
 /// `s_magic`.
 pub const MAGIC: u16 = 0xEF53;
@@ -24,32 +25,32 @@ pub const MAGIC: u16 = 0xEF53;
 pub const GOOD_OLD_REVISION: u32 = 0;
 /// `s_rev_level` of the format with features and inode sizes.
 pub const DYNAMIC_REVISION: u32 = 1;
-/// The first inode that is not reserved, in the original format and by convention ever since.
+/// First inode that is not reserved, in the original format and by convention in later ones.
 pub const GOOD_OLD_FIRST_INODE: u32 = 11;
-/// Bytes of an inode in the original format.
+/// Size of an inode in the original format in bytes.
 pub const GOOD_OLD_INODE_SIZE: u16 = 128;
-/// The smallest block, in bytes.
+/// Minimum block size in bytes.
 pub const BLOCK_SIZE_MIN: u32 = 1024;
-/// The largest block, in bytes.
+/// Maximum block size in bytes.
 pub const BLOCK_SIZE_MAX: u32 = 65536;
-/// The largest `s_log_block_size`: blocks are `1024 << s_log_block_size` bytes.
+/// Maximum `s_log_block_size`: blocks are `1024 << s_log_block_size` bytes.
 pub const LOG_BLOCK_SIZE_MAX: u32 = 6;
 /// `s_creator_os` of Linux.
 pub const OS_LINUX: u32 = 0;
-/// `s_creator_os` of the Hurd, whose inodes use the system-dependent words differently.
+/// `s_creator_os` of the Hurd; its inodes use the system-dependent words differently.
 pub const OS_HURD: u32 = 1;
-/// `s_jnl_backup_type` when `s_jnl_blocks` holds a copy of the journal inode's map and size.
+/// `s_jnl_backup_type` if `s_jnl_blocks` holds a copy of the journal inode's block map and size.
 pub const JOURNAL_BACKUP_BLOCKS: u8 = 1;
 /// `s_checksum_type` of crc32c, the only one.
 pub const CHECKSUM_CRC32C: u8 = 1;
-/// `s_max_mnt_count` when no count of mounts forces a check.
+/// `s_max_mnt_count` if no mount count forces a check.
 pub const MOUNT_COUNT_UNLIMITED: u16 = 0xFFFF;
 
 bitflags! {
-    /// `s_state`: how the file system was left.
+    /// `s_state`: the state in which the file system was left.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct State: u16 {
-        /// Unmounted cleanly, or has a journal that says the rest.
+        /// Unmounted cleanly, or the journal holds the rest.
         const VALID = 0x0001;
         /// Errors were found; a check is due.
         const ERROR = 0x0002;
@@ -61,7 +62,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// `s_default_mount_opts`: what a mount does unless told otherwise.
+    /// `s_default_mount_opts`: mount options that apply unless overridden.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct DefaultMountOptions: u32 {
         /// `debug`.
@@ -74,7 +75,8 @@ bitflags! {
         const ACL = 0x0008;
         /// `uid16`: only the lower halves of owners are stored.
         const UID16 = 0x0010;
-        /// `journal_data`: data=journal. With [`Self::JOURNAL_DATA_ORDERED`] it means data=writeback.
+        /// `journal_data`: data=journal. With [`Self::JOURNAL_DATA_ORDERED`] it means
+        /// data=writeback.
         const JOURNAL_DATA = 0x0020;
         /// `journal_data_ordered`: data=ordered.
         const JOURNAL_DATA_ORDERED = 0x0040;
@@ -95,29 +97,29 @@ bitflags! {
     /// `s_flags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct MiscFlags: u32 {
-        /// Directory hashes take name bytes as signed.
+        /// Directory hashes use signed bytes.
         const SIGNED_HASH = 0x0001;
-        /// Directory hashes take name bytes as unsigned.
+        /// Directory hashes use unsigned bytes.
         const UNSIGNED_HASH = 0x0002;
-        /// Development code may be tried on it.
+        /// Development code may be tried on the file system.
         const TEST_FILESYSTEM = 0x0004;
     }
 }
 
-/// `s_errors`: what to do when an error is found.
+/// `s_errors`: the reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ErrorPolicy {
-    /// Go on.
+    /// Continue.
     Continue = 1,
-    /// Turn read-only.
+    /// Remount read-only.
     RemountReadOnly = 2,
-    /// Stop the machine.
+    /// Panic.
     Panic = 3,
 }
 
 impl ErrorPolicy {
-    /// The policy of a raw `s_errors`, if it is known.
+    /// Returns the policy of a raw `s_errors`, if it is known.
     pub const fn from_raw(raw: u16) -> Option<Self> {
         match raw {
             1 => Some(Self::Continue),
@@ -128,39 +130,40 @@ impl ErrorPolicy {
     }
 }
 
-/// The superblock as it lies on the disk.
+/// The on-disk superblock.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Superblock {
-    /// Inodes in all groups.
+    /// Number of inodes.
     pub s_inodes_count: U32,
-    /// Blocks, lower half.
+    /// Number of blocks, lower half.
     pub s_blocks_count_lo: U32,
-    /// Blocks reserved for the privileged, lower half.
+    /// Number of blocks reserved for privileged users, lower half.
     pub s_r_blocks_count_lo: U32,
-    /// Free blocks, lower half.
+    /// Number of free blocks, lower half.
     pub s_free_blocks_count_lo: U32,
-    /// Free inodes.
+    /// Number of free inodes.
     pub s_free_inodes_count: U32,
     /// The block that holds the first superblock: 1 with 1024-byte blocks, else 0.
     pub s_first_data_block: U32,
     /// Blocks are `1024 << s_log_block_size` bytes.
     pub s_log_block_size: U32,
-    /// Clusters are `1024 << s_log_cluster_size` bytes (`bigalloc`); else equal to `s_log_block_size`.
+    /// Clusters are `1024 << s_log_cluster_size` bytes (`bigalloc`); else equal to
+    /// `s_log_block_size`.
     pub s_log_cluster_size: U32,
-    /// Blocks in a group.
+    /// Number of blocks in a group.
     pub s_blocks_per_group: U32,
-    /// Clusters in a group; else equal to `s_blocks_per_group`.
+    /// Number of clusters in a group; else equal to `s_blocks_per_group`.
     pub s_clusters_per_group: U32,
-    /// Inodes in a group.
+    /// Number of inodes in a group.
     pub s_inodes_per_group: U32,
     /// Last mount, seconds since 1970.
     pub s_mtime: U32,
     /// Last write of the superblock, seconds since 1970.
     pub s_wtime: U32,
-    /// Mounts since the last check.
+    /// Number of mounts since the last check.
     pub s_mnt_count: U16,
-    /// Mounts after which a check is due; 0 and 0xFFFF mean never.
+    /// Number of mounts after which a check is due; 0 and 0xFFFF mean never.
     pub s_max_mnt_count: U16,
     /// [`MAGIC`].
     pub s_magic: U16,
@@ -174,7 +177,7 @@ pub struct Superblock {
     pub s_lastcheck: U32,
     /// Seconds after which a check is due; 0 means never.
     pub s_checkinterval: U32,
-    /// Which system made it.
+    /// Creator's operating system.
     pub s_creator_os: U32,
     /// [`GOOD_OLD_REVISION`] or [`DYNAMIC_REVISION`].
     pub s_rev_level: U32,
@@ -184,9 +187,9 @@ pub struct Superblock {
     pub s_def_resgid: U16,
     /// First inode that is not reserved.
     pub s_first_ino: U32,
-    /// Bytes of an inode in the table.
+    /// Size of an inode in the table in bytes.
     pub s_inode_size: U16,
-    /// The group that this copy lies in.
+    /// Group that holds this copy.
     pub s_block_group_nr: U16,
     /// [`crate::feature::Compatible`].
     pub s_feature_compat: U32,
@@ -198,15 +201,15 @@ pub struct Superblock {
     pub s_uuid: [u8; 16],
     /// Label, padded with NUL.
     pub s_volume_name: [u8; 16],
-    /// Where it was last mounted, padded with NUL.
+    /// Last mount point, padded with NUL.
     pub s_last_mounted: [u8; 64],
     /// Compression algorithms (never used).
     pub s_algorithm_usage_bitmap: U32,
-    /// Blocks to preallocate for files.
+    /// Number of blocks to preallocate for files.
     pub s_prealloc_blocks: u8,
-    /// Blocks to preallocate for directories.
+    /// Number of blocks to preallocate for directories.
     pub s_prealloc_dir_blocks: u8,
-    /// Blocks reserved after the group descriptors for growing (`resize_inode`).
+    /// Number of reserved GDT blocks, for online growth (`resize_inode`).
     pub s_reserved_gdt_blocks: U16,
     /// UUID of the external journal.
     pub s_journal_uuid: [u8; 16],
@@ -222,35 +225,35 @@ pub struct Superblock {
     pub s_def_hash_version: u8,
     /// [`JOURNAL_BACKUP_BLOCKS`] when `s_jnl_blocks` is filled.
     pub s_jnl_backup_type: u8,
-    /// Bytes of a group descriptor (`64bit`); 0 means 32.
+    /// Size of a group descriptor in bytes (`64bit`); 0 means 32.
     pub s_desc_size: U16,
     /// [`DefaultMountOptions`].
     pub s_default_mount_opts: U32,
     /// First meta block group (`meta_bg`).
     pub s_first_meta_bg: U32,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub s_mkfs_time: U32,
-    /// Copy of the journal inode: its 15 map words, then `i_size_high`, then `i_size_lo`.
+    /// Copy of the journal inode: the 15 words of `i_block`, then `i_size_high`, then `i_size_lo`.
     pub s_jnl_blocks: [U32; 17],
-    /// Blocks, upper half.
+    /// Number of blocks, upper half.
     pub s_blocks_count_hi: U32,
-    /// Reserved blocks, upper half.
+    /// Number of reserved blocks, upper half.
     pub s_r_blocks_count_hi: U32,
-    /// Free blocks, upper half.
+    /// Number of free blocks, upper half.
     pub s_free_blocks_count_hi: U32,
-    /// All inodes have at least this many extra bytes.
+    /// Minimum extra size of all inodes in bytes.
     pub s_min_extra_isize: U16,
-    /// New inodes get this many extra bytes.
+    /// Extra size of new inodes in bytes.
     pub s_want_extra_isize: U16,
     /// [`MiscFlags`].
     pub s_flags: U32,
-    /// RAID: blocks on a disk before the next disk's turn.
+    /// RAID: number of blocks on a disk before the next disk.
     pub s_raid_stride: U16,
     /// Seconds between multi-mount checks.
     pub s_mmp_update_interval: U16,
     /// Block for multi-mount protection.
     pub s_mmp_block: U64,
-    /// RAID: blocks in a full stripe.
+    /// RAID: number of blocks in a full stripe.
     pub s_raid_stripe_width: U32,
     /// Flexible groups have `1 << s_log_groups_per_flex` groups.
     pub s_log_groups_per_flex: u8,
@@ -260,17 +263,17 @@ pub struct Superblock {
     pub s_encryption_level: u8,
     /// Padding.
     pub s_reserved_pad: u8,
-    /// KiB written over the file system's life.
+    /// KiB written over the lifetime of the file system.
     pub s_kbytes_written: U64,
     /// Inode of the active snapshot (never merged).
     pub s_snapshot_inum: U32,
     /// Number of the active snapshot.
     pub s_snapshot_id: U32,
-    /// Blocks reserved for the active snapshot.
+    /// Number of blocks reserved for the active snapshot.
     pub s_snapshot_r_blocks_count: U64,
     /// Inode of the head of the list of snapshots.
     pub s_snapshot_list: U32,
-    /// Errors found.
+    /// Number of errors found.
     pub s_error_count: U32,
     /// First error, seconds since 1970.
     pub s_first_error_time: U32,
@@ -298,7 +301,7 @@ pub struct Superblock {
     pub s_usr_quota_inum: U32,
     /// Inode of group quotas.
     pub s_grp_quota_inum: U32,
-    /// Clusters taken by metadata.
+    /// Number of clusters used by metadata.
     pub s_overhead_clusters: U32,
     /// The two groups with copies (`sparse_super2`).
     pub s_backup_bgs: [U32; 2],
@@ -343,14 +346,14 @@ pub struct Superblock {
 const _: () = assert!(size_of::<Superblock>() == SIZE);
 
 impl Default for Superblock {
-    /// All zeroes.
+    /// Returns a superblock of zeroes.
     fn default() -> Self {
         Self::new_zeroed()
     }
 }
 
 impl Superblock {
-    /// The three feature words.
+    /// Returns the three feature words.
     pub fn features(&self) -> Features {
         Features::from_raw(
             self.s_feature_compat.get(),
@@ -367,13 +370,13 @@ impl Superblock {
             .set(features.read_only_compatible.bits());
     }
 
-    /// Bytes of a block, unless the stored logarithm is out of range.
+    /// Returns the block size in bytes, unless the stored logarithm is out of range.
     pub fn block_size(&self) -> Option<u32> {
         let log = self.s_log_block_size.get();
         (log <= LOG_BLOCK_SIZE_MAX).then(|| BLOCK_SIZE_MIN << log)
     }
 
-    /// Bytes of an inode in the table, whatever the revision.
+    /// Returns the size of an inode in the table in bytes, for any revision.
     pub fn inode_size(&self) -> u16 {
         if self.s_rev_level.get() == GOOD_OLD_REVISION {
             GOOD_OLD_INODE_SIZE
@@ -382,7 +385,7 @@ impl Superblock {
         }
     }
 
-    /// The first inode that is not reserved, whatever the revision.
+    /// Returns the first inode that is not reserved, for any revision.
     pub fn first_inode(&self) -> u32 {
         if self.s_rev_level.get() == GOOD_OLD_REVISION {
             GOOD_OLD_FIRST_INODE
@@ -391,7 +394,7 @@ impl Superblock {
         }
     }
 
-    /// Blocks; the upper half counts only with `64bit`.
+    /// Returns the number of blocks; the upper half counts only with `64bit`.
     pub fn blocks_count(&self) -> u64 {
         self.join(self.s_blocks_count_lo, self.s_blocks_count_hi)
     }
@@ -401,7 +404,7 @@ impl Superblock {
         (self.s_blocks_count_lo, self.s_blocks_count_hi) = split(count);
     }
 
-    /// Blocks reserved for the privileged.
+    /// Returns the number of blocks reserved for privileged users.
     pub fn reserved_blocks_count(&self) -> u64 {
         self.join(self.s_r_blocks_count_lo, self.s_r_blocks_count_hi)
     }
@@ -411,7 +414,7 @@ impl Superblock {
         (self.s_r_blocks_count_lo, self.s_r_blocks_count_hi) = split(count);
     }
 
-    /// Free blocks.
+    /// Returns the number of free blocks.
     pub fn free_blocks_count(&self) -> u64 {
         self.join(self.s_free_blocks_count_lo, self.s_free_blocks_count_hi)
     }
@@ -421,22 +424,22 @@ impl Superblock {
         (self.s_free_blocks_count_lo, self.s_free_blocks_count_hi) = split(count);
     }
 
-    /// The words of the hash seed as numbers.
+    /// Returns the words of the hash seed in the CPU's byte order.
     pub fn hash_seed(&self) -> [u32; 4] {
         self.s_hash_seed.map(U32::get)
     }
 
-    /// `s_state`.
+    /// Returns `s_state`.
     pub fn state(&self) -> State {
         State::from_bits_retain(self.s_state.get())
     }
 
-    /// `s_default_mount_opts`.
+    /// Returns `s_default_mount_opts`.
     pub fn default_mount_options(&self) -> DefaultMountOptions {
         DefaultMountOptions::from_bits_retain(self.s_default_mount_opts.get())
     }
 
-    /// `s_flags`.
+    /// Returns `s_flags`.
     pub fn misc_flags(&self) -> MiscFlags {
         MiscFlags::from_bits_retain(self.s_flags.get())
     }
@@ -453,8 +456,8 @@ fn split(count: u64) -> (U32, U32) {
     (U32::new(count as u32), U32::new((count >> 32) as u32))
 }
 
-/// Whether a group holds copies of the superblock and the descriptors when `sparse_super` is set: groups 0 and 1, and
-/// those whose number is a power of 3, 5 or 7. Without the feature, every group does.
+/// True if a group holds copies of the superblock and the descriptors under `sparse_super`: groups
+/// 0 and 1, and powers of 3, 5 and 7. Without the feature every group holds them.
 pub const fn is_sparse_backup(group: u32) -> bool {
     if group <= 1 {
         return true;

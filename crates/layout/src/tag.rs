@@ -1,16 +1,16 @@
-//! Tags: what a descriptor block says about each logged block that follows it.
+//! Tags: a descriptor block has one for each logged block that follows it.
 //!
 //! ```text
-//!                bytes  home lower  checksum  flags  home upper  checksum  unused
-//! plain              8  u32         u16 = 0   u16
-//! 64bit             12  u32         u16 = 0   u16    u32
-//! v2                10  u32         u16       u16                          2
-//! v2 and 64bit      14  u32         u16       u16    u32                   2
-//! v3                16  u32                   u32    u32         u32
+//!                bytes  block lower  checksum  flags  block upper  checksum  unused
+//! plain              8  u32          u16 = 0   u16
+//! 64bit             12  u32          u16 = 0   u16    u32
+//! v2                10  u32          u16       u16                           2
+//! v2 and 64bit      14  u32          u16       u16    u32                    2
+//! v3                16  u32                    u32    u32          u32
 //! ```
-//! After a tag without [`TagFlags::SAME_UUID`] come the 16 bytes of a UUID. The tags begin after the block's header
-//! and end with the one that has [`TagFlags::LAST_TAG`], or where no whole tag fits before the block's tail: debugfs
-//! does not mark the last tag of a full block.
+//! After a tag without [`TagFlags::SAME_UUID`] come the 16 bytes of a UUID. The tags start after
+//! the block's header. They end with the tag that has [`TagFlags::LAST_TAG`], or where no whole tag
+//! fits before the block's tail: debugfs does not mark the last tag of a full block.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Descriptor Block".
 
@@ -21,16 +21,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::journal::{BlockTail, Header, JournalIncompatible};
 use crate::units::BlockNr;
 
-/// Bytes of the UUID after a tag without [`TagFlags::SAME_UUID`].
+/// Size of the UUID after a tag without [`TagFlags::SAME_UUID`] in bytes.
 pub const UUID_SIZE: usize = 16;
 
 bitflags! {
     /// `t_flags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct TagFlags: u32 {
-        /// The block began with the journal's magic, which was replaced by zeroes.
+        /// The logged block began with the journal's magic, which is stored as zeroes.
         const ESCAPE = 0x1;
-        /// The UUID is that of the tag before; none follows.
+        /// The UUID is that of the previous tag; none follows.
         const SAME_UUID = 0x2;
         /// The block was deleted (never written).
         const DELETED = 0x4;
@@ -39,18 +39,18 @@ bitflags! {
     }
 }
 
-/// `journal_block_tag_t`: without checksums, and with v2 (then two unused bytes follow). The upper half of the block
-/// number is there only with 64bit.
+/// `journal_block_tag_t`: without checksums, and with v2 (then two unused bytes follow). The upper
+/// half of the block number exists only with 64bit.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockTag {
-    /// The block's home, lower half.
+    /// Final location of the block, lower half.
     pub t_blocknr: U32,
-    /// The lower half of the block's crc32c (v2).
+    /// crc32c of the block, lower half (v2).
     pub t_checksum: U16,
     /// [`TagFlags`].
     pub t_flags: U16,
-    /// The block's home, upper half.
+    /// Final location of the block, upper half.
     pub t_blocknr_high: U32,
 }
 
@@ -60,48 +60,49 @@ const _: () = assert!(size_of::<BlockTag>() == 12);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockTag3 {
-    /// The block's home, lower half.
+    /// Final location of the block, lower half.
     pub t_blocknr: U32,
     /// [`TagFlags`].
     pub t_flags: U32,
-    /// The block's home, upper half; 0 without 64bit.
+    /// Final location of the block, upper half; 0 without 64bit.
     pub t_blocknr_high: U32,
-    /// The block's crc32c.
+    /// crc32c of the block.
     pub t_checksum: U32,
 }
 
 const _: () = assert!(size_of::<BlockTag3>() == 16);
 
-/// Bytes of the upper half of a block number.
+/// Size of the upper half of a block number in bytes.
 const HIGH_SIZE: usize = 4;
-/// Bytes that v2 leaves unused after a tag.
+/// Unused bytes after a tag with v2.
 const V2_UNUSED_SIZE: usize = 2;
 
-/// A tag, whatever its form on the disk.
+/// A tag, decoded from any of its forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag {
-    /// The block's home.
+    /// Final location of the block.
     pub home: BlockNr,
     /// Flags.
     pub flags: TagFlags,
-    /// crc32c of the logged block (see [`crate::checksum::tag`]): its lower 16 bits with v2, 0 without checksums.
+    /// crc32c of the logged block (see [`crate::checksum::tag`]): its lower 16 bits with v2, 0
+    /// without checksums.
     pub checksum: u32,
 }
 
-/// How tags carry checksums.
+/// The form of checksums in tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TagChecksum {
-    /// Not at all (none, or checksums v1).
+    /// No checksum (none at all, or checksums v1).
     #[default]
     None,
-    /// The lower 16 bits.
+    /// Lower 16 bits of the checksum.
     V2,
-    /// All bits.
+    /// Whole checksum.
     V3,
 }
 
 impl TagChecksum {
-    /// What of a block's checksum a tag keeps.
+    /// Returns the part of a block's checksum that a tag stores.
     pub const fn kept(self, checksum: u32) -> u32 {
         match self {
             Self::None => 0,
@@ -114,14 +115,14 @@ impl TagChecksum {
 /// The form of a journal's tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct TagFormat {
-    /// Whether block numbers have 64 bits.
+    /// True if block numbers have 64 bits.
     pub is_64bit: bool,
-    /// How checksums are carried.
+    /// Form of checksums.
     pub checksum: TagChecksum,
 }
 
 impl TagFormat {
-    /// The form that a journal's features ask for; v3 goes before v2, if somebody set both.
+    /// Returns the form that a journal's features select. If both v2 and v3 are set, v3 applies.
     pub const fn from_features(features: JournalIncompatible) -> Self {
         let checksum = if features.contains(JournalIncompatible::CHECKSUM_V3) {
             TagChecksum::V3
@@ -136,7 +137,7 @@ impl TagFormat {
         }
     }
 
-    /// Bytes of a tag, and of the UUID after it.
+    /// Returns the size of a tag and of the UUID after it in bytes.
     pub const fn size(self, has_uuid: bool) -> usize {
         let high = if self.is_64bit { HIGH_SIZE } else { 0 };
         let base = size_of::<BlockTag>() - HIGH_SIZE;
@@ -148,7 +149,7 @@ impl TagFormat {
         if has_uuid { size + UUID_SIZE } else { size }
     }
 
-    /// Bytes of the tail at the end of descriptor and revoke blocks.
+    /// Returns the size of the tail of descriptor and revoke blocks in bytes.
     pub const fn tail_size(self) -> usize {
         match self.checksum {
             TagChecksum::None => 0,
@@ -156,19 +157,20 @@ impl TagFormat {
         }
     }
 
-    /// How many tags go into a descriptor block, if only the first has a UUID. As Linux's writer does, this keeps
-    /// room for one more UUID, so that logs have the same length.
+    /// Returns the capacity of a descriptor block in tags, if only the first has a UUID. As in
+    /// Linux's writer, room for one more UUID is left, so that both write logs of the same length.
     pub const fn capacity(self, block_size: usize) -> usize {
         let room = block_size - size_of::<Header>() - self.tail_size() - UUID_SIZE;
-        // A further tag goes in while it and a UUID fit behind the tags so far.
+        // A tag fits if it and a UUID fit after the tags before it.
         1 + (room - self.size(false) - UUID_SIZE) / self.size(false)
     }
 
-    /// Writes a tag, with a UUID after it unless the flags say that it is the same, to the start of `out`. Returns
-    /// the bytes taken.
+    /// Writes a tag to the start of `out`, and a UUID after it unless the flags omit it. Returns
+    /// the number of bytes written.
     ///
     /// # Panics
-    /// If it does not fit in `out`, the block number not in the form, or the UUID is missing where the flags want one.
+    /// Panics if the tag does not fit in `out`, the block number does not fit the form, or a
+    /// required UUID is missing.
     pub fn encode(self, tag: &Tag, uuid: Option<&[u8; UUID_SIZE]>, out: &mut [u8]) -> usize {
         let number = tag.home.get();
         if !self.is_64bit {
@@ -209,7 +211,7 @@ impl TagFormat {
         size + UUID_SIZE
     }
 
-    /// Reads the tag at the start of `bytes`; `None` if they are too few.
+    /// Reads the tag at the start of `bytes`. Returns `None` if they are too short.
     pub fn decode(self, bytes: &[u8]) -> Option<Tag> {
         let bytes = bytes.get(..self.size(false))?;
         let (low, high, flags, checksum) = if self.checksum == TagChecksum::V3 {
@@ -244,8 +246,8 @@ impl TagFormat {
         })
     }
 
-    /// The tags of a descriptor block, which is given whole. Any bytes may be given: the iterator ends at the last
-    /// tag or where no whole tag fits, as Linux's does.
+    /// Iterates over the tags of a whole descriptor block with any contents. The iterator stops at
+    /// the last tag or where no whole tag fits, as in Linux.
     pub const fn tags(self, descriptor: &[u8]) -> Tags<'_> {
         Tags {
             format: self,
@@ -255,13 +257,13 @@ impl TagFormat {
         }
     }
 
-    /// Bytes of a [`BlockTag`] that are on the disk in this form.
+    /// Returns the number of bytes of a [`BlockTag`] that are stored in this form.
     const fn size_used(self) -> usize {
         size_of::<BlockTag>() - if self.is_64bit { 0 } else { HIGH_SIZE }
     }
 }
 
-/// The tags of a descriptor block, in order; made by [`TagFormat::tags`].
+/// An iterator over the tags of a descriptor block in order; created by [`TagFormat::tags`].
 #[derive(Debug, Clone)]
 pub struct Tags<'a> {
     format: TagFormat,
@@ -271,12 +273,12 @@ pub struct Tags<'a> {
 }
 
 impl Tags<'_> {
-    /// Whether the tag with [`TagFlags::LAST_TAG`] has been seen.
+    /// True if the tag with [`TagFlags::LAST_TAG`] has been read.
     pub const fn is_terminated(&self) -> bool {
         self.is_terminated
     }
 
-    /// Where the next tag begins, or would.
+    /// Returns the offset after the last tag read.
     pub const fn offset(&self) -> usize {
         self.offset
     }
@@ -347,7 +349,7 @@ mod tests {
     ];
     const UUID: [u8; UUID_SIZE] = [0xA5; UUID_SIZE];
 
-    /// `count` tags as a writer makes them: the first with a UUID, the last marked.
+    /// Returns `count` tags as a writer creates them: the first with a UUID, the last marked.
     fn sample(format: TagFormat, count: usize) -> Vec<Tag> {
         (0..count)
             .map(|i| {
@@ -442,7 +444,7 @@ mod tests {
     fn damaged_blocks_end_the_tags() {
         for (format, size) in FORMATS {
             for length in 0..80 {
-                // No tag is the last, and each wants a UUID.
+                // No tag is the last one, and each takes a UUID.
                 let bytes = vec![0; length];
                 let mut tags = format.tags(&bytes);
                 let count = tags.by_ref().count();

@@ -1,10 +1,11 @@
-//! Times of inodes: signed seconds since 1970, and with an extra word nanoseconds and two more bits of seconds.
+//! Inode times: signed seconds since 1970; an extra word adds nanoseconds and two more bits of
+//! seconds.
 //!
 //! ```text
 //! word:  seconds, lower 32 bits, signed
-//! extra: bits 0-1 epoch (what to add to the signed seconds, in units of 2^32), bits 2-31 nanoseconds
+//! extra: bits 0-1 epoch (added to the signed seconds, in units of 2^32), bits 2-31 nanoseconds
 //! ```
-//! So the range is 1901-12-13 to 2038-01-19 without the extra word, and to 2446-05-10 with it.
+//! The range is 1901-12-13 to 2038-01-19 without the extra word, and to 2446-05-10 with it.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/inodes.rst`, "Inode Timestamps".
 
@@ -17,7 +18,7 @@ pub const SECONDS_MAX_EXTRA: i64 = SECONDS_MAX + (3 << 32);
 
 const NANOS_MAX: u32 = 999_999_999;
 
-/// A time of an inode. The default is the beginning of 1970.
+/// A time of an inode. The default is the start of 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct InodeTime {
     /// Seconds since 1970.
@@ -27,7 +28,7 @@ pub struct InodeTime {
 }
 
 impl InodeTime {
-    /// A time; nanoseconds are cut to what a second has.
+    /// Creates a time; nanoseconds are limited to one second.
     pub const fn new(seconds: i64, nanos: u32) -> Self {
         Self {
             seconds,
@@ -35,7 +36,7 @@ impl InodeTime {
         }
     }
 
-    /// From the word alone.
+    /// Decodes a time from the word alone.
     pub const fn decode(word: u32) -> Self {
         Self {
             seconds: word as i32 as i64,
@@ -43,14 +44,14 @@ impl InodeTime {
         }
     }
 
-    /// From the word and the extra word.
+    /// Decodes a time from the word and the extra word.
     pub const fn decode_extra(word: u32, extra: u32) -> Self {
         let epoch = (extra & 3) as i64;
         Self::new(word as i32 as i64 + (epoch << 32), extra >> 2)
     }
 
-    /// The nearest time that can be stored, as the Linux kernel cuts it: the first and the last second are whole, and without
-    /// the extra word all are.
+    /// Returns the nearest time that can be stored, truncated as in Linux: no nanoseconds in the
+    /// first and the last second, and none at all without the extra word.
     #[must_use]
     pub const fn storable(self, has_extra: bool) -> Self {
         let latest = if has_extra {
@@ -63,12 +64,13 @@ impl InodeTime {
         Self::new(seconds, if is_whole { 0 } else { self.nanos })
     }
 
-    /// The word, when there is no extra word: times out of range become the nearest one within.
+    /// Encodes the word, if there is no extra word. Times out of range become the nearest one in
+    /// range.
     pub const fn encode(self) -> u32 {
         clamp(self.seconds, SECONDS_MAX) as u32
     }
 
-    /// The word and the extra word: times out of range become the nearest one within.
+    /// Encodes the word and the extra word. Times out of range become the nearest one in range.
     pub const fn encode_extra(self) -> (u32, u32) {
         let seconds = clamp(self.seconds, SECONDS_MAX_EXTRA);
         let word = seconds as u32;
@@ -91,7 +93,8 @@ const fn clamp(seconds: i64, latest: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// The table of Linux `Documentation/filesystems/ext4/inodes.rst`: epoch bits, sign bit, first and last second.
+    /// The table of Linux `Documentation/filesystems/ext4/inodes.rst`: epoch bits, sign bit, first
+    /// and last second.
     const EPOCHS: [(u32, u32, i64, i64); 8] = [
         (0, 1, -0x8000_0000, -1),
         (0, 0, 0, 0x7FFF_FFFF),

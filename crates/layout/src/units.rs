@@ -1,7 +1,8 @@
-//! Units: one type for each thing that is counted, so that a block number never becomes an inode number by accident.
+//! Units: one type for each kind of number, so that a block number never becomes an inode number by
+//! accident.
 //!
-//! Conversions are named functions; arithmetic goes through `get` and `new`, except for the few operators that every
-//! caller needs (`+ u64` on block numbers).
+//! Conversions are named functions. Arithmetic goes through `get` and `new`, except for the few
+//! operators that every caller needs (`+ u64` on block numbers).
 
 use core::fmt;
 use core::ops::Add;
@@ -18,12 +19,12 @@ macro_rules! unit {
                 Self(raw)
             }
 
-            /// The raw number.
+            /// Returns the raw number.
             pub const fn get(self) -> $raw {
                 self.0
             }
 
-            /// The raw number as an index into memory.
+            /// Returns the raw number as an index into memory.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -51,43 +52,44 @@ macro_rules! unit {
 }
 
 unit! {
-    /// A block of the file system's device, in file-system blocks from its start. Zero is never a file's block.
+    /// A block number on the file system's device, counted in file-system blocks. Zero is never a
+    /// file's block.
     BlockNr, u64
 }
 unit! {
-    /// A block within a file, in file-system blocks from the file's start.
+    /// A block number within a file, counted in file-system blocks.
     FileBlock, u64
 }
 unit! {
-    /// An inode's number; the first is 1, the root directory is 2.
+    /// An inode number; the first is 1, the root directory is 2.
     InodeNr, u32
 }
 unit! {
-    /// A block group, from 0.
+    /// A block group number, from 0.
     GroupNr, u32
 }
 unit! {
-    /// A sector of a device, in units of 512 bytes from its start.
+    /// A sector number on a device, counted in units of 512 bytes.
     SectorNr, u64
 }
 
 impl InodeNr {
     /// The root directory.
     pub const ROOT: Self = Self(2);
-    /// The inode that holds the resize reserve.
+    /// The inode that holds the reserved GDT blocks.
     pub const RESIZE: Self = Self(7);
     /// The inode of an internal journal.
     pub const JOURNAL: Self = Self(8);
 }
 
 impl SectorNr {
-    /// Bytes in a sector.
+    /// Size of a sector in bytes.
     pub const SIZE: u64 = 512;
 
-    /// The sector at a byte offset.
+    /// Returns the sector at a byte offset.
     ///
     /// # Panics
-    /// If the offset is not a multiple of the sector size.
+    /// Panics if the offset is not a multiple of the sector size.
     pub const fn from_byte_offset(offset: u64) -> Self {
         assert!(
             offset.is_multiple_of(Self::SIZE),
@@ -96,13 +98,13 @@ impl SectorNr {
         Self(offset / Self::SIZE)
     }
 
-    /// The byte offset of the sector.
+    /// Returns the byte offset of the sector.
     pub const fn byte_offset(self) -> u64 {
         self.0 * Self::SIZE
     }
 }
 
-/// A transaction's number. It wraps, so it has no order of its own: compare with [`Tid::is_after`].
+/// A transaction number. Numbers wrap and so have no total order: compare with [`Tid::is_after`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tid(u32);
 
@@ -112,34 +114,34 @@ impl Tid {
         Self(raw)
     }
 
-    /// The raw number.
+    /// Returns the raw number.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The number of the following transaction.
+    /// Returns the number of the next transaction.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
-    /// The number `count` transactions later.
+    /// Returns the number `count` transactions later.
     #[must_use]
     pub const fn advance(self, count: u32) -> Self {
         Self(self.0.wrapping_add(count))
     }
 
-    /// Whether this transaction came later than `other`, where the two are less than 2^31 apart.
+    /// True if this transaction is later than `other`; the two must be less than 2^31 apart.
     pub const fn is_after(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) > 0
     }
 
-    /// Whether this transaction is `other` or came later.
+    /// True if this transaction is `other` or later.
     pub const fn is_at_or_after(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) >= 0
     }
 
-    /// How many transactions this one is after `other` (wrapping).
+    /// Returns the number of transactions from `other` to this one (wrapping).
     pub const fn distance_from(self, other: Self) -> u32 {
         self.0.wrapping_sub(other.0)
     }

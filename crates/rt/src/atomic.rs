@@ -1,6 +1,7 @@
-//! Atomic integers whose every access is a [`point`].
+//! Atomic integers with a [`point`] at every access.
 //!
-//! A simulated world runs its tasks one at a time, so it tries all orders of accesses but shows no effect of weak memory.
+//! A simulated world runs its tasks one at a time. It explores the orders of accesses, but not the
+//! effects of weak memory ordering.
 
 #[doc(no_inline)]
 pub use std::sync::atomic::Ordering;
@@ -15,12 +16,12 @@ macro_rules! common {
         pub struct $name($inner);
 
         impl $name {
-            /// An atomic with this value.
+            /// Creates an atomic with this value.
             pub const fn new(value: $value) -> Self {
                 Self(<$inner>::new(value))
             }
 
-            /// The value.
+            /// Returns the value.
             #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 point();
@@ -41,7 +42,8 @@ macro_rules! common {
                 self.0.swap(value, order)
             }
 
-            /// Replaces the value if it is `current`; returns the old one, as an error if it was another.
+            /// Replaces the value if it is `current`. Returns the old value, as an error if it
+            /// differed.
             #[inline]
             #[expect(clippy::missing_errors_doc, reason = "the error is the first sentence")]
             pub fn compare_exchange(
@@ -55,7 +57,8 @@ macro_rules! common {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// The same as [`compare_exchange`](Self::compare_exchange): a failure without cause would make a
+            /// Replaces the value if it is `current`, as
+            /// [`compare_exchange`](Self::compare_exchange) does: a spurious failure would make a
             /// simulated world depend on the processor.
             #[inline]
             #[expect(clippy::missing_errors_doc, reason = "the error is the first sentence")]
@@ -69,8 +72,8 @@ macro_rules! common {
                 self.compare_exchange(current, new, success, failure)
             }
 
-            /// Replaces the value by a function of it until nobody interferes; returns the old one, as an error if
-            /// the function said no.
+            /// Replaces the value by a function of it, repeating the call if the value has changed
+            /// meanwhile. Returns the old value, as an error if the function returned `None`.
             #[inline]
             #[expect(clippy::missing_errors_doc, reason = "the error is the first sentence")]
             pub fn fetch_update(
@@ -89,12 +92,12 @@ macro_rules! common {
                 Err(current)
             }
 
-            /// The value, by exclusive access.
+            /// Returns the value by exclusive access.
             pub fn get_mut(&mut self) -> &mut $value {
                 self.0.get_mut()
             }
 
-            /// The value, and the end of the atomic.
+            /// Consumes the atomic and returns its value.
             pub fn into_inner(self) -> $value {
                 self.0.into_inner()
             }
@@ -132,43 +135,43 @@ macro_rules! integer {
             fetch_add,
             /// Subtracts, wrapping around, and returns the old value.
             fetch_sub,
-            /// Takes the bitwise and, and returns the old value.
+            /// Stores the bitwise and, and returns the old value.
             fetch_and,
-            /// Takes the bitwise or, and returns the old value.
+            /// Stores the bitwise or, and returns the old value.
             fetch_or,
-            /// Takes the bitwise exclusive or, and returns the old value.
+            /// Stores the bitwise exclusive or, and returns the old value.
             fetch_xor,
-            /// Takes the larger, and returns the old value.
+            /// Stores the larger value, and returns the old one.
             fetch_max,
-            /// Takes the smaller, and returns the old value.
+            /// Stores the smaller value, and returns the old one.
             fetch_min,
         );
     };
 }
 
 common!(
-    /// A shared flag.
+    /// An atomic flag.
     AtomicBool, std::sync::atomic::AtomicBool, bool
 );
 fetch!(
     AtomicBool, bool,
-    /// Takes the and, and returns the old value.
+    /// Stores the logical and, and returns the old value.
     fetch_and,
-    /// Takes the or, and returns the old value.
+    /// Stores the logical or, and returns the old value.
     fetch_or,
-    /// Takes the exclusive or, and returns the old value.
+    /// Stores the logical exclusive or, and returns the old value.
     fetch_xor,
 );
 integer!(
-    /// A shared 32-bit number.
+    /// An atomic 32-bit number.
     AtomicU32, std::sync::atomic::AtomicU32, u32
 );
 integer!(
-    /// A shared 64-bit number.
+    /// An atomic 64-bit number.
     AtomicU64, std::sync::atomic::AtomicU64, u64
 );
 integer!(
-    /// A shared number of the processor's word size.
+    /// An atomic number of the processor's word size.
     AtomicUsize, std::sync::atomic::AtomicUsize, usize
 );
 

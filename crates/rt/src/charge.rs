@@ -1,27 +1,28 @@
-//! [`charge`]: how host code tells a simulated world what it did.
+//! [`charge`]: reports host work to a simulated world.
 
 use crate::world;
 
-/// Work of the host that takes virtual time in a simulated world. A host profile gives nanoseconds to each.
+/// Work of the host that takes virtual time in a simulated world. A host profile assigns
+/// nanoseconds to each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cost {
-    /// Entering and leaving the kernel once.
+    /// A system call.
     Syscall,
-    /// Copying so many bytes.
+    /// Copying this number of bytes.
     Copy(u64),
-    /// Computing a checksum over so many bytes.
+    /// Computing a checksum over this number of bytes.
     Checksum(u64),
-    /// Finding one name or one cache entry.
+    /// Looking up a name or a cache entry.
     Lookup,
-    /// Starting and finishing one journal handle.
+    /// Starting and stopping a journal handle.
     Handle,
-    /// Getting at one metadata block that is in memory.
+    /// Accessing a metadata block in memory.
     BlockAccess,
-    /// Building, queueing and completing one request to a device, without its transfer.
+    /// Building, queueing and completing a device request, without its transfer.
     Request,
 }
 
-/// Adds host work to the calling task's debt of virtual time. Nothing happens in the real world.
+/// Adds host work to the virtual time that the calling task owes. Does nothing in the real world.
 #[inline]
 pub fn charge(cost: Cost) {
     if let Some(world) = world::current() {

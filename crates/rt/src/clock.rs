@@ -1,4 +1,5 @@
-//! The clocks: [`monotonic`] for timers, [`wall`] for times that people read, [`glance`] for those who watch; and [`sleep`].
+//! The clocks: [`monotonic`] for timers, [`wall`] for time of day, [`glance`] for observers; and
+//! [`sleep`].
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ pub struct WallTime {
     pub nanos: u32,
 }
 
-/// The clock of [`wall`].
+/// The clock read by [`wall`].
 #[cfg(target_os = "linux")]
 const WALL_CLOCK: ClockId = ClockId::RealtimeCoarse;
 #[cfg(not(target_os = "linux"))]
@@ -25,7 +26,8 @@ const WALL_CLOCK: ClockId = ClockId::Realtime;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 impl WallTime {
-    /// Year, month and day in UTC: H. Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
+    /// Returns year, month and day in UTC: H. Hinnant, chrono-Compatible Low-Level Date Algorithms,
+    /// `civil_from_days`.
     pub fn date(self) -> (i64, i64, i64) {
         let shifted = self.seconds.div_euclid(SECONDS_PER_DAY) + 719_468;
         let era = shifted.div_euclid(146_097);
@@ -44,7 +46,8 @@ impl WallTime {
     }
 }
 
-/// The time since the world began; in the real world, since this process first asked.
+/// Returns the time since the world started; in the real world, since the first call in this
+/// process.
 pub fn monotonic() -> Nanos {
     match world::current() {
         Some(world) => world.monotonic(),
@@ -52,8 +55,9 @@ pub fn monotonic() -> Nanos {
     }
 }
 
-/// The clock of [`monotonic`] as somebody sees it who watches from outside. In a simulated world looking at it changes
-/// nothing at all, and the host work that the calling task has not paid for yet is not in it: nothing may be decided by it.
+/// Returns the time of [`monotonic`] for an observer. In a simulated world this call has no effect
+/// at all, and the result excludes host work that the calling task has not yet paid for: no
+/// decision of the engine may depend on it.
 pub fn glance() -> Nanos {
     match world::current() {
         Some(world) => world.glance(),
@@ -61,9 +65,11 @@ pub fn glance() -> Nanos {
     }
 }
 
-/// The time of day. A simulated world has a fixed epoch and adds its monotonic time. In the real world it moves with the kernel's
-/// ticks, some milliseconds at a time, as the times of its inodes do: where the kernel keeps the times of a file for us, and we those of
-/// others, the later of two changes is to have the later time.
+/// Returns the time of day. A simulated world adds its monotonic time to a fixed epoch.
+///
+/// The real clock advances in ticks of the kernel, some milliseconds each, as inode times do. Some
+/// times are set by the kernel and others by the engine, and a later change must have the later
+/// time.
 pub fn wall() -> WallTime {
     match world::current() {
         Some(world) => world.wall(),
@@ -71,12 +77,12 @@ pub fn wall() -> WallTime {
     }
 }
 
-/// Waits for a span of time.
+/// Sleeps for a span of time.
 pub fn sleep(span: Nanos) {
     sleep_until(monotonic().saturating_add(span));
 }
 
-/// Waits until a moment of [`monotonic`]; returns at once if it has passed.
+/// Sleeps until a moment of [`monotonic`]; returns at once if it has passed.
 pub fn sleep_until(moment: Nanos) {
     match world::current() {
         Some(world) => world.sleep_until(moment),
@@ -87,7 +93,8 @@ pub fn sleep_until(moment: Nanos) {
     }
 }
 
-/// The instant that stands for a moment of [`monotonic`] in the real world; `None` beyond what the system can say.
+/// Returns the instant of a moment of [`monotonic`] in the real world; `None` beyond the range of
+/// the system.
 pub(crate) fn instant_at(moment: Nanos) -> Option<Instant> {
     beginning().checked_add(Duration::from_nanos(moment.get()))
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(debug_assertions)]
 use crate::world;
 
-/// Remembers the first world whose slow path an object met. Takes no space in release builds.
+/// The first world in which an object's slow path ran. Takes no space in release builds.
 pub(crate) struct Home {
     #[cfg(debug_assertions)]
     id: AtomicU64,
 }
 
 impl Home {
-    /// No world yet.
+    /// Creates a `Home` without a world.
     pub(crate) const fn unknown() -> Self {
         Self {
             #[cfg(debug_assertions)]
@@ -21,7 +21,7 @@ impl Home {
         }
     }
 
-    /// Asserts, in debug builds, that the object has met only this world.
+    /// Asserts, in debug builds, that the object is used in one world only.
     #[inline]
     pub(crate) fn check(&self) {
         #[cfg(debug_assertions)]

@@ -1,25 +1,28 @@
-//! Threads, locks, clocks and random streams: the only way in which the engine reaches them.
+//! Threads, locks, clocks and random streams: the engine reaches them only through this crate.
 //!
 //! The same machine code runs in two worlds:
 //!
-//! - in the **real** world, on threads of the operating system, the system's clocks and locks that park through
-//!   `parking_lot_core`;
-//! - in a **simulated** world (crate `sim`), where every thread is a coroutine, the clock is virtual and one seed
-//!   decides every choice.
+//! - in the **real** world, on threads of the operating system, with the system's clocks and locks
+//!   that park through `parking_lot_core`;
+//! - in a **simulated** world (crate `sim`), where every thread is a coroutine, the clock is
+//!   virtual and one seed decides every choice.
 //!
 //! # Rules
 //!
-//! - One thread-local pointer, [`world`], says which world a thread is in: null means real. Threads made elsewhere need
-//!   no registration.
-//! - The uncontended path of every lock is one atomic exchange in both worlds; only the slow path reads the pointer.
-//! - An object is used in the world that made it. A debug build asserts this where it costs nothing: on slow paths.
-//! - Locks, notifications, spawns and [`atomic`]s are [`point`]s, at which a hostile simulated world may switch tasks.
+//! - One thread-local pointer, [`world`], names the world of a thread: null means real. Threads
+//!   created elsewhere need no registration.
+//! - The uncontended path of every lock is one atomic exchange in both worlds; only the slow path
+//!   reads the pointer.
+//! - An object is used only in the world that created it. A debug build asserts this on slow paths,
+//!   where the check costs nothing.
+//! - Locks, notifications, spawns and [`atomic`]s are [`point`]s, at which a hostile simulated
+//!   world may switch tasks.
 //! - Host code takes no virtual time except through [`charge`].
 //!
 //! # Sources
 //!
-//! The locks follow the parking-lot idea: one word of state, and a queue of waiters found by the lock's address.
-//! See <https://webkit.org/blog/6161/locking-in-webkit/>.
+//! The locks follow the parking-lot idea: one word of state, and a queue of waiters found by the
+//! lock's address. See <https://webkit.org/blog/6161/locking-in-webkit/>.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! [`Nanos`]: a span of time, or a moment since the world began, in whole nanoseconds.
+//! [`Nanos`]: a span of time, or a moment since the world started, in whole nanoseconds.
 
 use std::fmt;
 use std::iter::Sum;
@@ -8,78 +8,78 @@ const PER_MICRO: u64 = 1_000;
 const PER_MILLI: u64 = 1_000_000;
 const PER_SECOND: u64 = 1_000_000_000;
 
-/// A span of time, or a moment since the world began, in nanoseconds.
+/// A span of time, or a moment since the world started, in nanoseconds.
 ///
-/// It lasts for 584 years. Overflow and underflow panic: they are mistakes, not moments.
+/// The range is 584 years. Overflow and underflow panic: they are programming errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// No time at all, or the moment when the world began.
+    /// The empty span, or the moment when the world started.
     pub const ZERO: Self = Self(0);
-    /// The last moment there is.
+    /// The last moment.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many nanoseconds.
+    /// Creates a span from nanoseconds.
     pub const fn new(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// So many microseconds.
+    /// Creates a span from microseconds.
     ///
     /// # Panics
     ///
-    /// If that is more than 584 years; the other constructors likewise.
+    /// Panics if the span is more than 584 years; the other constructors likewise.
     pub const fn from_micros(micros: u64) -> Self {
         Self(scale(micros, PER_MICRO))
     }
 
-    /// So many milliseconds.
+    /// Creates a span from milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(scale(millis, PER_MILLI))
     }
 
-    /// So many seconds.
+    /// Creates a span from seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(scale(seconds, PER_SECOND))
     }
 
-    /// The number of nanoseconds.
+    /// Returns the number of nanoseconds.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds, rounded down.
+    /// Returns whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / PER_MICRO
     }
 
-    /// Whole milliseconds, rounded down.
+    /// Returns whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / PER_MILLI
     }
 
-    /// Whole seconds, rounded down.
+    /// Returns whole seconds, rounded down.
     pub const fn as_secs(self) -> u64 {
         self.0 / PER_SECOND
     }
 
-    /// Seconds as a floating-point number, for reports only.
+    /// Returns seconds as a floating-point number, for reports only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PER_SECOND as f64
     }
 
-    /// The difference, or zero if `other` is later.
+    /// Returns the difference, or zero if `other` is later.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The sum, or the last moment there is.
+    /// Returns the sum, or the last moment on overflow.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The sum, or `None` past the last moment.
+    /// Returns the sum, or `None` on overflow.
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Self(sum)),
@@ -143,7 +143,8 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// The largest unit that leaves a whole part, with three decimals: `1.234 s`, `5.000 ms`, `17 ns`.
+    /// Formats in the largest unit that leaves a whole part, with three decimals: `1.234 s`, `5.000
+    /// ms`, `17 ns`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
             0..PER_MICRO => return write!(out, "{} ns", self.0),

@@ -1,7 +1,8 @@
-//! Parking and unparking by address, in whichever world the calling thread is.
+//! Parking and unparking by address, in the world of the calling thread.
 //!
-//! The real world is `parking_lot_core`; a simulated one answers through [`World`](crate::world::World). This is the
-//! slow path of every lock, and the only place in which locks look at the world.
+//! The real world uses `parking_lot_core`; a simulated one implements
+//! [`World`](crate::world::World). This is the slow path of every lock, and the only place in which
+//! locks read the world.
 
 use parking_lot_core::{FilterOp, ParkResult, ParkToken, UnparkToken};
 
@@ -22,7 +23,8 @@ pub(crate) fn unpark_one(address: usize, found: impl FnMut(Woken) -> usize) {
     match world::current() {
         Some(world) => world.unpark(address, UnparkScope::One, &mut hooks),
         None => {
-            // SAFETY: the address belongs to a lock of this crate, and `found` only touches that lock's state.
+            // SAFETY: the address belongs to a lock of this crate, and `found` only touches that
+            // lock's state.
             unsafe {
                 parking_lot_core::unpark_one(address, |result| {
                     UnparkToken(hooks.found(real_woken(result)))
@@ -32,7 +34,7 @@ pub(crate) fn unpark_one(address: usize, found: impl FnMut(Woken) -> usize) {
     }
 }
 
-/// Wakes waiters at an address in order, as far as `hooks` wants them.
+/// Wakes waiters at an address in order, until `hooks` rejects one.
 pub(crate) fn unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) {
     match world::current() {
         Some(world) => world.unpark(address, UnparkScope::WhileWanted, hooks),
@@ -40,14 +42,14 @@ pub(crate) fn unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) 
     }
 }
 
-/// A bounded spin before parking: worth it only where another processor may be about to unlock.
+/// A bounded spin before parking, useful only if another processor may be about to unlock.
 pub(crate) struct Spin {
     inner: parking_lot_core::SpinWait,
     is_allowed: bool,
 }
 
 impl Spin {
-    /// Nothing spins in a simulated world.
+    /// Creates a spin; in a simulated world it never spins.
     pub(crate) fn new() -> Self {
         Self {
             inner: parking_lot_core::SpinWait::new(),
@@ -55,12 +57,12 @@ impl Spin {
         }
     }
 
-    /// Spins for a moment; says no when it is time to park.
+    /// Spins for a moment. Returns false if the caller should park.
     pub(crate) fn spin(&mut self) -> bool {
         self.is_allowed && self.inner.spin()
     }
 
-    /// Starts again.
+    /// Resets the spin count.
     pub(crate) fn reset(&mut self) {
         self.inner.reset();
     }
@@ -83,8 +85,8 @@ impl<F: FnMut(Woken) -> usize> UnparkHooks for One<F> {
 fn real_park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
     let hooks = std::cell::RefCell::new(hooks);
     let result = {
-        // SAFETY: the address belongs to a lock of this crate. `validate` and `timed_out` only touch that lock's
-        // state; `before_sleep` at most unparks.
+        // SAFETY: the address belongs to a lock of this crate. `validate` and `timed_out` only
+        // touch that lock's state; `before_sleep` at most unparks.
         unsafe {
             parking_lot_core::park(
                 place.address,

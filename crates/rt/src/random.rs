@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use crate::world;
 
-/// A random number: from the world's seed in simulation, else from the system.
+/// Returns a random number: from the world's seed in simulation, else from the system.
 ///
 /// Good for seeds, UUIDs and jitter; not for secrets.
 pub fn random_u64() -> u64 {

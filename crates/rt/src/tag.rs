@@ -1,4 +1,4 @@
-//! [`tag`]: one word that belongs to the calling thread.
+//! [`tag`]: one word per thread.
 
 use std::cell::Cell;
 
@@ -17,7 +17,8 @@ pub fn tag() -> u64 {
     }
 }
 
-/// Replaces the calling thread's tag and returns the old one. A new thread starts with 0, whatever its parent has.
+/// Replaces the calling thread's tag and returns the old one. A new thread starts with 0, not with
+/// its parent's tag.
 #[inline]
 pub fn replace_tag(tag: u64) -> u64 {
     match world::current() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::world;
 
-/// The right to wait for a thread's end and to take its result. Dropping it detaches the thread.
+/// A handle to a thread that can be joined. Dropping it detaches the thread.
 pub struct JoinHandle<T> {
     thread: Thread<T>,
 }
@@ -22,10 +22,10 @@ enum Thread<T> {
 
 type Slot<T> = Arc<Mutex<Option<T>>>;
 
-/// A thread ended by a panic.
+/// The error of a thread that ended by a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panicked {
-    /// What the panic said.
+    /// Message of the panic.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Panicked {
 ///
 /// # Panics
 ///
-/// If the system gives no more threads, or if the name holds a zero byte.
+/// Panics if the system cannot create the thread, or if the name holds a zero byte.
 pub fn spawn<T, F>(name: &str, body: F) -> JoinHandle<T>
 where
     T: Send + 'static,
@@ -42,14 +42,14 @@ where
     start(name, false, body)
 }
 
-/// Starts a thread that serves others for as long as its owner lives.
+/// Starts a service thread that lives as long as its owner.
 ///
-/// In a simulated world daemons that wait do not keep a deadlock from being seen, and one that is still there at the
-/// end of the world is an error. In the real world there is no difference.
+/// In a simulated world waiting daemons do not hide a deadlock, and a daemon that remains at the
+/// end of the world is an error. In the real world it is an ordinary thread.
 ///
 /// # Panics
 ///
-/// As [`spawn`].
+/// Panics as [`spawn`] does.
 pub fn spawn_daemon<T, F>(name: &str, body: F) -> JoinHandle<T>
 where
     T: Send + 'static,
@@ -63,7 +63,8 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// - [`Panicked`] if it ended by a panic. In a simulated world a panic ends the whole world instead.
+    /// - [`Panicked`] if it ended by a panic. In a simulated world a panic ends the whole world
+    ///   instead.
     pub fn join(self) -> Result<T, Panicked> {
         match self.thread {
             Thread::Real(handle) => handle.join().map_err(|payload| Panicked {

@@ -1,11 +1,13 @@
-//! [`World`]: what a simulated world does for the tasks in it, and the pointer that says which world a thread is in.
+//! [`World`]: the services of a simulated world to its tasks, and the pointer to the world of a
+//! thread.
 //!
 //! # Rules
 //!
-//! - The pointer is null in the real world. A simulated world [`enter`]s itself on its one OS thread and leaves at its
-//!   end; nothing else sets the pointer.
+//! - The pointer is null in the real world. A simulated world [`enter`]s itself on its one OS
+//!   thread and leaves at its end; nothing else sets the pointer.
 //! - A world is used by one OS thread only, so none of its methods needs to be thread-safe.
-//! - The closures given to [`World::park`] and [`World::unpark`] run without a task switch in between.
+//! - The closures given to [`World::park`] and [`World::unpark`] run without a task switch in
+//!   between.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -13,7 +15,7 @@ use std::ptr::NonNull;
 
 use crate::{Cost, Nanos, WallTime};
 
-/// The number by which debug builds know the real world.
+/// Id of the real world in debug builds.
 pub const REAL_WORLD_ID: u64 = 0;
 
 thread_local! {
@@ -23,89 +25,90 @@ thread_local! {
 
 /// A simulated world, as its tasks see it.
 pub trait World {
-    /// A number unlike that of any other world of this process, and not [`REAL_WORLD_ID`].
+    /// Returns the id of the world: unique in this process, and not [`REAL_WORLD_ID`].
     fn id(&self) -> u64;
 
-    /// The virtual time since the world began.
+    /// Returns the virtual time since the world started.
     fn monotonic(&self) -> Nanos;
 
-    /// The virtual time as somebody sees it who watches from outside: the calling task's debt stays as it is.
+    /// Returns the virtual time for an observer, without settling the calling task's debt.
     fn glance(&self) -> Nanos;
 
-    /// The virtual time of day.
+    /// Returns the virtual time of day.
     fn wall(&self) -> WallTime;
 
     /// Suspends the calling task until a moment.
     fn sleep_until(&self, moment: Nanos);
 
-    /// Makes a task that runs `body`, and returns its number.
+    /// Creates a task that runs `body`, and returns its number.
     fn spawn(&self, name: &str, is_daemon: bool, body: TaskBody) -> u64;
 
     /// Suspends the calling task until another has ended.
     fn join(&self, task: u64);
 
-    /// Adds host work to the calling task's debt.
+    /// Adds host work to the calling task's debt of virtual time.
     fn charge(&self, cost: Cost);
 
-    /// May let another task run.
+    /// Switches to another task, if the world chooses to.
     fn point(&self);
 
-    /// The next random number of the world.
+    /// Returns the next random number of the world.
     fn random(&self) -> u64;
 
-    /// The calling task's tag: see [`crate::tag`].
+    /// Returns the calling task's tag: see [`crate::tag`].
     fn tag(&self) -> u64;
 
     /// Replaces the calling task's tag and returns the old one.
     fn replace_tag(&self, tag: u64) -> u64;
 
-    /// The rule that is broken in this world: see [`crate::mutant`](mod@crate::mutant).
+    /// Returns the rule that is broken in this world: see [`crate::mutant`](mod@crate::mutant).
     fn mutant(&self) -> Option<&str> {
         None
     }
 
-    /// The number of the calling task: no other of this world has or had it.
+    /// Returns the number of the calling task, which is never reused in this world.
     fn task(&self) -> u64;
 
-    /// Whether debug builds record the order in which locks are taken, and panic when two orders contradict each other.
+    /// True if debug builds record the order of locks, and panic if two orders contradict each
+    /// other.
     fn records_lock_order(&self) -> bool {
         true
     }
 
-    /// Suspends the calling task at `place` until it is unparked or the deadline comes.
+    /// Suspends the calling task at `place` until it is unparked or the deadline passes.
     fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked;
 
     /// Wakes tasks parked at an address.
     fn unpark(&self, address: usize, scope: UnparkScope, hooks: &mut dyn UnparkHooks);
 }
 
-/// What a task runs.
+/// The body of a task.
 pub type TaskBody = Box<dyn FnOnce() + Send>;
 
-/// Where a task waits, and for what.
+/// A place where a task waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The address of the object waited for.
+    /// Address of the object waited for.
     pub address: usize,
-    /// What the task wants of it.
+    /// Kind of wait.
     pub wait: Wait,
 }
 
-/// What a parked task wants.
+/// The kinds of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// A mutex.
+    /// Waits for a mutex.
     Mutex,
-    /// A read-write lock, for reading.
+    /// Waits for a read-write lock, to read.
     Read,
-    /// A read-write lock, for writing.
+    /// Waits for a read-write lock, to write.
     Write,
-    /// A notification of a condition variable.
+    /// Waits for a notification of a condition variable.
     Condvar,
 }
 
 impl Wait {
-    /// In words, for messages.
+    /// Returns the name of the wait, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -116,70 +119,72 @@ impl Wait {
     }
 }
 
-/// What the parking side does at the moments that matter.
+/// Callbacks of a parking task.
 pub trait ParkHooks {
-    /// Looks again, when nothing can be unparked in between, whether there is still something to wait for.
+    /// Checks once more that the wait is still necessary; nothing can be unparked meanwhile.
     fn validate(&mut self) -> bool;
 
-    /// Runs when the task is in the queue and before it is suspended.
+    /// Runs after the task is queued and before it is suspended.
     fn before_sleep(&mut self);
 
-    /// Runs when the deadline came, with whether the queue is empty now.
+    /// Runs when the deadline has passed; `was_last` is true if the queue is now empty.
     fn timed_out(&mut self, was_last: bool);
 }
 
-/// How a task came back from [`World::park`].
+/// The result of [`World::park`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
-    /// It was never parked: [`ParkHooks::validate`] said no.
+    /// The task was not parked: [`ParkHooks::validate`] returned false.
     Invalid,
-    /// The deadline came.
+    /// The deadline passed.
     TimedOut,
     /// Another task woke it with this token.
     Unparked(usize),
 }
 
-/// Which waiters [`World::unpark`] looks at.
+/// The waiters that [`World::unpark`] considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnparkScope {
     /// One; a fair world takes the first, a hostile one any.
     One,
-    /// All in the order in which they came, as far as [`UnparkHooks::wants`] says yes.
+    /// All in order of arrival, until [`UnparkHooks::wants`] returns false.
     WhileWanted,
 }
 
-/// What the waking side decides.
+/// Decisions of the waking task.
 pub trait UnparkHooks {
-    /// Whether to wake the next waiter. The first no ends the search.
+    /// True if the next waiter is to be woken. The first `false` ends the search.
     fn wants(&mut self, wait: Wait) -> bool;
 
-    /// Runs before any waiter does, and returns the token that they all get. Also called when there was none.
+    /// Runs before the waiters do, and returns the token passed to all of them. Also runs if there
+    /// were none.
     fn found(&mut self, woken: Woken) -> usize;
 }
 
-/// What an unpark found.
+/// The result of an unpark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Woken {
-    /// How many waiters are about to wake.
+    /// Number of waiters about to wake.
     pub count: usize,
-    /// Whether others remain parked at the address.
+    /// True if other tasks remain parked at the address.
     pub has_more: bool,
-    /// Whether the world wants what was waited for to be handed over to the waiter, so that nobody overtakes it.
+    /// True if the world wants the lock handed over to the waiter, so that no other task overtakes
+    /// it.
     pub is_fair: bool,
 }
 
-/// The thread's stay in a simulated world; it ends when this is dropped.
+/// A thread's membership of a simulated world; it ends when this is dropped.
 #[must_use = "the world is left when this is dropped"]
 pub struct Entered {
     outer: (Option<NonNull<dyn World>>, bool),
     not_send: PhantomData<*const ()>,
 }
 
-/// Puts the calling OS thread into a simulated world.
+/// Moves the calling OS thread into a simulated world.
 ///
 /// # Safety
 ///
-/// The world must outlive the returned value, which must be dropped on the thread that made it.
+/// The world must outlive the returned value, which must be dropped on the thread that created it.
 pub unsafe fn enter(world: NonNull<dyn World>, is_hostile: bool) -> Entered {
     let outer = (WORLD.replace(Some(world)), HOSTILE.replace(is_hostile));
     Entered {
@@ -195,13 +200,14 @@ impl Drop for Entered {
     }
 }
 
-/// Whether the calling thread is a task of a simulated world.
+/// True if the calling thread is a task of a simulated world.
 #[inline]
 pub fn is_simulated() -> bool {
     WORLD.get().is_some()
 }
 
-/// A place at which a hostile simulated world may switch tasks. Anywhere else it is a load and a branch.
+/// Marks a point at which a hostile simulated world may switch tasks. Otherwise it costs a load and
+/// a branch.
 #[inline]
 pub fn point() {
     if HOSTILE.get() {
@@ -209,15 +215,15 @@ pub fn point() {
     }
 }
 
-/// The simulated world of the calling thread.
+/// Returns the simulated world of the calling thread.
 #[inline]
 pub(crate) fn current<'a>() -> Option<&'a dyn World> {
-    // SAFETY: `enter` requires the world to outlive its stay. Every caller lets go of the reference before it
-    // returns to code that could leave the world.
+    // SAFETY: `enter` requires the world to outlive its stay. Every caller drops the reference
+    // before it returns to code that could leave the world.
     WORLD.get().map(|world| unsafe { world.as_ref() })
 }
 
-/// The number of the calling thread's world.
+/// Returns the id of the calling thread's world.
 #[cfg(debug_assertions)]
 pub(crate) fn current_id() -> u64 {
     current().map_or(REAL_WORLD_ID, World::id)

@@ -1,4 +1,4 @@
-//! Every item that the root `clippy.toml` disallows is really caught by clippy.
+//! Checks that clippy reports every item that the root `clippy.toml` disallows.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

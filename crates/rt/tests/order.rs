@@ -1,4 +1,4 @@
-//! The record of the order of locks, which debug builds keep.
+//! Tests of the record of lock order, which debug builds keep.
 
 #![cfg(debug_assertions)]
 #![allow(
@@ -14,7 +14,7 @@ macro_rules! classes {
     ($($name:ident),*) => { $(struct $name;)* };
 }
 
-/// The message with which a thread of its own panics, if it does.
+/// Runs `body` in a thread and returns the message of its panic, if any.
 fn fault(body: impl FnOnce() + Send + 'static) -> Option<String> {
     rt::spawn("faulty", body)
         .join()

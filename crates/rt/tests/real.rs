@@ -1,4 +1,4 @@
-//! The locks between threads of the operating system.
+//! Tests of the locks between threads of the operating system.
 
 #![allow(
     clippy::disallowed_types,
@@ -68,7 +68,7 @@ fn a_waiter_is_not_overtaken_for_ever() {
     while !*guard {
         drop(guard);
         guard = mutex.lock();
-        // Hold the lock nearly always.
+        // Holds the lock nearly always.
         for _ in 0..2_000 {
             std::hint::spin_loop();
         }
@@ -183,7 +183,7 @@ fn a_condvar_times_out_not_too_early() {
     assert!(condvar.wait_until(&mut guard, deadline));
     assert!(rt::monotonic() >= deadline);
     assert!(mutex.is_locked());
-    // A deadline in the past gives up at once, and one at the end of time is none.
+    // A deadline in the past expires at once; one at the end of time never does.
     assert!(condvar.wait_until(&mut guard, Nanos::ZERO));
     drop(guard);
     let pair = Arc::new((Mutex::new(false), Condvar::default()));

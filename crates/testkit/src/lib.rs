@@ -1,15 +1,17 @@
-//! What is needed to stand beside other programs: running a tool, loop devices, mounts by the kernel, comparing images
-//! and trees, and what happens when there is no root for these. For the tests of several crates, and for the explorer of
-//! crashes where it is compared with others; no engine depends on it. What cannot be had is a panic that says why.
+//! Tests against other programs: tools, loop devices, kernel mounts, comparison of images and
+//! trees, and tests without root.
 //!
-//! | rule | who keeps it |
+//! For the tests of several crates, and for the crash explorer in its comparisons; no engine crate
+//! depends on it. A missing prerequisite panics with the reason.
+//!
+//! | rule | kept by |
 //! |---|---|
-//! | a missing tool is a failure that names the script which installs it | [`tool`] |
-//! | a test that needs root asks first; without root it fails, unless `JEXT_TEST_UNPRIVILEGED=1` says that this is known | [`privilege`] |
-//! | what is attached is detached, and really gone before the test goes on | [`Loop`] |
-//! | two images are the same but for fields that are named | [`same`] |
-//! | a tree is described in one way, whoever reads it | [`tree`] |
-//! | what is mounted is unmounted, also when the test fails | [`Mount`] |
+//! | a missing tool is a failure that names the script that installs it | [`tool`] |
+//! | a test that needs root fails without it, unless `JEXT_TEST_UNPRIVILEGED=1` | [`privilege`] |
+//! | an attached device is detached, and gone before the test continues | [`Loop`] |
+//! | two images are equal except for named fields | [`same`] |
+//! | a tree has one description for all its readers | [`tree`] |
+//! | a mount is unmounted, also if the test fails | [`Mount`] |
 
 #![allow(
     clippy::disallowed_types,

@@ -1,14 +1,15 @@
-//! Loop devices: a file that the kernel shows as a disk.
+//! Loop devices: a file that the kernel presents as a disk.
 //!
-//! Other processes look at loop devices too (every `losetup --find` opens those it finds). While somebody looks, an attach is
-//! refused and a detach is only noted; both are waited for here, so that tests which run at the same time do not disturb
-//! each other, and so that an image is nobody's when its [`Loop`] is gone.
+//! Other processes open loop devices too (every `losetup --find` opens those it finds). While one
+//! is open elsewhere, an attach fails and a detach is only deferred. This module waits for both, so
+//! that concurrent tests do not disturb each other and an image is free once its [`Loop`] is
+//! dropped.
 
 use std::path::{Path, PathBuf};
 
 use crate::{tool, wait};
 
-/// What `losetup` says when somebody else was quicker or is looking.
+/// Messages of `losetup` while another process is faster or holds the device open.
 const PASSING: &[&str] = &[
     "busy",
     "temporarily unavailable",
@@ -17,7 +18,7 @@ const PASSING: &[&str] = &[
     "No such file or directory",
 ];
 
-/// An attached loop device, which is detached with its value.
+/// An attached loop device; it is detached on drop.
 #[derive(Debug)]
 pub struct Loop {
     device: String,
@@ -28,7 +29,7 @@ impl Loop {
     /// Attaches an image.
     ///
     /// # Panics
-    /// If that cannot be had.
+    /// Panics if the image cannot be attached.
     pub fn attach(image: &Path) -> Self {
         let image = image.canonicalize().expect("the image is there");
         let arguments = ["--find".as_ref(), "--show".as_ref(), image.as_os_str()];
@@ -47,17 +48,17 @@ impl Loop {
         Self { device, image }
     }
 
-    /// The device's path.
+    /// Returns the device's path.
     pub fn path(&self) -> &str {
         &self.device
     }
 
-    /// The device's name, as the kernel's messages have it.
+    /// Returns the device's name, as in kernel messages.
     pub fn name(&self) -> &str {
         self.device.trim_start_matches("/dev/")
     }
 
-    /// Whether the kernel still shows the image at this device.
+    /// True if the kernel still has the image attached to this device.
     fn is_attached(&self) -> bool {
         let place = format!("/sys/block/{}/loop/backing_file", self.name());
         std::fs::read_to_string(place)
@@ -97,7 +98,7 @@ mod tests {
                     std::fs::write(&image, vec![0; 1 << 16]).expect("the folder is writable");
                     for _ in 0..5 {
                         let attached = Loop::attach(&image);
-                        // Somebody who looks while it is detached.
+                        // Another thread holds the device open while it is detached.
                         let looks = std::fs::File::open(attached.path()).expect("root may look");
                         let looker = std::thread::spawn(move || {
                             std::thread::sleep(std::time::Duration::from_millis(30));

@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 
 use crate::{Loop, tool, wait};
 
-/// A file system that the kernel has mounted; it is unmounted and its loop devices are detached with the value.
+/// A kernel mount. On drop it is unmounted and its loop devices are detached.
 #[derive(Debug)]
 pub struct Mount {
     directory: PathBuf,
-    /// Detached after the unmount, which is when fields are dropped.
+    /// Loop devices; fields are dropped, and so detached, after the unmount.
     loops: Vec<Loop>,
 }
 
-/// How a mounted file system is stopped in the middle.
+/// The ways to shut a mounted file system down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// What is running is committed first.
+    /// The running transaction is committed first.
     FlushesLog,
-    /// What is running is lost.
+    /// The running transaction is lost.
     CutsLog,
 }
 
 impl Mount {
-    /// Mounts an image, with its external journal if it has one, at a directory that is made beside it. `kind` and
-    /// `options` are those of mount(8).
+    /// Mounts an image, with its external journal if it has one, at a directory created beside it.
+    /// `kind` and `options` are those of mount(8).
     ///
     /// # Errors
-    /// What mount(8) says, and what the kernel wrote to its log about it.
+    /// Returns the message of mount(8) and the kernel's log messages about it.
     pub fn new(
         image: &Path,
         journal: Option<&Path>,
@@ -53,10 +53,10 @@ impl Mount {
         }
     }
 
-    /// Mounts a device at a directory that is made for it, with these arguments of mount(8).
+    /// Mounts a device at a directory created for it, with these arguments of mount(8).
     ///
     /// # Errors
-    /// What mount(8) says.
+    /// Returns the message of mount(8).
     pub fn of_device(device: &str, directory: &Path, arguments: &[&str]) -> Result<Self, String> {
         std::fs::create_dir_all(directory).expect("a mount point");
         let mut arguments = arguments.to_vec();
@@ -71,23 +71,24 @@ impl Mount {
         })
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.directory
     }
 
-    /// Where a path of the file system is, `/` being its root.
+    /// Returns the location of a path of the file system, `/` being its root.
     pub fn at(&self, path: &str) -> PathBuf {
         self.directory.join(path.trim_start_matches('/'))
     }
 
-    /// Makes everything durable: syncfs(2).
+    /// Makes all changes durable: syncfs(2).
     pub fn sync(&self) {
         let directory = std::fs::File::open(&self.directory).expect("the mount point");
         rustix::fs::syncfs(directory).expect("syncfs");
     }
 
-    /// Stops the file system as a crash does: `EXT4_IOC_SHUTDOWN`. Nothing is written after it.
+    /// Shuts the file system down as a crash would: `EXT4_IOC_SHUTDOWN`. Nothing is written after
+    /// it.
     pub fn shut_down(&self, how: Shutdown) {
         let command = match how {
             Shutdown::FlushesLog => "shutdown -f",
@@ -99,8 +100,8 @@ impl Mount {
 }
 
 impl Drop for Mount {
-    /// A program that another thread is just starting holds, until it runs, what was open in this process when it was
-    /// forked; so long the mount is busy.
+    /// Unmounts, retrying while the mount is busy. A child process that another thread is starting
+    /// holds this process's open files from its fork until its exec.
     fn drop(&mut self) {
         let at = self.directory.to_str().expect("UTF-8");
         let gone = wait::until(|| {
@@ -123,7 +124,7 @@ fn kernel_log() -> String {
     tool::run_well::<&str>("dmesg", &[])
 }
 
-/// What the kernel has written about a device since then.
+/// Returns the kernel's log messages about a device since `before`.
 fn told_since(before: &str, device: &str) -> String {
     let now = kernel_log();
     let new = before

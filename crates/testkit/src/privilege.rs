@@ -1,26 +1,26 @@
-//! Root, which loop devices and mounts need.
+//! Root privileges, required by loop devices and mounts.
 //!
 //! | root | `JEXT_TEST_UNPRIVILEGED` | a test that needs root |
 //! |---|---|---|
 //! | yes | not set | runs |
-//! | no | not set | fails, and says what can be done |
-//! | any | `1` | is left out, wholly or in part, and counted |
+//! | no | not set | fails with instructions |
+//! | any | `1` | is skipped, wholly or in part, and counted |
 //!
-//! The line that counts is written past the capture of the test harness, so that it is seen although the test passes; the last
-//! one of a test binary holds the sum.
+//! The count is written past the capture of the test harness, so that it shows even if the test
+//! passes. The last count of a test binary is the sum.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-/// Set to 1 by somebody who has no root and knows it.
+/// Environment variable, set to 1 to run the tests without root.
 pub const VARIABLE: &str = "JEXT_TEST_UNPRIVILEGED";
 
-/// The tests that were left out in this process, wholly or in part.
+/// The tests skipped in this process, wholly or in part.
 static LEFT_OUT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// What a test may do.
+/// The verdict on a test that needs root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Runs,
@@ -36,10 +36,10 @@ fn decide(is_root: bool, variable: Option<&str>) -> Verdict {
     }
 }
 
-/// Whether the calling test may attach loop devices and mount. If not, the test leaves that out.
+/// True if the calling test may attach loop devices and mount. If not, the test skips that part.
 ///
 /// # Panics
-/// Without root, unless the variable says that this is known.
+/// Panics without root, unless the variable is set.
 #[must_use]
 #[track_caller]
 pub fn is_granted() -> bool {
@@ -58,7 +58,8 @@ pub fn is_granted() -> bool {
     }
 }
 
-/// The harness names the thread of each test after it, unless it runs one test at a time.
+/// Returns the name of the test. The harness names each test's thread after it, unless tests run
+/// one at a time.
 fn test_name(caller: &Location<'_>) -> String {
     match std::thread::current().name() {
         Some(name) if name != "main" => name.to_owned(),
@@ -70,7 +71,8 @@ fn note(test: String) {
     let mut tests = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
     if tests.insert(test.clone()) {
         let count = tests.len();
-        // The harness captures what print macros write, and this must be seen. Who closed stderr does not want to know.
+        // The harness captures the output of print macros, and this line must show. A closed stderr
+        // is ignored.
         let _ = writeln!(
             std::io::stderr(),
             "{VARIABLE}=1: {count} left out so far, wholly or in part; now {test}"

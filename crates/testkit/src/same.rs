@@ -1,4 +1,5 @@
-//! Two volumes are the same: every byte, but for fields that tell when and how often somebody looked.
+//! Equality of two volumes: every byte, except fields that record when and how often a volume was
+//! used.
 
 use core::mem::offset_of;
 use core::ops::Range;
@@ -10,7 +11,7 @@ use layout::journal::JournalSuperblock;
 use layout::superblock::{self, Superblock};
 use zerocopy::FromBytes;
 
-/// A field that may differ: its name and its place.
+/// A field that may differ: its name and its byte range.
 type Field = (&'static str, Range<usize>);
 
 macro_rules! fields {
@@ -22,68 +23,70 @@ macro_rules! fields {
     };
 }
 
-/// Fields of the file system's superblock: times, counters, counts that nobody believes, the number of the device at which
-/// the kernel last found the external journal, and the checksum over these.
+/// Fields of the file system's superblock that may differ: times, counters, free counts (hints
+/// only), the device number of the external journal as last seen by the kernel, and the checksum
+/// over these.
 const SUPERBLOCK: &[Field] = fields![Superblock:
     s_free_blocks_count_lo 4, s_free_inodes_count 4,
     s_mtime 4, s_mtime_hi 1, s_wtime 4, s_wtime_hi 1, s_lastcheck 4, s_lastcheck_hi 1,
     s_mnt_count 2, s_kbytes_written 8, s_journal_dev 4, s_checksum 4,
 ];
 
-/// The field that says whether there were errors.
+/// The field that records errors.
 const ERRORS: &[Field] = fields![Superblock: s_state 2];
 
-/// Fields of the journal's superblock: the number and place with which an empty log goes on, the features, which the kernel
-/// takes away or adds when it opens a log, and the checksum over these.
+/// Fields of the journal superblock that may differ: the next transaction number and the head of an
+/// empty log, the features, which the kernel changes when it opens a log, and the checksum over
+/// these.
 const JOURNAL: &[Field] = fields![JournalSuperblock:
     s_sequence 4, s_head 4, s_feature_compat 4, s_feature_incompat 4, s_checksum_type 1, s_checksum 4,
 ];
 
-/// Fields of a group's descriptor, with checksums of metadata: e2fsck counts the inodes that were never used down again,
-/// which nobody else does; and the checksum over this.
+/// Fields of a group descriptor that may differ under `metadata_csum`: the count of unused inodes,
+/// which only e2fsck decreases, and the checksum over it.
 const DESCRIPTOR: &[Field] = fields![GroupDescriptor: bg_itable_unused_lo 2, bg_checksum 2];
 
-/// Fields of an inode whose deletion or truncation was finished: when that was.
+/// Fields of an inode whose deletion or truncation was completed: the time of completion.
 const FINISHED: &[Field] = fields![Inode: i_dtime 4, i_ctime 4, i_mtime 4];
-/// The parts of these in the inode's extra bytes.
+/// The parts of those fields in the inode's extra part.
 const FINISHED_EXTRA: &[Field] = fields![InodeExtra: i_ctime_extra 4, i_mtime_extra 4];
-/// Fields of a deleted inode that e2fsck leaves as they were.
+/// Fields of a deleted inode that e2fsck leaves unchanged.
 const DELETED: &[Field] = fields![Inode: i_size_lo 4, i_blocks_lo 4, i_block 60];
 
-/// Where else two images may differ.
+/// Further differences that are allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Allowed {
-    /// The log may hold other things; it has to be empty all the same.
+    /// True if the log may differ; it must be empty all the same.
     pub log: bool,
-    /// Whether there were errors: e2fsck takes that mark away when it has looked at everything.
+    /// True if the error flag may differ: e2fsck clears it after a complete check.
     pub errors: bool,
-    /// Blocks that the first image has free may hold anything.
+    /// True if blocks that are free in the first image may differ.
     pub free_blocks: bool,
-    /// Bytes at which inodes begin whose deletion or truncation was finished: they tell when.
+    /// Byte offsets of inodes whose deletion or truncation was completed; their times may differ.
     pub finished: Vec<usize>,
-    /// Bytes at which deleted inodes begin that may still have their map.
+    /// Byte offsets of deleted inodes that may still have their block map.
     pub deleted: Vec<usize>,
-    /// Bytes behind the end of a truncated file, in its last block.
+    /// Byte range after the end of a truncated file, in its last block.
     pub tail: Option<Range<usize>>,
 }
 
 /// All bytes of a volume with one group.
 #[derive(Debug, Clone)]
 pub struct Bytes {
-    /// The file system's device.
+    /// Contents of the file-system device.
     pub home: Vec<u8>,
-    /// The external journal's, if there is one.
+    /// Contents of the external journal, if there is one.
     pub journal: Option<Vec<u8>>,
-    /// The size of a block.
+    /// Block size in bytes.
     pub block_bytes: usize,
-    /// Where the log lies on the device that has it, in blocks; the first one is the journal's superblock.
+    /// Location of the log on its device, in blocks; the first one is the journal superblock.
     pub log: Vec<Range<usize>>,
 }
 
-/// Where two volumes differ, run by run.
+/// Returns the ranges in which two volumes differ.
 ///
 /// # Panics
-/// If they are not of one size.
+/// Panics if their sizes differ.
 pub fn differences(mut a: Bytes, mut b: Bytes, allowed: &Allowed) -> Vec<String> {
     let free = if allowed.free_blocks {
         a.free_blocks()
@@ -92,18 +95,18 @@ pub fn differences(mut a: Bytes, mut b: Bytes, allowed: &Allowed) -> Vec<String>
     };
     a.blank(allowed, &free);
     b.blank(allowed, &free);
-    let mut told = runs("file system", &a.home, &b.home, a.block_bytes);
+    let mut found = runs("file system", &a.home, &b.home, a.block_bytes);
     if let (Some(one), Some(other)) = (&a.journal, &b.journal) {
-        told.extend(runs("external journal", one, other, a.block_bytes));
+        found.extend(runs("external journal", one, other, a.block_bytes));
     }
-    told
+    found
 }
 
 fn runs(name: &str, file: &[u8], other: &[u8], block_bytes: usize) -> Vec<String> {
     assert_eq!(file.len(), other.len(), "sizes");
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     if file == other {
-        return told;
+        return found;
     }
     let mut at = 0;
     while let Some(step) = file[at..]
@@ -122,12 +125,12 @@ fn runs(name: &str, file: &[u8], other: &[u8], block_bytes: usize) -> Vec<String
             &file[at..at + length.min(8)],
             &other[at..at + length.min(8)],
         );
-        told.push(format!(
+        found.push(format!(
             "{name}, block {block}, {length} bytes from {offset} (byte {at} of all): {x:02x?} and {y:02x?}"
         ));
         at += length;
     }
-    told
+    found
 }
 
 impl Bytes {
@@ -138,12 +141,12 @@ impl Bytes {
         features.contains(ReadOnlyCompatible::METADATA_CSUM)
     }
 
-    /// Byte of the group descriptor, which is in the block after the superblock's.
+    /// Returns the offset of the group descriptor, which is in the block after the superblock's.
     fn descriptor_offset(&self) -> usize {
         (1024 / self.block_bytes + 1) * self.block_bytes
     }
 
-    /// The blocks that the bitmap has free.
+    /// Returns the blocks that are free in the bitmap.
     fn free_blocks(&self) -> Vec<usize> {
         let block_bytes = self.block_bytes;
         let (descriptor, _) =
@@ -159,7 +162,7 @@ impl Bytes {
             .collect()
     }
 
-    /// Empties everything that may differ.
+    /// Zeroes everything that may differ.
     fn blank(&mut self, allowed: &Allowed, free: &[usize]) {
         let (has_checksums, descriptor) = (self.has_metadata_checksums(), self.descriptor_offset());
         let home = &mut self.home;

@@ -1,13 +1,13 @@
-//! Running other programs.
+//! Execution of other programs.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Where the tools are: those of file systems stand where only root looks by itself.
+/// The search path; file-system tools lie in directories that only root's path has.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
-/// Whether there is such a tool.
+/// True if the tool is installed.
 pub fn is_there(program: &str) -> bool {
     PATH.split(':')
         .any(|folder| Path::new(folder).join(program).is_file())
@@ -16,7 +16,7 @@ pub fn is_there(program: &str) -> bool {
 /// Runs a tool.
 ///
 /// # Panics
-/// If it is missing: the message says how to install it.
+/// Panics if the tool is missing; the message gives the installation command.
 pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Output {
     Command::new(program)
         .args(arguments)
@@ -28,10 +28,10 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Output {
         })
 }
 
-/// Runs a tool that must succeed; what it printed.
+/// Runs a tool that must succeed, and returns its standard output.
 ///
 /// # Panics
-/// If it is missing or fails.
+/// Panics if the tool is missing or fails.
 pub fn run_well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     let output = run(program, arguments);
     let line = || -> Vec<_> {
@@ -49,7 +49,7 @@ pub fn run_well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// All that a program said.
+/// Returns the standard output and standard error of a program.
 pub fn said(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     String::from_utf8_lossy(&output.stdout).into_owned() + &errors

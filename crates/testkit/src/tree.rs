@@ -1,38 +1,39 @@
-//! A tree as everybody can describe it: path by path.
+//! A description of a tree, path by path, that any reader can produce.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// What one path is.
+/// A node of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its type, as `ls -l` shows it.
+    /// Type, as `ls -l` shows it.
     pub kind: char,
     /// Permission bits.
     pub permissions: u16,
-    /// Its owner.
+    /// Owner.
     pub uid: u32,
-    /// Its group.
+    /// Group.
     pub gid: u32,
-    /// Names of the inode; none where the reader cannot tell.
+    /// Link count; `None` if the reader cannot determine it.
     pub links: Option<u32>,
-    /// Seconds of the last change of contents; none where the describer does not know.
+    /// Time of the last change of the contents in seconds; `None` if the reader cannot determine
+    /// it.
     pub mtime: Option<i64>,
-    /// Contents of a file, or target of a link; none where the reader cannot read them.
+    /// Contents of a file, or target of a link; `None` if the reader cannot read them.
     pub contents: Option<Vec<u8>>,
-    /// Of a device node.
+    /// Device number of a device node.
     pub device: Option<(u32, u32)>,
 }
 
-/// A tree by path, the root as the empty path.
+/// A tree by path; the root is the empty path.
 pub type Tree = BTreeMap<Vec<u8>, Node>;
 
-/// The tree below a directory as the kernel shows it.
+/// Returns the tree below a directory as the kernel shows it.
 ///
 /// # Panics
-/// If something cannot be read.
+/// Panics if an entry cannot be read.
 pub fn of_folder(folder: &Path) -> Tree {
     let mut tree = Tree::new();
     walk(folder, &[], &mut tree);
@@ -88,7 +89,8 @@ fn walk(at: &Path, path: &[u8], tree: &mut Tree) {
     }
 }
 
-/// How what somebody sees differs from what is expected, if it does; what either cannot tell is not compared.
+/// Returns the first difference between two trees, if any. Values that either side cannot determine
+/// are not compared.
 pub fn difference(expected: &Tree, seen: &Tree) -> Option<String> {
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     for (path, node) in expected {

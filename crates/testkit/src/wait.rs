@@ -1,13 +1,13 @@
-//! Waiting with a bound for what another process holds for a moment.
+//! Bounded waits for a resource that another process holds for a moment.
 
 use std::time::{Duration, Instant};
 
-/// The longest that is waited.
+/// Maximum duration of a wait.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Interval between attempts.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Looks until there is an answer; the last refusal if there is none in time.
+/// Calls `look` until it succeeds. Returns its last error if it does not in time.
 pub(crate) fn until<T, E>(mut look: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let began = Instant::now();
     loop {

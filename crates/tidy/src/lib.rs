@@ -1,3 +1,4 @@
-//! The repository checks itself: allowed edges between crates, file lengths, leftovers, where `unsafe` may stand.
+//! Checks of the repository itself: allowed edges between crates, file lengths, comments,
+//! leftovers, `unsafe`.
 //!
-//! There is nothing here but tests; see `tests/`.
+//! The crate contains only tests; see `tests/`.

@@ -1,14 +1,17 @@
-//! What every file and crate of the repository has to keep to.
+//! Rules for every file and crate of the repository.
+
+#[path = "tidy/comments.rs"]
+mod comments;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file holds one noun; longer than this it holds two.
+/// Maximum length of a file in lines; a longer file probably holds two nouns.
 const FILE_LINES_MAX: usize = 600;
-/// Crates whose code may be unsafe.
+/// Crates that may contain unsafe code.
 const UNSAFE_CRATES: &[&str] = &["rt", "sim", "block", "fuse"];
-/// Words that mean unfinished. They are spelt in two pieces so that this file does not find itself.
+/// Words that mark unfinished code, each split in two so that this file does not contain them.
 const LEFTOVERS: &[(&str, &str)] = &[
     ("todo", "!("),
     ("unimplemented", "!("),
@@ -26,7 +29,7 @@ fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// All files with an ending that git knows or would take, below the root.
+/// Returns all files with an ending that git tracks or would add, below the root.
 fn files(ending: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -51,7 +54,8 @@ fn relative(path: &Path) -> String {
         .to_string()
 }
 
-/// The table of allowed edges in ARCHITECTURE.md: `| crate | ... | edges |` rows between two markers.
+/// Returns the table of allowed edges in ARCHITECTURE.md: `| crate | ... | edges |` rows between
+/// two markers.
 fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let table = text

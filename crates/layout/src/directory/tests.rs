@@ -15,7 +15,7 @@ fn used(offset: usize, record_length: usize, inode: u32, name: &[u8]) -> Entry<'
     }
 }
 
-/// A block of 1024 bytes with "." and ".." and a name of three bytes.
+/// Returns a block of 1024 bytes with ".", ".." and a name of three bytes.
 fn sample() -> Vec<u8> {
     let mut block = vec![0; 1024];
     write(&mut block, &used(0, 12, 2, b"."));
@@ -99,7 +99,7 @@ fn valid_names() {
     }
 }
 
-/// One field of the third entry of [`sample`] is changed.
+/// Checks the fault that results from changing one field of the third entry of [`sample`].
 fn check_fault(at: usize, bytes: &[u8], fault: EntryFault) {
     let mut block = sample();
     block[24 + at..24 + at + bytes.len()].copy_from_slice(bytes);
@@ -167,7 +167,7 @@ fn no_bytes_make_it_panic() {
         let block: Vec<u8> = (0..64)
             .map(|_| {
                 word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                // Small numbers are likely to be nearly right.
+                // Small numbers are more likely to be almost valid.
                 if word >> 31 == 0 {
                     (word >> 24) as u8 & 12
                 } else {

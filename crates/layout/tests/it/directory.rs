@@ -1,4 +1,4 @@
-//! Directories, linear and indexed: made by debugfs, indexed by e2fsck.
+//! Directories, linear and indexed: created by debugfs, indexed by e2fsck.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ fn name(index: u32) -> String {
     )
 }
 
-/// A file system whose directory 12 holds that many links to one file.
+/// Creates a file system whose directory 12 holds [`FILES`] links to one file.
 fn image(options: &str) -> Image {
     let image = Image::make(16, &format!("-b 1024 {options}"));
     let mut commands = String::from("mkdir d\nwrite /dev/null f\ncd d\n");
     for index in 0..FILES {
         commands += &format!("ln <13> {}\n", name(index));
     }
-    // debugfs does not make a directory longer by itself.
+    // debugfs does not extend a directory by itself.
     let commands = commands.replace("cd d\n", &format!("cd d\n{}", "expand_dir .\n".repeat(320)));
     image.debugfs(&commands);
     image
 }
 
-/// All names of a directory and their inodes, block by block; index blocks are left out.
+/// Returns all names of a directory and their inodes, block by block; index blocks are skipped.
 fn names(volume: &Volume, inode: &Inode, blocks: &[u64]) -> BTreeMap<Vec<u8>, u32> {
     let inode_count = volume.superblock.s_inodes_count.get();
     let mut names = BTreeMap::new();
@@ -79,7 +79,7 @@ fn linear() {
     assert_eq!(root_names[&b"d"[..]], 12);
 }
 
-/// The leaves of a tree as (first hash, whether a collision ran over, block), in order.
+/// Returns the leaves of a tree as (first hash with its collision bit, block), in order.
 fn leaves(volume: &Volume, inode: &Inode, block: u64, at: usize, levels: u8) -> Vec<(u32, u64)> {
     let bytes = volume.file_block(inode, block);
     let (counts, _) = CountLimit::ref_from_prefix(&bytes[at..]).unwrap();
@@ -105,8 +105,8 @@ fn leaves(volume: &Volume, inode: &Inode, block: u64, at: usize, levels: u8) -> 
     all
 }
 
-/// Directory 12 of an image, indexed by e2fsck with this hash. Some names have bytes
-/// above 0x7F, so that signedness counts.
+/// Checks directory 12 of an image, indexed by e2fsck with this hash. Some names have bytes above
+/// 0x7F, so that signedness matters.
 fn check_indexed(version: HashVersion) {
     let image = image("-t ext3");
     let is_unsigned = version as u8 != version.raw_on_disk();
@@ -159,7 +159,8 @@ fn check_indexed(version: HashVersion) {
         let names = names(&volume, &inode, &[*block]);
         for name in names.keys() {
             let major = dx_hash(version, seed, name).major;
-            // The hash before the end may go on in the next block, which its lowest bit says.
+            // If the lowest bit of the next hash is set, names with that hash also start in this
+            // block.
             let range = first & !1..if end & 1 == 1 { end } else { end.max(1) };
             assert!(range.contains(&major), "{name:?} {major:x} {range:x?}");
         }

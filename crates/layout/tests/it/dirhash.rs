@@ -1,5 +1,7 @@
-//! Directory hashes, against vectors recorded from `debugfs -R "dx_hash -h VERSION [-s SEED] NAME"` of e2fsprogs
-//! 1.47.0 (versions 0 to 5 are [`HashVersion`]'s numbers), and against debugfs itself.
+//! Directory hashes, against debugfs and against recorded vectors.
+//!
+//! The vectors were recorded from `debugfs -R "dx_hash -h VERSION [-s SEED] NAME"` of e2fsprogs
+//! 1.47.0; versions 0 to 5 are [`HashVersion`]'s numbers.
 
 use layout::hash::{DirHash, HashVersion, dx_hash};
 
@@ -15,7 +17,7 @@ fn from_hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The seed of its text, a UUID; `-` is none.
+/// Parses a seed, written as a UUID; `-` means no seed.
 fn seed(text: &str) -> [u32; 4] {
     if text == "-" {
         return [0; 4];
@@ -49,7 +51,7 @@ fn recorded_vectors() {
 
 #[test]
 fn many_names_by_debugfs() {
-    // A fixed sequence of names without the characters that debugfs takes for itself.
+    // A fixed sequence of names without the characters that are special to debugfs.
     let mut word = 0x2545_F491u32;
     let mut next = |below: u32| {
         word ^= word << 13;
@@ -92,7 +94,7 @@ fn many_names_by_debugfs() {
     }
 }
 
-/// `Hash of NAME is 0xMAJOR (minor 0xMINOR)`.
+/// Parses `Hash of NAME is 0xMAJOR (minor 0xMINOR)`.
 fn parse(line: &str) -> DirHash {
     let (_, rest) = line.rsplit_once(" is 0x").unwrap();
     let (major, minor) = rest.split_once(" (minor 0x").unwrap();

@@ -1,4 +1,4 @@
-//! Images of file systems, made by e2fsprogs in a temporary folder.
+//! Images of file systems, created by e2fsprogs in a temporary folder.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -12,7 +12,8 @@ use layout::superblock::{self, Superblock};
 use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Runs a tool, with `input` as its standard input, and returns what it printed. Its exit code may be any of `good`.
+/// Runs a tool with `input` as its standard input, and returns its output. Its exit code must be
+/// one of `good`.
 pub(crate) fn run(tool: &str, args: &[&str], input: &[u8], good: &[i32]) -> Vec<u8> {
     let mut stdin = tempfile::tempfile().unwrap();
     stdin.write_all(input).unwrap();
@@ -44,7 +45,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// An image of so many MiB, made by `mke2fs` with these options.
+    /// Creates an image with `mke2fs` and these options.
     pub(crate) fn make(mebibytes: u64, options: &str) -> Self {
         let image = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -69,21 +70,21 @@ impl Image {
         self.path().into_os_string().into_string().unwrap()
     }
 
-    /// The path of a further file with these contents, beside the image.
+    /// Creates a file with these contents beside the image, and returns its path.
     pub(crate) fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, contents).unwrap();
         path
     }
 
-    /// Runs commands of debugfs on the image, read-write.
+    /// Runs debugfs commands on the image, read-write.
     pub(crate) fn debugfs(&self, commands: &str) -> String {
         let path = self.path_text();
         let args = ["-w", "-f", "-", &path];
         String::from_utf8(run("debugfs", &args, commands.as_bytes(), &[0])).unwrap()
     }
 
-    /// What dumpe2fs says.
+    /// Returns the output of dumpe2fs.
     pub(crate) fn facts(&self) -> Facts {
         let path = self.path_text();
         let text = run("dumpe2fs", &["-h", &path], b"", &[0]);
@@ -96,7 +97,7 @@ impl Image {
     }
 }
 
-/// What dumpe2fs printed: lines of `name: value`.
+/// The output of dumpe2fs: lines of `name: value`.
 pub(crate) struct Facts(String);
 
 impl Facts {
@@ -113,7 +114,7 @@ impl Facts {
             .unwrap_or_else(|| panic!("dumpe2fs says nothing about {name:?}:\n{}", self.0))
     }
 
-    /// The number at the start of a value: decimal, or hexadecimal after 0x.
+    /// Returns the number at the start of a value: decimal, or hexadecimal after 0x.
     #[track_caller]
     pub(crate) fn number(&self, name: &str) -> u64 {
         let word = self.text(name).split_whitespace().next().unwrap();
@@ -123,19 +124,19 @@ impl Facts {
         }
     }
 
-    /// The value is this text.
+    /// Asserts that a value is this text.
     #[track_caller]
     pub(crate) fn check_text(&self, name: &str, ours: &str) {
         assert_eq!(self.text(name), ours, "{name}");
     }
 
-    /// The value is this number.
+    /// Asserts that a value is this number.
     #[track_caller]
     pub(crate) fn check_number(&self, name: &str, ours: impl Into<u64>) {
         assert_eq!(self.number(name), ours.into(), "{name}");
     }
 
-    /// The value is this number, or there is none and the number is 0.
+    /// Asserts that a value is this number, or absent if the number is 0.
     #[track_caller]
     pub(crate) fn check_optional(&self, name: &str, ours: impl Into<u64>) {
         let theirs = self.get(name).map_or(0, |_| self.number(name));
@@ -166,7 +167,7 @@ impl Volume {
         &self.bytes[nr as usize * size..][..size]
     }
 
-    /// Bytes of a group descriptor.
+    /// Returns the size of a group descriptor in bytes.
     pub(crate) fn descriptor_size(&self) -> usize {
         match self.superblock.s_desc_size.get() {
             0 => group::SIZE,
@@ -174,14 +175,14 @@ impl Volume {
         }
     }
 
-    /// The bytes of a group's descriptor.
+    /// Returns the bytes of a group's descriptor.
     pub(crate) fn descriptor(&self, nr: u32) -> &[u8] {
         let table = (self.superblock.s_first_data_block.get() as usize + 1) * self.block_size();
         let size = self.descriptor_size();
         &self.bytes[table + nr as usize * size..][..size]
     }
 
-    /// The bytes of an inode in its table, its extra part included.
+    /// Returns the bytes of an inode in its table, its extra part included.
     pub(crate) fn inode_bytes(&self, nr: u32) -> &[u8] {
         let per_group = self.superblock.s_inodes_per_group.get();
         let (group, index) = ((nr - 1) / per_group, (nr - 1) % per_group);
@@ -195,7 +196,7 @@ impl Volume {
         Inode::read_from_prefix(self.inode_bytes(nr)).unwrap().0
     }
 
-    /// The device's block of a file's block; for small files and shallow trees.
+    /// Maps a file block to a device block, for small files and shallow trees.
     pub(crate) fn map(&self, file: &Inode, nr: u64) -> u64 {
         if file.flags().contains(InodeFlags::EXTENTS) {
             return map_extents(file, nr);
@@ -218,13 +219,13 @@ impl Volume {
         u64::from(word(indirect, nr % per_block))
     }
 
-    /// A block of a file.
+    /// Returns a block of a file.
     pub(crate) fn file_block(&self, file: &Inode, nr: u64) -> &[u8] {
         self.block(self.map(file, nr))
     }
 }
 
-/// Maps a block through an extent tree that is all in the inode.
+/// Maps a block through an extent tree that fits in the inode.
 fn map_extents(file: &Inode, nr: u64) -> u64 {
     let bytes = file.i_block.as_bytes();
     let (header, rest) = extent::Header::ref_from_prefix(bytes).unwrap();

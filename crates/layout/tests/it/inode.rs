@@ -1,4 +1,4 @@
-//! Inodes of every type, made and shown by debugfs.
+//! Inodes of every type, created and shown by debugfs.
 
 use layout::device::DeviceNumber;
 use layout::inode::{BASE_SIZE, FAST_SYMLINK_MAX, InodeExtra, InodeFlags};

@@ -1,4 +1,5 @@
-//! Logs written by debugfs: every form of tags and checksums is decoded, verified, and encoded to the same bytes.
+//! Logs written by debugfs: every form of tags and checksums is decoded, verified, and encoded to
+//! the same bytes.
 
 use layout::checksum;
 use layout::inode::Inode;
@@ -13,15 +14,15 @@ use zerocopy::FromBytes;
 
 use crate::image::{Image, Volume};
 
-/// Blocks that the log gets, from this one on; two of them are revoked in a second transaction.
+/// The logged blocks, from this one on; two of them are revoked in a second transaction.
 const FIRST: u64 = 5000;
 const COUNT: u64 = 60;
 const REVOKED: [u64; 2] = [5001, 5007];
 const BLOCK_SIZE: usize = 1024;
-/// The one of these blocks whose image begins with the journal's magic.
+/// Index of the logged block that begins with the journal's magic.
 const ESCAPED: u64 = 2;
 
-/// A log that debugfs wrote, being read.
+/// A log written by debugfs, and the position of a reader in it.
 struct Log {
     volume: Volume,
     inode: Inode,
@@ -30,7 +31,7 @@ struct Log {
 }
 
 impl Log {
-    /// Has debugfs write two transactions into the journal of a file system.
+    /// Writes two transactions with debugfs into the journal of a file system.
     fn write(options: &str, open: &str) -> Self {
         let image = Image::make(16, &format!("-b {BLOCK_SIZE} {options}"));
         let mut contents: Vec<u8> = (0..COUNT as usize * BLOCK_SIZE)
@@ -60,7 +61,7 @@ impl Log {
         self.volume.file_block(&self.inode, nr.into())
     }
 
-    /// What the file system was asked to log.
+    /// Returns the contents that debugfs was given to log.
     fn contents(&self, index: u64) -> &[u8] {
         &self.contents[index as usize * BLOCK_SIZE..][..BLOCK_SIZE]
     }
@@ -130,7 +131,7 @@ fn check(options: &str, open: &str, is_64bit: bool, checksum: TagChecksum, has_v
     check_commit(format, seed, log.block(at + 2), sequence + 1, None);
 }
 
-/// The block is what was asked for, but for its first four bytes where they are escaped.
+/// Asserts that a logged block has the expected contents, except its first four bytes if escaped.
 fn check_logged(log: &Log, index: u64, tag: Tag, logged: &[u8]) {
     assert_eq!(tag.flags.contains(TagFlags::ESCAPE), index == ESCAPED);
     let wanted = log.contents(index);
@@ -142,7 +143,7 @@ fn check_logged(log: &Log, index: u64, tag: Tag, logged: &[u8]) {
     }
 }
 
-/// The tail of a descriptor or revoke block.
+/// Checks the tail of a descriptor or revoke block.
 fn check_tail(format: TagFormat, seed: u32, block: &[u8]) {
     if format.tail_size() != 0 {
         let (_, tail) = BlockTail::ref_from_suffix(block).unwrap();
@@ -150,8 +151,8 @@ fn check_tail(format: TagFormat, seed: u32, block: &[u8]) {
     }
 }
 
-/// The same tags, encoded by us, are the same bytes. What means nothing is left out: debugfs leaves stray bytes there,
-/// where ours are zero.
+/// Asserts that the same tags, encoded again, give the same bytes. Unused bits are masked: debugfs
+/// leaves stray bytes there, this crate writes zeroes.
 fn check_encoding(format: TagFormat, tags: &[Tag], descriptor: &[u8], end: usize) {
     let lower_half = TagFlags::from_bits_retain(0xFFFF);
     let home = BlockNr::new(if format.is_64bit {

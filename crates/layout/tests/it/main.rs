@@ -1,5 +1,5 @@
-//! What the structures say, against e2fsprogs: images are made with mke2fs and debugfs, and what dumpe2fs and debugfs
-//! print about them has to be what the structures decode to.
+//! The structures against e2fsprogs: images are created with mke2fs and debugfs, and the structures
+//! must decode to what dumpe2fs and debugfs print.
 
 #![expect(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 

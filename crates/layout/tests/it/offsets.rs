@@ -10,7 +10,7 @@ use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
 use layout::{acl, attribute, extent, htree};
 
-/// Checks the offsets of all fields of a structure. A field that is left out does not compile.
+/// Checks the offsets of all fields of a structure. Omitting a field is a compile error.
 macro_rules! check {
     ($type:ty as $name:ident { $($field:ident: $offset:expr),* $(,)? }) => {{
         type $name = $type;
@@ -90,7 +90,7 @@ fn inodes() {
         i_size_high: 0x6C, i_obso_faddr: 0x70, l_i_blocks_high: 0x74, l_i_file_acl_high: 0x76,
         l_i_uid_high: 0x78, l_i_gid_high: 0x7A, l_i_checksum_lo: 0x7C, l_i_reserved: 0x7E,
     });
-    // From the end of the base part, at byte 0x80 of the inode.
+    // Offsets from the end of the base part, at byte 0x80 of the inode.
     check!(InodeExtra as T {
         i_extra_isize: 0x00, i_checksum_hi: 0x02, i_ctime_extra: 0x04, i_mtime_extra: 0x08,
         i_atime_extra: 0x0C, i_crtime: 0x10, i_crtime_extra: 0x14, i_version_hi: 0x18,

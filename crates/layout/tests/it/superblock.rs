@@ -91,7 +91,7 @@ fn mount_options_text(options: DefaultMountOptions) -> String {
     }
 }
 
-/// Every fact of dumpe2fs that is in the superblock.
+/// Checks every value of dumpe2fs that is in the superblock.
 fn check_superblock(superblock: &Superblock, facts: &Facts) {
     check_identity(superblock, facts);
     check_counts(superblock, facts);
@@ -99,7 +99,7 @@ fn check_superblock(superblock: &Superblock, facts: &Facts) {
     check_journal_and_hash(superblock, facts);
 }
 
-/// Names, features, state.
+/// Checks names, features, state.
 fn check_identity(superblock: &Superblock, facts: &Facts) {
     assert_eq!(superblock.s_magic.get(), MAGIC);
     facts.check_number("Filesystem magic number", MAGIC);
@@ -126,7 +126,7 @@ fn check_identity(superblock: &Superblock, facts: &Facts) {
     facts.check_optional("Lifetime writes", superblock.s_kbytes_written.get());
 }
 
-/// Blocks, inodes, groups, mounts.
+/// Checks blocks, inodes, groups, mounts.
 fn check_counts(superblock: &Superblock, facts: &Facts) {
     facts.check_number("Inode count", superblock.s_inodes_count.get());
     facts.check_number("Block count", superblock.blocks_count());
@@ -164,7 +164,7 @@ fn check_counts(superblock: &Superblock, facts: &Facts) {
     facts.check_number("Reserved blocks gid", superblock.s_def_resgid.get());
 }
 
-/// What the original revision does not have.
+/// Checks the values that the original revision does not have.
 fn check_revision(superblock: &Superblock, facts: &Facts) {
     if superblock.s_rev_level.get() == superblock::GOOD_OLD_REVISION {
         assert_eq!(
@@ -207,7 +207,7 @@ fn check_journal_and_hash(superblock: &Superblock, facts: &Facts) {
     }
 }
 
-/// Every fact of dumpe2fs that is in the journal's superblock.
+/// Checks every value of dumpe2fs that is in the journal's superblock.
 fn check_journal(journal: &JournalSuperblock, facts: &Facts) {
     assert_eq!(journal.version(), Some(2));
     let compatible = COMPATIBLE_NAMES
@@ -241,7 +241,7 @@ fn check_journal(journal: &JournalSuperblock, facts: &Facts) {
     );
 }
 
-/// The checksums of all group descriptors, where they are crc16.
+/// Checks the checksums of all group descriptors, if they are crc16.
 fn check_descriptors(volume: &Volume) {
     let superblock = &volume.superblock;
     let blocks = superblock.blocks_count() - u64::from(superblock.s_first_data_block.get());

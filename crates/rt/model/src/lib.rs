@@ -1,8 +1,8 @@
-//! Model checks of rt's locks: `loom` runs them under every order of accesses that the memory model allows, up to a
-//! number of preemptions.
+//! Model checks of rt's locks: `loom` runs them under every order of accesses that the memory model
+//! allows, up to a bound on preemptions.
 //!
-//! The sources of the locks are those of `rt` itself; this crate gives them loom's atomics and a parking lot of a
-//! mutex and a queue in place of `parking_lot_core`.
+//! The lock sources are those of `rt` itself. This crate replaces their atomics by loom's, and
+//! `parking_lot_core` by a parking lot made of a mutex and a queue.
 
 #![cfg(test)]
 
@@ -16,7 +16,7 @@ mod raw_mutex;
 mod raw_rwlock;
 mod world;
 
-/// Moments, which no model uses.
+/// A moment; no model uses one.
 #[derive(Clone, Copy)]
 pub struct Nanos;
 

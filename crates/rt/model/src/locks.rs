@@ -13,9 +13,9 @@ use crate::raw_mutex::RawMutex;
 use crate::raw_rwlock::RawRwLock;
 use crate::world::Wait;
 
-/// How many times threads may be preempted in one run of a model of two threads.
+/// Maximum number of preemptions in one run of a model with two threads.
 const PREEMPTION_COUNT_MAX: usize = 5;
-/// The same for three threads.
+/// Maximum number of preemptions in one run of a model with three threads.
 const PREEMPTION_COUNT_MAX_OF_THREE: usize = 3;
 
 fn check(preemption_count_max: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -58,12 +58,12 @@ impl<L> Guarded<L> {
     }
 
     fn add_one(&self) {
-        // SAFETY: loom fails the model if anybody else has access now.
+        // SAFETY: loom fails the model if another thread has access now.
         self.number.with_mut(|number| unsafe { *number += 1 });
     }
 
     fn get(&self) -> u32 {
-        // SAFETY: loom fails the model if anybody else is writing now.
+        // SAFETY: loom fails the model if another thread is writing now.
         self.number.with(|number| unsafe { *number })
     }
 }
@@ -109,7 +109,7 @@ fn a_mutex_that_is_handed_over_keeps_threads_apart() {
     count_with_mutex(true, 3, 1, PREEMPTION_COUNT_MAX_OF_THREE);
 }
 
-/// Threads that read or write once each.
+/// Checks threads that each read or write once.
 fn share(waits: &'static [Wait], preemptions: usize) {
     check(preemptions, move || {
         let lock = RawRwLock {
@@ -166,7 +166,7 @@ fn a_rwlock_keeps_readers_and_writers_apart() {
     );
 }
 
-/// Waiters for a flag that is set once; every wake-up must arrive.
+/// Checks waiters for a flag that is set once; every wake-up must arrive.
 fn tell(waiters: usize, notify: fn(&Condvar), preemptions: usize) {
     check(preemptions, move || {
         let shared = Arc::new((Guarded::new(mutex()), condvar()));

@@ -10,11 +10,11 @@ use crate::world::{ParkHooks, Parked, Place, UnparkHooks, Woken};
 
 loom::lazy_static! {
     static ref QUEUE: Mutex<VecDeque<Arc<Waiter>>> = Mutex::new(VecDeque::new());
-    /// Whether unlocks hand over, as in a fair world.
+    /// Nonzero if unlocking hands the lock over, as in a fair world.
     static ref IS_FAIR: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// The token of a waiter that nobody has woken.
+/// Token of a waiter that has not been woken.
 const NOT_WOKEN: usize = usize::MAX;
 
 struct Waiter {
@@ -23,12 +23,12 @@ struct Waiter {
     wake: Notify,
 }
 
-/// Makes this run of the model hand locks over.
+/// Makes this run of the model fair: unlocking hands the lock over.
 pub fn be_fair() {
     IS_FAIR.store(1, Ordering::Relaxed);
 }
 
-/// Never spins: every wait of a model is a parking.
+/// A spin that never spins: every wait in a model parks.
 pub struct Spin;
 
 impl Spin {
@@ -61,7 +61,7 @@ pub fn park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -
     };
     hooks.before_sleep();
     loop {
-        // This returns without cause, too.
+        // This may wake spuriously.
         waiter.wake.wait();
         match waiter.token.load(Ordering::Acquire) {
             NOT_WOKEN => {}

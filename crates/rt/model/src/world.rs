@@ -1,67 +1,67 @@
-//! As much of `rt::world` as the locks need.
+//! The part of `rt::world` that the locks need.
 
-/// Where a thread waits, and for what.
+/// A place where a thread waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
-    /// The address of the object waited for.
+    /// Address of the object waited for.
     pub address: usize,
-    /// What the thread wants of it.
+    /// Kind of wait.
     pub wait: Wait,
 }
 
-/// What a parked thread wants.
+/// The kinds of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A mutex.
+    /// Waits for a mutex.
     Mutex,
-    /// A read-write lock, for reading.
+    /// Waits for a read-write lock, to read.
     Read,
-    /// A read-write lock, for writing.
+    /// Waits for a read-write lock, to write.
     Write,
-    /// A notification.
+    /// Waits for a notification.
     Condvar,
 }
 
-/// How a thread came back from parking.
+/// The result of parking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
-    /// It was never parked.
+    /// The thread was not parked.
     Invalid,
-    /// Never happens here.
+    /// The deadline passed; no model has one.
     TimedOut,
-    /// Woken, with a token.
+    /// The thread was woken with this token.
     Unparked(usize),
 }
 
-/// What an unpark found.
+/// The result of an unpark.
 #[derive(Debug, Clone, Copy)]
 pub struct Woken {
-    /// How many are about to wake.
+    /// Number of waiters about to wake.
     pub count: usize,
-    /// Whether others remain.
+    /// True if other waiters remain.
     pub has_more: bool,
-    /// Whether to hand over.
+    /// True if the lock is to be handed over.
     pub is_fair: bool,
 }
 
-/// As in `rt`.
+/// The parking callbacks of `rt::world`.
 #[expect(dead_code, reason = "no model has a deadline")]
 pub trait ParkHooks {
-    /// As in `rt`.
+    /// Checks once more that the wait is still necessary.
     fn validate(&mut self) -> bool;
-    /// As in `rt`.
+    /// Runs before the thread sleeps.
     fn before_sleep(&mut self);
-    /// As in `rt`.
+    /// Runs when the deadline has passed.
     fn timed_out(&mut self, was_last: bool);
 }
 
-/// As in `rt`.
+/// The unparking callbacks of `rt::world`.
 pub trait UnparkHooks {
-    /// As in `rt`.
+    /// True if the next waiter is to be woken.
     fn wants(&mut self, wait: Wait) -> bool;
-    /// As in `rt`.
+    /// Runs before the waiters do, and returns their token.
     fn found(&mut self, woken: Woken) -> usize;
 }
 
-/// As in `rt`.
+/// Does nothing: loom switches threads by itself.
 pub fn point() {}

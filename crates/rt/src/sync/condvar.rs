@@ -9,16 +9,16 @@ use crate::world::{ParkHooks, Parked, Place, UnparkHooks, Wait, Woken, point};
 
 /// A condition variable.
 ///
-/// Change what the waiters test while holding their mutex, then notify, with or without it. Waiters test again in a loop:
-/// somebody else may have been faster.
+/// Change the condition while holding its mutex, then notify, with or without the mutex. Waiters
+/// test the condition in a loop: another thread may have changed it again.
 pub struct Condvar {
-    /// Whether anybody may be in the queue; written only while the queue cannot change.
+    /// True if a thread may be in the queue; written only while the queue cannot change.
     pub(super) has_waiters: AtomicBool,
     pub(super) home: Home,
 }
 
 impl Condvar {
-    /// Wakes one waiter, if there is any.
+    /// Wakes one waiter, if there is one.
     pub fn notify_one(&self) {
         point();
         if !self.has_waiters.load(Ordering::Relaxed) {
@@ -46,8 +46,8 @@ impl Condvar {
         point();
     }
 
-    /// Unlocks a mutex that the caller holds, waits for a notification or a deadline, and locks it again. Says whether the
-    /// deadline came.
+    /// Unlocks a mutex that the caller holds, waits for a notification or a deadline, and locks it
+    /// again. Returns true if the deadline passed.
     pub(super) fn wait_unlocked(&self, mutex: &RawMutex, deadline: Option<Nanos>) -> bool {
         self.home.check();
         point();

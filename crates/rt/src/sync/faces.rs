@@ -1,4 +1,4 @@
-//! The faces of the raw locks: what `lock_api` asks of them, and the public half of [`Condvar`].
+//! The `lock_api` interface of the raw locks, and the public half of [`Condvar`].
 
 use std::fmt;
 
@@ -14,20 +14,21 @@ use crate::home::Home;
 use crate::primitive::{AtomicBool, AtomicU8, AtomicUsize};
 use crate::world::{Wait, point};
 
-/// The raw lock of a [`Mutex`](super::Mutex) around a `T`, which is the class of its order in debug builds.
+/// The raw lock of a [`Mutex`](super::Mutex). `T` is the class of its lock order in debug builds.
 pub struct MutexOf<T: ?Sized> {
     raw: RawMutex,
     order: Order<T>,
 }
 
-/// The raw lock of a [`RwLock`](super::RwLock) around a `T`, which is the class of its order in debug builds.
+/// The raw lock of a [`RwLock`](super::RwLock). `T` is the class of its lock order in debug builds.
 pub struct RwLockOf<T: ?Sized> {
     raw: RawRwLock,
     order: Order<T>,
 }
 
-// SAFETY: the lock is held by one thread at a time: `LOCKED` is set by a compare-exchange from a state without it, with
-// acquire order, or stays set when it is handed over; it is cleared only by the holder, with release order.
+// SAFETY: one thread at a time holds the lock. `LOCKED` is set by a compare-exchange from a state
+// without it, with acquire ordering, or stays set when the lock is handed over. Only the holder
+// clears it, with release ordering.
 unsafe impl<T: ?Sized> lock_api::RawMutex for MutexOf<T> {
     const INIT: Self = Self {
         raw: RawMutex {
@@ -70,8 +71,9 @@ unsafe impl<T: ?Sized> lock_api::RawMutex for MutexOf<T> {
     }
 }
 
-// SAFETY: `WRITER` is set only from a state of zero, and readers are added only to states without `WRITER`; when the
-// lock is handed over, both happen while nobody holds it. Releases have release order, acquisitions acquire order.
+// SAFETY: `WRITER` is set only from a state of zero, and readers are added only to states without
+// `WRITER`. When the lock is handed over, both happen while no thread holds it. Releases have
+// release ordering, acquisitions acquire ordering.
 unsafe impl<T: ?Sized> lock_api::RawRwLock for RwLockOf<T> {
     const INIT: Self = Self {
         raw: RawRwLock {
@@ -143,15 +145,15 @@ unsafe impl<T: ?Sized> lock_api::RawRwLock for RwLockOf<T> {
     }
 }
 
-/// Gives a lock its place among the locks of its type: those with smaller ranks are locked first. Only debug builds look
-/// at it.
+/// Sets the rank of a lock among the locks of its class: smaller ranks are locked first. Only debug
+/// builds check it.
 pub fn set_rank<T: ?Sized>(lock: &RwLock<T>, rank: u64) {
     // SAFETY: nothing is locked or unlocked through the raw lock.
     unsafe { lock.raw() }.order.set_rank(rank);
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// Creates a condition variable without waiters.
     pub const fn new() -> Self {
         Self {
             has_waiters: AtomicBool::new(false),
@@ -165,8 +167,9 @@ impl Condvar {
         self.wait_for(guard, None);
     }
 
-    /// Like [`wait`](Self::wait), but no longer than until a moment of [`monotonic`](crate::monotonic). Says whether that
-    /// moment came without a notification.
+    /// Unlocks the guard's mutex, waits until notified or until a moment of
+    /// [`monotonic`](crate::monotonic), and locks it again. Returns true if the moment passed
+    /// without a notification.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Nanos) -> bool {
         self.wait_for(guard, Some(deadline))
@@ -174,11 +177,11 @@ impl Condvar {
 
     #[track_caller]
     fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Option<Nanos>) -> bool {
-        // SAFETY: `wait_unlocked` unlocks and locks the raw mutex in a pair, so that it is locked whenever the guard can be
-        // used.
+        // SAFETY: `wait_unlocked` unlocks and locks the raw mutex in a pair, so that it is locked
+        // whenever the guard can be used.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         mutex.order.forget();
-        // It is asked for again after all others that are held.
+        // The mutex is taken again after all other locks that are held.
         mutex.order.ask();
         let is_late = self.wait_unlocked(&mutex.raw, deadline);
         mutex.order.note();

@@ -1,4 +1,5 @@
-//! [`Order`]: what a lock tells the record of the order of locks. Nothing is left of it in release builds.
+//! [`Order`]: reports lock and unlock operations to the record of lock order. Empty in release
+//! builds.
 
 #[cfg(debug_assertions)]
 mod book;
@@ -15,7 +16,7 @@ pub(super) struct Order<T: ?Sized> {
 }
 
 impl<T: ?Sized> Order<T> {
-    /// No rank.
+    /// Creates an order without a rank.
     pub(super) const fn new() -> Self {
         Self {
             #[cfg(debug_assertions)]
@@ -31,19 +32,19 @@ impl<T: ?Sized> Order<T> {
         self.rank.store(rank, Ordering::Relaxed);
     }
 
-    /// The caller is about to wait for the lock.
+    /// Records that the caller is about to wait for the lock.
     #[track_caller]
     pub(super) fn ask(&self) {
         book::ask(self.lock());
     }
 
-    /// The caller has the lock.
+    /// Records that the caller holds the lock.
     #[track_caller]
     pub(super) fn note(&self) {
         book::note(self.lock());
     }
 
-    /// The caller is about to give the lock back.
+    /// Records that the caller is about to release the lock.
     pub(super) fn forget(&self) {
         book::forget(self.address());
     }

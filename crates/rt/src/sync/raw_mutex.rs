@@ -4,16 +4,17 @@
 //!
 //! | bit | meaning |
 //! |---|---|
-//! | `LOCKED` | somebody holds the lock |
-//! | `PARKED` | somebody waits in the queue, or is about to |
+//! | `LOCKED` | a thread holds the lock |
+//! | `PARKED` | a thread waits in the queue, or is about to |
 //! | `STARVING` | a waiter was overtaken too often: the next unlock hands the lock over |
 //!
 //! # Rules
 //!
-//! - `PARKED` is set only while `LOCKED` is, and cleared only by an unlock that looks at the queue; so a holder that sees
-//!   no `PARKED` owes nobody a wake-up.
-//! - *Handing over*: the unlocker leaves `LOCKED` set and tells the waiter that it is the holder. A fair simulated world
-//!   does so always, the real one only for `STARVING`, because it costs a thread switch for each lock.
+//! - `PARKED` is set only while `LOCKED` is, and cleared only by an unlock that examines the queue.
+//!   So a holder that sees no `PARKED` need not wake any thread.
+//! - *Handing over*: the unlocker leaves `LOCKED` set and makes the waiter the holder. A fair
+//!   simulated world always does so, the real one only for `STARVING`, because it costs a thread
+//!   switch for each lock.
 
 use crate::home::Home;
 use crate::parking::{self, Spin};
@@ -24,12 +25,12 @@ const LOCKED: u8 = 1;
 const PARKED: u8 = 2;
 const STARVING: u8 = 4;
 
-/// The token for "you were woken, now try".
+/// Token of a waiter that was woken and has to try again.
 const TOKEN_TRY: usize = 0;
-/// The token for "you hold the lock".
+/// Token of a waiter that now holds the lock.
 const TOKEN_HANDED_OVER: usize = 1;
 
-/// After being overtaken so many times a waiter asks for the lock to be handed over.
+/// Number of times that a waiter is overtaken before it asks for a handover.
 const OVERTAKEN_MAX: u32 = 4;
 
 /// The lock under [`Mutex`](crate::Mutex).
@@ -39,7 +40,7 @@ pub(crate) struct RawMutex {
 }
 
 impl RawMutex {
-    /// Locks, waiting for it if need be.
+    /// Locks; waits if necessary.
     #[inline]
     pub(super) fn acquire(&self) {
         point();
@@ -48,7 +49,7 @@ impl RawMutex {
         }
     }
 
-    /// Locks if that needs no waiting.
+    /// Locks if no wait is necessary.
     #[inline]
     pub(super) fn try_acquire(&self) -> bool {
         point();
@@ -62,7 +63,8 @@ impl RawMutex {
         false
     }
 
-    /// Unlocks. The caller holds the lock. This is not a point, because a task unlocks on its way into a queue, too.
+    /// Unlocks. The caller holds the lock. This is not a [`point`], because a task also unlocks on
+    /// its way into a queue.
     #[inline]
     pub(super) fn release(&self) {
         if self
@@ -74,7 +76,7 @@ impl RawMutex {
         }
     }
 
-    /// Whether somebody holds the lock.
+    /// True if a thread holds the lock.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.state.load(Ordering::Relaxed) & LOCKED != 0

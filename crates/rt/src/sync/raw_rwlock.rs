@@ -5,16 +5,16 @@
 //! | bits | meaning |
 //! |---|---|
 //! | `WRITER` | a writer holds the lock |
-//! | `PARKED` | somebody waits in the queue, or is about to |
-//! | the rest | how many readers hold the lock, in units of `READER` |
+//! | `PARKED` | a thread waits in the queue, or is about to |
+//! | the rest | number of readers that hold the lock, in units of `READER` |
 //!
 //! # Rules
 //!
-//! - Who finds `PARKED` set joins the queue, readers too: neither readers nor writers starve. (And a thread that reads
-//!   must not ask to read again.)
-//! - The lock is always handed over: the last holder gives it to the first waiter, and to the readers right behind it if
-//!   that one is a reader.
-//! - `PARKED` alone, without a holder, means that the last reader is on its way to the queue to hand over.
+//! - A thread that finds `PARKED` set joins the queue, readers too: neither readers nor writers
+//!   starve. (So a thread that holds a read lock must not take another.)
+//! - The lock is always handed over: the last holder gives it to the first waiter, and to the
+//!   readers directly after it if that one is a reader.
+//! - `PARKED` alone, without a holder, means that the last reader is about to hand the lock over.
 
 use crate::home::Home;
 use crate::parking::{self, Spin};
@@ -32,7 +32,7 @@ pub(crate) struct RawRwLock {
 }
 
 impl RawRwLock {
-    /// Locks for reading or writing, waiting for it if need be.
+    /// Locks for reading or writing; waits if necessary.
     #[inline]
     pub(super) fn acquire(&self, wait: Wait) {
         if !self.try_acquire(wait) {
@@ -40,27 +40,27 @@ impl RawRwLock {
         }
     }
 
-    /// Locks for reading or writing if that needs no waiting.
+    /// Locks for reading or writing if no wait is necessary.
     #[inline]
     pub(super) fn try_acquire(&self, wait: Wait) -> bool {
         point();
         self.take(wait)
     }
 
-    /// Ends reading. The caller is a reader.
+    /// Unlocks a read lock that the caller holds.
     #[inline]
     pub(super) fn release_read(&self) {
         let before = self.state.fetch_sub(READER, Ordering::Release);
         if before == READER | PARKED {
-            // The other readers' ends happened before whatever the next holder does: the store that hands over ends
-            // the sequence of their releases, so they must be acquired here.
+            // The releases of the other readers must happen before the next holder's acquisition.
+            // The store that hands over ends their release sequence, so acquire them here.
             fence(Ordering::Acquire);
             self.hand_over();
         }
         point();
     }
 
-    /// Ends writing. The caller is the writer.
+    /// Unlocks the write lock that the caller holds.
     #[inline]
     pub(super) fn release_write(&self) {
         if self
@@ -73,13 +73,13 @@ impl RawRwLock {
         point();
     }
 
-    /// Whether anybody holds the lock.
+    /// True if a thread holds the lock.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.state.load(Ordering::Relaxed) & !PARKED != 0
     }
 
-    /// Whether a writer holds the lock.
+    /// True if a writer holds the lock.
     #[inline]
     pub(super) fn is_held_by_writer(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WRITER != 0
@@ -133,7 +133,7 @@ impl RawRwLock {
         }
     }
 
-    /// Gives the lock, which nobody else can take now, to the first in the queue.
+    /// Gives the lock, which no other thread can take now, to the first waiters in the queue.
     #[cold]
     fn hand_over(&self) {
         let mut grant = Grant {
@@ -162,7 +162,7 @@ impl ParkHooks for Hooks<'_> {
     fn timed_out(&mut self, _was_last: bool) {}
 }
 
-/// Whom the lock is handed to: the holders as bits of the state.
+/// The new holders of a lock, as bits of its state.
 struct Grant<'a> {
     state: &'a AtomicUsize,
     holders: usize,

@@ -1,13 +1,15 @@
-//! The order of locks, recorded in debug builds: a deadlock needs an unlucky moment, two orders only need to occur.
+//! The order of locks, recorded in debug builds. A deadlock needs an unlucky schedule; two
+//! contradicting orders are found on any schedule in which both occur.
 //!
 //! # Rules
 //!
-//! - A lock's *class* is the type that it protects. Who asks for a lock of class B while holding one of class A adds the
-//!   edge A → B to a graph of the process. An edge that closes a circle is a panic that names both chains, also when they
-//!   come from two runs, two threads or two worlds.
-//! - Locks of one class need ranks ([`set_rank`](crate::sync::set_rank)) to be held together, and are asked for in the order
-//!   of their ranks. Equal ranks say that something outside orders them.
-//! - A lock that was had without waiting (`try_lock`) adds no edge, but those asked for while it is held do.
+//! - A lock's *class* is the type that it protects. Asking for a lock of class B while holding one
+//!   of class A adds the edge A → B to a graph of the process. An edge that closes a cycle panics
+//!   with both chains, even if they come from two runs, two threads or two worlds.
+//! - Locks of one class may be held together only if they have ranks
+//!   ([`set_rank`](crate::sync::set_rank)), and are taken in rank order. Equal ranks state that
+//!   their order is ensured elsewhere.
+//! - A lock taken without waiting (`try_lock`) adds no edge; locks taken while it is held do.
 //! - Worlds with a broken rule are checked against the graph and add nothing to it.
 
 use std::cell::RefCell;
@@ -18,14 +20,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::world::{self, REAL_WORLD_ID, World};
 
-/// A lock, as far as its order matters.
+/// A lock, as the record sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lock {
-    /// The name of the type that it protects.
+    /// Name of the type that it protects.
     pub(crate) class: &'static str,
-    /// Where it is.
+    /// Address of the lock.
     pub(crate) address: usize,
-    /// Its place among the locks of its class; zero if it has none.
+    /// Rank among the locks of its class; zero if it has none.
     pub(crate) rank: u64,
 }
 
@@ -47,14 +49,15 @@ struct Owner {
 /// The locks that a thread, or the tasks on it, hold.
 #[derive(Default)]
 struct Book {
-    /// The simulated world to which the entries belong, but for those of the thread itself.
+    /// Simulated world of the entries, except those of the thread itself.
     world: u64,
     held: Vec<Held>,
-    /// Edges that the graph has already, by the addresses of the names: so the graph is asked once only.
+    /// Edges already in the graph, by the addresses of the class names; avoids repeated queries of
+    /// the graph.
     known: HashSet<(usize, usize)>,
 }
 
-/// What has been locked after what, with how it came about.
+/// Edges of lock order, each with a description of its first occurrence.
 type Graph = HashMap<&'static str, HashMap<&'static str, String>>;
 
 thread_local! {
@@ -63,7 +66,7 @@ thread_local! {
 
 static GRAPH: Mutex<Option<Graph>> = Mutex::new(None);
 
-/// The caller is about to wait for a lock.
+/// Checks and records that the caller is about to wait for a lock.
 #[track_caller]
 pub(crate) fn ask(lock: Lock) {
     let Some(owner) = owner() else { return };
@@ -74,16 +77,16 @@ pub(crate) fn ask(lock: Lock) {
     }
 }
 
-/// The caller has the lock.
+/// Records that the caller holds a lock.
 #[track_caller]
 pub(crate) fn note(lock: Lock) {
     let Some(owner) = owner() else { return };
     let place = Location::caller();
-    // A thread that is ending has no book any more.
+    // A thread that is exiting has no book any more.
     let _ = BOOK.try_with(|book| book.borrow_mut().held.push(Held { owner, lock, place }));
 }
 
-/// The caller is about to give the lock back.
+/// Records that the caller is about to release a lock.
 pub(crate) fn forget(address: usize) {
     let Some(owner) = owner() else { return };
     let _ = BOOK.try_with(|book| {
@@ -95,7 +98,7 @@ pub(crate) fn forget(address: usize) {
     });
 }
 
-/// Who is calling; nobody where nothing is recorded.
+/// Returns the calling task or thread; `None` if its world does not record.
 fn owner() -> Option<Owner> {
     let Some(world) = world::current() else {
         let (world, task) = (REAL_WORLD_ID, 0);
@@ -108,7 +111,7 @@ fn owner() -> Option<Owner> {
 }
 
 impl Book {
-    /// Checks and adds the edges to a lock, and returns what is wrong with them.
+    /// Checks and adds the edges to a lock. Returns the fault, if any.
     fn ask(
         &mut self,
         owner: Owner,
@@ -136,7 +139,7 @@ impl Book {
         None
     }
 
-    /// Worlds that have ended leave entries behind.
+    /// Enters a world and drops entries left behind by worlds that have ended.
     fn enter(&mut self, world: u64) {
         if world != self.world && world != REAL_WORLD_ID {
             self.held.retain(|held| held.owner.world == REAL_WORLD_ID);
@@ -144,7 +147,7 @@ impl Book {
         }
     }
 
-    /// Whether there is a way back from the lock to one that is held.
+    /// Returns a fault if the graph leads back from the lock to one that is held.
     fn fault_between(
         &mut self,
         held: &Held,
@@ -172,7 +175,7 @@ impl Book {
         None
     }
 
-    /// The locks that are held, and the one that is asked for, in words.
+    /// Describes the held locks and the requested one.
     fn chain(
         &self,
         owner: Owner,
@@ -188,7 +191,7 @@ impl Book {
     }
 }
 
-/// What is wrong with asking for a lock while holding another of its class.
+/// Returns the fault of taking a lock while holding another one of its class.
 fn fault_within_class(held: &Held, lock: Lock) -> Option<String> {
     if held.lock.address == lock.address {
         return Some("a thread asks for a lock that it holds".to_owned());
@@ -200,7 +203,7 @@ fn fault_within_class(held: &Held, lock: Lock) -> Option<String> {
     (before > after).then(|| format!("locks of one class out of order ({before}, {after})"))
 }
 
-/// The steps that lead from one class to another, if any do.
+/// Returns the path of edges from one class to another, if there is one.
 fn way(graph: &Graph, from: &'static str, to: &'static str) -> Option<String> {
     let mut came_from: HashMap<&str, &str> = HashMap::new();
     let mut open = vec![from];
