@@ -168,7 +168,7 @@ pub fn open_text(
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let factory = |wanted: Simulated<'_>| {
         if rt::is_simulated() {
-            sim::disk::factory(wanted)
+            diskmodel::factory(wanted)
         } else {
             text::no_simulation(wanted)
         }

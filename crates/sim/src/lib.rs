@@ -44,7 +44,6 @@ mod chooser;
 mod config;
 mod cpus;
 mod current;
-pub mod disk;
 mod error;
 mod host;
 mod overflow;

@@ -25,16 +25,16 @@ pub enum ParameterValue {
 }
 
 impl Parameter {
-    /// One of those that tell the model from others.
-    pub(crate) fn main(name: &'static str, value: impl Into<ParameterValue>) -> Self {
+    /// Returns a parameter that tells the model from others of its kind.
+    pub fn main(name: &'static str, value: impl Into<ParameterValue>) -> Self {
         Self {
             is_main: true,
             ..Self::new(name, value)
         }
     }
 
-    /// One of the others.
-    pub(crate) fn new(name: &'static str, value: impl Into<ParameterValue>) -> Self {
+    /// Returns a parameter that is listed with the model only.
+    pub fn new(name: &'static str, value: impl Into<ParameterValue>) -> Self {
         Self {
             name,
             value: value.into(),

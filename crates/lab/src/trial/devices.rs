@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use block::text::{self, Simulated};
 use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, OpenOptions};
-use sim::disk::{ControllerStats, DiskStats, SimulatedDevice};
+use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
 /// Makes devices in the world of its caller.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl DeviceMaker {
         if !rt::is_simulated() {
             return text::no_simulation(wanted);
         }
-        let device = sim::disk::make(wanted)?;
+        let device = diskmodel::make(wanted)?;
         self.simulated.borrow_mut().push(Arc::clone(&device));
         Ok(device)
     }

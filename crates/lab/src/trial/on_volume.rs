@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, MeterCounts, MeterDevice};
+use diskmodel::{ControllerStats, DiskStats};
 use ext::{CacheStalls, Volume};
 use jbd2::Stats;
-use sim::disk::{ControllerStats, DiskStats};
 use workload::Target;
 
 use super::devices::{self, Counted, DeviceMaker};

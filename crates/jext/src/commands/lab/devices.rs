@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use block::{DeviceText, OpenOptions};
 use clap::Args;
+use diskmodel::{Builder, ControllerModel, Measured, measure};
 use jext::device;
 use serde_json::{Map, Value, json};
-use sim::disk::{Builder, ControllerModel, Measured, measure};
 use sim::{HostEntry, HostProfile, Parameter, ParameterValue};
 
 use crate::output;
@@ -72,7 +72,7 @@ fn models() -> Result<Vec<Model>> {
         parameters: ControllerModel::default().parameters(),
         measured: MEASURED_CONTROLLER.to_owned(),
     };
-    let of_catalogue = sim::disk::catalogue().into_iter().map(|entry| {
+    let of_catalogue = diskmodel::catalogue().into_iter().map(|entry| {
         let builder = Builder::new(entry.name)?;
         let name = entry.name;
         Ok(Model {

@@ -1,0 +1,203 @@
+//! The arm: which access comes next, and what each one does.
+
+use super::{Action, Command, Drive, Waiting};
+use crate::mechanics::Access;
+use crate::write_cache::WriteCache;
+
+/// The most sectors that are destaged at once, so that a long run neither holds the arm nor keeps its room for long.
+const DESTAGE_SECTORS_MAX: u64 = 512;
+
+/// Dirty runs looked at on either side of the head.
+const DESTAGE_CHOICES: usize = 16;
+
+/// What the arm is busy with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Job {
+    Read { start: u64, end: u64 },
+    Write,
+    Destage,
+}
+
+/// What the arm could do next.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    /// The command at this place of the queue.
+    Command(usize),
+    /// The dirty run that begins at this sector.
+    Destage(u64),
+}
+
+impl Drive {
+    /// Begins the next access, if reads that the buffer has in the meantime do not come first.
+    pub(super) fn begin_something(&mut self, at: u64) {
+        if self.serve_from_buffer(at) {
+            return;
+        }
+        self.stop_reading_ahead(at);
+        match self.choose(at) {
+            Some(Choice::Command(index)) => {
+                let waiting = self.waiting.remove(index);
+                self.begin_command(at, waiting);
+            }
+            Some(Choice::Destage(start)) => self.begin_destage(at, start),
+            None => {}
+        }
+    }
+
+    /// Serves the ready reads that are in the buffer or on their way into it. Returns whether there was one.
+    fn serve_from_buffer(&mut self, at: u64) -> bool {
+        let mut has_served = false;
+        let mut index = 0;
+        while let Some(Waiting { command, ready, .. }) = self.waiting.get(index).copied() {
+            if ready > at {
+                break;
+            }
+            if command.action == Action::Read
+                && let Some(buffered) = self.buffered_when(at, command.sector, command.end())
+            {
+                self.waiting.remove(index);
+                let bus = self.timing.bus(command.sectors);
+                self.stats.read_hits += 1;
+                self.finish((at + bus).max(buffered + self.timing.bus(1)), command.tag);
+                has_served = true;
+            } else {
+                index += 1;
+            }
+        }
+        has_served
+    }
+
+    fn choose(&self, at: u64) -> Option<Choice> {
+        let is_starved = |arrived: u64| at.saturating_sub(arrived) > self.starvation;
+        if let Some(first) = self.waiting.first()
+            && first.ready <= at
+            && is_starved(first.arrived)
+        {
+            return Some(Choice::Command(0));
+        }
+        if self
+            .flushes
+            .front()
+            .is_some_and(|flush| is_starved(flush.arrived))
+            && let Some(oldest) = self.cache.as_ref().and_then(WriteCache::oldest)
+        {
+            return Some(Choice::Destage(oldest));
+        }
+        self.nearest(at)
+    }
+
+    /// The choice with the shortest positioning time; the earlier one of two.
+    fn nearest(&self, at: u64) -> Option<Choice> {
+        let cost = |sector: u64, is_write: bool| {
+            self.mechanics
+                .approach(&self.track, at, sector, is_write)
+                .starts
+        };
+        let ready = self
+            .waiting
+            .iter()
+            .take_while(|waiting| waiting.ready <= at);
+        let commands = ready.enumerate().map(|(index, waiting)| {
+            let command = &waiting.command;
+            (
+                cost(command.sector, command.is_write()),
+                Choice::Command(index),
+            )
+        });
+        let command = commands.min_by_key(|(cost, _)| *cost);
+        if command.is_some() && !self.must_destage() {
+            return command.map(|(_, choice)| choice);
+        }
+        let cache = self.cache.as_ref().filter(|cache| cache.is_dirty());
+        let destages = cache.into_iter().flat_map(|cache| {
+            let runs = cache.nearest(self.track.first, DESTAGE_CHOICES);
+            runs.map(|start| (cost(start, true), Choice::Destage(start)))
+        });
+        command
+            .into_iter()
+            .chain(destages)
+            .min_by_key(|(cost, _)| *cost)
+            .map(|(_, choice)| choice)
+    }
+
+    fn begin_command(&mut self, at: u64, waiting: Waiting) {
+        let command = waiting.command;
+        let access = self.begin_access(at, &command);
+        let bus = self.timing.bus(command.sectors);
+        match command.action {
+            Action::Read => {
+                let first_sent = access.starts + bus;
+                self.finish(
+                    first_sent.max(access.ends + self.timing.bus(1)),
+                    command.tag,
+                );
+                self.job = Some(Job::Read {
+                    start: command.sector,
+                    end: command.end(),
+                });
+            }
+            Action::Write { .. } => {
+                if let Some(cache) = &mut self.cache {
+                    cache.forget(command.sector, command.end());
+                }
+                self.finish(access.ends.max(waiting.ready + bus), command.tag);
+                self.job = Some(Job::Write);
+            }
+            Action::Flush => unreachable!("a flush does not wait for the arm"),
+        }
+    }
+
+    fn begin_destage(&mut self, at: u64, start: u64) {
+        let cache = self.cache.as_mut().expect("dirty runs are in a cache");
+        let sectors = cache.send(start, DESTAGE_SECTORS_MAX);
+        let action = Action::Write { is_through: true };
+        self.begin_access(
+            at,
+            &Command {
+                tag: 0,
+                action,
+                sector: start,
+                sectors,
+            },
+        );
+        self.stats.destages += 1;
+        self.job = Some(Job::Destage);
+    }
+
+    /// Moves the arm and counts what that takes.
+    fn begin_access(&mut self, at: u64, command: &Command) -> Access {
+        let is_write = command.is_write();
+        let access =
+            self.mechanics
+                .access(&self.track, at, command.sector, command.sectors, is_write);
+        self.track = access.track;
+        self.arm_free = access.ends;
+        let stats = &mut self.stats;
+        stats.accesses += 1;
+        stats.seeks += u64::from(access.cylinders > 0);
+        stats.seek_cylinders += u64::from(access.cylinders);
+        stats.seek_time += rt::Nanos::new(access.seek);
+        stats.rotation_time += rt::Nanos::new(access.rotation);
+        stats.transfer_time += rt::Nanos::new(access.ends - access.starts);
+        access
+    }
+
+    /// Ends an access and begins what follows from it.
+    pub(super) fn end_job(&mut self, at: u64, job: Job) {
+        match job {
+            Job::Read { start, end } => {
+                self.buffer.insert(start, end);
+                self.read_on(at, start, end);
+            }
+            Job::Write => {}
+            Job::Destage => {
+                self.cache
+                    .as_mut()
+                    .expect("dirty runs are in a cache")
+                    .land();
+                self.finish_flushes(at);
+                self.admit_writes(at);
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The drive against the formulas: service times, queueing, reading ahead and the write cache.
+
+use super::*;
+use crate::catalogue;
+
+const MS: u64 = 1_000_000;
+
+/// A driver with its own clock.
+struct Bench {
+    drive: Drive,
+    now: u64,
+    tags: u32,
+}
+
+impl Bench {
+    fn new(name: &str, change: impl FnOnce(&mut DiskModel)) -> Self {
+        let mut model = catalogue::hard_disk(name).expect("it is in the catalogue");
+        change(&mut model);
+        Self {
+            drive: Drive::new(&model),
+            now: 0,
+            tags: 0,
+        }
+    }
+
+    fn uncached(name: &str) -> Self {
+        Self::new(name, |model| model.has_write_cache = false)
+    }
+
+    fn submit(&mut self, action: Action, sector: u64, sectors: u64) -> u32 {
+        self.tags += 1;
+        self.drive.submit(
+            self.now,
+            Command {
+                tag: self.tags,
+                action,
+                sector,
+                sectors,
+            },
+        );
+        self.tags
+    }
+
+    /// Goes on until commands are done, and returns them.
+    fn next(&mut self) -> Vec<u32> {
+        let mut done = Vec::new();
+        while done.is_empty() {
+            let at = self
+                .drive
+                .next_completion_check()
+                .expect("something is outstanding");
+            assert!(at >= self.now);
+            self.now = at;
+            self.drive.advance(at, &mut done);
+        }
+        done
+    }
+
+    /// Does one command alone and returns how long it took.
+    fn run(&mut self, action: Action, sector: u64, sectors: u64) -> u64 {
+        let begin = self.now;
+        let tag = self.submit(action, sector, sectors);
+        assert_eq!(self.next(), [tag]);
+        self.now - begin
+    }
+
+    fn read(&mut self, sector: u64, sectors: u64) -> u64 {
+        self.run(Action::Read, sector, sectors)
+    }
+
+    fn write(&mut self, sector: u64, sectors: u64) -> u64 {
+        self.run(Action::Write { is_through: false }, sector, sectors)
+    }
+
+    fn flush(&mut self) -> u64 {
+        self.run(Action::Flush, 0, 0)
+    }
+
+    fn stats(&mut self) -> DriveStats {
+        self.drive.stats(self.now)
+    }
+
+    fn turn(&self) -> u64 {
+        self.drive.mechanics.platter.revolution()
+    }
+}
+
+/// Positions spread over the disk (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn sector(&mut self, capacity: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (word ^ (word >> 31)) % (capacity / 8) * 8
+    }
+}
+
+/// Random reads of 4 KiB a second with so many in the queue.
+fn random_reads_per_second(name: &str, depth: u32) -> f64 {
+    let mut bench = Bench::uncached(name);
+    let capacity = bench.drive.mechanics.platter.capacity();
+    let mut random = Random(1);
+    for _ in 0..depth {
+        let sector = random.sector(capacity);
+        bench.submit(Action::Read, sector, 8);
+    }
+    let mut done = 0;
+    while done < 4_000 {
+        for _ in bench.next() {
+            done += 1;
+            let sector = random.sector(capacity);
+            bench.submit(Action::Read, sector, 8);
+        }
+    }
+    f64::from(done) * 1e9 / bench.now as f64
+}
+
+#[test]
+fn random_reads_come_at_the_expected_rate() {
+    let alone = random_reads_per_second("atlas-v-18", 1);
+    assert!((88.0..96.0).contains(&alone), "{alone}");
+    let queued = random_reads_per_second("atlas-v-18", 32);
+    let gain = queued / alone;
+    assert!((1.8..2.3).contains(&gain), "{gain}");
+}
+
+#[test]
+fn synchronous_sequential_writes_lose_a_turn_each() {
+    let mut bench = Bench::uncached("atlas-v-18");
+    bench.write(0, 1);
+    let turn = bench.turn();
+    for sector in 1..200 {
+        let time = bench.write(sector, 1);
+        let sector_time = turn / 480 + 1;
+        assert!(
+            time.abs_diff(turn + sector_time) <= sector_time,
+            "{sector}: {time}"
+        );
+    }
+}
+
+#[test]
+fn sequential_reads_run_at_the_sustained_rate() {
+    for (name, zone) in [
+        ("atlas-v-18", 0),
+        ("atlas-v-18", 14),
+        ("atlas-iii", 0),
+        ("ibm-dnes", 0),
+    ] {
+        let model = catalogue::hard_disk(name).expect("it is in the catalogue");
+        let mut bench = Bench::uncached(name);
+        let layout = model.zones[zone];
+        let first: u64 = model.zones[..=zone]
+            .windows(2)
+            .map(|pair| {
+                let cylinders = u64::from(pair[1].first_cylinder - pair[0].first_cylinder);
+                cylinders * u64::from(model.heads) * u64::from(pair[0].track_sectors)
+            })
+            .sum();
+        bench.read(first, 64);
+        let (begin, count) = (bench.now, 2_000);
+        for number in 1..=count {
+            bench.read(first + number * 64, 64);
+        }
+        let rate = (count * 64 * 512) as f64 * 1e9 / (bench.now - begin) as f64;
+        let media = model.media_bytes_per_second(layout.first_cylinder);
+        let tracks = f64::from(layout.track_sectors);
+        let heads = f64::from(model.heads);
+        let skew = (f64::from(layout.track_skew) * (heads - 1.0) + f64::from(layout.cylinder_skew))
+            / heads;
+        let expected = media * tracks / (tracks + skew);
+        let share = rate / expected;
+        assert!(
+            (0.97..1.02).contains(&share),
+            "{name} zone {zone}: {rate} of {expected}"
+        );
+    }
+}
+
+#[test]
+fn reading_on_hits_the_buffer_and_waits_for_what_is_on_its_way() {
+    let mut bench = Bench::uncached("atlas-v-18");
+    bench.read(1_000_000, 8);
+    bench.now += 20 * MS;
+    let hit = bench.read(1_000_008, 8);
+    assert!(hit < MS / 2, "{hit}");
+    // The head is somewhere in the next track's gap or sectors; what is beyond comes without a seek or a lost turn.
+    bench.read(1_000_016, 400);
+    let coming = bench.read(1_000_416, 400);
+    assert!(coming < 2 * bench.turn(), "{coming}");
+    assert_eq!(bench.stats().accesses, 1);
+    assert_eq!(bench.stats().read_hits, 3);
+    bench.write(1_000_820, 8);
+    assert_eq!(bench.stats().accesses, 2);
+    bench.read(1_000_820, 8);
+    assert_eq!(bench.stats().accesses, 3);
+}
+
+#[test]
+fn the_cache_acknowledges_at_once_and_a_flush_waits_for_the_platter() {
+    let mut bench = Bench::new("atlas-v-18", |_| {});
+    for number in 0..10 {
+        let time = bench.write(number * 1_000_000, 8);
+        assert!(time < MS / 2, "{time}");
+    }
+    assert_eq!(bench.stats().cached_writes, 10);
+    let flush = bench.flush();
+    assert!((10 * MS..120 * MS).contains(&flush), "{flush}");
+    assert_eq!(bench.stats().destages, 10);
+    let again = bench.flush();
+    assert!(again < MS, "{again}");
+}
+
+#[test]
+fn idle_drives_destage_without_being_asked() {
+    let mut bench = Bench::new("atlas-v-18", |_| {});
+    for number in 0..10 {
+        bench.write(number * 1_000_000, 8);
+    }
+    bench.now += 1_000 * MS;
+    assert_eq!(bench.stats().destages, 10);
+    assert!(bench.flush() < MS);
+}
+
+#[test]
+fn forced_writes_go_to_the_platter() {
+    let mut bench = Bench::new("atlas-v-18", |_| {});
+    bench.read(20_000_000, 8);
+    bench.write(5_000_000, 8);
+    let forced = bench.run(Action::Write { is_through: true }, 5_000_000, 8);
+    assert!(forced > MS, "{forced}");
+    assert!(
+        bench.flush() < MS,
+        "what was written twice need not be destaged"
+    );
+}
+
+#[test]
+fn a_full_cache_slows_writers_down_to_the_rate_of_destaging() {
+    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let capacity = bench.drive.mechanics.platter.capacity();
+    let mut random = Random(7);
+    let mut count = 0;
+    while bench.stats().throttled_writes < 500 {
+        let sector = random.sector(capacity);
+        bench.write(sector, 8);
+        count += 1;
+    }
+    assert!(count > 900, "{count} writes in all");
+    let begin = bench.now;
+    for _ in 0..500 {
+        let sector = random.sector(capacity);
+        bench.write(sector, 8);
+    }
+    let rate = 500e9 / (bench.now - begin) as f64;
+    assert!((120.0..400.0).contains(&rate), "{rate} writes a second");
+}
+
+#[test]
+fn neighbouring_cached_writes_are_destaged_together() {
+    let mut bench = Bench::new("atlas-v-18", |_| {});
+    for number in 0..64 {
+        bench.write(1_000_000 + number * 8, 8);
+    }
+    bench.flush();
+    assert!(bench.stats().destages <= 8, "{}", bench.stats().destages);
+}
+
+#[test]
+fn no_command_starves() {
+    let mut bench = Bench::uncached("atlas-v-18");
+    let mut sector = 0;
+    for _ in 0..4 {
+        sector += 2_000;
+        bench.submit(Action::Read, sector, 8);
+    }
+    let far = bench.submit(Action::Read, 35_000_000, 8);
+    loop {
+        let done = bench.next();
+        if done.contains(&far) {
+            break;
+        }
+        for _ in done {
+            sector += 2_000;
+            bench.submit(Action::Read, sector, 8);
+        }
+    }
+    assert!((800 * MS..850 * MS).contains(&bench.now), "{}", bench.now);
+}
+
+#[test]
+fn the_same_commands_take_the_same_time() {
+    let run = || {
+        let mut bench = Bench::new("atlas-v-36", |_| {});
+        let capacity = bench.drive.mechanics.platter.capacity();
+        let mut random = Random(3);
+        let mut digest = 0_u64;
+        for round in 0..5_000 {
+            while bench.drive.outstanding() < 8 {
+                let sector = random.sector(capacity);
+                let is_through = round % 7 == 0;
+                let action = if sector.is_multiple_of(3) {
+                    Action::Read
+                } else {
+                    Action::Write { is_through }
+                };
+                bench.submit(action, sector, 8 + sector % 5 * 8);
+            }
+            if round % 50 == 0 {
+                bench.submit(Action::Flush, 0, 0);
+            }
+            for tag in bench.next() {
+                digest = digest.rotate_left(7) ^ bench.now ^ (u64::from(tag) << 40);
+            }
+        }
+        (digest, bench.stats())
+    };
+    let (digest, stats) = run();
+    assert_eq!(run(), (digest, stats));
+    assert_eq!(digest, EXPECTED_DIGEST, "debug and release builds agree");
+}
+
+/// Of the run above.
+const EXPECTED_DIGEST: u64 = 9_078_195_929_830_926_862;

@@ -1,0 +1,271 @@
+//! The hard disk as a block device: [`HardDisk`].
+//!
+//! `submit` puts pieces of requests into the host's queue and blocks while that is full. One device task hands them to
+//! the drive, sleeps until something is done, and completes tickets. The host pays for building requests; the device
+//! pays with time.
+
+use std::sync::{Arc, Weak};
+
+use block::{BlockDevice, DetachedErrors, Geometry, Request, Ticket};
+use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
+
+use crate::SimulatedDevice;
+use crate::batch::{Batch, Piece, Waited};
+use crate::elevator::{Class, Queueing};
+use crate::host_queue::Queue;
+use crate::model::DiskModel;
+use crate::stats::DiskStats;
+
+/// A simulated hard disk with the host's elevator in front of it. It lives in the world that made it.
+pub struct HardDisk {
+    shared: Arc<Shared>,
+    geometry: Geometry,
+    name: String,
+    sectors_max: u64,
+    detached: Arc<DetachedErrors>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// The device's task waits here for something to do.
+    work: Condvar,
+    /// Submitters wait here for room in the queue.
+    room: Condvar,
+    /// What is on the platters.
+    store: Arc<dyn BlockDevice>,
+}
+
+impl HardDisk {
+    /// A disk whose contents are in `store`, which must answer at once and be at least as large as the model.
+    ///
+    /// # Panics
+    /// Outside a simulated world, or if the store is too small.
+    pub fn new(
+        model: &DiskModel,
+        queueing: Queueing,
+        store: Arc<dyn BlockDevice>,
+        name: String,
+    ) -> Self {
+        let size_bytes = model.capacity_sectors * 512;
+        assert!(
+            store.geometry().size_bytes >= size_bytes,
+            "the store holds the whole disk"
+        );
+        let queue = Queue::new(model, queueing);
+        let sectors_max = queue.sectors_max();
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(queue),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            store,
+        });
+        let device = Arc::clone(&shared);
+        sim::spawn_device(&name, move || device.run());
+        let geometry = Geometry {
+            size_bytes,
+            sector_bytes: 512,
+            has_volatile_cache: model.has_write_cache,
+            has_force_unit_access: model.has_force_unit_access,
+            can_flush: true,
+            atomic_write_bytes: 512,
+            queue_depth: queueing.requests_max,
+            is_read_only: false,
+        };
+        Self {
+            shared,
+            geometry,
+            name,
+            sectors_max,
+            detached: Arc::default(),
+        }
+    }
+
+    /// Into how many pieces a request is cut.
+    fn pieces(&self, request: &Request) -> u32 {
+        let (_, sectors) = request.range();
+        match request {
+            Request::Read { .. } | Request::Write { .. } => {
+                let pieces = sectors.div_ceil(self.sectors_max).max(1);
+                u32::try_from(pieces).expect("a request is shorter than the disk")
+            }
+            Request::Flush | Request::Discard { .. } => 1,
+        }
+    }
+
+    /// Puts one request into the queue, or answers it at once.
+    fn enqueue<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+        plan: Plan,
+        piece: Piece,
+    ) -> MutexGuard<'a, Queue> {
+        let (class, start, end) = match plan {
+            Plan::Flush => {
+                queue.add_flush(piece);
+                return queue;
+            }
+            Plan::Instant => {
+                drop(queue);
+                piece.batch.piece_done(piece.index, &*self.shared.store);
+                return self.shared.queue.lock();
+            }
+            Plan::Transfer { class, start, end } => (class, start, end),
+        };
+        let mut from = start;
+        while from < end {
+            let to = end.min(from + self.sectors_max);
+            let mut part = piece.clone();
+            while let Err(refused) = queue.add(rt::monotonic().get(), class, from, to, part) {
+                part = refused;
+                queue = self.wait_for_room(queue);
+            }
+            from = to;
+        }
+        queue
+    }
+
+    fn wait_for_room<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        queue.unplug();
+        queue.count_submit_wait();
+        queue.has_room_waiters = true;
+        self.shared.work.notify_one();
+        self.shared.room.wait(&mut queue);
+        queue
+    }
+}
+
+/// What a request means to the queue.
+#[derive(Debug, Clone, Copy)]
+enum Plan {
+    Flush,
+    /// Nothing to wait for.
+    Instant,
+    Transfer {
+        class: Class,
+        start: u64,
+        end: u64,
+    },
+}
+
+impl Plan {
+    fn of(request: &Request) -> Self {
+        let (sector, sectors) = request.range();
+        let class = match request {
+            Request::Flush => return Self::Flush,
+            // These drives know no discard: the host forgets, the platters keep turning.
+            Request::Discard { .. } => return Self::Instant,
+            Request::Read { .. } => Class::Read,
+            Request::Write {
+                force_unit_access: true,
+                ..
+            } => Class::Through,
+            Request::Write { .. } => Class::Write,
+        };
+        if sectors == 0 {
+            return Self::Instant;
+        }
+        Self::Transfer {
+            class,
+            start: sector.get(),
+            end: sector.get() + sectors,
+        }
+    }
+}
+
+impl BlockDevice for HardDisk {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn submit(&self, requests: Vec<Request>) -> Ticket {
+        for _ in &requests {
+            rt::charge(Cost::Request);
+        }
+        sim::settle();
+        let checks: Vec<_> = requests
+            .iter()
+            .map(|request| self.geometry.check(request))
+            .collect();
+        let plans: Vec<_> = requests.iter().map(Plan::of).collect();
+        let submitted = rt::monotonic().get();
+        let mut queue = self.shared.queue.lock();
+        let was_plugged = queue.is_plugged();
+        requests.iter().for_each(|request| queue.count(request));
+        let device: Weak<dyn Waited> = Arc::<Shared>::downgrade(&self.shared);
+        let detached = Arc::clone(&self.detached);
+        let pieces = |request: &Request| self.pieces(request);
+        let batch = Arc::new(Batch::new(requests, pieces, device, detached));
+        for (index, (check, plan)) in checks.into_iter().zip(plans).enumerate() {
+            match check {
+                Err(error) => batch.refuse(index, error),
+                Ok(()) => {
+                    let piece = Piece {
+                        batch: Arc::clone(&batch),
+                        index,
+                        submitted,
+                    };
+                    queue = self.enqueue(queue, plan, piece);
+                }
+            }
+        }
+        let is_wanted = queue.can_send() || (queue.is_plugged() && !was_plugged);
+        drop(queue);
+        if is_wanted {
+            self.shared.work.notify_one();
+        }
+        Ticket::for_work(batch)
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn take_detached_error(&self) -> Option<block::DeviceError> {
+        self.detached.take()
+    }
+}
+
+impl SimulatedDevice for HardDisk {
+    fn stats(&self) -> DiskStats {
+        let now = rt::monotonic().get();
+        self.shared.queue.lock().stats(now)
+    }
+}
+
+impl Waited for Shared {
+    fn waited_for(&self) {
+        let is_wanted = self.queue.lock().unplug();
+        if is_wanted {
+            self.work.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    /// The device's task. It ends with the world.
+    fn run(&self) {
+        let mut done = Vec::new();
+        let mut queue = self.queue.lock();
+        loop {
+            let next = queue.turn(rt::monotonic().get(), &mut done);
+            let is_room = queue.takes_waiters();
+            if !done.is_empty() || is_room {
+                drop(queue);
+                if is_room {
+                    self.room.notify_all();
+                }
+                for piece in done.drain(..) {
+                    piece.batch.piece_done(piece.index, &*self.store);
+                }
+                queue = self.queue.lock();
+                continue;
+            }
+            match next {
+                Some(at) => {
+                    self.work.wait_until(&mut queue, Nanos::new(at));
+                }
+                None => self.work.wait(&mut queue),
+            }
+        }
+    }
+}

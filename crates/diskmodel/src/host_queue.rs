@@ -1,0 +1,210 @@
+//! What stands between the host's requests and the drive: the plug, the elevator, and the commands that are out.
+//!
+//! *Plugging.* A request that comes to an idle device stays in the elevator for a while, so that those that follow can
+//! merge with it. The queue is unplugged when somebody waits for a ticket of the device, when a flush or FUA write comes,
+//! when [`UNPLUG_COUNT`] requests are there or one direction is full, and [`UNPLUG_NANOS`] after it was plugged. While
+//! the drive is busy nothing is plugged: requests leave as soon as the drive has room.
+//!
+//! A *flush* passes the elevator: it covers only what has completed, and that is in the drive.
+
+use std::collections::VecDeque;
+
+use block::Request;
+
+use crate::batch::Piece;
+use crate::drive::{Action, Command, Drive};
+use crate::elevator::{Class, HostQueue, IoRequest, Queueing};
+use crate::model::DiskModel;
+use crate::stats::DiskStats;
+
+/// How many requests unplug the queue.
+const UNPLUG_COUNT: usize = 32;
+
+/// After how long the queue unplugs itself.
+const UNPLUG_NANOS: u64 = 3_000_000;
+
+/// The queue and the drive of one device.
+pub(super) struct Queue {
+    elevator: HostQueue<Piece>,
+    sectors_max: u64,
+    flushes: VecDeque<Piece>,
+    drive: Drive,
+    /// Pieces of the commands that are out, by tag.
+    sent: Vec<Vec<Piece>>,
+    free_tags: Vec<u32>,
+    /// When the queue unplugs itself, if it is plugged.
+    plugged_until: Option<u64>,
+    /// Whether tasks wait for room.
+    pub(super) has_room_waiters: bool,
+    stats: DiskStats,
+}
+
+impl Queue {
+    pub(super) fn new(model: &DiskModel, queueing: Queueing) -> Self {
+        Self {
+            elevator: HostQueue::new(queueing),
+            // Whole pages, so that a long request is not cut within one.
+            sectors_max: queueing.elevator.sectors_max() / 8 * 8,
+            flushes: VecDeque::new(),
+            drive: Drive::new(model),
+            sent: Vec::new(),
+            free_tags: Vec::new(),
+            plugged_until: None,
+            has_room_waiters: false,
+            stats: DiskStats::default(),
+        }
+    }
+
+    /// What was counted up to a moment.
+    pub(super) fn stats(&mut self, now: u64) -> DiskStats {
+        self.stats.drive = self.drive.stats(now);
+        self.stats.clone()
+    }
+
+    /// Counts a request of the host.
+    pub(super) fn count(&mut self, request: &Request) {
+        self.stats.count(request);
+        let length = self.elevator.len() as u64 + u64::from(self.drive.outstanding());
+        self.stats.queue_length.record(length);
+    }
+
+    /// Counts a wait for room.
+    pub(super) fn count_submit_wait(&mut self) {
+        self.stats.submit_waits += 1;
+    }
+
+    /// Adds a piece of a read or write, or gives it back if there is no room.
+    pub(super) fn add(
+        &mut self,
+        now: u64,
+        class: Class,
+        start: u64,
+        end: u64,
+        piece: Piece,
+    ) -> Result<(), Piece> {
+        let piece = match self.elevator.merge(class, start, end, piece) {
+            Ok(()) => {
+                self.stats.merged += 1;
+                return Ok(());
+            }
+            Err(piece) => piece,
+        };
+        if !self.elevator.has_room(class) {
+            return Err(piece);
+        }
+        let is_idle = self.elevator.len() == 0 && self.drive.outstanding() == 0;
+        self.elevator.add(now, class, start, end, piece);
+        if is_idle && self.plugged_until.is_none() {
+            self.plugged_until = Some(now + UNPLUG_NANOS);
+        }
+        if class == Class::Through || self.elevator.len() >= UNPLUG_COUNT {
+            self.plugged_until = None;
+        }
+        Ok(())
+    }
+
+    /// Adds a flush.
+    pub(super) fn add_flush(&mut self, piece: Piece) {
+        self.flushes.push_back(piece);
+        self.plugged_until = None;
+    }
+
+    /// Lets the drive have what is there. Returns whether that makes a difference.
+    pub(super) fn unplug(&mut self) -> bool {
+        self.plugged_until.take().is_some()
+    }
+
+    pub(super) fn is_plugged(&self) -> bool {
+        self.plugged_until.is_some()
+    }
+
+    /// Whether there is something that the drive could begin with.
+    pub(super) fn can_send(&self) -> bool {
+        let has_request = self.elevator.len() > 0 && self.plugged_until.is_none();
+        self.drive.has_room() && (has_request || !self.flushes.is_empty())
+    }
+
+    /// Whether those who wait for room are to be woken now.
+    pub(super) fn takes_waiters(&mut self) -> bool {
+        let is_time = self.has_room_waiters && self.elevator.has_room_for_waiters();
+        self.has_room_waiters &= !is_time;
+        is_time
+    }
+
+    /// Adds the pieces that are done at a moment to `done`, gives the drive what it has room for, and returns when to
+    /// come again.
+    pub(super) fn turn(&mut self, now: u64, done: &mut Vec<Piece>) -> Option<u64> {
+        let mut tags = Vec::new();
+        loop {
+            self.drive.advance(now, &mut tags);
+            for tag in tags.drain(..) {
+                let pieces = core::mem::take(&mut self.sent[tag as usize]);
+                self.free_tags.push(tag);
+                for piece in &pieces {
+                    self.stats.request_nanos.record(now - piece.submitted);
+                }
+                done.extend(pieces);
+            }
+            if self.plugged_until.is_some_and(|until| until <= now) {
+                self.plugged_until = None;
+            }
+            self.send(now);
+            let check = self.drive.next_completion_check();
+            if check.is_none_or(|at| at > now) {
+                return check.into_iter().chain(self.plugged_until).min();
+            }
+        }
+    }
+
+    /// Gives the drive what it has room for.
+    fn send(&mut self, now: u64) {
+        while self.drive.has_room() {
+            if let Some(flush) = self.flushes.pop_front() {
+                self.command(now, Action::Flush, 0, 0, vec![flush]);
+                continue;
+            }
+            if self.plugged_until.is_some() {
+                return;
+            }
+            let Some(request) = self.elevator.take(now) else {
+                return;
+            };
+            let IoRequest {
+                class,
+                start,
+                end,
+                pieces,
+                ..
+            } = request;
+            let action = match class {
+                Class::Read => Action::Read,
+                Class::Write => Action::Write { is_through: false },
+                Class::Through => Action::Write { is_through: true },
+            };
+            self.command(now, action, start, end - start, pieces);
+        }
+    }
+
+    fn command(&mut self, now: u64, action: Action, sector: u64, sectors: u64, pieces: Vec<Piece>) {
+        let tag = self.free_tags.pop().unwrap_or_else(|| {
+            self.sent.push(Vec::new());
+            u32::try_from(self.sent.len() - 1).expect("the drive's queue is short")
+        });
+        self.sent[tag as usize] = pieces;
+        self.stats.commands += 1;
+        self.drive.submit(
+            now,
+            Command {
+                tag,
+                action,
+                sector,
+                sectors,
+            },
+        );
+    }
+
+    /// The longest piece that goes into the elevator, in sectors.
+    pub(super) fn sectors_max(&self) -> u64 {
+        self.sectors_max
+    }
+}

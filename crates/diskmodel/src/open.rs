@@ -1,0 +1,489 @@
+//! From a name and options to a device: [`Builder`], [`open`] and [`factory`].
+//!
+//! | option | of | meaning |
+//! |---|---|---|
+//! | `wcache=on` or `off` | disks | the volatile write cache; as the model has it if absent |
+//! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; `linux24` if absent |
+//! | `requests=64` | disks | how many requests of each direction that queue holds, 32 to 65536; if absent 64 with `linux24`, otherwise 128 |
+//! | `tcq=32` | disks | how many commands the drive queues, 1 to 256 |
+//! | `seek=6.9` | disks | the mean seek over random pairs in milliseconds; the curve is stretched |
+//! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
+//! | `plp=on` or `off` | ssd | whether the cache survives a power cut; it does not if absent |
+//! | `capacity=9GB` | all | the size: of a disk, its outer part; of memory, how much |
+//! | `latency=10us` | nvram, bbu | of each request, in ns, us or ms |
+//! | `bandwidth=256MiB` | nvram, bbu | bytes per second |
+//! | `cache=64MiB` | bbu | what the controller's cache holds |
+//! | `high=80` | bbu | from how many percent of dirty sectors on it destages at once, 1 to 100 |
+//! | `idle=20ms` | bbu | after how long without a request it destages what there is |
+
+use std::sync::Arc;
+
+use block::text::{Setting, Simulated, Size};
+use block::{BlockDevice, DeviceError, MemoryDevice};
+use rt::Nanos;
+use sim::Parameter;
+
+use crate::SimulatedDevice;
+use crate::catalogue::{self, Memory, catalogue};
+use crate::controller::open_controller;
+use crate::elevator::{Elevator, Queueing};
+use crate::hard_disk::HardDisk;
+use crate::model::{DiskModel, SeekSource};
+use crate::nvram::{Nvram, RamDisk};
+use crate::ssd::Ssd;
+
+/// The deepest command queue: SCSI tags are a byte.
+const QUEUE_DEPTH_MAX: u32 = 256;
+
+/// Why a device could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The catalogue has no such entry.
+    #[error("no simulated device is called {name}; there are {known}")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The device has no such option.
+    #[error("{device} has no option {key}; it takes {known}")]
+    UnknownOption {
+        /// The device.
+        device: String,
+        /// The option.
+        key: String,
+        /// The options that there are.
+        known: &'static str,
+    },
+    /// The option cannot have that value.
+    #[error("{key}={value}: expected {expected}")]
+    BadValue {
+        /// The option.
+        key: String,
+        /// What it was set to.
+        value: String,
+        /// What would have been right.
+        expected: String,
+    },
+    /// Memory needs a size.
+    #[error("{device} needs a size: capacity=128MiB")]
+    NoCapacity {
+        /// The device.
+        device: String,
+    },
+    /// The store that was handed in is too small.
+    #[error("{device} has {wanted} bytes, but its store only {found}")]
+    StoreTooSmall {
+        /// The device.
+        device: String,
+        /// The device's size in bytes.
+        wanted: u64,
+        /// The store's size in bytes.
+        found: u64,
+    },
+    /// There is no simulated world to live in.
+    #[error("{device} exists only in simulated time")]
+    NotSimulated {
+        /// The device.
+        device: String,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    HardDisk {
+        model: Box<DiskModel>,
+        elevator: Elevator,
+        /// As long as the elevator's was if absent.
+        requests_max: Option<u32>,
+    },
+    Memory(Memory),
+}
+
+/// A device that is being put together.
+#[derive(Clone)]
+pub struct Builder {
+    kind: Kind,
+    name: String,
+    capacity_bytes: Option<u64>,
+    store: Option<Arc<dyn BlockDevice>>,
+}
+
+const DISK_OPTIONS: &str = "wcache, elevator, requests, tcq, seek, fua, capacity";
+const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
+const RAMDISK_OPTIONS: &str = "capacity";
+const SSD_OPTIONS: &str = "capacity, plp";
+
+impl Builder {
+    /// The entry of the catalogue with that name.
+    ///
+    /// - [`OpenError::UnknownDevice`] if there is none.
+    pub fn new(name: &str) -> Result<Self, OpenError> {
+        let kind = match (catalogue::hard_disk(name), catalogue::memory(name)) {
+            (Some(model), _) => Kind::HardDisk {
+                model: Box::new(model),
+                elevator: Elevator::default(),
+                requests_max: None,
+            },
+            (None, Some(memory)) => Kind::Memory(memory),
+            (None, None) => return Err(unknown_device(name)),
+        };
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+            capacity_bytes: None,
+            store: None,
+        })
+    }
+
+    /// A hard disk of a model that is not in the catalogue.
+    pub fn from_model(model: DiskModel) -> Self {
+        let name = model.name.to_owned();
+        let kind = Kind::HardDisk {
+            model: Box::new(model),
+            elevator: Elevator::default(),
+            requests_max: None,
+        };
+        Self {
+            kind,
+            name,
+            capacity_bytes: None,
+            store: None,
+        }
+    }
+
+    /// The model, if it is a hard disk.
+    pub fn model(&self) -> Option<&DiskModel> {
+        match &self.kind {
+            Kind::HardDisk { model, .. } => Some(model),
+            Kind::Memory(_) => None,
+        }
+    }
+
+    /// Sets an option from its text.
+    ///
+    /// - [`OpenError::UnknownOption`] if the device does not have it.
+    /// - [`OpenError::BadValue`] if it cannot have that value.
+    pub fn option(mut self, key: &str, value: &str) -> Result<Self, OpenError> {
+        let bad = |expected: String| OpenError::BadValue {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected,
+        };
+        let bad_str = |expected: &str| bad(expected.to_owned());
+        if key == "capacity" {
+            let size = Size::parse(value).map_err(bad_str)?.bytes();
+            return self.capacity(size).map_err(bad);
+        }
+        match (&mut self.kind, key) {
+            (Kind::HardDisk { model, .. }, "wcache") => {
+                model.has_write_cache = parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::HardDisk { model, .. }, "fua") => {
+                model.has_force_unit_access =
+                    parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::Memory(Memory::Ssd(model)), "plp") => {
+                model.has_power_loss_protection =
+                    parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
+            }
+            (Kind::HardDisk { elevator, .. }, "elevator") => {
+                *elevator = Elevator::from_name(value)
+                    .ok_or_else(|| bad_str("linux24, deadline or noop"))?;
+            }
+            (Kind::HardDisk { requests_max, .. }, "requests") => {
+                let parsed = value.parse().ok();
+                let length = parsed.filter(|length| Queueing::LENGTHS.contains(length));
+                let (from, to) = Queueing::LENGTHS.into_inner();
+                *requests_max = Some(length.ok_or_else(|| bad(format!("{from} to {to}")))?);
+            }
+            (Kind::HardDisk { model, .. }, "tcq") => {
+                model.queue_depth = parse_depth(value).ok_or_else(|| bad_str("1 to 256"))?;
+            }
+            (Kind::HardDisk { model, .. }, "seek") => {
+                set_mean_seek(model, value).map_err(bad)?;
+            }
+            (Kind::Memory(Memory::Nvram(model)), "latency") => {
+                model.latency = parse_time(value).ok_or_else(|| bad_str("a time such as 10us"))?;
+            }
+            (Kind::Memory(Memory::Nvram(model)), "bandwidth") => {
+                let size = Size::parse(value).map_err(bad_str)?.bytes();
+                if size == 0 {
+                    return Err(bad_str("at least 4096 bytes per second"));
+                }
+                model.bytes_per_second = size;
+            }
+            _ => return Err(self.unknown_option(key)),
+        }
+        Ok(self)
+    }
+
+    /// The volatile write cache of a hard disk. Other devices have none.
+    #[must_use]
+    pub fn write_cache(mut self, is_on: bool) -> Self {
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.has_write_cache = is_on;
+        }
+        self
+    }
+
+    /// The host's elevator in front of a hard disk. Other devices have none.
+    #[must_use]
+    pub fn elevator(mut self, wanted: Elevator) -> Self {
+        if let Kind::HardDisk { elevator, .. } = &mut self.kind {
+            *elevator = wanted;
+        }
+        self
+    }
+
+    /// How many commands a hard disk queues. Other devices have no queue.
+    #[must_use]
+    pub fn queue_depth(mut self, depth: u32) -> Self {
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX);
+        }
+        self
+    }
+
+    /// What the contents are kept in: a device that answers at once, at least as large. New memory if absent.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn BlockDevice>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// What the device is called in messages.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The size, rounded down to 4096 bytes; what would have been right otherwise.
+    pub fn capacity(mut self, bytes: u64) -> Result<Self, String> {
+        let bytes = bytes - bytes % 4096;
+        let largest = self
+            .model()
+            .map_or(u64::MAX, |model| model.capacity_sectors * 512);
+        if bytes == 0 || bytes > largest {
+            return Err(format!("4096 to {largest} bytes"));
+        }
+        if let Kind::HardDisk { model, .. } = &mut self.kind {
+            model.capacity_sectors = bytes / 512;
+        }
+        self.capacity_bytes = Some(bytes);
+        Ok(self)
+    }
+
+    /// Makes the device, in the simulated world of the calling task.
+    ///
+    /// - [`OpenError::NotSimulated`] in the real world.
+    /// - [`OpenError::NoCapacity`] for memory of no size.
+    /// - [`OpenError::StoreTooSmall`] if the store does not hold the device.
+    pub fn open(self) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
+        let device = self.name.clone();
+        if !rt::is_simulated() {
+            return Err(OpenError::NotSimulated { device });
+        }
+        let of_model = self.model().map(|model| model.capacity_sectors * 512);
+        let of_store = self.store.as_ref().map(|store| store.geometry().size_bytes);
+        let wanted = of_model.or(self.capacity_bytes).or(of_store);
+        let Some(wanted) = wanted else {
+            return Err(OpenError::NoCapacity { device });
+        };
+        let store = self
+            .store
+            .unwrap_or_else(|| Arc::new(MemoryDevice::new(wanted)));
+        let found = store.geometry().size_bytes;
+        if found < wanted {
+            return Err(OpenError::StoreTooSmall {
+                device,
+                wanted,
+                found,
+            });
+        }
+        Ok(match self.kind {
+            Kind::HardDisk {
+                model,
+                elevator,
+                requests_max,
+            } => {
+                let usual = Queueing::from(elevator);
+                let queueing = Queueing {
+                    requests_max: requests_max.unwrap_or(usual.requests_max),
+                    ..usual
+                };
+                Arc::new(HardDisk::new(&model, queueing, store, self.name))
+            }
+            Kind::Memory(Memory::Nvram(model)) => Arc::new(Nvram::new(
+                store,
+                model.latency,
+                model.bytes_per_second,
+                self.name,
+            )),
+            Kind::Memory(Memory::RamDisk) => Arc::new(RamDisk::new(store, self.name)),
+            Kind::Memory(Memory::Ssd(model)) => Arc::new(Ssd::new(&model, store, self.name)),
+        })
+    }
+
+    /// The options that it takes, with commas between them.
+    pub fn options(&self) -> &'static str {
+        match &self.kind {
+            Kind::HardDisk { .. } => DISK_OPTIONS,
+            Kind::Memory(Memory::Nvram(_)) => NVRAM_OPTIONS,
+            Kind::Memory(Memory::RamDisk) => RAMDISK_OPTIONS,
+            Kind::Memory(Memory::Ssd(_)) => SSD_OPTIONS,
+        }
+    }
+
+    /// The model's parameters.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        match &self.kind {
+            Kind::HardDisk { model, .. } => model.parameters(),
+            Kind::Memory(memory) => memory.parameters(),
+        }
+    }
+
+    fn unknown_option(&self, key: &str) -> OpenError {
+        OpenError::UnknownOption {
+            device: self.name.clone(),
+            key: key.to_owned(),
+            known: self.options(),
+        }
+    }
+}
+
+/// Makes the device of the catalogue with that name and these options.
+///
+/// The errors are those of [`Builder::new`], [`Builder::option`] and [`Builder::open`].
+pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
+    let builder = options
+        .iter()
+        .try_fold(Builder::new(name)?, |builder, (key, value)| {
+            builder.option(key, value)
+        })?;
+    let text: String = options
+        .iter()
+        .map(|(key, value)| format!(",{key}={value}"))
+        .collect();
+    let name = if text.is_empty() {
+        format!("sim:{name}")
+    } else {
+        format!("sim({name}{text})")
+    };
+    builder.name(&name).open()
+}
+
+/// Makes what a device text asks for.
+///
+/// - [`DeviceError::Open`] with the reason.
+pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
+    fn pairs(settings: &[Setting]) -> impl Iterator<Item = (&str, &str)> {
+        settings
+            .iter()
+            .map(|set| (set.key.as_str(), set.value.as_str()))
+    }
+    let made = match wanted {
+        Simulated::Model { model, settings } => open(model, &pairs(settings).collect::<Vec<_>>()),
+        Simulated::Nvram {
+            size_bytes,
+            settings,
+        } => {
+            let capacity = size_bytes.to_string();
+            let capacity = [("capacity", capacity.as_str())];
+            let options: Vec<_> = capacity.into_iter().chain(pairs(settings)).collect();
+            open("nvram", &options)
+        }
+        Simulated::Controller {
+            device,
+            stripe_bytes,
+            settings,
+        } => {
+            let options: Vec<_> = pairs(settings).collect();
+            open_controller(Arc::clone(device), stripe_bytes, &options)
+        }
+    };
+    made.map_err(|error| DeviceError::Open {
+        device: wanted.name(),
+        kind: std::io::ErrorKind::InvalidInput,
+        cause: error.to_string(),
+    })
+}
+
+/// The same, as the factory for `block::text::open`.
+///
+/// - [`DeviceError::Open`] with the reason.
+pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    make(wanted).map(|device| device as _)
+}
+
+fn unknown_device(name: &str) -> OpenError {
+    let known: Vec<_> = catalogue().into_iter().map(|entry| entry.name).collect();
+    OpenError::UnknownDevice {
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+fn parse_switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_depth(value: &str) -> Option<u32> {
+    value
+        .parse()
+        .ok()
+        .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
+}
+
+/// A whole number of ns, us or ms, up to 10^9 of them.
+pub(super) fn parse_time(value: &str) -> Option<Nanos> {
+    let digits = value
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .ok()
+        .filter(|number| *number <= 1_000_000_000)?;
+    match unit {
+        "ns" => Some(Nanos::new(number)),
+        "us" => Some(Nanos::from_micros(number)),
+        "ms" => Some(Nanos::from_millis(number)),
+        _ => None,
+    }
+}
+
+/// Stretches the seek curve to another mean; what would have been right otherwise.
+fn set_mean_seek(model: &mut DiskModel, value: &str) -> Result<(), String> {
+    let wanted: f64 = value
+        .parse()
+        .map_err(|_| "milliseconds such as 6.9".to_owned())?;
+    let (lowest, highest, mean) = match &mut model.seek {
+        SeekSource::Measured { .. } => {
+            return Err("nothing: the seek curve of this drive was measured".to_owned());
+        }
+        SeekSource::ThreePoint {
+            single_ms,
+            mean_ms,
+            full_ms,
+        } => (*single_ms, *full_ms, mean_ms),
+        SeekSource::Rescaled {
+            single_ms, mean_ms, ..
+        } => (*single_ms, 100.0, mean_ms),
+    };
+    if !(wanted > lowest && wanted < highest) {
+        return Err(format!("a mean between {lowest} and {highest} ms"));
+    }
+    *mean = wanted;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Names, options and what is wrong with them.
+
+use super::*;
+
+#[test]
+fn everything_in_the_catalogue_opens() {
+    let report = sim::run(sim::Config::fair(1), || {
+        for entry in catalogue() {
+            let device = open(entry.name, &[("capacity", "1GiB")]).expect("it is in the catalogue");
+            assert_eq!(device.geometry().size_bytes, 1 << 30);
+            let device: Arc<dyn BlockDevice> = device;
+            device.read_block(4096, 4096).expect("the device works");
+        }
+    });
+    report.expect("nothing goes wrong");
+}
+
+#[test]
+fn options_set_what_they_say() {
+    let builder = Builder::new("atlas-v-18").expect("it is in the catalogue");
+    let pairs = [
+        ("wcache", "off"),
+        ("elevator", "noop"),
+        ("requests", "4096"),
+        ("tcq", "7"),
+        ("seek", "6.9"),
+        ("capacity", "9GB"),
+    ];
+    let builder = pairs
+        .into_iter()
+        .try_fold(builder, |builder, (key, value)| builder.option(key, value))
+        .expect("the options are right");
+    let model = builder.model().expect("it is a hard disk");
+    assert!(!model.has_write_cache);
+    assert_eq!(model.queue_depth, 7);
+    assert_eq!(model.capacity_sectors * 512, 9_000_000_000 / 4096 * 4096);
+    let curve = crate::SeekCurve::new(model.seek, model.cylinders);
+    assert!(curve.mean().get().abs_diff(6_900_000) < 10);
+    assert_eq!(curve.full_stroke().as_millis(), 13);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let check = |name: &str, key: &str, value: &str, message: &str| {
+        let result = Builder::new(name).and_then(|builder| builder.option(key, value));
+        let error = result.err().expect("it is a mistake").to_string();
+        assert!(error.contains(message), "{error}");
+    };
+    check(
+        "atlas-6",
+        "",
+        "",
+        "no simulated device is called atlas-6; there are atlas-v-9",
+    );
+    check(
+        "atlas-iii",
+        "color",
+        "red",
+        "atlas-iii has no option color; it takes wcache",
+    );
+    check(
+        "atlas-iii",
+        "wcache",
+        "maybe",
+        "wcache=maybe: expected on or off",
+    );
+    check(
+        "atlas-iii",
+        "seek",
+        "6",
+        "the seek curve of this drive was measured",
+    );
+    check("atlas-v-18", "seek", "0.5", "a mean between 1 and");
+    check("atlas-v-18", "tcq", "300", "1 to 256");
+    check("atlas-v-18", "requests", "31", "32 to 65536");
+    check("atlas-v-18", "requests", "many", "32 to 65536");
+    check("atlas-v-18", "capacity", "19GB", "4096 to");
+    check("nvram", "latency", "10", "a time such as 10us");
+    check("nvram", "wcache", "off", "nvram has no option wcache");
+    check("ramdisk", "latency", "1us", "ramdisk has no option latency");
+}
+
+#[test]
+fn the_real_world_and_missing_sizes_are_refused() {
+    let refused = open("atlas-v-18", &[]).err();
+    assert_eq!(
+        refused,
+        Some(OpenError::NotSimulated {
+            device: "sim:atlas-v-18".to_owned()
+        })
+    );
+    let report = sim::run(sim::Config::fair(1), || {
+        let refused = open("nvram", &[]).err();
+        assert_eq!(
+            refused,
+            Some(OpenError::NoCapacity {
+                device: "sim:nvram".to_owned()
+            })
+        );
+        let small: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 20));
+        let builder = Builder::new("atlas-v-18")
+            .expect("it is in the catalogue")
+            .store(small);
+        assert!(matches!(
+            builder.open(),
+            Err(OpenError::StoreTooSmall { .. })
+        ));
+    });
+    report.expect("nothing goes wrong");
+}
+
+#[test]
+fn device_texts_lead_here() {
+    let report = sim::run(sim::Config::fair(1), || {
+        let texts = [
+            "sim:atlas-v-18",
+            "sim(barracuda,wcache=off,elevator=deadline)",
+            "nvram:128MiB",
+            "sim(pmem,capacity=1GiB)",
+            "sim(nvme,capacity=1GiB,plp=off)",
+            "bbu(sim:atlas-v-18)",
+            "bbu(raid5(sim:barracuda x4),cache=8MiB,latency=20us,bandwidth=1GiB,high=50,idle=5ms)",
+        ];
+        for text in texts {
+            let text: block::DeviceText = text.parse().expect("it is a device text");
+            let options = block::OpenOptions::default();
+            block::text::open(&text, &options, &factory).expect("the device exists");
+        }
+        for (text, reason) in [
+            ("sim:floppy", "no simulated device is called floppy"),
+            (
+                "bbu(sim:barracuda,cash=1MiB)",
+                "has no option cash; it takes cache, latency",
+            ),
+            ("bbu(sim:barracuda,cache=100)", "at least 4096 bytes"),
+            ("bbu(sim:barracuda,high=101)", "expected 1 to 100"),
+            ("bbu(sim:barracuda,idle=5)", "a time such as 10us"),
+        ] {
+            let wrong: block::DeviceText = text.parse().expect("it is a device text");
+            let refused = block::text::open(&wrong, &block::OpenOptions::default(), &factory);
+            let error = refused.expect_err(text).to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    });
+    report.expect("nothing goes wrong");
+}
