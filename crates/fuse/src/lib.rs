@@ -9,7 +9,6 @@
 //! | [`vfs`] | what a kernel asks of a file system, as a trait of our own |
 //! | [`served`] | that trait over a volume |
 //! | `adapter` | from fuser's callbacks to the trait and back; catches panics |
-//! | `errno` | errors as FUSE carries them |
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
@@ -46,7 +45,6 @@
 mod adapter;
 mod arrivals;
 mod attributes;
-mod errno;
 pub mod mount;
 pub mod mount_point;
 mod polling;

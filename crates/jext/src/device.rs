@@ -167,11 +167,11 @@ pub fn open_text(
     options: &OpenOptions,
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let factory = |wanted: Simulated<'_>| {
+        #[cfg(feature = "sim")]
         if rt::is_simulated() {
-            diskmodel::factory(wanted)
-        } else {
-            text::no_simulation(wanted)
+            return diskmodel::factory(wanted);
         }
+        text::no_simulation(wanted)
     };
     text::open(text, options, &factory)
 }

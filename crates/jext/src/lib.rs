@@ -14,7 +14,8 @@
 //! | write a device of your own | [`device`] |
 //! | simulate disks and time | [`sim`] |
 //!
-//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of functions mix.
+//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of functions mix; [`errno`] has the
+//! number of any error.
 //!
 //! # In memory
 //!
@@ -141,6 +142,9 @@ use std::sync::Arc;
 
 #[doc(inline)]
 pub use block::{BlockDevice, DeviceError, DeviceText, FileDevice, MemoryDevice, OpenOptions};
+#[cfg(feature = "sim")]
+pub use diskmodel;
+pub use errno;
 #[doc(inline)]
 pub use ext::volume::{AsPath, File, FileId};
 #[doc(inline)]
@@ -149,14 +153,15 @@ pub use ext::{
     superblock, tune, volume,
 };
 pub use fsck;
+#[cfg(feature = "fuse")]
 pub use fuse;
 pub use jbd2 as journal;
 #[doc(inline)]
 pub use layout::{BlockNr, FileBlock, GroupNr, InodeNr, Tid, feature};
 #[doc(inline)]
 pub use rt::{Nanos, WallTime};
+#[cfg(feature = "sim")]
 pub use sim;
-pub use workload;
 
 /// Returns the time since the world began: virtual in a simulated one, since the start of the process in the real one.
 #[must_use]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::Errno;
 
-use crate::errno;
 use crate::polling::Meter;
 use crate::vfs::Vfs;
 
@@ -95,7 +94,7 @@ impl<V: Vfs> Guard<V> {
         result.map_err(|failure| match failure {
             Failure::Request(errno) => errno,
             Failure::Engine(error) => {
-                let errno = errno::of(&error);
+                let errno = Errno::from_i32(errno::of(&error));
                 if errno.code() == Errno::EIO.code() || matches!(error, ext::Error::Corrupt(_)) {
                     tracing::error!(name, %error, "failed");
                 } else {

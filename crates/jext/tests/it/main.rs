@@ -1,4 +1,4 @@
-//! The commands, as a user types them, on small images; what they make is checked by e2fsck.
+//! The library as its users call it.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,34 +7,8 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
-mod bench;
-mod building;
-mod checking;
-mod copying;
-mod crashes;
+mod dependencies;
 mod documents;
-mod facts;
-mod foreign;
-mod hostile;
-mod images;
-mod interrupted;
-mod journals;
-mod kept;
-mod lab_errors;
-mod labs;
-mod logged;
-mod manual;
-mod mount_uses;
-mod mounting;
 mod own_device;
 mod paths;
-mod peers;
-mod reading;
-mod refused;
-mod strangers;
-mod strays;
 mod streams;
-mod support;
-mod tour;
-mod tuning;
-mod unmarked;

@@ -48,12 +48,12 @@ use crate::uses::Uses;
 /// down.
 const EXCEPTIONS: &[(&str, usize)] = &[
     ("block", 3),
+    ("cli (main.rs)", 4),
     ("crash", 59),
     ("diskmodel", 3),
     ("ext", 75),
     ("fsck", 7),
     ("jbd2", 6),
-    ("jext (main.rs)", 4),
     ("rt", 3),
     ("sim", 3),
     ("workload", 28),

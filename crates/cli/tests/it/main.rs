@@ -1,0 +1,36 @@
+//! The commands, as a user types them, on small images; what they make is checked by e2fsck.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests stop at what they did not expect, and live in the real world"
+)]
+
+mod bench;
+mod building;
+mod checking;
+mod copying;
+mod crashes;
+mod facts;
+mod foreign;
+mod hostile;
+mod images;
+mod interrupted;
+mod journals;
+mod kept;
+mod lab_errors;
+mod labs;
+mod logged;
+mod manual;
+mod mount_uses;
+mod mounting;
+mod peers;
+mod reading;
+mod refused;
+mod strangers;
+mod strays;
+mod support;
+mod tour;
+mod tuning;
+mod unmarked;
