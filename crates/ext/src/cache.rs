@@ -1,5 +1,21 @@
-//! What an open volume keeps in memory.
+//! State that an open volume keeps in memory, and the work on it that needs nothing else. Code that
+//! reads a block map or starts a handle lies above.
 
+pub(crate) mod attribute_blocks;
 pub(crate) mod buffers;
+pub(crate) mod damage_log;
+pub(crate) mod dirty_list;
+pub(crate) mod file_pages;
+pub(crate) mod flushes;
+pub(crate) mod folio;
 pub(crate) mod inode;
 pub(crate) mod inodes;
+pub(crate) mod names_index;
+pub(crate) mod ordered;
+pub(crate) mod orphans;
+pub(crate) mod page_counts;
+pub(crate) mod pages;
+pub(crate) mod read_ahead;
+pub(crate) mod space;
+pub(crate) mod stalls;
+pub(crate) mod wake;

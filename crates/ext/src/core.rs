@@ -1,24 +1,30 @@
 //! What every part of an open volume shares.
 
+mod area;
+mod damage;
+pub(crate) mod handle;
+mod inodes;
+mod superblock;
+
 use std::sync::Arc;
 
 use block::BlockDevice;
-use jbd2::{Credits, Journal};
+use jbd2::Journal;
 use layout::InodeNr;
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
-use crate::alloc::Space;
+use crate::cache::attribute_blocks::SharedBlocks;
 use crate::cache::buffers::BufferCache;
+use crate::cache::damage_log::DamageLog;
 use crate::cache::inodes::InodeCache;
-use crate::damage::DamageLog;
+use crate::cache::orphans::OrphanList;
+use crate::cache::pages::Pages;
+use crate::cache::space::Space;
 use crate::disk::geometry::Geometry;
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
-use crate::file::Pages;
-use crate::handle::Transaction;
 use crate::options::MountOptions;
-use crate::xattr::SharedBlocks;
 
 /// The shared heart of an open volume.
 pub(crate) struct Core {
@@ -45,7 +51,7 @@ pub(crate) struct Core {
     /// Held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
     /// Held while the on-disk orphan list changes. // [orphan]
-    pub(crate) orphans: Mutex<crate::orphan::OrphanList>,
+    pub(crate) orphans: Mutex<OrphanList>,
     /// Damage that was found, for the superblock.
     pub(crate) damage: DamageLog,
     /// Set at mount when read-only, or later by an error; never cleared.
@@ -57,16 +63,6 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Starts a transaction for one step of an operation. May wait for the journal.
-    ///
-    /// # Errors
-    /// - [`Error::ReadOnly`] when the volume is, or has become, read-only.
-    pub(crate) fn begin(&self, credits: Credits) -> Result<Transaction<'_>> {
-        self.check_writable()?;
-        self.pages.tick(self);
-        Transaction::begin(self, credits)
-    }
-
     /// That the volume may be changed.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_read_only.load(Ordering::Acquire) {

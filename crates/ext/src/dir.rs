@@ -16,15 +16,11 @@
 //! in all others: what is read in one order is never read in the other while the volume is open.
 
 mod cookie;
-mod entry;
 mod htree;
 mod index;
 mod leaf;
 mod linear;
-mod names_index;
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use jbd2::Buffer;
@@ -32,37 +28,33 @@ use layout::hash::HashVersion;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock, InodeNr};
 
-pub(crate) use names_index::NamesIndex;
-
 /// What a reader does with a cookie and the entry before it; false if it wants no more.
 type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::entry::{self, Bad, Entry, NewEntry};
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
 use crate::map::{self, Mapped};
-use entry::Bad;
 
 /// Journal blocks that adding a name may dirty beside allocation and the directory's inode: leaf, new leaf, two index levels
 /// split, root.
 pub(crate) const CREDITS_ADD: u32 = 6;
 
-/// An entry that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The inode it names.
-    pub inode: InodeNr,
-    /// Its kind, where entries carry it.
-    pub kind: Option<FileKind>,
-    /// The name.
-    pub name: Vec<u8>,
-}
-
-impl Entry {
-    /// Returns the name as the standard library has names, for `Path::join`.
-    pub fn file_name(&self) -> &OsStr {
-        OsStr::from_bytes(&self.name)
+impl Bad {
+    /// Notes the damage, and returns the error with its place.
+    #[track_caller]
+    pub(crate) fn at(self, core: &Core, inode: InodeNr, file_block: FileBlock) -> Error {
+        let offset = u32::try_from(self.offset).unwrap_or(u32::MAX);
+        core.damaged(Corrupt::Directory {
+            inode,
+            file_block,
+            offset,
+            why: self.why,
+        })
     }
 }
 
@@ -72,15 +64,6 @@ struct Place {
     inode: InodeNr,
     file_block: FileBlock,
     offset: usize,
-}
-
-/// A name with what it is to point to.
-#[derive(Clone, Copy)]
-struct NewEntry<'n> {
-    name: &'n [u8],
-    inode: InodeNr,
-    /// The type byte: 0 where entries carry none.
-    type_byte: u8,
 }
 
 /// Looks a name up: the inode, and the block that holds the entry.

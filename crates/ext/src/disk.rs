@@ -1,5 +1,12 @@
 //! What lies on a device, decoded and validated: bytes in, facts out.
 
+pub(crate) mod entry;
+pub(crate) mod file_size;
 pub mod geometry;
+pub(crate) mod inode;
+pub(crate) mod kind;
+pub(crate) mod log;
+pub(crate) mod new_inode;
+pub(crate) mod run;
 pub mod superblock;
 pub(crate) mod tables;

@@ -1,20 +1,15 @@
-//! File contents: the page cache, reading, writing, truncation, write-back and fsync.
+//! File contents: reading, writing and truncation through the page cache, whose state is in `cache`
+//! and whose write-back is in `writeback`.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `folio` | 16 pages of one file, and the map of them |
-//! | `pages` | the pages of one file behind their leaf lock |
-//! | `cache` | what all files share: counts, dirty list, limits |
-//! | `ordered` | ordered data by transaction |
 //! | `read`, `ahead` | reading, and reading ahead |
 //! | `write`, `direct` | writing through the cache, and past it |
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
 //! | `seek` | where data and holes begin |
-//! | `write_back` | dirty pages on their way to the device |
-//! | `sync`, `flush` | fsync and its kin, and when the device has to be flushed |
-//! | `memory` | the budget: eviction, throttling |
+//! | `orphans` | what the orphan list says is finished |
 //! | `journaled` | switching a file's data journaling |
 //!
 //! # The life of a page
@@ -39,38 +34,34 @@
 //! - Of the leaves, a file's pages may be held while the dirty list or an ordered set is changed, and never the reverse.
 
 mod ahead;
-mod cache;
+mod buffered;
 mod direct;
-mod flush;
-mod folio;
 mod journaled;
+mod large_file;
 mod lay_out;
-mod memory;
-mod ordered;
-mod pages;
+mod live;
+mod orphans;
 mod ranges;
 mod read;
+mod restored;
 mod seek;
-mod stalls;
-mod sync;
+mod spans;
+mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod truncate;
 mod write;
-mod write_back;
 
-pub(crate) use cache::{Pages, Wake};
 pub(crate) use journaled::set_journaled;
 pub(crate) use lay_out::lay_out;
-pub(crate) use memory::used as memory_used;
-pub(crate) use pages::FilePages;
+pub(crate) use live::check_live;
+pub(crate) use orphans::{clean_up, delete_left, finish_left};
+pub use ranges::RangeChange;
 pub(crate) use ranges::{ByteRange, change_range};
 pub(crate) use read::{read, read_direct};
+pub use restored::Restored;
 pub(crate) use seek::{Sought, seek};
-pub use stalls::CacheStalls;
-pub(crate) use sync::{sync, sync_all, sync_operation};
-pub(crate) use truncate::{delete, delete_or_leave, finish_truncation, truncate};
-pub(crate) use write::{WriteOptions, check_live, write, write_range};
-pub(crate) use write_back::write_back_round;
+pub(crate) use truncate::{delete_or_leave, truncate};
+pub(crate) use write::{WriteOptions, write, write_range};

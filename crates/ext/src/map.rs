@@ -31,9 +31,10 @@ pub(crate) use prune::{CREDITS_FREE, free_from};
 pub(crate) use unmap::{free_empty_maps, unmap};
 pub(crate) use walk::walk;
 
-use crate::alloc::Run;
-use crate::cache::inode::{Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 use path::Path;
 
@@ -49,15 +50,6 @@ pub(crate) enum Mapped {
     Run(Run),
     /// At least so many blocks from here on are a hole.
     Hole(u64),
-}
-
-/// What is remembered of an inode's map.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct MapCache {
-    /// The first file block that the last used leaf maps, and the leaf.
-    leaf: Option<(u64, BlockNr)>,
-    /// Where the block after the last allocated one should lie: its number in the file, and the goal.
-    next: Option<(u64, BlockNr)>,
 }
 
 /// Looks up to `count_max` blocks up, from `from` on: one run or one hole.
@@ -199,43 +191,4 @@ fn check_map_block(core: &Core, inode: &Inode, from: FileBlock, pointer: u32) ->
         },
     )?;
     Ok(block)
-}
-
-/// The largest file, in bytes, with blocks of this size: what the trees reach, or what fits the 32-bit count of 512-byte units
-/// beside its map. Linux (6.18) reckons so; older ones took a full map of three trees off.
-pub(crate) fn size_max(block_bytes: u32) -> u64 {
-    let bytes = u64::from(block_bytes);
-    let per_block = bytes / 4;
-    let reach = DIRECT + per_block + per_block.pow(2) + per_block.pow(3);
-    let countable = u64::from(u32::MAX) / (bytes / 512);
-    if reach < countable {
-        reach * bytes
-    } else {
-        (countable - map_blocks(countable, per_block)) * bytes
-    }
-}
-
-/// Blocks of the map of a file of so many blocks without holes.
-fn map_blocks(blocks: u64, per_block: u64) -> u64 {
-    let single = blocks.saturating_sub(DIRECT);
-    let double = single.saturating_sub(per_block);
-    let triple = double.saturating_sub(per_block.pow(2));
-    let tops = [single, double, triple]
-        .into_iter()
-        .filter(|left| *left > 0);
-    let below = double.div_ceil(per_block) + triple.div_ceil(per_block.pow(2));
-    tops.count() as u64 + below
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The limits of Linux's ext3, for blocks of 1, 2 and 4 KiB.
-    #[test]
-    fn the_largest_files_are_those_of_linux() {
-        assert_eq!(size_max(1024), 17_247_252_480);
-        assert_eq!(size_max(2048), 275_415_851_008);
-        assert_eq!(size_max(4096), 2_196_873_666_560);
-    }
 }

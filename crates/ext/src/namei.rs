@@ -24,6 +24,7 @@
 mod create;
 mod link;
 mod rename;
+mod rename_mode;
 mod symlink;
 mod unlink;
 mod whiteout;
@@ -36,13 +37,16 @@ use layout::inode_flags::InodeFlags;
 pub(crate) use create::{create, make_directory};
 pub(crate) use link::link;
 pub(crate) use rename::rename;
+pub use rename_mode::{RenameMode, WhiteoutOwner};
 pub(crate) use symlink::{read_link, symlink};
 pub(crate) use unlink::{remove_directory, unlink};
 
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 
 /// Links that an inode may have.
 const LINKS_MAX: u16 = 32_000;
@@ -62,7 +66,7 @@ pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeN
 /// Looks a name up and pins what it names, before anybody can take the name away.
 pub(crate) fn look_up_and_pin(core: &Core, parent: InodeNr, name: &[u8]) -> Result<Arc<Inode>> {
     look_up(core, parent, name, |nr| {
-        let inode = core.inodes.fetch(core, nr)?;
+        let inode = core.fetch_inode(nr)?;
         core.inodes.pin(&inode);
         Ok(inode)
     })
@@ -79,7 +83,7 @@ fn look_up<T>(
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
     }
-    let directory = core.inodes.get(core, parent)?;
+    let directory = core.inode(parent)?;
     let state = directory.state.read();
     check_is_directory(&state)?;
     match crate::dir::find(core, &directory, &state, name)? {
@@ -170,18 +174,6 @@ fn lose_subdirectory(transaction: &mut Transaction<'_>, state: &mut InodeState) 
     let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
     if state.links > LINKS_OF_DIRECTORY || is_damaged {
         state.claims(transaction).links -= 1;
-    }
-}
-
-/// Runs a step, and again after a commit when it failed for space that a commit gives back. The step must have
-/// changed nothing when it fails for space.
-pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
-    loop {
-        let has_pending = core.space.has_pending();
-        match step() {
-            Err(Error::NoSpace | Error::NoInodes) if has_pending && core.wait_for_space()? => {}
-            other => return other,
-        }
     }
 }
 

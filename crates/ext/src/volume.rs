@@ -30,25 +30,25 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::options::MountOptions;
 
-pub use attributes::{Attributes, NewInode, SetAttributes, SetTime};
+pub use attributes::{Attributes, SetAttributes, SetTime};
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
 pub use layout::time::InodeTime;
-pub use nodes::{Durability, RangeChange};
+pub use nodes::Durability;
 pub use open_file::File;
 pub use path::AsPath;
 pub use reserve::ReserveOwner;
-pub use restore::{Restored, Stretch};
-pub use tree::{RenameMode, WhiteoutOwner};
+pub use restore::Stretch;
 
-pub(crate) use open::{
-    close as close_core, log_of_inode, open as open_core, read_superblock, write_superblock,
-};
+pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
 
-pub use crate::alloc::Usage;
-pub use crate::cache::inode::FileKind;
-pub use crate::dir::Entry;
+pub use crate::cache::space::Usage;
+pub use crate::disk::entry::Entry;
+pub use crate::disk::kind::FileKind;
+pub use crate::disk::new_inode::NewInode;
+pub use crate::file::{RangeChange, Restored};
+pub use crate::namei::{RenameMode, WhiteoutOwner};
 pub use crate::xattr::SetMode;
 
 /// An open file system.
@@ -162,7 +162,7 @@ impl Volume {
     /// [`Error::Device`](crate::Error::Device) and [`Error::Journal`](crate::Error::Journal) if something could not be written.
     pub fn sync(&self) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        crate::file::sync_all(&self.core)
+        crate::writeback::sync_all(&self.core)
     }
 
     /// Discards the blocks that are free, so that a sparse image or a thin device gets their space back; runs of fewer bytes than
@@ -191,7 +191,7 @@ impl Volume {
 
     /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.
     pub fn memory_used(&self) -> u64 {
-        crate::file::memory_used(&self.core)
+        crate::writeback::memory::used(&self.core)
     }
 
     /// How finely times are kept.
@@ -244,7 +244,7 @@ impl Volume {
     /// file block.
     pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, inode)?;
+        let inode = self.core.inode(inode)?;
         let state = inode.state.read();
         let mut blocks = Vec::new();
         crate::map::walk(&self.core, &inode, &state, &mut |file_block, run| {

@@ -35,15 +35,17 @@ use jbd2::Credits;
 use layout::InodeNr;
 use layout::inode_flags::InodeFlags;
 
-pub(crate) use block::{SharedBlocks, hold_for_release, release};
+pub(crate) use block::{hold_for_release, release};
 pub(crate) use change::Change;
 pub(crate) use inherit::inherit;
 
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::alloc::shortage::with_space;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::file;
-use crate::namei::with_space;
+use crate::writeback;
 use list::List;
 use name::AttributeName;
 use placement::Placed;
@@ -63,7 +65,7 @@ pub enum SetMode {
 /// The value of an attribute.
 pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     let name = AttributeName::parse(name)?;
-    let inode = core.inodes.get(core, nr)?;
+    let inode = core.inode(nr)?;
     let state = inode.state.read();
     state.check_exists()?;
     let (placed, _) = change::read(core, nr, &state)?;
@@ -77,7 +79,7 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
 
 /// The names of all attributes.
 pub(crate) fn list_names(core: &Core, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
-    let inode = core.inodes.get(core, nr)?;
+    let inode = core.inode(nr)?;
     let state = inode.state.read();
     state.check_exists()?;
     let (placed, _) = change::read(core, nr, &state)?;
@@ -166,7 +168,7 @@ fn edit(
     mut work: impl FnMut(&mut InodeState, &mut Placed, placement::Room) -> Result<()>,
 ) -> Result<()> {
     core.check_writable()?;
-    let inode = core.inodes.get(core, nr)?;
+    let inode = core.inode(nr)?;
     with_space(core, || {
         let mut locked = inode.state.write();
         locked.check_exists()?;
@@ -184,7 +186,7 @@ fn edit(
         state.ctime = now();
         let tid = store(core, &inode, &mut state, &change)?;
         *locked = state;
-        file::sync_operation(core, &locked, tid)
+        writeback::sync_operation(core, &locked, tid)
     })
 }
 

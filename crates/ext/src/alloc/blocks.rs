@@ -9,13 +9,14 @@ use jbd2::{Buffer, BufferWrite};
 use layout::{BlockNr, GroupNr};
 use rt::atomic::Ordering;
 
-use super::bitmap::{self, ClearRun};
-use super::freed::FreedRun;
-use super::group::{BlockMap, Group};
-use super::{BlockRequest, Run};
+use super::BlockRequest;
+use crate::cache::space::bitmap::{self, ClearRun};
+use crate::cache::space::freed::FreedRun;
+use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 use crate::options::{AllocationProfile, OnError};
 
 /// The damage of a bitmap in which a block that a file owns is free.
@@ -125,12 +126,6 @@ impl Core {
     pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
         let (group, _) = self.geometry.group_of_block(block);
         self.buffers.hold(self.space.group(group).block_bitmap)
-    }
-
-    /// Gives the rest of a window back.
-    pub(crate) fn discard_window(&self, window: &rt::Mutex<super::Window>) {
-        let window = core::mem::take(&mut *window.lock());
-        self.unreserve(&window);
     }
 
     /// Allocates what the plan says from one group; none if it finds nothing there.

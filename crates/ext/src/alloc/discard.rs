@@ -17,9 +17,9 @@ use core::ops::Range;
 use layout::Tid;
 use rt::atomic::Ordering;
 
-use super::bitmap::View;
-use super::freed::FreedRun;
-use super::group::Group;
+use crate::cache::space::bitmap::View;
+use crate::cache::space::freed::FreedRun;
+use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::error::Result;
 
@@ -60,7 +60,7 @@ impl Core {
     /// - [`crate::Error::ReadOnly`], and what a sync may fail with: what was freed before is made durable first.
     pub(crate) fn trim(&self, blocks_min: u32) -> Result<u64> {
         self.check_writable()?;
-        crate::file::sync_all(self)?;
+        crate::writeback::sync_all(self)?;
         let mut discarded = 0;
         for nr in self.geometry.groups() {
             let group = self.space.group(nr);

@@ -10,13 +10,13 @@
 //!
 //! Source: behaviour of fs/ext3/balloc.c in Linux 2.4.12-ac1.
 
-use super::Run;
-use super::bitmap::ClearRun;
 use super::blocks::Plan;
-use super::group::BlockMap;
+use crate::cache::space::bitmap::ClearRun;
+use crate::cache::space::group::BlockMap;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 use layout::BlockNr;
 
 /// Blocks that are tried one by one behind a goal that is taken.

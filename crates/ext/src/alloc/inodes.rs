@@ -14,11 +14,11 @@ use jbd2::Buffer;
 use layout::{GroupNr, InodeNr};
 use rt::atomic::{AtomicU32, Ordering};
 
-use super::bitmap;
-use super::group::Group;
+use crate::cache::space::bitmap;
+use crate::cache::space::group::Group;
 use crate::core::Core;
+use crate::core::handle::Transaction;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
 use crate::options::{AllocationProfile, OnError};
 
 /// A group is crowded when it has a quarter of a group less than the average of free inodes or blocks.

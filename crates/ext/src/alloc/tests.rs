@@ -12,10 +12,17 @@ use block::{BlockDevice, MemoryDevice};
 use jbd2::Credits;
 use layout::superblock::State;
 
+use std::sync::Arc;
+
+use layout::{GroupNr, Tid};
+use rt::atomic::Ordering;
+
 use super::*;
-use crate::error::Error;
+use crate::cache::space::group::Group;
+use crate::core::handle::Transaction;
+use crate::disk::run::Run;
+use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::{self, FileSystemType};
-use crate::handle::Transaction;
 use crate::options::{AllocationProfile, MountOptions, OnError};
 use crate::volume::Volume;
 
@@ -359,7 +366,7 @@ fn damage_is_noticed_and_acted_upon() {
             }
             OnError::Continue => {
                 again.expect("goes on");
-                Space::store_counts(core).expect("works");
+                core.store_counts().expect("works");
                 assert!(
                     core.superblock_now()
                         .expect("in memory")
@@ -422,7 +429,7 @@ fn counts_reach_the_superblock() {
         .expect("in memory")
         .free_blocks_count();
     assert_ne!(stale, core.usage().blocks_free);
-    Space::store_counts(core).expect("works");
+    core.store_counts().expect("works");
     let now = core.superblock_now().expect("in memory");
     assert_eq!(now.free_blocks_count(), core.usage().blocks_free);
     assert_eq!(now.s_free_inodes_count.get(), core.usage().inodes_free);

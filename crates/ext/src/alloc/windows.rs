@@ -14,13 +14,15 @@
 
 use rt::atomic::Ordering;
 
-use super::bitmap::{ClearRun, View};
+use super::BlockRequest;
 use super::blocks::Plan;
-use super::group::{BlockMap, Group};
-use super::{BlockRequest, Run, Window};
+use crate::cache::space::Window;
+use crate::cache::space::bitmap::{ClearRun, View};
+use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 use layout::BlockNr;
 
 /// Blocks in a file's first window.
@@ -61,7 +63,7 @@ impl Core {
             if let Some(run) = self.allocate_from_window(transaction, count_max, goal, window)? {
                 return Ok(run);
             }
-            self.unreserve(window);
+            self.space.unreserve(&self.geometry, window);
             let is_sequential = goal == window.first + u64::from(window.count);
             window.count = 0;
             if !is_sequential {
@@ -205,35 +207,6 @@ impl Core {
             }
             (run, group.first + u64::from(window_end))
         }))
-    }
-
-    /// Others may have a window's blocks again. If the next new file would begin behind it, it begins in its place.
-    pub(super) fn unreserve(&self, window: &Window) {
-        if window.count == 0 {
-            return;
-        }
-        let (group, first) = self.geometry.group_of_block(window.first);
-        let group = self.space.group(group);
-        group.unreserve(first, window.count);
-        group.take_back_goal(first, first + window.count);
-    }
-}
-
-impl Group {
-    /// Where a search in this group begins if no goal lies in it.
-    fn goal_index(&self) -> u32 {
-        let index = self.next_goal.load(Ordering::Relaxed);
-        if index < self.block_count { index } else { 0 }
-    }
-
-    fn note_goal(&self, index: u32) {
-        self.next_goal.store(index, Ordering::Relaxed);
-    }
-
-    fn take_back_goal(&self, first: u32, end: u32) {
-        let _ = self
-            .next_goal
-            .compare_exchange(end, first, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -10,12 +10,11 @@ use layout::{BlockNr, InodeNr};
 use rt::atomic::{AtomicBool, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
-use crate::Volume;
 use crate::cache::buffers::BufferCache;
-use crate::file;
 use crate::file::testing::{Bench, check, image};
 use crate::options::{Memory, MountOptions};
 use crate::volume::close_core;
+use crate::{Volume, writeback};
 
 const BYTES: u32 = 1024;
 /// How long the second one is given to find that the first one is at it.
@@ -148,7 +147,7 @@ fn an_inode_whose_reading_panics_is_read_by_the_next() {
     let core = Arc::clone(&bench.core);
     both_want(&trap, move || {
         // It is in a block of the table that nobody has wanted yet; whether it is in use does not matter.
-        drop(core.inodes.get(&core, InodeNr::new(900)));
+        drop(core.inode(InodeNr::new(900)));
     });
     trap.turn(State::Open);
     bench.close();
@@ -162,9 +161,9 @@ fn pages_whose_writing_panics_are_still_to_be_written() {
     let inode = bench.create("file");
     bench.write(&inode, 0, &[7; 100_000]);
     let (core, own) = (Arc::clone(&bench.core), Arc::clone(&inode));
-    both_want(&trap, move || drop(file::sync(&core, &own, true)));
+    both_want(&trap, move || drop(writeback::sync(&core, &own, true)));
     assert_eq!(inode.pages.last_error().1, Some(DeviceError::Gone));
-    file::sync(&bench.core, &inode, true).unwrap();
+    writeback::sync(&bench.core, &inode, true).unwrap();
     assert!(inode.pages.is_idle());
     bench.close();
     check(&device);
@@ -192,8 +191,8 @@ fn a_flush_that_panics_is_the_end_for_all_who_wait() {
     bench.write(&inode, 0, &[7; 100_000]);
     let core = Arc::clone(&bench.core);
     let own = Arc::clone(&inode);
-    both_want(&trap, move || drop(file::sync(&core, &own, true)));
-    assert!(file::sync(&bench.core, &inode, true).is_err());
+    both_want(&trap, move || drop(writeback::sync(&core, &own, true)));
+    assert!(writeback::sync(&bench.core, &inode, true).is_err());
     assert!(
         bench.core.check_writable().is_err(),
         "nothing is promised any more"

@@ -13,13 +13,12 @@
 
 use std::sync::Arc;
 
-use layout::{InodeNr, Map};
+use layout::{InodeNr, Map, Tid};
 use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
+use super::inode::Inode;
 use crate::awaited::awaited;
-use crate::cache::inode::Inode;
-use crate::core::Core;
 use crate::error::{Error, Result};
 
 /// Independent parts of the cache.
@@ -59,6 +58,18 @@ enum Slot {
     },
 }
 
+/// The part of the volume that the cache needs to evict an inode.
+pub(crate) trait Eviction {
+    /// Returns the memory budget of the volume in bytes.
+    fn budget_bytes(&self) -> u64;
+
+    /// Returns true if a transaction is durable.
+    fn is_durable(&self, tid: Tid) -> bool;
+
+    /// Gives up what an idle inode holds outside of the cache: its pages and its window.
+    fn evict(&self, inode: &Inode);
+}
+
 /// Where a sweep over all inodes stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
@@ -78,14 +89,13 @@ impl InodeCache {
         &self.shards[nr.index() % SHARDS]
     }
 
-    /// The inode, read from the table if it is not in memory.
-    pub(crate) fn get(&self, core: &Core, nr: InodeNr) -> Result<Arc<Inode>> {
-        rt::charge(rt::Cost::Lookup);
-        self.fetch(core, nr)
-    }
-
-    /// Like [`get`](Self::get), but takes no virtual time: for look-ups that are part of another.
-    pub(crate) fn fetch(&self, core: &Core, nr: InodeNr) -> Result<Arc<Inode>> {
+    /// Returns the inode; one that is not in memory is loaded, by one thread while others wait.
+    pub(crate) fn get(
+        &self,
+        nr: InodeNr,
+        eviction: &impl Eviction,
+        load: impl FnOnce() -> Result<Inode>,
+    ) -> Result<Arc<Inode>> {
         let shard = self.shard(nr);
         let mut table = shard.table.lock();
         loop {
@@ -101,10 +111,9 @@ impl InodeCache {
                 None => break,
             }
         }
-        table.make_room(core);
+        table.make_room(eviction);
         table.put(nr, Slot::Loading);
         drop(table);
-        let load = || Inode::load(core, nr);
         let loaded = awaited(load, || shard.abandon(nr));
         let mut table = shard.table.lock();
         let result = table.settle(nr, loaded);
@@ -114,7 +123,7 @@ impl InodeCache {
     }
 
     /// Puts a new inode into the cache.
-    pub(crate) fn insert(&self, core: &Core, inode: Arc<Inode>) {
+    pub(crate) fn insert(&self, inode: Arc<Inode>, eviction: &impl Eviction) {
         let nr = inode.nr;
         let shard = self.shard(nr);
         let slot = Slot::Ready {
@@ -122,7 +131,7 @@ impl InodeCache {
             is_referenced: true,
         };
         let mut table = shard.table.lock();
-        table.make_room(core);
+        table.make_room(eviction);
         table.put(nr, slot);
         drop(table);
         shard.loaded.notify_all();
@@ -276,8 +285,8 @@ impl Table {
     }
 
     /// Evicts a little when the shard is full.
-    fn make_room(&mut self, core: &Core) {
-        let share = core.options.memory.budget_bytes / BUDGET_BYTES_PER_INODE / SHARDS as u64;
+    fn make_room(&mut self, eviction: &impl Eviction) {
+        let share = eviction.budget_bytes() / BUDGET_BYTES_PER_INODE / SHARDS as u64;
         let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));
         let mut steps = EVICTION_STEPS;
         while self.places.len() >= limit && steps > 0 {
@@ -288,28 +297,26 @@ impl Table {
                     *is_referenced = false;
                     None
                 }
-                Slot::Ready { inode, .. } if is_evictable(core, inode) => Some(Arc::clone(inode)),
+                Slot::Ready { inode, .. } if is_evictable(inode, eviction) => {
+                    Some(Arc::clone(inode))
+                }
                 _ => None,
             };
             if let Some(inode) = evicted {
-                inode.pages.evict_all(&core.pages);
-                core.discard_window(&inode.window);
+                eviction.evict(&inode);
                 self.take(inode.nr);
             }
         }
     }
 }
 
-fn is_evictable(core: &Core, inode: &Arc<Inode>) -> bool {
+fn is_evictable(inode: &Arc<Inode>, eviction: &impl Eviction) -> bool {
     if Arc::strong_count(inode) > 1 || inode.pins.load(Ordering::Acquire) > 0 {
         return false;
     }
     let Some(state) = inode.state.try_read() else {
         return false;
     };
-    let is_durable = match (&core.journal, state.last_tid) {
-        (Some(journal), Some(tid)) => journal.is_durable(tid),
-        _ => true,
-    };
+    let is_durable = state.last_tid.is_none_or(|tid| eviction.is_durable(tid));
     is_durable && !state.is_orphan && inode.pages.is_idle()
 }

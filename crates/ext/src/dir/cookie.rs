@@ -14,9 +14,12 @@ use layout::hash::{HashVersion, dx_hash};
 
 use super::htree::{CHAIN_MAX, Tree, endless_chain};
 use super::leaf::{self, Hashed};
-use super::{Entry, Visit, block, linear};
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use super::{Visit, block, linear};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::entry::Entry;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 
 /// The cookie of the first key.

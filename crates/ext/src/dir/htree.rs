@@ -22,11 +22,13 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::index::{self, Pair};
 use super::leaf::{self, Hashed};
-use super::{NewEntry, Place, allocate_behind, block, block_count, entry, linear};
-use crate::cache::inode::{Inode, InodeState};
+use super::{Place, allocate_behind, block, block_count, linear};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::entry::{self, NewEntry};
+use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 
 /// How many leaves may share one hash before the index is taken to be damaged: reading holds the names of all of them. A
 /// name is looked up before it is added, so that no chain of ours comes to be longer by more than one.

@@ -7,7 +7,7 @@ use layout::htree::{BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, limit};
 use layout::{Block, FileBlock};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::entry::{self, Bad};
+use crate::disk::entry::{self, Bad};
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 

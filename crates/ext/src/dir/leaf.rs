@@ -2,8 +2,7 @@
 
 use layout::{Block, InodeNr};
 
-use super::NewEntry;
-use super::entry::{self, Bad, size_of_name};
+use crate::disk::entry::{self, Bad, NewEntry, size_of_name};
 
 /// An entry with its hash, owning its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,12 +2,14 @@
 
 use layout::FileBlock;
 
-use super::names_index::{Hint, NamesIndex};
-use super::{NewEntry, Place, Visit, allocate_behind, block, block_count, entry};
-use crate::cache::inode::{Inode, InodeState};
+use super::{Place, Visit, allocate_behind, block, block_count};
+use crate::cache::inode::Inode;
+use crate::cache::names_index::{Hint, NamesIndex};
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::entry::{self, NewEntry};
+use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 
 /// Directories from this many blocks on have an index of their names in memory.
 const INDEXED_BLOCKS_MIN: u64 = 2;

@@ -10,24 +10,21 @@
 //!
 //! Counts (free blocks, free inodes) are not believed: the group descriptors have the exact ones.
 
+mod device;
 mod sizes;
 mod state;
 
-use std::sync::Arc;
-
-use jbd2::Buffer;
 use layout::InodeNr;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock as disk;
 use zerocopy::FromBytes;
 
+pub(crate) use device::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, write};
 pub use sizes::BLOCK_BYTES_MAX;
 pub(crate) use state::split_time;
 
-use crate::core::Core;
 use crate::disk::geometry::Geometry;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
 
 /// The highest number of a hash version: the three hashes, each with signed and with unsigned bytes.
 const HASH_VERSION_MAX: u8 = 5;
@@ -66,37 +63,6 @@ pub struct Superblock {
     pub unknown_read_only_features: Option<String>,
     /// Whether the state said valid when it was decoded.
     pub was_valid: bool,
-}
-
-impl Core {
-    /// Changes the superblock within a transaction (one credit); the buffer's checksum and place are not the caller's business.
-    pub(crate) fn with_superblock<T>(
-        &self,
-        transaction: &mut Transaction<'_>,
-        change: impl FnOnce(&mut disk::Superblock) -> T,
-    ) -> Result<T> {
-        let (block, offset) = self.geometry.superblock_place();
-        let buffer = self.buffers.get(block)?;
-        let mut bytes = transaction.write(&buffer)?;
-        let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
-            .expect("a block has room for a superblock at its offset");
-        Ok(change(raw))
-    }
-
-    /// Reads the block of the superblock, so that changing it will not have to. Hold the result until then.
-    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
-        self.buffers.hold(self.geometry.superblock_place().0)
-    }
-
-    /// The superblock as it stands in memory now.
-    pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
-        let (block, offset) = self.geometry.superblock_place();
-        let buffer = self.buffers.get(block)?;
-        let bytes = buffer.read();
-        let (raw, _) = disk::Superblock::read_from_prefix(&bytes[offset..])
-            .expect("a block has room for a superblock at its offset");
-        Ok(raw)
-    }
 }
 
 impl Superblock {

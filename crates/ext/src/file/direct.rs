@@ -12,12 +12,15 @@ use block::Request;
 use jbd2::Credits;
 use layout::{Block, SectorNr};
 
-use super::read::{Span, map_spans};
-use super::write::buffered;
-use super::write_back::{Which, write_file};
-use crate::cache::inode::{Inode, InodeState, now};
+use crate::cache::file_pages::Which;
+use crate::cache::inode::Inode;
+use crate::cache::read_ahead::Span;
 use crate::core::Core;
+use crate::disk::inode::{InodeState, now};
 use crate::error::{Error, Result};
+use crate::file::buffered::buffered;
+use crate::file::spans::map_spans;
+use crate::writeback::pages::write_file;
 
 /// Bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -91,7 +94,7 @@ fn drop_range(core: &Core, inode: &Arc<Inode>, first: u64, end: u64) -> Result<(
         inode.pages.wait_landed();
         let mut inner = inode.pages.lock();
         if !inner.is_busy(first) {
-            inner.drop_range(&core.pages, inode, first, end, None);
+            core.pages.drop_range(&mut inner, inode, first, end, None);
             return Ok(());
         }
     }

@@ -11,11 +11,14 @@ use jbd2::Credits;
 use layout::inode_flags::InodeFlags;
 
 use super::ahead;
-use super::write_back::{Which, write_file};
-use crate::cache::inode::{FileKind, Inode, now};
+use crate::cache::file_pages::Which;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::now;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::map;
+use crate::writeback::pages::write_file;
 
 /// Turns data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints all, then switches under the inode lock.
 pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result<()> {

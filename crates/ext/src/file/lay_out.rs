@@ -9,14 +9,17 @@ use std::sync::Arc;
 use jbd2::Credits;
 use layout::FileBlock;
 
-use super::write::{check_live, hold_for_large_file, note_large_file};
-use crate::alloc::Run;
-use crate::cache::inode::{Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::file_size::size_max;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
+use crate::file::Restored;
+use crate::file::large_file::{hold_for_large_file, note_large_file};
+use crate::file::live::check_live;
 use crate::map;
-use crate::volume::Restored;
 
 /// Gives an empty file its size and blocks for all of it, which come in the order of the file, and what else it is.
 ///
@@ -33,7 +36,7 @@ pub(crate) fn lay_out(
     if !core.options.is_being_made || core.journal.is_some() {
         return Err(Error::Invalid("the volume is not just being made"));
     }
-    if size > map::size_max(core.geometry.block_bytes) {
+    if size > size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let mut state = inode.state.write();

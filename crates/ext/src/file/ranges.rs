@@ -16,14 +16,18 @@ use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
-use super::write::{buffered, check_live};
-use crate::alloc::{CREDITS_PER_GROUP, Run};
-use crate::cache::inode::{Inode, InodeState, now};
+use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::file_size::size_max;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::{CREDITS_MAX, Transaction};
+use crate::file::buffered::buffered;
+use crate::file::live::check_live;
 use crate::map::{self, Mapped};
-use crate::volume::RangeChange;
+use crate::writeback::{self, memory};
 
 /// Bytes changed under one hold of the inode lock.
 const STEP_BYTES: u64 = 1 << 20;
@@ -34,6 +38,17 @@ const MAPS_MAX: u32 = 3;
 /// A run, which may lie in two groups; map blocks, which change or are given back; the inode.
 const CREDITS_PUNCH: u32 = 2 * CREDITS_PER_GROUP + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
 const _: () = assert!(CREDITS_PUNCH <= CREDITS_MAX);
+
+/// What becomes of a range of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeChange {
+    /// It gets blocks; what is there stays.
+    Allocate,
+    /// Its blocks are given back, and it reads as zeroes.
+    PunchHole,
+    /// It reads as zeroes, and has blocks.
+    Zero,
+}
 
 /// A part of a file in bytes: from and to.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +90,7 @@ pub(crate) fn change_range(
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     drop(state);
     if is_synchronous {
-        super::sync(core, inode, false)?;
+        writeback::sync(core, inode, false)?;
     }
     Ok(())
 }
@@ -90,7 +105,7 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
         return Err(Error::Invalid("a range has a length"));
     }
     let is_growing = what != RangeChange::PunchHole;
-    if is_growing && range.end > map::size_max(core.geometry.block_bytes) {
+    if is_growing && range.end > size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     Ok(())
@@ -101,7 +116,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
     let zeroes = vec![0; STEP_BYTES as usize];
     let mut at = range.start;
     while at < range.end {
-        core.pages.admit(core)?;
+        memory::admit(core)?;
         let written = {
             let mut state = inode.state.write();
             check_live(&state)?;
@@ -122,7 +137,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
         };
         at += written;
         let pages = written.div_ceil(u64::from(core.geometry.block_bytes));
-        core.pages.throttle(core, pages as usize);
+        memory::throttle(core, pages as usize);
     }
     Ok(())
 }
@@ -273,7 +288,8 @@ fn drop_pages<'c>(
                 drop(inner);
                 return Ok(transaction);
             }
-            inner.drop_range(&core.pages, inode, block, end, transaction.tid());
+            let tid = transaction.tid();
+            core.pages.drop_range(&mut inner, inode, block, end, tid);
             drop(inner);
             return Ok(transaction);
         }

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use block::Outcome;
 use jbd2::Credits;
 use layout::inode_flags::InodeFlags;
 use layout::{Block, FileBlock};
 
 use super::ahead;
-use super::write_back::{Which, write_file};
-use crate::alloc::Run;
-use crate::cache::inode::{Inode, InodeState, now};
+use super::spans::{fetch_spans, map_spans, mask_tail};
+use crate::cache::file_pages::Which;
+use crate::cache::inode::Inode;
+use crate::cache::read_ahead::Span;
 use crate::core::Core;
-use crate::error::{Error, Result};
-use crate::handle::Transaction;
+use crate::core::handle::Transaction;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::run::Run;
+use crate::error::Result;
 use crate::map::{self, Mapped};
 use crate::options::AccessTime;
+use crate::writeback::memory;
+use crate::writeback::pages::write_file;
 
 /// Pages copied at a time.
 const PAGES_AT_A_TIME: usize = 16;
@@ -29,15 +33,6 @@ const CREDITS_ACCESS: Credits = Credits {
     revokes: 0,
 };
 
-/// Blocks of a file that lie together on the device.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
-    /// The first block of the file.
-    pub(super) first: u64,
-    /// Where they lie.
-    pub(super) run: Run,
-}
-
 /// Reads; returns how many bytes, fewer only at the end of the file.
 pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<usize> {
     let (count, is_stale) = {
@@ -45,7 +40,7 @@ pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]
         let count = read_locked(core, inode, &state, offset, into)?;
         (count, wants_access_time(core, &state))
     };
-    core.pages.balance(core);
+    memory::balance(core);
     if is_stale && !into.is_empty() {
         touch_access(core, inode);
     }
@@ -233,19 +228,6 @@ fn one_block(span: &Span) -> Span {
     }
 }
 
-/// Reads spans in one batch.
-fn fetch_spans(core: &Core, spans: &[Span]) -> Result<Vec<Arc<Block>>> {
-    let batch = spans.iter().map(|span| span.request(core)).collect();
-    let mut images = Vec::new();
-    for result in core.device.submit(batch).wait() {
-        match result? {
-            Outcome::Read(payload) => images.extend(payload),
-            Outcome::Done => return Err(Error::Device(block::DeviceError::Gone)),
-        }
-    }
-    Ok(images)
-}
-
 /// Puts what was read into the cache, with zeroes beyond the file's size.
 fn put_images(
     core: &Core,
@@ -260,7 +242,7 @@ fn put_images(
     let mut inner = inode.pages.lock();
     for ((block, nr), image) in places.zip(&mut images) {
         let is_masked = mask_tail(core, state, block, image);
-        inner.fill(&core.pages, block, nr, image, is_masked);
+        inner.fill(&core.pages.counts, block, nr, image, is_masked);
     }
     images
 }
@@ -295,57 +277,6 @@ fn fetch_from_buffers(
         &[Span { first: block, run }],
         count,
     ))
-}
-
-/// Where blocks lie, up to the first hole. Blocks of a journaled file end where a buffer is in memory.
-pub(super) fn map_spans(
-    core: &Core,
-    inode: &Inode,
-    state: &InodeState,
-    first: u64,
-    count: u64,
-) -> Result<Vec<Span>> {
-    let mut spans = Vec::new();
-    let end = first + count;
-    let mut at = first;
-    while at < end {
-        let wanted = u32::try_from(end - at).unwrap_or(u32::MAX);
-        let Mapped::Run(mut run) = map::find(core, inode, state, FileBlock::new(at), wanted)?
-        else {
-            break;
-        };
-        if state.is_journaled(core) {
-            let on_device = (0..run.count)
-                .take_while(|step| core.buffers.peek(run.first + u64::from(*step)).is_none())
-                .count() as u32;
-            if on_device < run.count {
-                run.count = on_device;
-                if on_device > 0 {
-                    spans.push(Span { first: at, run });
-                }
-                break;
-            }
-        }
-        spans.push(Span { first: at, run });
-        at += u64::from(run.count);
-    }
-    Ok(spans)
-}
-
-/// Zeroes what lies beyond the file's size in its last block; whether there was something.
-pub(super) fn mask_tail(
-    core: &Core,
-    state: &InodeState,
-    block: u64,
-    image: &mut Arc<Block>,
-) -> bool {
-    let start = block * u64::from(core.geometry.block_bytes);
-    let inside = usize::try_from(state.size.saturating_sub(start)).unwrap_or(usize::MAX);
-    if inside >= image.len() || image[inside..].iter().all(|byte| *byte == 0) {
-        return false;
-    }
-    Arc::make_mut(image)[inside..].fill(0);
-    true
 }
 
 /// The page of one block, from the cache or the device; none for a hole.

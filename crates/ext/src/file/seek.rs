@@ -5,10 +5,11 @@
 
 use layout::FileBlock;
 
-use super::write::check_live;
-use crate::cache::inode::{FileKind, Inode};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
+use crate::file::live::check_live;
 use crate::map::{self, Mapped};
 
 /// What is looked for.

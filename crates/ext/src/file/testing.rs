@@ -8,10 +8,12 @@ use block::memory::MemoryDevice;
 use layout::InodeNr;
 use layout::device::DeviceNumber;
 
-use crate::cache::inode::{FileKind, Inode};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::options::MountOptions;
-use crate::volume::{NewInode, OpenReport, close_core, open_core};
+use crate::volume::{OpenReport, close_core, open_core};
 use crate::{file, namei};
 
 /// Where e2fsprogs come from, for whoever does not have them.
@@ -116,10 +118,7 @@ impl Bench {
     }
 
     fn inode(&self, nr: InodeNr) -> Arc<Inode> {
-        self.core
-            .inodes
-            .get(&self.core, nr)
-            .expect("the inode is there")
+        self.core.inode(nr).expect("the inode is there")
     }
 
     /// Writes all of some bytes.

@@ -15,14 +15,18 @@ use layout::inode_flags::InodeFlags;
 
 use super::ahead;
 use super::read::load;
-use super::write::{check_live, clear_tail, hold_for_large_file, note_large_file, zero_from};
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::file_size::size_max;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::handle::{CREDITS_MAX, Transaction};
+use crate::file::large_file::{hold_for_large_file, note_large_file};
+use crate::file::live::check_live;
+use crate::file::tail::{clear_tail, zero_from};
 use crate::map::{self, CREDITS_FREE};
-use crate::orphan;
-use crate::xattr;
+use crate::{orphan, writeback, xattr};
 
 /// Credits of a truncation's first part: freeing, and the journaled last block.
 const CREDITS_SHRINK: Credits = Credits {
@@ -34,7 +38,7 @@ const _: () = assert!(CREDITS_SHRINK.blocks <= CREDITS_MAX);
 /// Sets the size, freeing or zeroing as needed; orphan-protected. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
-    if size > map::size_max(core.geometry.block_bytes) {
+    if size > size_max(core.geometry.block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let is_synchronous = {
@@ -51,7 +55,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         core.options.sync || state.flags.contains(InodeFlags::SYNC)
     };
     if is_synchronous {
-        super::sync(core, inode, false)?;
+        writeback::sync(core, inode, false)?;
     }
     Ok(())
 }
@@ -158,7 +162,9 @@ fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: u64) -> Result<Trans
         let transaction = core.begin(CREDITS_SHRINK)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
-            inner.drop_range(&core.pages, inode, from, u64::MAX, transaction.tid());
+            let tid = transaction.tid();
+            core.pages
+                .drop_range(&mut inner, inode, from, u64::MAX, tid);
             drop(inner);
             return Ok(transaction);
         }

@@ -15,6 +15,7 @@ mod defaults;
 mod descriptor_room;
 mod features;
 mod files;
+mod image;
 mod journal;
 mod map;
 mod place;
@@ -34,7 +35,6 @@ use crate::error::{Error, Result};
 pub(crate) use defaults::journal_blocks;
 pub use defaults::{Profile, UsageType};
 pub use features::FeatureEdits;
-pub(crate) use journal::{BLOCKS_MAX as LOG_BLOCKS_MAX, BLOCKS_MIN as LOG_BLOCKS_MIN};
 pub use journal::{
     JournalDevice, JournalDeviceOptions, format_journal_device, format_journal_device_as,
     journal_device,

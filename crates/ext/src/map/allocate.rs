@@ -16,12 +16,15 @@ use jbd2::Buffer;
 use layout::{Block, BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{DIRECT, MapCache, Mapped, check_map_block, pointers, read_pointer, scan};
-use crate::alloc::{BlockRequest, Run};
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, scan};
+use crate::alloc::BlockRequest;
+use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::Transaction;
 use crate::options::AllocationProfile;
 
 /// Maps up to `count_max` blocks from `from` on, allocating what is a hole: one run, and whether it is new. Changes `state`

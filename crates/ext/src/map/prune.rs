@@ -16,12 +16,14 @@ use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
 use super::walk::runs;
-use super::{DIRECT, MapCache, check_data, check_map_block, pointers};
-use crate::alloc::{CREDITS_PER_GROUP, Run};
-use crate::cache::inode::{Inode, InodeState};
+use super::{DIRECT, check_data, check_map_block, pointers};
+use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
-use crate::handle::{CREDITS_MAX, Transaction};
 
 /// Credits kept for the caller at every moment, restarts included, and for unlinking what is pending: 3 indirect blocks and
 /// the inode.

@@ -3,12 +3,13 @@
 use layout::{BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{Leaf, MapCache, check_map_block, find_leaf, pointers, read_pointer};
-use crate::alloc::Run;
-use crate::cache::inode::{Inode, InodeState};
+use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer};
+use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::Result;
-use crate::handle::Transaction;
 
 /// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the claims, which the caller
 /// stores. If it fails because of damage or a read error, the block map is as it was.

@@ -9,9 +9,10 @@ use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
 use super::{DIRECT, check_data, check_map_block, pointers};
-use crate::alloc::Run;
-use crate::cache::inode::{Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
 /// All blocks of the file's map in file order: data runs (`Some(first file block)`) and map blocks (`None`).

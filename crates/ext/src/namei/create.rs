@@ -8,15 +8,18 @@ use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 use rt::RwLockWriteGuard;
 
-use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory, with_space};
-use crate::alloc::Run;
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory};
+use crate::alloc::shortage::with_space;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::handle::{CREDITS_MAX, Transaction};
-use crate::volume::NewInode;
-use crate::xattr::Change;
-use crate::{alloc, dir, file, map, xattr};
+use crate::xattr::{self, Change};
+use crate::{alloc, dir, map, writeback};
 
 /// Permission bit: new entries take the directory's group, and new directories the bit.
 const SET_GID: u16 = layout::mode::SET_GID;
@@ -92,7 +95,7 @@ pub(super) fn make(
 ) -> Result<Arc<Inode>> {
     core.check_writable()?;
     check_new_name(name)?;
-    let directory = core.inodes.get(core, parent)?;
+    let directory = core.inode(parent)?;
     with_space(core, || {
         let mut parent_state = directory.state.write();
         check_takes(core, &directory, &parent_state, name, kind)?;
@@ -144,7 +147,7 @@ pub(super) fn make(
         let tid = transaction.finish()?;
         core.inodes.pin(&inode);
         drop(state);
-        file::sync_operation(core, &parent_state, tid)?;
+        writeback::sync_operation(core, &parent_state, tid)?;
         Ok(inode)
     })
 }
@@ -183,7 +186,7 @@ pub(super) fn allocate(
 pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuard<'i, InodeState> {
     let state = inode.state.try_write();
     let state = state.expect("nobody else can reach the inode");
-    core.inodes.insert(core, Arc::clone(inode));
+    core.insert_inode(Arc::clone(inode));
     state
 }
 

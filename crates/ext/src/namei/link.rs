@@ -4,18 +4,20 @@ use jbd2::Credits;
 use layout::InodeNr;
 
 use super::create::CREDITS_NAME;
-use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names, with_space};
-use crate::cache::inode::{FileKind, now};
+use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names};
+use crate::alloc::shortage::with_space;
 use crate::core::Core;
+use crate::disk::inode::now;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::{dir, file};
+use crate::{dir, writeback};
 
 /// Gives an inode that is not a directory another name.
 pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
     core.check_writable()?;
     check_new_name(name)?;
-    let directory = core.inodes.get(core, parent)?;
-    let inode = core.inodes.get(core, nr)?;
+    let directory = core.inode(parent)?;
+    let inode = core.inode(nr)?;
     // A directory is not locked for this: it may lie above the parent.
     if inode.kind == FileKind::Directory {
         if rt::mutant!("names/link-locks-directory") && nr != parent {
@@ -70,6 +72,6 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         parent_state.ctime = state.ctime;
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
-        file::sync_operation(core, &parent_state, tid)
+        writeback::sync_operation(core, &parent_state, tid)
     })
 }

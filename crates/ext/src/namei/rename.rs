@@ -28,14 +28,16 @@ use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
     check_takes_names, delete_if_unused, gain_subdirectory, lose_subdirectory, whiteout,
-    with_space,
 };
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::alloc::shortage::with_space;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::handle::{CREDITS_MAX, Transaction};
-use crate::volume::RenameMode;
-use crate::{alloc, dir, file};
+use crate::namei::RenameMode;
+use crate::{alloc, dir, writeback};
 
 /// How deep the walk from a directory to the root may be before the tree is taken to be damaged.
 const DEPTH_MAX: u32 = 65_536;
@@ -100,11 +102,11 @@ pub(crate) fn rename(
         }
     }
     let source = Side {
-        directory: core.inodes.get(core, parent)?,
+        directory: core.inode(parent)?,
         name,
     };
     let target = Side {
-        directory: core.inodes.get(core, new_parent)?,
+        directory: core.inode(new_parent)?,
         name: new_name,
     };
     let replaced = with_space(core, || {
@@ -138,7 +140,7 @@ enum Outcome {
 /// Whether a name is a directory's. It may change until the directory is locked: `step` looks again.
 fn names_directory(core: &Core, side: &Side<'_>) -> Result<bool> {
     let nr = super::lookup(core, side.directory.nr, side.name)?;
-    Ok(core.inodes.get(core, nr)?.kind == FileKind::Directory)
+    Ok(core.inode(nr)?.kind == FileKind::Directory)
 }
 
 /// A directory does not move into itself, and does not replace one that it lies in. Asked before the directories are
@@ -189,7 +191,7 @@ fn step(
         (Some((nr, _)), _) if nr == target.directory.nr => {
             return Err(Error::Invalid("the entry names its directory"));
         }
-        (Some((nr, _)), _) => Some(core.inodes.get(core, nr)?),
+        (Some((nr, _)), _) => Some(core.inode(nr)?),
         (None, _) => None,
     };
     if !holds_rename_lock && moved.kind == FileKind::Directory {
@@ -265,7 +267,7 @@ fn is_ancestor(core: &Core, ancestor: InodeNr, from: &Arc<Inode>) -> Result<bool
         let Some(up) = up else {
             return Err(Error::NotFound);
         };
-        current = core.inodes.get(core, up)?;
+        current = core.inode(up)?;
     }
     Err(Error::TooManySymlinks)
 }
@@ -385,7 +387,7 @@ fn replace(
     store_parents(core, t, source, target, directories)?;
     let tid = transaction.finish()?;
     drop((state, existing_state, left_state));
-    file::sync_operation(core, directories.target(), tid)
+    writeback::sync_operation(core, directories.target(), tid)
 }
 
 /// The inode that the old name is to have, if any.
@@ -499,7 +501,7 @@ fn exchange(
     store_parents(core, t, source, target, directories)?;
     let tid = transaction.finish()?;
     drop((state, other));
-    file::sync_operation(core, directories.target(), tid)
+    writeback::sync_operation(core, directories.target(), tid)
 }
 
 /// That the directory that gets another subdirectory by an exchange, if there is one, may have one more.

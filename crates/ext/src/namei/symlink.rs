@@ -6,12 +6,14 @@ use std::sync::Arc;
 use layout::{Block, FileBlock, InodeNr};
 
 use super::create::make;
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
 use crate::map::{self, Mapped};
-use crate::volume::NewInode;
 
 /// Bytes that fit into the map words, the closing zero excluded.
 const FAST_BYTES_MAX: usize = 59;
@@ -78,7 +80,7 @@ fn store_slow(
 
 /// The target of a symbolic link.
 pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
-    let inode = core.inodes.get(core, nr)?;
+    let inode = core.inode(nr)?;
     let state = inode.state.read();
     if state.kind != FileKind::Symlink {
         return Err(Error::Invalid("not a symbolic link"));

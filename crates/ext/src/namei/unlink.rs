@@ -8,11 +8,13 @@ use layout::{FileBlock, InodeNr};
 use super::{
     check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
 };
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
-use crate::{dir, file, orphan};
+use crate::{dir, orphan, writeback};
 
 /// Blocks that taking a name away may dirty: leaf, both inodes, the orphan list.
 pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
@@ -21,7 +23,7 @@ pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
 pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
     core.check_writable()?;
     check_old_name(name)?;
-    let directory = core.inodes.get(core, parent)?;
+    let directory = core.inode(parent)?;
     let mut parent_state = directory.state.write();
     check_loses_names(&parent_state)?;
     let inode = find_child(core, &directory, &parent_state, name)?;
@@ -47,7 +49,7 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
         drop(state);
-        file::sync_operation(core, &parent_state, tid)?;
+        writeback::sync_operation(core, &parent_state, tid)?;
     }
     drop(parent_state);
     delete_if_unused(core, &inode)
@@ -59,7 +61,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
     if name == b"." || name == b".." {
         check_old_name(name)?;
     }
-    let directory = core.inodes.get(core, parent)?;
+    let directory = core.inode(parent)?;
     let (mut parent_state, inode) = loop {
         let nr = check_lies_in(core, parent, name)?;
         let parent_state = directory.state.write();
@@ -91,7 +93,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
         drop(state);
-        file::sync_operation(core, &parent_state, tid)?;
+        writeback::sync_operation(core, &parent_state, tid)?;
     }
     drop(parent_state);
     delete_if_unused(core, &inode)
@@ -102,7 +104,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
 fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     let look = || {
         let nr = super::lookup(core, parent, name)?;
-        let inode = core.inodes.get(core, nr)?;
+        let inode = core.inode(nr)?;
         if inode.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
         }
@@ -141,7 +143,7 @@ pub(super) fn find_child(
 ) -> Result<Arc<Inode>> {
     match dir::find(core, directory, state, name)? {
         Some((nr, _)) if nr == directory.nr => Err(Error::Invalid("the entry names its directory")),
-        Some((nr, _)) => core.inodes.get(core, nr),
+        Some((nr, _)) => core.inode(nr),
         None => Err(Error::NotFound),
     }
 }

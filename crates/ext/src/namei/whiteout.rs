@@ -7,11 +7,14 @@
 use std::sync::Arc;
 
 use super::create::{self, fresh_state};
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::Result;
-use crate::handle::Transaction;
-use crate::volume::{NewInode, WhiteoutOwner};
+use crate::namei::WhiteoutOwner;
 
 /// A new inode that is not filled and has no name yet.
 pub(super) fn allocate(

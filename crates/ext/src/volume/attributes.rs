@@ -6,10 +6,12 @@ use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::Volume;
-use crate::cache::inode::{FileKind, Inode, InodeState, now};
+use crate::alloc::shortage::with_space;
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::namei::with_space;
 use crate::xattr;
 use jbd2::Credits;
 
@@ -103,30 +105,6 @@ impl SetAttributes {
     }
 }
 
-/// What a new inode shall be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewInode {
-    /// Permission bits.
-    pub permissions: u16,
-    /// Which of them are taken away, unless the directory hands an access control list down; 0 where the caller has done that.
-    pub umask: u16,
-    /// Owner.
-    pub uid: u32,
-    /// Group; a set-gid parent overrides it.
-    pub gid: u32,
-}
-
-impl Default for NewInode {
-    fn default() -> Self {
-        Self {
-            permissions: 0o644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-        }
-    }
-}
-
 impl Volume {
     /// What stat says of an inode.
     ///
@@ -134,7 +112,7 @@ impl Volume {
     /// [`Error::NotFound`] if the inode does not exist.
     pub fn attributes(&self, nr: InodeNr) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let state = inode.state.read();
         state.check_exists()?;
         Ok(describe(&self.core, nr, &state))
@@ -149,7 +127,7 @@ impl Volume {
     pub fn set_attributes(&self, nr: InodeNr, change: &SetAttributes) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         check_changeable(&inode.state.read(), change)?;
         if let Some(size) = change.size {
             crate::file::truncate(&self.core, &inode, size)?;
@@ -183,7 +161,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         apply(&mut changed, change);
         let tid = xattr::store(core, inode, &mut changed, &of_list)?;
         *state = changed;
-        return crate::file::sync_operation(core, &state, tid);
+        return crate::writeback::sync_operation(core, &state, tid);
     }
     let _table = core.hold_table(inode.nr)?;
     let mut transaction = core.begin(Credits {
@@ -193,7 +171,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     apply(&mut state, change);
     state.store(core, &mut transaction, inode.nr, false)?;
     let tid = transaction.finish()?;
-    crate::file::sync_operation(core, &state, tid)
+    crate::writeback::sync_operation(core, &state, tid)
 }
 
 /// `+j` and `-j` take the file through the journal's door.

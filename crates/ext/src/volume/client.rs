@@ -8,6 +8,7 @@ use rt::atomic::Ordering;
 use rt::{Mutex, Nanos};
 
 use crate::core::Core;
+use crate::writeback::write_ordered;
 
 /// The journal's client. It learns of the core after the journal has been opened, since each needs the other.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl jbd2::Client for Client {
 
     fn write_ordered_data(&self, tid: Tid) -> Result<bool, DeviceError> {
         match self.core() {
-            Some(core) => core.pages.write_ordered(&core, tid),
+            Some(core) => write_ordered(&core, tid),
             None => Ok(false),
         }
     }

@@ -32,7 +32,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::attributes`].
     pub fn attribute_block(&self, nr: InodeNr) -> Result<Option<u64>> {
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let block = inode.state.read().attribute_block.get();
         Ok((block != 0).then_some(block))
     }

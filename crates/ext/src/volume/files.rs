@@ -9,9 +9,11 @@ use layout::inode_flags::InodeFlags;
 use rt::Mutex;
 
 use super::Volume;
-use crate::cache::inode::{FileKind, Inode};
+use crate::cache::inode::Inode;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
+use crate::writeback;
 
 /// An open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,7 +130,7 @@ impl Volume {
     /// - [`Error::NotPermitted`] if the inode is immutable, or append-only and `flags` do not append.
     pub fn open_inode(&self, nr: InodeNr, flags: OpenFlags) -> Result<FileId> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         self.core.inodes.pin(&inode);
         let opened = self.check_open(&inode, flags);
         if let Err(error) = opened {
@@ -306,7 +308,7 @@ impl Volume {
     pub fn sync_file(&self, file: FileId, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
-        let synced = file::sync(&self.core, &opened.inode, data_only);
+        let synced = writeback::sync(&self.core, &opened.inode, data_only);
         report_errors(&opened).and(synced)
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
             end: core.device.geometry().size_bytes,
         }])
     } else {
-        let bytes = |run: crate::alloc::Run| {
+        let bytes = |run: crate::disk::run::Run| {
             geometry.byte_offset(run.first)..geometry.byte_offset(run.end())
         };
         merged(core.space.metadata(geometry).map(bytes).collect())

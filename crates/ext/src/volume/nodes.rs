@@ -13,8 +13,8 @@ use super::attributes::describe;
 use super::{Attributes, Entry, Volume};
 use crate::cache::inode::Inode;
 use crate::error::{Error, Result};
-use crate::file::{self, ByteRange, Sought, WriteOptions};
-use crate::namei;
+use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
+use crate::{namei, writeback};
 
 /// Entries that are read before their inodes are looked at: about what an answer of FUSE takes.
 const ENTRIES_AT_A_TIME: usize = 16;
@@ -29,17 +29,6 @@ pub enum Durability {
     Data,
     /// When the call returns, with all of the inode: O_SYNC.
     All,
-}
-
-/// What becomes of a range of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RangeChange {
-    /// It gets blocks; what is there stays.
-    Allocate,
-    /// Its blocks are given back, and it reads as zeroes.
-    PunchHole,
-    /// It reads as zeroes, and has blocks.
-    Zero,
 }
 
 impl Volume {
@@ -61,7 +50,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.
     pub fn remember(&self, nr: InodeNr) -> Result<Attributes> {
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         self.core.inodes.pin(&inode);
         let state = inode.state.read();
         Ok(describe(&self.core, nr, &state))
@@ -78,7 +67,7 @@ impl Volume {
         if is_own || nr.get() > geometry.inode_count {
             return Err(Error::NotFound);
         }
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let state = inode.state.read();
         if state.links == 0 {
             return Err(Error::NotFound);
@@ -93,7 +82,7 @@ impl Volume {
     /// # Errors
     /// What a deletion met; the inode stays on the orphan list then.
     pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         if self.core.inodes.unpin_many(&inode, count) {
             self.delete_unnamed(&inode)
         } else {
@@ -136,7 +125,7 @@ impl Volume {
             return None;
         }
         // A damaged inode is told when somebody wants it; its name can be seen.
-        let inode = self.core.inodes.get(&self.core, entry.inode).ok()?;
+        let inode = self.core.inode(entry.inode).ok()?;
         self.core.inodes.pin(&inode);
         Some(inode)
     }
@@ -175,7 +164,7 @@ impl Volume {
         is_direct: bool,
     ) -> Result<usize> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         file::check_live(&inode.state.read())?;
         if is_direct {
             file::read_direct(&self.core, &inode, offset, into)
@@ -198,7 +187,7 @@ impl Volume {
         durability: Durability,
     ) -> Result<usize> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         if inode.state.read().flags.contains(InodeFlags::IMMUTABLE) {
             return Err(Error::NotPermitted);
         }
@@ -217,8 +206,8 @@ impl Volume {
     /// [`Error::NotFound`] if the inode does not exist.
     pub fn sync_node(&self, nr: InodeNr, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
-        file::sync(&self.core, &inode, data_only)
+        let inode = self.core.inode(nr)?;
+        writeback::sync(&self.core, &inode, data_only)
     }
 
     /// The first byte of data from an offset on, SEEK_DATA; none if there is none before the end. Blocks are data, whatever is in them.
@@ -239,7 +228,7 @@ impl Volume {
 
     fn seek(&self, nr: InodeNr, offset: u64, sought: Sought) -> Result<Option<u64>> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         file::seek(&self.core, &inode, offset, sought)
     }
 
@@ -259,7 +248,7 @@ impl Volume {
         keeps_size: bool,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
         let range = ByteRange { start: offset, end };
         file::change_range(&self.core, &inode, range, what, keeps_size)

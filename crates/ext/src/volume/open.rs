@@ -19,14 +19,11 @@ use super::client::Client;
 use super::replay::replay;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::superblock::Superblock;
+use crate::core::handle::CREDITS_MAX;
+use crate::disk::log::LOG_BLOCKS_MAX;
+use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::CREDITS_MAX;
 use crate::options::MountOptions;
-
-/// Where the superblock lies, in bytes from the start of the device, and how long it is.
-const SUPERBLOCK_OFFSET: u64 = 1024;
-const SUPERBLOCK_BYTES: u32 = 1024;
 
 /// Opens the core of a volume.
 pub(crate) fn open(
@@ -35,7 +32,7 @@ pub(crate) fn open(
     options: MountOptions,
 ) -> Result<(Arc<Core>, OpenReport)> {
     let mut report = OpenReport::default();
-    let mut superblock = read_superblock(&device)?;
+    let mut superblock = superblock::read(&device)?;
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
     let log = locate_log(&device, &superblock, &options, journal_device)?;
     if let Some(log) = &log
@@ -48,7 +45,7 @@ pub(crate) fn open(
             &mut report,
         )?
     {
-        superblock = read_superblock(&device)?;
+        superblock = superblock::read(&device)?;
     }
     report.has_errors = superblock.raw.state().contains(State::ERROR);
     if report.has_errors {
@@ -79,9 +76,9 @@ pub(crate) fn open(
     let core = Arc::new(core);
     client.attach(&core);
     if !was_clean {
-        crate::alloc::Space::store_counts(&core)?;
+        core.store_counts()?;
     }
-    (report.orphans_deleted, report.orphans_truncated) = crate::orphan::clean_up(&core)?;
+    (report.orphans_deleted, report.orphans_truncated) = crate::file::clean_up(&core)?;
     if core.damage.is_owed() {
         report.has_errors = true;
         core.store_damage()?;
@@ -99,16 +96,16 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     }
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
         // What was changed before is written. The volume stays marked as in use, so that it is checked.
-        return crate::file::sync_all(core);
+        return crate::writeback::sync_all(core);
     }
     if rt::mutant!("close/marked-clean-first") {
         mark_clean(core)?;
     }
     let has_aborted = |journal: &Arc<Journal>| journal.error().is_some();
     if !core.is_opened_read_only && !core.journal.as_ref().is_some_and(has_aborted) {
-        crate::orphan::finish_left(core);
+        crate::file::finish_left(core);
     }
-    let synced = crate::file::sync_all(core);
+    let synced = crate::writeback::sync_all(core);
     if let Some(journal) = &core.journal
         && let Err(error) = Arc::clone(journal).close()
     {
@@ -122,20 +119,6 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     }
     synced?;
     mark_clean(core)
-}
-
-pub(crate) fn read_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
-    let size = device.geometry().size_bytes;
-    if size < SUPERBLOCK_OFFSET + u64::from(SUPERBLOCK_BYTES) {
-        return Err(Corrupt::Superblock {
-            field: "device size",
-            value: size,
-            why: "too small to hold a superblock",
-        }
-        .into());
-    }
-    let block = device.read_block(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)?;
-    Superblock::decode(&block, size)
 }
 
 fn decide_read_only(
@@ -233,7 +216,7 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
         if let Some(file_block) = file_block {
             has_hole |= file_block.get() != next;
             next = file_block.get() + u64::from(run.count);
-            if next > u64::from(crate::format::mkfs::LOG_BLOCKS_MAX) {
+            if next > u64::from(LOG_BLOCKS_MAX) {
                 return Err(bad_count(next));
             }
             extents.push(LogExtent {
@@ -282,17 +265,7 @@ fn mark_in_use(
     {
         superblock.set_needs_recovery(false);
     }
-    write_superblock(device, superblock)
-}
-
-pub(crate) fn write_superblock(
-    device: &Arc<dyn BlockDevice>,
-    superblock: &Superblock,
-) -> Result<()> {
-    let image = superblock.encode().into_arc();
-    device.write_blocks(SUPERBLOCK_OFFSET, vec![image])?;
-    device.flush()?;
-    Ok(())
+    superblock::write(device, superblock)
 }
 
 fn open_journal(

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use layout::InodeNr;
 
-use super::Volume;
-use super::{Attributes, SetAttributes};
-use crate::cache::inode::{FileKind, Inode};
+use super::{Attributes, SetAttributes, Volume};
+use crate::cache::inode::Inode;
+use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::namei;
 
@@ -70,7 +70,7 @@ impl Volume {
     ) -> Result<Arc<Inode>> {
         let mut current = match start {
             Some(start) if path.first() != Some(&b'/') => Arc::clone(start),
-            _ => self.core.inodes.fetch(&self.core, InodeNr::ROOT)?,
+            _ => self.core.fetch_inode(InodeNr::ROOT)?,
         };
         self.core.inodes.pin(&current);
         let mut names = path

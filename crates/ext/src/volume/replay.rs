@@ -30,8 +30,7 @@ use jbd2::recovery::{self, Holdings, Recovered};
 use layout::Tid;
 
 use super::OpenReport;
-use super::open::{read_superblock, write_superblock};
-use crate::disk::superblock::Superblock;
+use crate::disk::superblock::{self, Superblock};
 use crate::error::{Error, Result};
 use crate::options::{MountOptions, UnmarkedLog};
 
@@ -71,14 +70,14 @@ pub(super) fn replay(
     let is_done = superblock.needs_recovery && is_read_only;
     let has_errors = recovered.noted_error.is_some();
     if is_done || has_errors {
-        let mut replayed = read_superblock(device)?;
+        let mut replayed = superblock::read(device)?;
         if is_done {
             replayed.set_needs_recovery(false);
         }
         if has_errors {
             replayed.note_errors();
         }
-        write_superblock(device, &replayed)?;
+        superblock::write(device, &replayed)?;
     }
     // At every instant one of the two superblocks knows of the errors.
     if has_errors {

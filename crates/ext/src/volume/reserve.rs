@@ -15,11 +15,7 @@
 //! writes that come from a cache and name no caller.
 
 use super::Volume;
-use crate::core::Core;
-
-/// Tags of a thread: see [`rt::tag`].
-const DENIED: u64 = 1;
-const ALLOWED: u64 = 2;
+use crate::alloc::reserve::{ALLOWED, DENIED};
 
 /// The user and group that may use the reserved blocks beside root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +61,5 @@ struct Restored(u64);
 impl Drop for Restored {
     fn drop(&mut self) {
         rt::replace_tag(self.0);
-    }
-}
-
-impl Core {
-    /// Returns true if the current caller may use the reserved blocks.
-    pub(crate) fn may_use_reserve(&self) -> bool {
-        match rt::tag() {
-            ALLOWED => true,
-            DENIED => false,
-            _ => self.options.privileged,
-        }
     }
 }

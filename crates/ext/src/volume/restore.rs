@@ -3,28 +3,10 @@
 
 use jbd2::Credits;
 use layout::InodeNr;
-use layout::time::InodeTime;
 
 use super::Volume;
-use crate::cache::inode::InodeState;
 use crate::error::Result;
-
-/// What an inode was elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Restored {
-    /// Permission bits, with set-id and sticky.
-    pub permissions: u16,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Last change of contents.
-    pub mtime: InodeTime,
-    /// Last access, last change of the inode, and birth.
-    pub other_times: InodeTime,
-    /// Generation.
-    pub generation: u32,
-}
+use crate::file::Restored;
 
 /// A part of a file on the device, in whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +27,10 @@ impl Volume {
     /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with `is_being_made`.
     pub fn lay_out(&self, nr: InodeNr, size: u64, restored: &Restored) -> Result<Vec<Stretch>> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let runs = crate::file::lay_out(&self.core, &inode, size, restored)?;
         let block_bytes = u64::from(self.core.geometry.block_bytes);
-        let stretch = |run: &crate::alloc::Run| Stretch {
+        let stretch = |run: &crate::disk::run::Run| Stretch {
             device_offset: run.first.get() * block_bytes,
             bytes: u64::from(run.count) * block_bytes,
         };
@@ -62,7 +44,7 @@ impl Volume {
     pub fn restore(&self, nr: InodeNr, restored: &Restored) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let mut state = inode.state.write();
         state.check_exists()?;
         let _table = self.core.hold_table(nr)?;
@@ -73,17 +55,5 @@ impl Volume {
         state.restore(restored);
         state.store(&self.core, &mut transaction, nr, false)?;
         transaction.finish().map(drop)
-    }
-}
-
-impl InodeState {
-    /// Becomes what it was elsewhere.
-    pub(crate) fn restore(&mut self, restored: &Restored) {
-        self.permissions = restored.permissions & layout::mode::PERMISSION_MASK;
-        (self.uid, self.gid) = (restored.uid, restored.gid);
-        self.mtime = restored.mtime;
-        (self.atime, self.ctime) = (restored.other_times, restored.other_times);
-        self.crtime = self.crtime.map(|_| restored.other_times);
-        self.generation = restored.generation;
     }
 }

@@ -5,35 +5,13 @@ use std::sync::Arc;
 use layout::InodeNr;
 use layout::device::DeviceNumber;
 
-use super::{NewInode, Volume};
-use crate::cache::inode::{FileKind, Inode};
-use crate::dir::Entry;
+use super::Volume;
+use crate::cache::inode::Inode;
+use crate::disk::entry::Entry;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
-use crate::namei;
-
-/// What a rename does when the new name exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RenameMode {
-    /// Replaces it.
-    #[default]
-    Replace,
-    /// Refuses.
-    NoReplace,
-    /// Exchanges the two; both must exist.
-    Exchange,
-    /// Replaces it, and leaves a whiteout at the old name: a character device 0:0, which overlay file systems take for the absence
-    /// of what lies below.
-    Whiteout(WhiteoutOwner),
-}
-
-/// Who a whiteout belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WhiteoutOwner {
-    /// Owner.
-    pub uid: u32,
-    /// Group; a set-gid parent overrides it.
-    pub gid: u32,
-}
+use crate::namei::{self, RenameMode};
 
 impl Volume {
     /// Looks a name up in a directory.
@@ -199,7 +177,7 @@ impl Volume {
         visit: &mut dyn FnMut(u64, Entry) -> bool,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
+        let inode = self.core.inode(nr)?;
         let state = inode.state.read();
         if state.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
@@ -213,7 +191,7 @@ impl Volume {
     /// [`Error::NotFound`] if the inode does not exist.
     pub fn sync_directory(&self, nr: InodeNr) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let inode = self.core.inodes.get(&self.core, nr)?;
-        crate::file::sync(&self.core, &inode, false)
+        let inode = self.core.inode(nr)?;
+        crate::writeback::sync(&self.core, &inode, false)
     }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use rt::JoinHandle;
 
 use crate::awaited::awaited;
+use crate::cache::wake::Wake;
 use crate::core::Core;
-use crate::file::Wake;
+use crate::file::delete_left;
+use crate::writeback::write_back_round;
 
 /// The handle on the daemon.
 pub(super) struct Writer {
@@ -24,8 +26,9 @@ impl Writer {
             while !daemon_wake.sleep(interval) {
                 let Some(core) = weak.upgrade() else { break };
                 let round = || {
-                    core.store_damage()
-                        .and(crate::file::write_back_round(&core))
+                    let stored = core.store_damage();
+                    let written = write_back_round(&core);
+                    stored.and(written).and(delete_left(&core))
                 };
                 if let Err(error) = awaited(round, || core.abort("a panic in jext-writer")) {
                     tracing::warn!(%error, "background write failed; it will be tried again");

@@ -8,7 +8,6 @@
 //! - [`SharedBlocks`] knows only blocks that may get one more user. It forgets a block before the block is freed or its contents
 //!   change.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jbd2::Buffer;
@@ -17,53 +16,11 @@ use layout::{Block, BlockNr, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::set::AttributeSet;
-use crate::alloc::Run;
-use crate::cache::inode::InodeState;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
-use crate::handle::Transaction;
-
-/// How many blocks are known by their contents; 16 KiB of attributes for each MiB of a small budget.
-const KNOWN_MAX: usize = 4096;
-/// How many blocks with one hash are looked at.
-const LIKELY_MAX: usize = 4;
-
-/// Which blocks have which contents, as far as that is known: by the hash of all attributes.
-#[derive(Debug, Default)]
-pub(crate) struct SharedBlocks {
-    by_hash: BTreeSet<(u32, BlockNr)>,
-    hashes: BTreeMap<BlockNr, u32>,
-}
-
-impl SharedBlocks {
-    /// Notes a block that may get one more user. Blocks with the hash 0 are not shared.
-    fn note(&mut self, block: BlockNr, hash: u32) {
-        self.forget(block);
-        if hash == 0 {
-            return;
-        }
-        if self.hashes.len() >= KNOWN_MAX
-            && let Some((oldest, _)) = self.hashes.first_key_value()
-        {
-            self.forget(*oldest);
-        }
-        self.by_hash.insert((hash, block));
-        self.hashes.insert(block, hash);
-    }
-
-    fn forget(&mut self, block: BlockNr) {
-        if let Some(hash) = self.hashes.remove(&block) {
-            self.by_hash.remove(&(hash, block));
-        }
-    }
-
-    /// Blocks that probably hold what has this hash.
-    fn likely(&self, hash: u32) -> Vec<BlockNr> {
-        let range = (hash, BlockNr::new(0))..=(hash, BlockNr::new(u64::MAX));
-        let blocks = self.by_hash.range(range).map(|(_, block)| *block);
-        blocks.take(LIKELY_MAX).collect()
-    }
-}
 
 /// Reads the attributes of an inode's block.
 ///
@@ -287,37 +244,4 @@ pub(crate) fn hold_for_release(core: &Core, block: BlockNr) -> Result<Vec<Arc<Bu
         core.buffers.get(block)?,
         core.hold_block_bitmap(block)?,
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_known_by_their_newest_hash() {
-        let mut shared = SharedBlocks::default();
-        let block = BlockNr::new;
-        shared.note(block(7), 1);
-        shared.note(block(8), 1);
-        shared.note(block(9), 0);
-        assert_eq!(shared.likely(1), [block(7), block(8)]);
-        assert_eq!(shared.likely(0), []);
-        shared.note(block(7), 2);
-        assert_eq!(shared.likely(1), [block(8)]);
-        shared.forget(block(8));
-        shared.forget(block(8));
-        assert_eq!(shared.likely(1), []);
-        assert_eq!(shared.likely(2), [block(7)]);
-    }
-
-    #[test]
-    fn no_more_are_known_than_may_be() {
-        let mut shared = SharedBlocks::default();
-        for number in 0..KNOWN_MAX as u64 + 10 {
-            shared.note(BlockNr::new(number), 5);
-        }
-        assert_eq!(shared.hashes.len(), KNOWN_MAX);
-        assert_eq!(shared.by_hash.len(), KNOWN_MAX);
-        assert_eq!(shared.likely(5).len(), LIKELY_MAX);
-    }
 }

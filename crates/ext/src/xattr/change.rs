@@ -13,10 +13,10 @@ use super::block;
 use super::placement::{Placed, Room};
 use super::set::AttributeSet;
 use crate::alloc::CREDITS_PER_GROUP;
-use crate::cache::inode::InodeState;
 use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
 use crate::error::{Corrupt, Error, Result};
-use crate::handle::Transaction;
 
 /// What a change may dirty beside the inode: a block taken and one given up, both of them, and the superblock.
 const CREDITS: u32 = 2 * CREDITS_PER_GROUP + 3;
@@ -41,7 +41,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
         let buffer = core.buffers.hold(table)?;
         let bytes = buffer.read();
         let inode = &bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
-        let extra = crate::cache::inode::extra_size(inode);
+        let extra = crate::disk::inode::extra_size(inode);
         room = Room::of(&core.geometry, extra);
         if let Some((MAGIC, place)) = place_of(inode, extra) {
             let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
@@ -131,7 +131,7 @@ impl Change {
         let buffer = core.buffers.get(table)?;
         let mut bytes = transaction.write(&buffer)?;
         let inode = &mut bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
-        let extra = crate::cache::inode::extra_size(inode);
+        let extra = crate::disk::inode::extra_size(inode);
         let tail = &mut inode[BASE_SIZE + extra..];
         tail.fill(0);
         if !set.is_empty() {

@@ -15,10 +15,11 @@ use super::change::{self, Change};
 use super::list::List;
 use super::name::AttributeName;
 use super::placement::{Placed, Room};
-use crate::cache::inode::{FileKind, InodeState};
 use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::Result;
-use crate::volume::NewInode;
 
 /// What becomes of a new inode.
 pub(crate) struct Inherited {

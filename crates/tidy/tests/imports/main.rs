@@ -51,7 +51,6 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("cli (main.rs)", 4),
     ("crash", 59),
     ("diskmodel", 3),
-    ("ext", 75),
     ("fsck", 7),
     ("jbd2", 6),
     ("rt", 3),

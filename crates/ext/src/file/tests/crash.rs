@@ -17,8 +17,8 @@ use super::testing::{Bench, Random, check, image};
 use crate::cache::inode::Inode;
 use crate::error::Error;
 use crate::file::{self, WriteOptions};
-use crate::namei;
 use crate::options::{DataMode, MountOptions, OrderedScope};
+use crate::{namei, writeback};
 
 const POISON: u8 = 0xA5;
 const SECTOR: usize = 512;
@@ -84,7 +84,7 @@ impl Recorder {
                 self.bench.unlink(&name);
             }
             15..18 => {
-                file::sync(
+                writeback::sync(
                     &self.bench.core,
                     &self.files[&name].0,
                     number.is_multiple_of(2),
@@ -98,10 +98,10 @@ impl Recorder {
                 if let Some(journal) = &self.bench.core.journal {
                     journal.request_commit();
                 }
-                file::write_back_round(&self.bench.core).unwrap();
+                writeback::write_back_round(&self.bench.core).unwrap();
             }
             _ => {
-                file::sync_all(&self.bench.core).unwrap();
+                writeback::sync_all(&self.bench.core).unwrap();
                 let after = self.trace.len();
                 for history in self.histories.values_mut() {
                     history.synced.push((after, history.versions.len()));
@@ -161,7 +161,7 @@ fn poisoned(block_bytes: u32) -> Arc<MemoryDevice> {
             Err(error) => panic!("{error}"),
         }
     }
-    file::sync(&bench.core, &inode, false).unwrap();
+    writeback::sync(&bench.core, &inode, false).unwrap();
     bench.unlink("poison");
     bench.close();
     device
@@ -241,7 +241,7 @@ fn judge(
         let found = namei::lookup(&bench.core, InodeNr::ROOT, name.as_bytes());
         let contents = match found {
             Ok(nr) => {
-                let inode = bench.core.inodes.get(&bench.core, nr).unwrap();
+                let inode = bench.core.inode(nr).unwrap();
                 let size = inode.state.read().size;
                 Some(bench.read(&inode, 0, size as usize))
             }

@@ -99,7 +99,7 @@ fn a_file_without_a_name_is_cut_off_and_deleted() {
     bench.write(&inode, 0, &[2; SHORT_BYTES]);
     assert!(bench.core.orphans.lock().contains(inode.nr));
     bench.core.inodes.unpin(&inode);
-    file::delete(&bench.core, &inode).unwrap();
+    file::truncate::delete(&bench.core, &inode).unwrap();
     assert!(!bench.core.orphans.lock().contains(inode.nr));
     drop(inode);
     bench.close();

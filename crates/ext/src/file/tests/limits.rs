@@ -6,9 +6,9 @@ use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use block::meter::MeterDevice;
 
 use super::testing::{Bench, Random, check, image};
-use crate::Error;
 use crate::file::{self, WriteOptions};
 use crate::options::MountOptions;
+use crate::{Error, writeback};
 
 #[test]
 fn a_full_volume_takes_what_fits_and_gives_it_back() {
@@ -65,12 +65,12 @@ fn a_failed_write_is_told_and_tried_again() {
     bench.write(&inode, 0, &bytes);
     fault.set_armed(true);
     for _ in 0..2 {
-        let error = file::sync(&bench.core, &inode, false).unwrap_err();
+        let error = writeback::sync(&bench.core, &inode, false).unwrap_err();
         assert!(matches!(error, Error::DataLost { .. }), "{error}");
     }
     assert!(inode.pages.error_count() >= 2);
     fault.set_armed(false);
-    file::sync(&bench.core, &inode, false).unwrap();
+    writeback::sync(&bench.core, &inode, false).unwrap();
     bench.close();
     let bench = Bench::open(device.clone(), MountOptions::default());
     assert!(bench.read(&bench.find("file"), 0, 60_000) == bytes);
@@ -90,20 +90,20 @@ fn an_overwrite_and_fdatasync_cost_one_flush_and_no_commit() {
     let bench = Bench::open(meter.clone(), MountOptions::default());
     let inode = bench.create("file");
     bench.write(&inode, 0, &[1; 8192]);
-    file::sync(&bench.core, &inode, false).unwrap();
+    writeback::sync(&bench.core, &inode, false).unwrap();
     let before = meter.counts();
-    file::sync(&bench.core, &inode, false).unwrap();
+    writeback::sync(&bench.core, &inode, false).unwrap();
     assert_eq!(
         meter.counts().flushes,
         before.flushes,
         "nothing has changed"
     );
     bench.write(&inode, 4096, &[2; 4096]);
-    file::sync(&bench.core, &inode, true).unwrap();
+    writeback::sync(&bench.core, &inode, true).unwrap();
     let after = meter.counts();
     assert_eq!(after.flushes - before.flushes, 1);
     assert_eq!(after.writes - before.writes, 1);
-    file::sync(&bench.core, &inode, true).unwrap();
+    writeback::sync(&bench.core, &inode, true).unwrap();
     assert_eq!(meter.counts().flushes, after.flushes);
     bench.close();
 }

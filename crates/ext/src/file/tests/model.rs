@@ -6,6 +6,7 @@ use super::testing::{Bench, Random, check, image};
 use crate::cache::inode::Inode;
 use crate::file::{self, WriteOptions};
 use crate::options::{AllocationProfile, DataMode, MountOptions, OrderedScope};
+use crate::writeback;
 
 const SIZE_MAX: u64 = 3 << 20;
 
@@ -35,13 +36,15 @@ fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
             0..45 => write(&bench, &mut files[index], &mut random),
             45..70 => read(&bench, &files[index], &mut random),
             70..85 => truncate(&bench, &mut files[index], &mut random),
-            85..90 => file::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap(),
-            90..93 => file::sync_all(&bench.core).unwrap(),
+            85..90 => {
+                writeback::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap()
+            }
+            90..93 => writeback::sync_all(&bench.core).unwrap(),
             93..96 => {
                 let pair = files.swap_remove(index);
                 bench.unlink(&pair.name);
             }
-            96..98 => file::write_back_round(&bench.core).unwrap(),
+            96..98 => writeback::write_back_round(&bench.core).unwrap(),
             _ => {
                 for pair in &files {
                     compare(&bench, pair);

@@ -7,6 +7,7 @@ use block::memory::MemoryDevice;
 use super::testing::{Bench, Random, check, image};
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::file_size::size_max;
 use crate::file::{self, Sought, WriteOptions};
 use crate::map;
 use crate::options::MountOptions;
@@ -21,7 +22,7 @@ fn borders(block_bytes: u64) -> Vec<u64> {
     let single = 12;
     let double = single + width;
     let triple = double + width * width;
-    let end = map::size_max(block_bytes as u32) / block_bytes;
+    let end = size_max(block_bytes as u32) / block_bytes;
     let mut blocks = vec![0, 1, single - 1, single, double - 1, double, double + width];
     blocks.extend([
         triple - 1,
@@ -171,7 +172,7 @@ fn grow_under_eviction(device: &Arc<MemoryDevice>) {
     let (core, evicted) = (Arc::clone(&bench.core), Arc::clone(&inode));
     let evictor = rt::spawn("evictor", move || {
         for _ in 0..SWEEPS {
-            evicted.pages.lock().sweep(&core.pages, 0, 16);
+            evicted.pages.lock().sweep(&core.pages.counts, 0, 16);
         }
     });
     file::truncate(&bench.core, &inode, 8192).unwrap();
@@ -186,7 +187,7 @@ fn writes_behind_the_largest_size_are_refused() {
     let device = image(16 << 20, &["-t", "ext2", "-b", "1024"]);
     let bench = Bench::open(device, MountOptions::default());
     let inode = bench.create("file");
-    let limit = map::size_max(1024);
+    let limit = size_max(1024);
     let options = WriteOptions::default();
     let count = file::write(&bench.core, &inode, limit - 3, b"12345", options).unwrap();
     assert_eq!(count, 3);

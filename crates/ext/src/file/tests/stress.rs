@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::testing::{Bench, Random, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::{DataMode, MountOptions};
+use crate::writeback;
 use rt::Nanos;
 
 const THREADS: u64 = 6;
@@ -45,9 +46,9 @@ fn work(bench: &Arc<Bench>, seed: u64) {
                 file::truncate(&bench.core, inode, size).unwrap();
                 bytes.truncate(size as usize);
             }
-            15..17 => file::sync(&bench.core, inode, random.below(2) == 0).unwrap(),
-            17 => file::write_back_round(&bench.core).unwrap(),
-            18 => file::sync_all(&bench.core).unwrap(),
+            15..17 => writeback::sync(&bench.core, inode, random.below(2) == 0).unwrap(),
+            17 => writeback::write_back_round(&bench.core).unwrap(),
+            18 => writeback::sync_all(&bench.core).unwrap(),
             _ => {
                 let (name, _, _) = files.swap_remove(index);
                 bench.unlink(&name);

@@ -10,9 +10,9 @@
 use layout::inode::{DIRECT_BLOCKS, DOUBLE_INDIRECT_SLOT};
 use layout::{Block, InodeNr, mode};
 
-use super::files::{Image, NewInode};
 use super::plan::Plan;
 use crate::error::Result;
+use crate::format::mkfs::image::{Image, NewInode};
 
 /// Makes the inode and the blocks of its map.
 pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
@@ -51,7 +51,8 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
         plan.features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
     }
     image.add_inode(
-        plan,
+        &plan.geometry,
+        plan.seconds,
         &NewInode {
             nr: InodeNr::RESIZE,
             mode: mode::REGULAR | 0o600,

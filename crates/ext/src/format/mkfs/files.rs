@@ -1,60 +1,22 @@
 //! The files that a new volume has: the root directory, `lost+found`, the inode that holds the room for descriptors, and the
 //! internal journal.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use layout::directory::EntryHeader;
 use layout::feature::{Compatible, Incompatible};
-use layout::inode::{EXTRA_SIZE, Inode, InodeExtra};
 use layout::mode::{self, FileType};
-use layout::time::InodeTime;
-use layout::{Block, BlockNr, InodeNr};
+use layout::{Block, InodeNr};
+use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, IntoBytes};
 
-use super::place::{Places, metadata_blocks};
+use super::image::{Image, LOST_FOUND, NewInode};
 use super::plan::Plan;
 use super::{Options, descriptor_room, journal};
-use crate::alloc::Run;
-use crate::disk::geometry::Geometry;
+use crate::disk::run::Run;
 use crate::error::Result;
 
-/// The inode of `lost+found`: the first that is not reserved.
-pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
 /// How long `lost+found` is, in bytes, so that e2fsck finds room in it; and in blocks, if those are small.
 const LOST_FOUND_BYTES: u32 = 16 << 10;
 const LOST_FOUND_BLOCKS: core::ops::RangeInclusive<u32> = 3..=12;
-/// The sectors that inodes count in.
-const SECTOR: u64 = 512;
-
-/// What is written beside the groups' own metadata.
-#[derive(Debug, Default)]
-pub(super) struct Image {
-    /// Which blocks are taken.
-    pub(super) places: Places,
-    /// Inodes as they lie in the table.
-    pub(super) inodes: BTreeMap<InodeNr, Vec<u8>>,
-    /// Blocks of directories and maps.
-    pub(super) blocks: BTreeMap<BlockNr, Arc<Block>>,
-    /// Where the internal journal lies.
-    pub(super) journal: Vec<Run>,
-    /// The journal inode's map words, then the two halves of its size: the copy in the superblock.
-    pub(super) journal_backup: Option<[u32; 17]>,
-}
-
-/// What an inode of a new volume says.
-pub(super) struct NewInode {
-    pub(super) nr: InodeNr,
-    pub(super) mode: u16,
-    pub(super) owner: (u32, u32),
-    pub(super) links: u16,
-    pub(super) size: u64,
-    /// Blocks held, map blocks included.
-    pub(super) blocks: u64,
-    pub(super) words: [u32; 15],
-}
-
 /// Makes the first files.
 pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
     let mut image = Image::default();
@@ -81,7 +43,8 @@ fn root(plan: &Plan, options: &Options, image: &mut Image) -> Result<()> {
     fill_directory(plan, &mut bytes, &names);
     image.blocks.insert(block, bytes.into_arc());
     image.add_inode(
-        plan,
+        &plan.geometry,
+        plan.seconds,
         &NewInode {
             nr: InodeNr::ROOT,
             mode: mode::DIRECTORY | 0o755,
@@ -113,7 +76,8 @@ fn lost_found(plan: &Plan, image: &mut Image) -> Result<()> {
         image.blocks.insert(block, bytes.into_arc());
     }
     image.add_inode(
-        plan,
+        &plan.geometry,
+        plan.seconds,
         &NewInode {
             nr: LOST_FOUND,
             mode: mode::DIRECTORY | 0o700,
@@ -169,58 +133,5 @@ fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
         bytes[at..name_at].copy_from_slice(header.as_bytes());
         bytes[name_at..name_at + name.len()].copy_from_slice(name);
         at += length;
-    }
-}
-
-impl Image {
-    /// Takes blocks near the start of the volume.
-    pub(super) fn take(&mut self, geometry: &Geometry, count: u64) -> Result<Vec<Run>> {
-        self.places.take(geometry, geometry.first_data_block, count)
-    }
-
-    /// Adds an inode to the table.
-    pub(super) fn add_inode(&mut self, plan: &Plan, new: &NewInode) {
-        let mut bytes = vec![0; usize::from(plan.geometry.inode_bytes)];
-        let time = InodeTime::new(plan.seconds, 0);
-        let word = U32::new(time.encode());
-        let mut inode = Inode {
-            i_mode: U16::new(new.mode),
-            i_atime: word,
-            i_ctime: word,
-            i_mtime: word,
-            i_links_count: U16::new(new.links),
-            ..Inode::default()
-        };
-        inode.set_uid(new.owner.0);
-        inode.set_gid(new.owner.1);
-        inode.set_map(new.words);
-        let sectors = new.blocks * (u64::from(plan.geometry.block_bytes) / SECTOR);
-        let fits = inode.set_size(new.size, false)
-            && inode.set_sectors(sectors, false, plan.geometry.block_bytes);
-        assert!(fits, "the first files are far from the limits");
-        let (base, extra) = bytes.split_at_mut(size_of::<Inode>());
-        base.copy_from_slice(inode.as_bytes());
-        if let Ok((extra, _)) = InodeExtra::mut_from_prefix(extra) {
-            let (word, epoch) = time.encode_extra();
-            extra.i_extra_isize.set(EXTRA_SIZE as u16);
-            extra.i_ctime_extra.set(epoch);
-            extra.i_mtime_extra.set(epoch);
-            extra.i_atime_extra.set(epoch);
-            extra.i_crtime.set(word);
-            extra.i_crtime_extra.set(epoch);
-        }
-        self.inodes.insert(new.nr, bytes);
-    }
-
-    /// Free blocks of the whole volume.
-    pub(super) fn free_blocks(&self, geometry: &Geometry) -> u64 {
-        let metadata = |group| u64::from(metadata_blocks(geometry, group));
-        let overhead: u64 = geometry.groups().map(metadata).sum();
-        geometry.block_count - geometry.first_data_block.get() - overhead - self.places.count()
-    }
-
-    /// Blocks of the internal journal.
-    pub(super) fn journal_block_count(&self) -> u32 {
-        self.journal.iter().map(|run| run.count).sum()
     }
 }

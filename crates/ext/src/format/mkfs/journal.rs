@@ -8,16 +8,11 @@ use layout::superblock as disk;
 use layout::{BlockNr, GroupNr, InodeNr, mode};
 use zerocopy::FromBytes;
 
-use super::files::{Image, NewInode};
-use super::map;
 use super::plan::Plan;
-use super::{JournalOption, JournalPlace, Options, defaults};
+use super::{JournalOption, JournalPlace, Options, defaults, map};
+use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::error::{Corrupt, Error, Result};
-
-/// The shortest journal that is made, in blocks.
-pub(crate) const BLOCKS_MIN: u32 = 1024;
-/// The longest journal, in blocks, as e2fsprogs has it.
-pub(crate) const BLOCKS_MAX: u32 = 10_240_000;
+use crate::format::mkfs::image::{Image, NewInode};
 
 /// Makes the journal's inode, if the journal lies inside.
 pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {
@@ -51,7 +46,8 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
     );
     let size = u64::from(count) * u64::from(geometry.block_bytes);
     image.add_inode(
-        plan,
+        &plan.geometry,
+        plan.seconds,
         &NewInode {
             nr: InodeNr::JOURNAL,
             mode: mode::REGULAR | 0o600,
@@ -91,7 +87,7 @@ fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Opti
             return Ok(Some(count));
         }
     };
-    if !(BLOCKS_MIN..=BLOCKS_MAX).contains(&count) {
+    if !(LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&count) {
         return Err(Error::Invalid("a journal has 1024 to 10240000 blocks"));
     }
     if u64::from(count) > image.free_blocks(&plan.geometry) / 2 {
@@ -162,7 +158,7 @@ pub fn format_journal_device_as(
         ));
     }
     let block_count = device.geometry().size_bytes / u64::from(block_bytes);
-    if block_count < u64::from(BLOCKS_MIN) {
+    if block_count < u64::from(LOG_BLOCKS_MIN) {
         return Err(Error::Invalid("a journal device has at least 1024 blocks"));
     }
     let mut label = [0; 16];
@@ -170,7 +166,7 @@ pub fn format_journal_device_as(
         return Err(Error::Invalid("a label has at most 16 bytes"));
     };
     place.copy_from_slice(options.label.as_bytes());
-    let block_count = block_count.min(u64::from(BLOCKS_MAX));
+    let block_count = block_count.min(u64::from(LOG_BLOCKS_MAX));
     let external = jbd2::format::ExternalOptions {
         block_bytes,
         uuid,

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use layout::inode::{DIRECT_BLOCKS, INDIRECT_SLOT, MAP_WORDS};
 use layout::{Block, BlockNr};
 
-use crate::alloc::Run;
 use crate::disk::geometry::Geometry;
+use crate::disk::run::Run;
 
 /// How many indirect blocks a file of so many blocks has.
 pub(super) fn map_blocks(geometry: &Geometry, count: u64) -> u64 {

@@ -2,8 +2,8 @@
 
 use layout::{BlockNr, GroupNr};
 
-use crate::alloc::Run;
 use crate::disk::geometry::Geometry;
+use crate::disk::run::Run;
 use crate::error::{Error, Result};
 
 /// Which blocks are taken beside the groups' metadata.

@@ -10,11 +10,11 @@ use layout::superblock::{GOOD_OLD_FIRST_INODE, is_sparse_backup};
 use layout::{BlockNr, InodeNr};
 
 use super::defaults::{self, Resolved};
-use super::files::{Image, LOST_FOUND};
 use super::{JournalOption, Options, Summary};
 use crate::disk::geometry::Geometry;
 use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
+use crate::format::mkfs::image::{Image, LOST_FOUND};
 
 /// Bytes of a page, to whose multiple the size of a device is cut.
 const PAGE_BYTES: u64 = 4096;

@@ -10,11 +10,11 @@ use layout::{InodeNr, hash::HashVersion};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
-use super::files::{Image, LOST_FOUND};
 use super::place::metadata_blocks;
 use super::plan::Plan;
 use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
+use crate::format::mkfs::image::{Image, LOST_FOUND};
 
 /// The superblock as it lies in group 0; the copies differ in `s_block_group_nr`.
 pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Superblock {

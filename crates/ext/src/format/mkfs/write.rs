@@ -10,13 +10,13 @@ use layout::{Block, BlockNr, GroupNr, InodeNr};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
-use super::files::{Image, LOST_FOUND};
 use super::journal;
 use super::place::metadata_blocks;
 use super::plan::Plan;
 use crate::cache::buffers::batch;
 use crate::disk::geometry::Geometry;
 use crate::error::Result;
+use crate::format::mkfs::image::{Image, LOST_FOUND};
 
 /// How many blocks are gathered before they are written.
 const GATHERED_MAX: usize = 8192;

@@ -145,7 +145,7 @@ fn has_attributes(inode: &TableInode<'_>) -> bool {
     if inode.base.attribute_block(false) != 0 {
         return true;
     }
-    let within = BASE_SIZE + crate::cache::inode::extra_size(inode.bytes);
+    let within = BASE_SIZE + crate::disk::inode::extra_size(inode.bytes);
     let word = |at: usize| {
         let raw = inode.bytes.get(at..at + 4)?;
         Some(u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]))

@@ -11,11 +11,14 @@ use zerocopy::little_endian::U32;
 
 use super::{JournalChange, take_over, write};
 use crate::alloc::CREDITS_PER_GROUP;
-use crate::cache::inode::{FileKind, Inode, InodeState};
+use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
-use crate::format::mkfs::{self, LOG_BLOCKS_MAX, LOG_BLOCKS_MIN, Profile};
+use crate::format::mkfs::{self, Profile};
 use crate::map::{self, CREDITS_FREE, CREDITS_MAP};
 use crate::options::MountOptions;
 use crate::volume::{close_core, log_of_inode, open_core};

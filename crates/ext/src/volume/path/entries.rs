@@ -5,11 +5,13 @@ use std::sync::Arc;
 use layout::InodeNr;
 
 use super::AsPath;
-use crate::cache::inode::{FileKind, Inode};
-use crate::dir::Entry;
+use crate::cache::inode::Inode;
+use crate::disk::entry::Entry;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
-use crate::namei;
-use crate::volume::{NewInode, RenameMode, Volume};
+use crate::namei::{self, RenameMode};
+use crate::volume::Volume;
 
 impl Volume {
     /// Makes a directory with permissions 0755.

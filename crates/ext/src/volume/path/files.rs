@@ -1,9 +1,10 @@
 //! Files by path: opening, making, reading and writing them as a whole.
 
 use super::AsPath;
-use crate::cache::inode::FileKind;
+use crate::disk::kind::FileKind;
+use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
-use crate::volume::{File, FileId, NewInode, OpenFlags, Volume};
+use crate::volume::{File, FileId, OpenFlags, Volume};
 
 /// How many bytes the conveniences read and write at a time.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -1,0 +1,18 @@
+//! The right of the calling thread to the reserved blocks.
+
+use crate::core::Core;
+
+/// Tags of a thread: see [`rt::tag`].
+pub(crate) const DENIED: u64 = 1;
+pub(crate) const ALLOWED: u64 = 2;
+
+impl Core {
+    /// Returns true if the current caller may use the reserved blocks.
+    pub(crate) fn may_use_reserve(&self) -> bool {
+        match rt::tag() {
+            ALLOWED => true,
+            DENIED => false,
+            _ => self.options.privileged,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The damage that was found since a volume was opened, until the superblock says so.
+//!
+//! As in ext3, the state gets `ERROR` (which only a check takes away), and fields say when, where and how often: of the first error and of the
+//! last. In place of a C function stands the source file of the check. The same damage that is met again is counted once.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/super.rst`.
+
+use core::panic::Location;
+
+use layout::superblock::{self as disk, State};
+use layout::{BlockNr, InodeNr};
+use rt::Mutex;
+use rt::atomic::{AtomicBool, Ordering};
+
+use crate::disk::superblock::split_time;
+use crate::error::Corrupt;
+
+/// `s_first_error_errcode` and `s_last_error_errcode` of damage: `EFSCORRUPTED`.
+const CODE_CORRUPT: u8 = 5;
+
+/// What was found since the volume was opened.
+#[derive(Default)]
+pub(crate) struct DamageLog {
+    // [damage] leaf
+    record: Mutex<Record>,
+    /// True while the superblock's buffer does not have all of the record.
+    is_owed: AtomicBool,
+}
+
+/// All damage since the volume was opened.
+#[derive(Default)]
+struct Record {
+    count: u32,
+    /// The first and the last.
+    notes: Option<(Note, Note)>,
+    newest: Option<Corrupt>,
+}
+
+/// One error, as the superblock describes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Note {
+    seconds: i64,
+    inode: u32,
+    block: u64,
+    place: &'static Location<'static>,
+}
+
+impl Note {
+    /// Describes damage that is met at a place of the source.
+    pub(crate) fn new(damage: &Corrupt, place: &'static Location<'static>) -> Self {
+        Self {
+            seconds: rt::wall().seconds,
+            inode: damage.inode().map_or(0, InodeNr::get),
+            block: damage.block().map_or(0, BlockNr::get),
+            place,
+        }
+    }
+}
+
+impl DamageLog {
+    /// True if something was found that the superblock's buffer does not have yet.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.is_owed.load(Ordering::Acquire)
+    }
+
+    /// Notes one error; false if it is the one that was noted last.
+    pub(crate) fn note(&self, note: Note, damage: &Corrupt) -> bool {
+        let mut record = self.record.lock();
+        if record.newest.as_ref() == Some(damage) {
+            return false;
+        }
+        record.newest = Some(damage.clone());
+        record.count = record.count.saturating_add(1);
+        let (first, _) = record.notes.unwrap_or((note, note));
+        record.notes = Some((first, note));
+        self.is_owed.store(true, Ordering::Release);
+        true
+    }
+
+    /// Brings a superblock up to date; false if there is nothing to note. Doing it twice is no harm.
+    /// `count_before` is the number of errors that the superblock counted at open.
+    pub(crate) fn apply(&self, raw: &mut disk::Superblock, count_before: u32) -> bool {
+        let record = self.record.lock();
+        let Some((first, last)) = record.notes else {
+            return false;
+        };
+        let count = record.count;
+        self.is_owed.store(false, Ordering::Release);
+        drop(record);
+        let state = raw.state() | State::ERROR;
+        raw.s_state.set(state.bits());
+        raw.s_error_count.set(count_before.saturating_add(count));
+        if raw.s_first_error_time.get() == 0 {
+            (raw.s_first_error_time, raw.s_first_error_time_hi) = split_time(first.seconds);
+            raw.s_first_error_ino.set(first.inode);
+            raw.s_first_error_block.set(first.block);
+            raw.s_first_error_line.set(first.place.line());
+            raw.s_first_error_func = function(first.place);
+            raw.s_first_error_errcode = CODE_CORRUPT;
+        }
+        (raw.s_last_error_time, raw.s_last_error_time_hi) = split_time(last.seconds);
+        raw.s_last_error_ino.set(last.inode);
+        raw.s_last_error_block.set(last.block);
+        raw.s_last_error_line.set(last.place.line());
+        raw.s_last_error_func = function(last.place);
+        raw.s_last_error_errcode = CODE_CORRUPT;
+        true
+    }
+}
+
+/// The source file of a check, from the crate's sources on, padded with NUL. Its end is what distinguishes it.
+fn function(place: &Location<'_>) -> [u8; 32] {
+    let file = place.file();
+    let file = file.rsplit_once("src/").map_or(file, |(_, file)| file);
+    let bytes = file.as_bytes();
+    let mut padded = [0; 32];
+    // The last byte stays NUL, for those who print it as a string.
+    let kept = &bytes[bytes.len().saturating_sub(padded.len() - 1)..];
+    padded[..kept.len()].copy_from_slice(kept);
+    padded
+}

@@ -1,0 +1,537 @@
+//! The pages of one file, behind their leaf lock.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use block::DeviceError;
+use layout::{Block, BlockNr, FileBlock, Tid};
+use rt::{Condvar, Mutex, MutexGuard, Nanos};
+
+use super::flushes::Flushes;
+use super::folio::{FOLIO_PAGES, Folios, Slot};
+use super::page_counts::PageCounts;
+use super::read_ahead::ReadAhead;
+
+/// The pages of one file.
+pub(crate) struct FilePages {
+    inner: Mutex<Inner>,
+    /// A write has come back.
+    landed: Condvar,
+}
+
+/// What the leaf lock protects.
+#[derive(Default)]
+pub(crate) struct Inner {
+    folios: Folios,
+    /// Folios with dirty pages.
+    dirty_folios: BTreeSet<u64>,
+    /// Pages with an image.
+    resident: u64,
+    /// Dirty pages.
+    dirty: u64,
+    /// Writes on their way, oldest first.
+    flights: Vec<u64>,
+    next_flight: u64,
+    /// The key in the dirty list. // Invariant: present while a page is dirty or in flight.
+    pub(crate) listed: Option<Nanos>,
+    /// The newest transaction in whose ordered set the file is.
+    pub(crate) ordered_in: Option<Tid>,
+    /// Failed writes so far, and the last cause.
+    errors: u64,
+    last_error: Option<DeviceError>,
+    /// When the last write came back, how many did, and up to which of them the device was flushed.
+    pub(crate) written_at: Nanos,
+    pub(crate) written_count: u64,
+    pub(crate) flushed_count: u64,
+    /// What is read ahead.
+    pub(crate) ahead: ReadAhead,
+}
+
+/// Since when a page is dirty, and what waits for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Dirt {
+    /// The transaction that must not commit before it is written.
+    pub(crate) ordered: Option<Tid>,
+    /// Now.
+    pub(crate) since: Nanos,
+}
+
+impl FilePages {
+    /// No pages.
+    pub(crate) fn new() -> Self {
+        Self {
+            inner: Mutex::new(Inner::default()),
+            landed: Condvar::new(),
+        }
+    }
+
+    /// How many writes of the file's data have failed so far.
+    pub(crate) fn error_count(&self) -> u64 {
+        self.inner.lock().errors
+    }
+
+    /// The count of failed writes, and the last cause.
+    pub(crate) fn last_error(&self) -> (u64, Option<DeviceError>) {
+        let inner = self.inner.lock();
+        (inner.errors, inner.last_error.clone())
+    }
+
+    /// The inode was read from the table: what was written before it was evicted may still have to be flushed.
+    pub(crate) fn note_loaded(&self, flushes: &Flushes) {
+        let mut inner = self.inner.lock();
+        if let Some(written_at) = flushes.written_by_evicted() {
+            inner.written_at = written_at;
+            inner.written_count = 1;
+        }
+    }
+
+    /// Whether any page is in memory.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.inner.lock().resident > 0
+    }
+
+    /// Whether nothing is dirty, being written or being read ahead.
+    pub(crate) fn is_idle(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.dirty == 0 && inner.flights.is_empty() && inner.ahead.is_idle()
+    }
+
+    /// Forgets all pages; nothing is dirty.
+    pub(crate) fn evict_all(&self, counts: &PageCounts, flushes: &Flushes) {
+        let mut inner = self.inner.lock();
+        assert!(
+            inner.dirty == 0 && inner.flights.is_empty(),
+            "only clean files are evicted"
+        );
+        inner.folios.remove_from(0);
+        counts.count_resident(-(inner.resident as i64));
+        inner.resident = 0;
+        if inner.written_count != inner.flushed_count {
+            flushes.note_evicted(inner.written_at);
+        }
+    }
+
+    /// The lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Waits until every write that is on its way now has come back.
+    pub(crate) fn wait_landed(&self) {
+        let mut inner = self.inner.lock();
+        let limit = inner.next_flight;
+        while inner.flights.first().is_some_and(|flight| *flight < limit) {
+            self.landed.wait(&mut inner);
+        }
+    }
+
+    /// Wakes the threads that wait for a write to come back.
+    pub(crate) fn notify_landed(&self) {
+        self.landed.notify_all();
+    }
+}
+
+impl Inner {
+    /// A page, if anything is known of it.
+    pub(crate) fn slot(&self, block: u64) -> Option<&Slot> {
+        self.folios
+            .get(block / FOLIO_PAGES)?
+            .get(block % FOLIO_PAGES)
+    }
+
+    /// The image of a page, and a note that it was used.
+    pub(crate) fn image(&mut self, block: u64) -> Option<Arc<Block>> {
+        let folio = self.folios.get_mut(block / FOLIO_PAGES)?;
+        folio.is_referenced = true;
+        folio.get(block % FOLIO_PAGES)?.image.clone()
+    }
+
+    /// Images of consecutive pages from one on, as many as are there and fit; how many.
+    pub(crate) fn images(&mut self, first: u64, into: &mut [Option<Arc<Block>>]) -> usize {
+        for (count, place) in into.iter_mut().enumerate() {
+            *place = self.image(first + count as u64);
+            if place.is_none() {
+                return count;
+            }
+        }
+        into.len()
+    }
+
+    /// The block of a page that is in memory.
+    pub(crate) fn block_of(&self, block: u64) -> Option<BlockNr> {
+        let slot = self.slot(block)?;
+        slot.image.as_ref()?;
+        slot.block()
+    }
+
+    /// How many pages from one on are not in memory, at most `count_max`.
+    pub(crate) fn absent(&self, first: u64, count_max: u64) -> u64 {
+        let is_there = |block: &u64| self.slot(*block).is_some_and(|slot| slot.image.is_some());
+        (first..first + count_max)
+            .find(is_there)
+            .map_or(count_max, |block| block - first)
+    }
+
+    /// Puts what was read into an absent page. What is there already is newer and stays.
+    pub(crate) fn fill(
+        &mut self,
+        counts: &PageCounts,
+        block: u64,
+        nr: BlockNr,
+        image: &Arc<Block>,
+        has_masked_tail: bool,
+    ) {
+        let folio = self.folios.entry(block / FOLIO_PAGES);
+        folio.is_referenced = true;
+        let slot = folio.entry(block % FOLIO_PAGES);
+        if slot.image.is_some() {
+            return;
+        }
+        slot.image = Some(Arc::clone(image));
+        slot.set_block(nr);
+        slot.has_masked_tail = has_masked_tail;
+        folio.resident += 1;
+        self.resident += 1;
+        counts.count_resident(1);
+    }
+
+    /// Changes a page: `change` gets the old image, if there is one, and gives back the new. With `dirt` the page is
+    /// dirty from then on; without, its contents are safe elsewhere (in the journal). Returns the new image.
+    pub(crate) fn change(
+        &mut self,
+        counts: &PageCounts,
+        block: u64,
+        nr: BlockNr,
+        dirt: Option<Dirt>,
+        change: impl FnOnce(Option<Arc<Block>>) -> Arc<Block>,
+    ) -> Arc<Block> {
+        let folio = self.folios.entry(block / FOLIO_PAGES);
+        folio.is_referenced = true;
+        let slot = folio.entry(block % FOLIO_PAGES);
+        let old = slot.image.take();
+        let is_new = old.is_none();
+        let image = change(old);
+        slot.image = Some(Arc::clone(&image));
+        slot.set_block(nr);
+        slot.has_masked_tail = false;
+        let mut is_newly_dirty = false;
+        if let Some(dirt) = dirt {
+            slot.ordered = slot.ordered.or(dirt.ordered);
+            if !slot.is_dirty {
+                slot.is_dirty = true;
+                slot.dirty_since = dirt.since;
+                is_newly_dirty = true;
+            }
+        }
+        if is_new {
+            folio.resident += 1;
+            self.resident += 1;
+            counts.count_resident(1);
+        }
+        if is_newly_dirty {
+            self.dirty += 1;
+            folio.dirty += 1;
+            if folio.dirty == 1 {
+                self.dirty_folios.insert(block / FOLIO_PAGES);
+            }
+            counts.count_dirty(1);
+        }
+        image
+    }
+
+    /// Takes up to `room` dirty pages from block `from` on for writing, and hands them to `take` with
+    /// the number of their flight. A page in flight is left out and reported as busy.
+    pub(crate) fn collect(
+        &mut self,
+        which: Which,
+        from: u64,
+        room: usize,
+        mut take: impl FnMut(u64, Taken),
+    ) -> Collected {
+        let mut collected = Collected::default();
+        let mut cleaned = Vec::new();
+        let mut count = 0;
+        for index in self.dirty_folios.range(which.folios_from(from)) {
+            let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
+            let (mut taken, mut is_full) = (0, false);
+            let first = index * FOLIO_PAGES;
+            for (place, slot) in folio.slots_mut(from.saturating_sub(first)) {
+                let block = first + place;
+                if !slot.is_dirty || !which.wants(block, slot) {
+                    continue;
+                }
+                if slot.is_in_flight {
+                    collected.has_busy = true;
+                } else if count >= room {
+                    is_full = true;
+                    collected.next = Some(block);
+                    break;
+                } else {
+                    let page = Taken {
+                        block: FileBlock::new(block),
+                        nr: slot.block().expect("a dirty page knows its block"),
+                        image: slot.image.clone().expect("a dirty page has an image"),
+                        ordered: slot.ordered,
+                    };
+                    take(self.next_flight, page);
+                    (slot.is_dirty, slot.is_in_flight, slot.ordered) = (false, true, None);
+                    taken += 1;
+                    count += 1;
+                }
+            }
+            folio.dirty -= taken;
+            folio.in_flight += taken;
+            self.dirty -= u64::from(taken);
+            if folio.dirty == 0 {
+                cleaned.push(*index);
+            }
+            if is_full {
+                break;
+            }
+        }
+        for index in cleaned {
+            self.dirty_folios.remove(&index);
+        }
+        if count > 0 {
+            self.flights.push(self.next_flight);
+            self.next_flight += 1;
+        }
+        collected
+    }
+
+    /// Ends a flight: marks its pages clean, or dirty again if they failed.
+    pub(crate) fn land(
+        &mut self,
+        counts: &PageCounts,
+        flight: u64,
+        landed: impl Iterator<Item = Landed>,
+    ) {
+        let mut cleaned = 0;
+        for page in landed {
+            cleaned += i64::from(self.land_one(page));
+        }
+        self.flights.retain(|other| *other != flight);
+        self.written_at = rt::monotonic();
+        self.written_count += 1;
+        counts.count_dirty(-cleaned);
+    }
+
+    /// Completes the write of one page. Returns true if the page no longer counts as dirty.
+    fn land_one(&mut self, page: Landed) -> bool {
+        let block = page.block;
+        let index = block.get() / FOLIO_PAGES;
+        let folio = self.folios.get_mut(index).expect("a page in flight stays");
+        folio.in_flight -= 1;
+        let slot = folio
+            .get_mut(block.get() % FOLIO_PAGES)
+            .expect("a page in flight stays");
+        slot.is_in_flight = false;
+        let Some(error) = page.error else { return true };
+        if rt::mutant!("error/failed-page-marked-clean") {
+            return true;
+        }
+        // The transaction still must not commit before the page is written.
+        if !rt::mutant!("error/ordered-pin-lost") {
+            slot.ordered = page.ordered.or(slot.ordered);
+        }
+        self.errors += 1;
+        self.last_error = Some(error);
+        if slot.is_dirty {
+            return true;
+        }
+        slot.is_dirty = true;
+        folio.dirty += 1;
+        self.dirty += 1;
+        self.dirty_folios.insert(index);
+        false
+    }
+
+    /// Returns the time since which the oldest page is dirty, or was when the writes in flight began;
+    /// none if nothing is dirty or in flight.
+    pub(crate) fn oldest(&mut self) -> Option<Nanos> {
+        if self.dirty > 0 {
+            self.oldest_dirt()
+        } else if self.flights.is_empty() {
+            None
+        } else {
+            self.listed
+        }
+    }
+
+    /// The block behind the last folio with dirty pages.
+    pub(crate) fn dirty_end(&self) -> u64 {
+        let last = self.dirty_folios.last();
+        last.map_or(0, |index| (index + 1) * FOLIO_PAGES)
+    }
+
+    fn oldest_dirt(&mut self) -> Option<Nanos> {
+        let mut oldest = None;
+        for index in &self.dirty_folios {
+            let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
+            for (_, slot) in folio.slots_mut(0).filter(|(_, slot)| slot.is_dirty) {
+                oldest =
+                    Some(oldest.map_or(slot.dirty_since, |old: Nanos| old.min(slot.dirty_since)));
+            }
+        }
+        oldest
+    }
+
+    /// Whether a page from some block on is in flight.
+    pub(crate) fn is_busy(&mut self, from: u64) -> bool {
+        !self.flights.is_empty()
+            && self
+                .folios
+                .range_mut(from / FOLIO_PAGES)
+                .any(|(index, folio)| {
+                    folio.in_flight > 0
+                        && folio.slots_mut(0).any(|(place, slot)| {
+                            slot.is_in_flight && index * FOLIO_PAGES + place >= from
+                        })
+                })
+    }
+
+    /// Drops the pages in a range; none is in flight. `keep` sees those that are dirty.
+    pub(crate) fn drop_range(
+        &mut self,
+        counts: &PageCounts,
+        from: u64,
+        to: u64,
+        keep: impl Fn(&Slot),
+    ) {
+        let (mut resident, mut dirty) = (0, 0);
+        for (index, folio) in self.folios.range_mut(from / FOLIO_PAGES) {
+            let first = index * FOLIO_PAGES;
+            if first >= to {
+                break;
+            }
+            let mut folio_dirty = 0;
+            let mut folio_resident = 0;
+            for (place, slot) in folio.slots_mut(from.saturating_sub(first)) {
+                if first + place >= to {
+                    break;
+                }
+                assert!(
+                    !slot.is_in_flight,
+                    "pages in flight are waited for before they are dropped"
+                );
+                let slot = std::mem::take(slot);
+                folio_resident += u8::from(slot.image.is_some());
+                folio_dirty += u8::from(slot.is_dirty);
+                if slot.is_dirty {
+                    keep(&slot);
+                }
+            }
+            folio.resident -= folio_resident;
+            folio.dirty -= folio_dirty;
+            resident += i64::from(folio_resident);
+            dirty += i64::from(folio_dirty);
+            if folio.dirty == 0 && folio_dirty > 0 {
+                self.dirty_folios.remove(&index);
+            }
+        }
+        if to == u64::MAX {
+            self.folios.remove_from(from.div_ceil(FOLIO_PAGES));
+            if let Some(folio) = self.folios.get_mut(from / FOLIO_PAGES) {
+                folio.truncate(from % FOLIO_PAGES);
+            }
+        }
+        self.resident -= resident as u64;
+        self.dirty -= dirty as u64;
+        counts.count_resident(-resident);
+        counts.count_dirty(-dirty);
+    }
+
+    /// Evicts clean folios that were not used since the last time, from a folio on, looking at so many at most. Returns the
+    /// pages evicted, and where to go on (`None` at the end).
+    pub(crate) fn sweep(
+        &mut self,
+        counts: &PageCounts,
+        from: u64,
+        steps: usize,
+    ) -> (u64, Option<u64>) {
+        let mut evicted = Vec::new();
+        let mut next = None;
+        let mut count = 0;
+        for (step, (index, folio)) in self.folios.range_mut(from).enumerate() {
+            if step == steps {
+                next = Some(index);
+                break;
+            }
+            if folio.is_referenced {
+                folio.is_referenced = false;
+            } else if folio.is_clean() && folio.resident > 0 {
+                count += u64::from(folio.resident);
+                evicted.push(index);
+            }
+        }
+        for index in evicted {
+            self.folios.remove(index);
+        }
+        self.resident -= count;
+        counts.count_resident(-(count as i64));
+        (count, next)
+    }
+}
+
+/// How collecting went.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Collected {
+    /// The first block that found no room.
+    pub(crate) next: Option<u64>,
+    /// Some pages were dirty again while an earlier write of them was in flight.
+    pub(crate) has_busy: bool,
+}
+
+/// A page that is taken for writing.
+pub(crate) struct Taken {
+    pub(crate) block: FileBlock,
+    /// Its block on the device.
+    pub(crate) nr: BlockNr,
+    pub(crate) image: Arc<Block>,
+    /// The transaction that must not commit before it is written.
+    pub(crate) ordered: Option<Tid>,
+}
+
+/// A page whose write has completed.
+pub(crate) struct Landed {
+    pub(crate) block: FileBlock,
+    /// The transaction that must not commit before the page is written.
+    pub(crate) ordered: Option<Tid>,
+    pub(crate) error: Option<DeviceError>,
+}
+
+/// Which dirty pages are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All.
+    All,
+    /// Those dirty since before a time.
+    Before(Nanos),
+    /// Those that a transaction waits for.
+    Ordered(Tid),
+    /// Those in a range of blocks, both ends included.
+    Range(u64, u64),
+}
+
+impl Which {
+    /// Returns the folios that may hold such pages, from the folio of a block on.
+    pub(crate) fn folios_from(self, block: u64) -> RangeInclusive<u64> {
+        let (first, last) = match self {
+            Self::Range(first, last) => (first / FOLIO_PAGES, last / FOLIO_PAGES),
+            _ => (0, u64::MAX),
+        };
+        // A range whose start lies behind its end is empty for an iterator and a panic for a B-tree.
+        first.max(block / FOLIO_PAGES).min(last)..=last
+    }
+
+    /// Whether a dirty page is meant.
+    pub(crate) fn wants(self, block: u64, slot: &Slot) -> bool {
+        match self {
+            Self::All => true,
+            Self::Before(time) => slot.dirty_since <= time,
+            Self::Ordered(tid) => slot.ordered.is_some_and(|owner| tid.is_at_or_after(owner)),
+            Self::Range(first, last) => (first..=last).contains(&block),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! When the file system's device has to be flushed, and doing so once for many.
+//!
+//! A write that has completed is durable when a flush submitted after that has completed: our own, or one that the
+//! journal did for a commit. So an overwrite and fdatasync cost one flush and no commit, and a write, a commit by somebody
+//! else and fsync cost none more.
+//!
+//! Threads that want a flush at the same time share it: a flush that begins after they came covers them all.
+//!
+//! After a failed flush nothing is known about what completed since the last good one. It is never believed again: the
+//! journal aborts, the volume turns read-only, and every sync fails from then on.
+
+use block::DeviceError;
+use rt::atomic::{AtomicU64, Ordering};
+use rt::{Condvar, Mutex, MutexGuard, Nanos};
+
+use crate::awaited::awaited;
+use crate::error::Result;
+
+/// What is known about writes and flushes of the file system's device.
+#[derive(Default)]
+pub(crate) struct Flushes {
+    /// When the latest flush that has completed was submitted.
+    flushed: AtomicNanos,
+    /// When the latest write of file data completed.
+    written: AtomicNanos,
+    /// The same, for files that have been evicted from memory before a flush.
+    evicted: AtomicNanos,
+    gate: Mutex<Gate>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Gate {
+    started: u64,
+    completed: u64,
+    is_running: bool,
+    failed: Option<DeviceError>,
+}
+
+impl Flushes {
+    /// A write of file data has completed.
+    pub(crate) fn note_written(&self, at: Nanos) {
+        self.written.raise(at);
+    }
+
+    /// A flush submitted at a time has completed.
+    pub(crate) fn note_flushed(&self, submitted: Nanos) {
+        self.flushed.raise(submitted);
+    }
+
+    /// A file whose last write completed at a time leaves memory.
+    pub(crate) fn note_evicted(&self, written_at: Nanos) {
+        if !self.covers(written_at) {
+            self.evicted.raise(written_at);
+        }
+    }
+
+    /// The latest write of an evicted file, if it is not known to be flushed.
+    pub(crate) fn written_by_evicted(&self) -> Option<Nanos> {
+        self.evicted.get().filter(|evicted| !self.covers(*evicted))
+    }
+
+    /// Whether a write that completed at a time has been flushed since.
+    pub(crate) fn covers(&self, written_at: Nanos) -> bool {
+        self.flushed
+            .get()
+            .is_some_and(|flushed| written_at < flushed)
+    }
+
+    /// Whether any write has completed since the last flush.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.written
+            .get()
+            .is_some_and(|written| !self.covers(written))
+    }
+
+    /// That no flush has failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.gate.lock().failed {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Flushes the device once for all threads that want it now: `flush` does it, and `give_up` acts on
+    /// a failure before any thread learns of it.
+    pub(crate) fn share(
+        &self,
+        flush: impl Fn() -> Result<(), DeviceError>,
+        give_up: impl Fn(&DeviceError),
+    ) -> Result<()> {
+        let mut gate = self.gate.lock();
+        let wanted = gate.started + 1;
+        while gate.completed < wanted {
+            if gate.is_running {
+                self.done.wait(&mut gate);
+                continue;
+            }
+            gate.is_running = true;
+            gate.started += 1;
+            let number = gate.started;
+            drop(gate);
+            let submitted = rt::monotonic();
+            let abandon = || drop(self.end(number, Err(DeviceError::Gone), &give_up));
+            let result = awaited(&flush, abandon);
+            if result.is_ok() {
+                self.note_flushed(submitted);
+            }
+            gate = self.end(number, result, &give_up);
+        }
+        drop(gate);
+        self.check()
+    }
+
+    /// A flush has ended, and those that wait for it go on.
+    fn end(
+        &self,
+        number: u64,
+        result: Result<(), DeviceError>,
+        give_up: &impl Fn(&DeviceError),
+    ) -> MutexGuard<'_, Gate> {
+        if let Err(error) = &result {
+            give_up(error);
+        }
+        let mut gate = self.gate.lock();
+        gate.is_running = false;
+        gate.completed = number;
+        if let Err(error) = result {
+            gate.failed.get_or_insert(error);
+        }
+        self.done.notify_all();
+        gate
+    }
+}
+
+/// A time that only grows, or none yet: a world begins at time zero, and what happens then counts.
+#[derive(Default)]
+struct AtomicNanos(AtomicU64); // one more than the time; 0 is none
+
+impl AtomicNanos {
+    fn get(&self) -> Option<Nanos> {
+        self.0
+            .load(Ordering::Acquire)
+            .checked_sub(1)
+            .map(Nanos::new)
+    }
+
+    fn raise(&self, to: Nanos) {
+        self.0
+            .fetch_max(to.get().saturating_add(1), Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_covers_what_completed_before_it_was_submitted() {
+        let flushes = Flushes::default();
+        assert!(!flushes.is_owed());
+        flushes.note_written(Nanos::new(10));
+        assert!(flushes.is_owed());
+        flushes.note_flushed(Nanos::new(10));
+        assert!(
+            flushes.is_owed(),
+            "at the same instant the order is unknown"
+        );
+        flushes.note_flushed(Nanos::new(11));
+        assert!(!flushes.is_owed());
+        flushes.note_flushed(Nanos::new(5));
+        assert!(!flushes.is_owed(), "an older flush takes nothing back");
+    }
+
+    #[test]
+    fn evicted_files_are_remembered_until_a_flush() {
+        let flushes = Flushes::default();
+        flushes.note_written(Nanos::new(10));
+        flushes.note_evicted(Nanos::new(10));
+        assert_eq!(flushes.written_by_evicted(), Some(Nanos::new(10)));
+        flushes.note_flushed(Nanos::new(12));
+        assert_eq!(flushes.written_by_evicted(), None);
+    }
+
+    #[test]
+    fn what_happens_at_time_zero_counts() {
+        let flushes = Flushes::default();
+        flushes.note_written(Nanos::ZERO);
+        flushes.note_evicted(Nanos::ZERO);
+        assert!(flushes.is_owed());
+        assert_eq!(flushes.written_by_evicted(), Some(Nanos::ZERO));
+        flushes.note_flushed(Nanos::new(1));
+        assert!(!flushes.is_owed());
+    }
+}

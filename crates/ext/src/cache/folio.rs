@@ -1,0 +1,161 @@
+//! Folios: 16 pages of one file, and the map of a file's folios.
+//!
+//! A page is one block of the file. The first folio lies in the map itself, because most files have no other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use layout::{Block, BlockNr, Tid};
+use rt::Nanos;
+
+/// Pages in a folio.
+pub(crate) const FOLIO_PAGES: u64 = 16;
+
+/// One page.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// The newest contents; none while the page is absent.
+    pub(crate) image: Option<Arc<Block>>,
+    /// The block it lies in; 0 while that is unknown. Known for every dirty page.
+    block: u32,
+    /// Since when it is dirty.
+    pub(crate) dirty_since: Nanos,
+    /// The oldest transaction that must not commit before this page is written.
+    pub(crate) ordered: Option<Tid>,
+    /// Whether it holds what the device does not.
+    pub(crate) is_dirty: bool,
+    /// Whether a write of it is on its way.
+    pub(crate) is_in_flight: bool,
+    /// Whether bytes beyond the file's size were not zero on the device.
+    pub(crate) has_masked_tail: bool,
+}
+
+impl Slot {
+    /// The block it lies in, if that is known.
+    pub(crate) fn block(&self) -> Option<BlockNr> {
+        (self.block != 0).then(|| BlockNr::new(u64::from(self.block)))
+    }
+
+    /// Notes the block that it lies in.
+    pub(crate) fn set_block(&mut self, block: BlockNr) {
+        self.block =
+            u32::try_from(block.get()).expect("block numbers of ext2 and ext3 have 32 bits");
+    }
+}
+
+/// Some pages.
+#[derive(Debug, Default)]
+pub(crate) struct Folio {
+    slots: Vec<Slot>,
+    /// Pages with an image.
+    pub(crate) resident: u8,
+    /// Dirty pages.
+    pub(crate) dirty: u8,
+    /// Pages in flight.
+    pub(crate) in_flight: u8,
+    /// Whether it was used since eviction last came by.
+    pub(crate) is_referenced: bool,
+}
+
+impl Folio {
+    /// A page, if anything is known of it.
+    pub(crate) fn get(&self, index: u64) -> Option<&Slot> {
+        self.slots.get(index as usize)
+    }
+
+    /// A page of which something is known.
+    pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(index as usize)
+    }
+
+    /// A page, made if nothing is known of it.
+    pub(crate) fn entry(&mut self, index: u64) -> &mut Slot {
+        let index = index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, Slot::default);
+        }
+        &mut self.slots[index]
+    }
+
+    /// All pages of which something is known, from an index on.
+    pub(crate) fn slots_mut(&mut self, from: u64) -> impl Iterator<Item = (u64, &mut Slot)> {
+        (from..).zip(self.slots.iter_mut().skip(from as usize))
+    }
+
+    /// Forgets the pages from an index on.
+    pub(crate) fn truncate(&mut self, from: u64) {
+        self.slots.truncate(from as usize);
+    }
+
+    /// Whether it may be evicted.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.dirty == 0 && self.in_flight == 0
+    }
+}
+
+/// The folios of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Folios {
+    first: Folio,
+    rest: BTreeMap<u64, Folio>,
+}
+
+impl Folios {
+    /// A folio, if it is there.
+    pub(crate) fn get(&self, index: u64) -> Option<&Folio> {
+        if index == 0 {
+            Some(&self.first)
+        } else {
+            self.rest.get(&index)
+        }
+    }
+
+    /// A folio that is there.
+    pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Folio> {
+        if index == 0 {
+            Some(&mut self.first)
+        } else {
+            self.rest.get_mut(&index)
+        }
+    }
+
+    /// A folio, made if it is not there.
+    pub(crate) fn entry(&mut self, index: u64) -> &mut Folio {
+        if index == 0 {
+            &mut self.first
+        } else {
+            self.rest.entry(index).or_default()
+        }
+    }
+
+    /// The folios from an index on, in order.
+    pub(crate) fn range_mut(&mut self, from: u64) -> impl Iterator<Item = (u64, &mut Folio)> {
+        let first = (from == 0).then_some((0, &mut self.first));
+        first.into_iter().chain(
+            self.rest
+                .range_mut(from.max(1)..)
+                .map(|(index, folio)| (*index, folio)),
+        )
+    }
+
+    /// Forgets a folio.
+    pub(crate) fn remove(&mut self, index: u64) {
+        if index == 0 {
+            self.first = Folio::default();
+        } else {
+            self.rest.remove(&index);
+        }
+    }
+
+    /// Forgets all folios from an index on.
+    pub(crate) fn remove_from(&mut self, index: u64) {
+        if index <= 1 {
+            self.rest = BTreeMap::new();
+        } else {
+            drop(self.rest.split_off(&index));
+        }
+        if index == 0 {
+            self.first = Folio::default();
+        }
+    }
+}

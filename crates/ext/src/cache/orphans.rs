@@ -1,0 +1,73 @@
+//! The orphan list in memory.
+//!
+//! It knows both neighbours of each inode, so that adding and removing touch the superblock or one
+//! neighbour and never walk. It holds the table blocks of all of them, so that neither has to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::InodeNr;
+
+/// The list as it stands on disk.
+#[derive(Default)]
+pub(crate) struct OrphanList {
+    pub(crate) newest: Option<InodeNr>,
+    pub(crate) links: BTreeMap<InodeNr, Link>,
+    /// Those whose deletion has failed, and is to be tried again.
+    pub(crate) left: BTreeSet<InodeNr>,
+}
+
+pub(crate) struct Link {
+    pub(crate) newer: Option<InodeNr>,
+    pub(crate) older: Option<InodeNr>,
+    /// The block of the inode table that has it.
+    pub(crate) table: Arc<Buffer>,
+}
+
+impl OrphanList {
+    /// Whether an inode is on the list.
+    pub(crate) fn contains(&self, nr: InodeNr) -> bool {
+        self.links.contains_key(&nr)
+    }
+
+    /// How many are on the list.
+    pub(crate) fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The deletion of an inode has failed.
+    pub(crate) fn note_left(&mut self, nr: InodeNr) {
+        self.left.insert(nr);
+    }
+
+    pub(crate) fn numbers(&self) -> Vec<InodeNr> {
+        self.links.keys().copied().collect()
+    }
+
+    pub(crate) fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
+        if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
+            newest.newer = Some(nr);
+        }
+        let link = Link {
+            newer: None,
+            older: self.newest,
+            table,
+        };
+        self.links.insert(nr, link);
+        self.newest = Some(nr);
+    }
+
+    pub(crate) fn take(&mut self, nr: InodeNr) {
+        let Some(Link { newer, older, .. }) = self.links.remove(&nr) else {
+            return;
+        };
+        match newer.and_then(|newer| self.links.get_mut(&newer)) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
+        }
+        if let Some(older) = older.and_then(|older| self.links.get_mut(&older)) {
+            older.newer = newer;
+        }
+    }
+}

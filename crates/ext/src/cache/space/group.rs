@@ -1,0 +1,207 @@
+//! A block group in memory: where its metadata lies, its counts, and its bitmaps once they have been read.
+
+use jbd2::Buffer;
+use layout::group::GroupDescriptor;
+use layout::{BlockNr, GroupNr};
+use rt::atomic::{AtomicU32, Ordering};
+use rt::{Mutex, MutexGuard};
+use zerocopy::FromBytes;
+
+use super::bitmap::{self, Bitmap};
+use crate::error::Corrupt;
+
+/// A block group.
+pub(crate) struct Group {
+    pub(crate) nr: GroupNr,
+    /// Its first block, and how many it has.
+    pub(crate) first: BlockNr,
+    pub(crate) block_count: u32,
+    pub(crate) inode_count: u32,
+    pub(crate) block_bitmap: BlockNr,
+    pub(crate) inode_bitmap: BlockNr,
+    pub(crate) inode_table: BlockNr,
+    /// The parts that hold metadata, as index within the group and count; some may be empty.
+    pub(crate) system: [(u32, u32); 4],
+    /// The parts that hold the log, in order.
+    pub(crate) log: Vec<(u32, u32)>,
+    /// The byte offset of its descriptor in the descriptor's block.
+    pub(crate) descriptor_offset: usize,
+    /// Free blocks, as the descriptor has them.
+    pub(crate) free_blocks: AtomicU32,
+    /// Free blocks that may be allocated now.
+    pub(crate) usable_blocks: AtomicU32,
+    pub(crate) free_inodes: AtomicU32,
+    pub(crate) directories: AtomicU32,
+    /// The index at which the next new file begins to look.
+    pub(crate) next_goal: AtomicU32,
+    /// Held while its bitmaps and its descriptor change. // [group]
+    pub(crate) maps: Mutex<Maps>,
+}
+
+/// A group's bitmaps in memory.
+#[derive(Default)]
+pub(crate) struct Maps {
+    blocks: Option<BlockMap>,
+    inodes: Option<InodeMap>,
+}
+
+/// Which blocks are taken, and which lie in somebody's window.
+pub(crate) struct BlockMap {
+    /// Taken on disk.
+    pub(crate) marked: Bitmap,
+    /// Taken on disk, or freed by a transaction that is not durable.
+    pub(crate) taken: Bitmap,
+    /// In a reservation window.
+    pub(crate) reserved: Bitmap,
+}
+
+/// Which inodes are taken.
+pub(crate) struct InodeMap {
+    pub(crate) taken: Bitmap,
+    /// No inode below this index is free.
+    pub(crate) first_free: u32,
+}
+
+impl Group {
+    /// Where a new file's blocks should begin.
+    pub(crate) fn next_goal(&self) -> BlockNr {
+        let index = self.next_goal.load(Ordering::Relaxed);
+        self.first + u64::from(if index < self.block_count { index } else { 0 })
+    }
+
+    /// Where a search in this group begins if no goal lies in it.
+    pub(crate) fn goal_index(&self) -> u32 {
+        let index = self.next_goal.load(Ordering::Relaxed);
+        if index < self.block_count { index } else { 0 }
+    }
+
+    pub(crate) fn note_goal(&self, index: u32) {
+        self.next_goal.store(index, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_back_goal(&self, first: u32, end: u32) {
+        let _ = self
+            .next_goal
+            .compare_exchange(end, first, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether a part of the group holds metadata.
+    pub(crate) fn is_system(&self, start: u32, count: u32) -> bool {
+        self.system
+            .iter()
+            .any(|(first, length)| start < first + length && *first < start + count)
+    }
+
+    /// Whether a part of the group holds blocks of the log.
+    pub(crate) fn is_log(&self, start: u32, count: u32) -> bool {
+        let behind = self
+            .log
+            .partition_point(|(first, length)| first + length <= start);
+        self.log
+            .get(behind)
+            .is_some_and(|(first, _)| *first < start + count)
+    }
+
+    /// The map of blocks, made from the bitmap's block if this is the first use.
+    pub(crate) fn blocks<'m>(
+        &self,
+        maps: &'m mut MutexGuard<'_, Maps>,
+        bitmap: &Buffer,
+    ) -> Result<&'m mut BlockMap, Corrupt> {
+        if maps.blocks.is_none() {
+            let bytes = bitmap.read();
+            let taken = Bitmap::from_bytes(&bytes, self.block_count);
+            let marks =
+                |(start, count): &(u32, u32)| bitmap::all_set_in_bytes(&bytes, *start, *count);
+            if !self.system.iter().all(marks) {
+                return Err(self.damage(
+                    self.block_bitmap.get(),
+                    "the group's own metadata is marked free",
+                ));
+            }
+            if !self.log.iter().all(marks) {
+                return Err(self.damage(self.block_bitmap.get(), "the journal is marked free"));
+            }
+            if taken.count_clear() != self.free_blocks.load(Ordering::Relaxed) {
+                return Err(self.damage(
+                    self.block_bitmap.get(),
+                    "the descriptor counts other free blocks",
+                ));
+            }
+            let reserved = Bitmap::clear(self.block_count);
+            let marked = taken.clone();
+            maps.blocks = Some(BlockMap {
+                marked,
+                taken,
+                reserved,
+            });
+        }
+        Ok(maps.blocks.as_mut().expect("made above"))
+    }
+
+    /// The map of inodes, made from the bitmap's block if this is the first use.
+    pub(crate) fn inodes<'m>(
+        &self,
+        maps: &'m mut MutexGuard<'_, Maps>,
+        bitmap: &Buffer,
+    ) -> Result<&'m mut InodeMap, Corrupt> {
+        if maps.inodes.is_none() {
+            let taken = Bitmap::from_bytes(&bitmap.read(), self.inode_count);
+            if taken.count_clear() != self.free_inodes.load(Ordering::Relaxed) {
+                return Err(self.damage(
+                    self.inode_bitmap.get(),
+                    "the descriptor counts other free inodes",
+                ));
+            }
+            maps.inodes = Some(InodeMap {
+                taken,
+                first_free: 0,
+            });
+        }
+        Ok(maps.inodes.as_mut().expect("made above"))
+    }
+
+    /// Blocks that were freed and are allocatable from now on.
+    pub(crate) fn release(&self, start: u32, count: u32) {
+        let mut maps = self.maps.lock();
+        let blocks = maps
+            .blocks
+            .as_mut()
+            .expect("freeing a block reads the bitmap");
+        blocks.taken.unset(start, count);
+        self.usable_blocks.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Forgets that blocks lie in a window.
+    pub(crate) fn unreserve(&self, start: u32, count: u32) {
+        if let Some(blocks) = self.maps.lock().blocks.as_mut() {
+            blocks.reserved.unset(start, count);
+        }
+    }
+
+    /// Stores the counts in the descriptor's block. The group is locked.
+    pub(crate) fn store_counts(&self, bytes: &mut [u8]) {
+        let (descriptor, _) =
+            GroupDescriptor::mut_from_prefix(&mut bytes[self.descriptor_offset..])
+                .expect("a descriptor's offset leaves room for it");
+        let count = |count: &AtomicU32| count.load(Ordering::Relaxed) as u16;
+        descriptor
+            .bg_free_blocks_count_lo
+            .set(count(&self.free_blocks));
+        descriptor
+            .bg_free_inodes_count_lo
+            .set(count(&self.free_inodes));
+        descriptor
+            .bg_used_dirs_count_lo
+            .set(count(&self.directories));
+    }
+
+    /// What is wrong with a bitmap of this group.
+    pub(crate) fn damage(&self, number: u64, why: &'static str) -> Corrupt {
+        Corrupt::Bitmap {
+            group: self.nr,
+            number,
+            why,
+        }
+    }
+}

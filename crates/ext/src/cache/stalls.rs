@@ -1,0 +1,64 @@
+//! What callers waited for in the page cache, by cause.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use rt::Nanos;
+
+/// Time that callers waited in the page cache so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheStalls {
+    /// Because more was dirty than may be.
+    pub dirty_limit: Nanos,
+    /// For memory: dirty pages, or blocks that the journal pins, had to be written before anything could be evicted.
+    pub memory: Nanos,
+    /// Before a page could be changed that a committing transaction had yet to write (`rewrite=write`).
+    pub rewrite: Nanos,
+}
+
+/// Running counters. They order nothing, so they are no scheduling points.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    pub(crate) dirty_limit: Stall,
+    pub(crate) memory: Stall,
+    pub(crate) rewrite: Stall,
+}
+
+/// One of them, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Stall(AtomicU64);
+
+impl Stall {
+    /// Adds the time since an instant.
+    pub(crate) fn add_since(&self, began: Nanos) {
+        let waited = rt::monotonic().saturating_sub(began);
+        self.0.fetch_add(waited.get(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Nanos {
+        Nanos::new(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Stalls {
+    /// What was counted so far.
+    pub(crate) fn read(&self) -> CacheStalls {
+        CacheStalls {
+            dirty_limit: self.dirty_limit.get(),
+            memory: self.memory.get(),
+            rewrite: self.rewrite.get(),
+        }
+    }
+}
+
+impl core::ops::Sub for CacheStalls {
+    type Output = Self;
+
+    /// What happened since an earlier reading.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            dirty_limit: self.dirty_limit - earlier.dirty_limit,
+            memory: self.memory - earlier.memory,
+            rewrite: self.rewrite - earlier.rewrite,
+        }
+    }
+}

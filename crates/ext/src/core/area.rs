@@ -1,0 +1,95 @@
+//! Places on an open volume: inodes in their tables, and the data area.
+
+use jbd2::policy::LogIo;
+use layout::{BlockNr, InodeNr};
+use rt::Mutex;
+use rt::atomic::Ordering;
+
+use super::Core;
+use crate::cache::space::group::Group;
+use crate::cache::space::{Usage, Window};
+use crate::disk::run::Run;
+use crate::error::{Corrupt, Result};
+
+impl Core {
+    /// Where an inode lies: block of the table, and byte offset in it.
+    pub(crate) fn inode_location(&self, inode: InodeNr) -> Result<(BlockNr, usize)> {
+        if inode.get() == 0 || inode.get() > self.geometry.inode_count {
+            let value = u64::from(inode.get());
+            return Err(Corrupt::Inode {
+                inode,
+                field: "number",
+                value,
+            }
+            .into());
+        }
+        let (group, index) = self.geometry.group_of_inode(inode);
+        let per_block = self.geometry.block_bytes / u32::from(self.geometry.inode_bytes);
+        let block = self.space.group(group).inode_table + u64::from(index / per_block);
+        Ok((
+            block,
+            (index % per_block) as usize * usize::from(self.geometry.inode_bytes),
+        ))
+    }
+
+    /// Whether a run may belong to a file: damage guard for maps and attribute blocks.
+    pub(crate) fn is_data_run(&self, run: Run) -> bool {
+        self.is_outside_metadata(run)
+            && self
+                .parts(run)
+                .all(|(group, start, count)| !group.is_log(start, count))
+    }
+
+    /// Whether a run lies in the data area (no superblock, descriptor, bitmap or inode table), where the log is, too.
+    pub(crate) fn is_outside_metadata(&self, run: Run) -> bool {
+        let is_inside = run.first >= self.geometry.first_data_block
+            && run
+                .first
+                .get()
+                .checked_add(u64::from(run.count))
+                .is_some_and(|end| end <= self.geometry.block_count);
+        is_inside
+            && self
+                .parts(run)
+                .all(|(group, start, count)| !group.is_system(start, count))
+    }
+
+    /// Free space now.
+    pub(crate) fn usage(&self) -> Usage {
+        let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
+        Usage {
+            block_bytes: self.geometry.block_bytes,
+            blocks: self.geometry.block_count - self.space.overhead_blocks,
+            blocks_free,
+            blocks_available: blocks_free.saturating_sub(self.superblock.reserved_blocks),
+            inodes: self.geometry.inode_count,
+            inodes_free: self.space.free_inodes.load(Ordering::Relaxed) as u32,
+        }
+    }
+
+    /// Gives the rest of a window back.
+    pub(crate) fn discard_window(&self, window: &Mutex<Window>) {
+        let window = core::mem::take(&mut *window.lock());
+        self.space.unreserve(&self.geometry, &window);
+    }
+
+    /// The groups that a run lies in, each with the run's part: index within the group and count.
+    pub(crate) fn parts(&self, run: Run) -> impl Iterator<Item = (&Group, u32, u32)> {
+        let mut next = run.first;
+        core::iter::from_fn(move || {
+            if next >= run.end() {
+                return None;
+            }
+            let (group, start) = self.geometry.group_of_block(next);
+            let room = u64::from(self.geometry.blocks_in(group) - start);
+            let count = room.min(run.end().get() - next.get()) as u32;
+            next = next + u64::from(count);
+            Some((self.space.group(group), start, count))
+        })
+    }
+
+    /// Whether `handle.write` may wait for log I/O, which must not happen while a group is locked.
+    pub(crate) fn may_writes_wait(&self) -> bool {
+        self.options.log_policy.log_io == LogIo::Wait
+    }
+}

@@ -1,0 +1,174 @@
+//! One step of an operation: a handle on the journal or, on a volume without one, a plain pass to the buffer cache.
+//!
+//! Everything that changes metadata goes through here. `finish` is the only good end.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, BufferWrite, Credits, Handle};
+use layout::{Block, BlockNr, Tid};
+
+use super::Core;
+use crate::disk::inode::Unstored;
+use crate::error::Result;
+
+/// The most blocks that a step asks for at its start, whatever the log's length, and revokes: a log that has no room for it is
+/// refused when the volume is opened, since a step that does not fit would fail in the middle of an operation. What steps ask
+/// for beyond depends on the log's length.
+pub(crate) const CREDITS_MAX: u32 = 32;
+
+/// A step that may change metadata.
+#[must_use = "a transaction has to be finished"]
+pub(crate) struct Transaction<'c> {
+    core: &'c Core,
+    /// The journal's handle; none on a volume without a journal.
+    handle: Option<Handle>,
+    /// Inodes whose claims have changed and are not stored.
+    unstored: Unstored,
+}
+
+impl<'c> Transaction<'c> {
+    /// Use [`Core::begin`].
+    pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {
+        rt::charge(rt::Cost::Handle);
+        let handle = match &core.journal {
+            Some(journal) => Some(journal.start(credits)?),
+            None => None,
+        };
+        Ok(Self {
+            core,
+            handle,
+            unstored: Unstored::default(),
+        })
+    }
+
+    /// The same if that need not wait; none if it would have to, or the volume cannot be changed any more.
+    pub(crate) fn begin_at_once(core: &'c Core, credits: Credits) -> Option<Self> {
+        core.check_writable().ok()?;
+        rt::charge(rt::Cost::Handle);
+        let handle = match &core.journal {
+            Some(journal) => Some(journal.try_start(credits).ok()??),
+            None => None,
+        };
+        Some(Self {
+            core,
+            handle,
+            unstored: Unstored::default(),
+        })
+    }
+
+    /// The number of the running transaction; none without a journal.
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        self.handle.as_ref().map(Handle::tid)
+    }
+
+    /// The right to change a buffer's contents, for a moment.
+    pub(crate) fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        rt::charge(rt::Cost::BlockAccess);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.write(buffer)?),
+            None => Ok(self.core.buffers.write_plain(buffer)),
+        }
+    }
+
+    /// Gives a buffer whole new contents.
+    pub(crate) fn replace(&mut self, buffer: &Arc<Buffer>, image: Arc<Block>) -> Result<()> {
+        rt::charge(rt::Cost::BlockAccess);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.replace(buffer, image)?),
+            None => {
+                self.core.buffers.replace_plain(buffer, image);
+                Ok(())
+            }
+        }
+    }
+
+    /// A block that held metadata (or journaled data) is freed: its contents are never written again, and a revoke keeps
+    /// recovery from doing so.
+    pub(crate) fn forget(&mut self, block: BlockNr) -> Result<()> {
+        let buffer = self.core.buffers.remove(block);
+        match &mut self.handle {
+            Some(_) if rt::mutant!("free/metadata-not-forgotten") => Ok(()),
+            Some(handle) => Ok(handle.forget(block, buffer.as_ref(), true)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a block that this handle has allocated: no older transaction can bring it back, so it needs no revoke.
+    pub(crate) fn forget_new(&mut self, block: BlockNr) -> Result<()> {
+        let buffer = self.core.buffers.remove(block);
+        match &mut self.handle {
+            Some(handle) => Ok(handle.forget(block, buffer.as_ref(), false)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the volume if an inode was not stored: committing its blocks without it would give them to two files.
+    fn check_stored(&self) -> Result<()> {
+        if self.unstored.count() == 0 {
+            return Ok(());
+        }
+        let why = "a handle ended before it stored an inode that it had changed";
+        tracing::error!(inodes = self.unstored.count(), "{why}");
+        self.core.abort(why);
+        Err(jbd2::Error::Stopped(why.to_owned()).into())
+    }
+
+    /// Revokes that this step may still add; unbounded without a journal.
+    pub(crate) fn revokes_left(&self) -> u32 {
+        self.handle.as_ref().map_or(u32::MAX, Handle::revokes_left)
+    }
+
+    /// Blocks that this step may still dirty; unbounded without a journal.
+    pub(crate) fn credits_left(&self) -> u32 {
+        self.handle.as_ref().map_or(u32::MAX, Handle::credits_left)
+    }
+
+    /// Asks for more credits without waiting; false means that the step has to `restart`.
+    pub(crate) fn extend(&mut self, more: Credits) -> Result<bool> {
+        match &mut self.handle {
+            Some(handle) => Ok(handle.extend(more)?),
+            None => Ok(true),
+        }
+    }
+
+    /// Ends the step and begins the next, perhaps in a later transaction. What has been done so far must be consistent,
+    /// or be on the orphan list.
+    ///
+    /// # Errors
+    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
+    pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
+        self.check_stored()?;
+        match &mut self.handle {
+            Some(handle) => Ok(handle.restart(credits)?),
+            None => Ok(()),
+        }
+    }
+
+    /// For mutants: tears what belongs together apart. Ends the step, makes it durable and begins the next.
+    pub(crate) fn tear(&mut self, credits: Credits) -> Result<()> {
+        let (Some(journal), Some(handle)) = (&self.core.journal, self.handle.take()) else {
+            return Ok(());
+        };
+        journal.commit(handle.finish()?)?;
+        self.handle = Some(journal.start(credits)?);
+        Ok(())
+    }
+
+    /// The good end. The number of the transaction that the step belongs to; none without a journal.
+    ///
+    /// # Errors
+    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
+    pub(crate) fn finish(self) -> Result<Option<Tid>> {
+        self.check_stored()?;
+        match self.handle {
+            Some(handle) => Ok(Some(handle.finish()?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl AsMut<Unstored> for Transaction<'_> {
+    fn as_mut(&mut self) -> &mut Unstored {
+        &mut self.unstored
+    }
+}

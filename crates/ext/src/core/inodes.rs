@@ -1,0 +1,202 @@
+//! Inodes between the inode table and memory: loading, storing, and how they are treated.
+//!
+//! # Rules
+//!
+//! - Whoever changes a state holds the inode lock exclusively and stores the state within the same transaction. For the
+//!   [`Claims`](crate::disk::inode::Claims) the handle enforces it.
+//! - `i_dtime` of an inode on the orphan list belongs to the list: storing leaves it alone.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, InodeNr};
+
+use super::Core;
+use super::handle::Transaction;
+use crate::cache::inode::Inode;
+use crate::cache::inodes::Eviction;
+use crate::disk::inode::{InodeState, table};
+use crate::disk::kind::FileKind;
+use crate::disk::run::Run;
+use crate::error::{Corrupt, Error, Result};
+use crate::options::DataMode;
+
+impl Core {
+    /// Returns the inode, read from the table if it is not in memory.
+    pub(crate) fn inode(&self, nr: InodeNr) -> Result<Arc<Inode>> {
+        rt::charge(rt::Cost::Lookup);
+        self.fetch_inode(nr)
+    }
+
+    /// Like [`inode`](Self::inode), but takes no virtual time: for look-ups that are part of
+    /// another.
+    pub(crate) fn fetch_inode(&self, nr: InodeNr) -> Result<Arc<Inode>> {
+        self.inodes.get(nr, self, || Inode::load(self, nr))
+    }
+
+    /// Puts a new inode into the cache.
+    pub(crate) fn insert_inode(&self, inode: Arc<Inode>) {
+        self.inodes.insert(inode, self);
+    }
+
+    /// Blocks in units of 512 bytes, as inodes count them.
+    pub(crate) fn sectors_per_block(&self) -> u64 {
+        u64::from(self.geometry.block_bytes) / 512
+    }
+
+    /// Reads what changing the names of inodes will need, while nothing has changed yet: their table blocks, and the superblock,
+    /// from which the orphan list starts. Hold the result until the change is done.
+    pub(crate) fn hold_for_names(&self, inodes: &[InodeNr]) -> Result<Vec<Arc<Buffer>>> {
+        let tables = inodes.iter().map(|nr| {
+            let (block, _) = self.inode_location(*nr)?;
+            self.buffers.hold(block)
+        });
+        tables
+            .chain(std::iter::once_with(|| self.hold_superblock()))
+            .collect()
+    }
+
+    /// Reads the table block of an inode, so that storing the inode will not have to. Hold the result until then.
+    pub(crate) fn hold_table(&self, nr: InodeNr) -> Result<Arc<Buffer>> {
+        let (block, _) = self.inode_location(nr)?;
+        self.buffers.get(block)
+    }
+}
+
+impl Eviction for Core {
+    fn budget_bytes(&self) -> u64 {
+        self.options.memory.budget_bytes
+    }
+
+    fn is_durable(&self, tid: layout::Tid) -> bool {
+        self.journal
+            .as_ref()
+            .is_none_or(|journal| journal.is_durable(tid))
+    }
+
+    fn evict(&self, inode: &Inode) {
+        inode
+            .pages
+            .evict_all(&self.pages.counts, &self.pages.flushes);
+        self.discard_window(&inode.window);
+    }
+}
+
+impl Inode {
+    /// Reads an inode from the table.
+    ///
+    /// # Errors
+    /// - `Corrupt::Inode` for a field that cannot be; [`crate::Error::NotFound`] for an inode that is free (no mode, no links).
+    pub(crate) fn load(core: &Core, nr: InodeNr) -> Result<Self> {
+        if nr.get() == 0 || nr.get() > core.geometry.inode_count {
+            let value = u64::from(nr.get());
+            return Err(Corrupt::Inode {
+                inode: nr,
+                field: "number",
+                value,
+            }
+            .into());
+        }
+        let (block, offset) = core.inode_location(nr)?;
+        let buffer = core.buffers.get(block)?;
+        let decoded = {
+            let end = offset + usize::from(core.geometry.inode_bytes);
+            table::decode(&core.superblock, nr, &buffer.read()[offset..end])
+        };
+        let mut state = decoded.map_err(|error| match error {
+            Error::Corrupt(damage) => core.damaged(damage),
+            error => error,
+        })?;
+        check_attribute_block(core, nr, &state)?;
+        if state.links == 0 || state.dtime != 0 {
+            state.is_orphan = core.orphans.lock().contains(nr);
+        }
+        if state.links == 0 && !state.is_orphan {
+            return Err(Error::NotFound);
+        }
+        if state.is_orphan {
+            state.dtime = 0;
+        }
+        let inode = Self::new(nr, state);
+        inode.pages.note_loaded(&core.pages.flushes);
+        Ok(inode)
+    }
+}
+
+/// The attribute block lies in the data area.
+fn check_attribute_block(core: &Core, nr: InodeNr, state: &InodeState) -> Result<()> {
+    let run = Run {
+        first: state.attribute_block,
+        count: 1,
+    };
+    if run.first.get() == 0 || core.is_data_run(run) {
+        return Ok(());
+    }
+    Err(core.damaged(Corrupt::Inode {
+        inode: nr,
+        field: "i_file_acl",
+        value: run.first.get(),
+    }))
+}
+
+impl InodeState {
+    /// Writes the state into the inode table (one credit) and notes the transaction in `last_tid`. With `is_data`, also in `data_tid`.
+    ///
+    /// # Errors
+    /// - [`Error::FileTooLarge`] when size or block count do not fit the format: nothing is changed.
+    pub(crate) fn store(
+        &mut self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        nr: InodeNr,
+        is_data: bool,
+    ) -> Result<()> {
+        if !table::fits(&core.superblock, self) {
+            return Err(Error::FileTooLarge);
+        }
+        let (block, offset) = core.inode_location(nr)?;
+        let buffer = core.buffers.get(block)?;
+        {
+            let mut bytes = transaction.write(&buffer)?;
+            let end = offset + usize::from(core.geometry.inode_bytes);
+            table::encode(&core.superblock, self, &mut bytes[offset..end]);
+        }
+        self.is_fresh = false;
+        self.discard(transaction);
+        if let Some(tid) = transaction.tid() {
+            self.last_tid = Some(tid);
+            if is_data {
+                self.data_tid = Some(tid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file's data goes through the journal.
+    pub(crate) fn is_journaled(&self, core: &Core) -> bool {
+        core.journal.is_some()
+            && (core.options.data == DataMode::Journal
+                || self.kind != FileKind::Regular
+                || self.flags.contains(InodeFlags::JOURNAL_DATA))
+    }
+
+    /// Whether its blocks are changed through the cache of metadata, and have to be forgotten there when they are freed:
+    /// directories and symbolic links always, files where their data is journaled.
+    pub(crate) fn has_buffered_blocks(&self, core: &Core) -> bool {
+        self.kind != FileKind::Regular || self.is_journaled(core)
+    }
+
+    /// Whether the words are a map of blocks: not for devices, fifos, sockets and short symbolic links.
+    pub(crate) fn has_map(&self, core: &Core) -> bool {
+        match self.kind {
+            FileKind::Regular | FileKind::Directory => true,
+            FileKind::Symlink => {
+                let has_attributes = self.attribute_block != BlockNr::new(0);
+                let attributes = u64::from(has_attributes) * core.sectors_per_block();
+                self.sectors > attributes
+            }
+            _ => false,
+        }
+    }
+}

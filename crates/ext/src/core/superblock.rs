@@ -1,0 +1,88 @@
+//! The superblock of an open volume: read and changed in its buffer.
+
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
+use layout::superblock as disk;
+use rt::atomic::Ordering;
+use zerocopy::FromBytes;
+
+use super::Core;
+use super::handle::Transaction;
+use crate::disk::superblock::split_time;
+use crate::error::Result;
+
+impl Core {
+    /// Changes the superblock within a transaction (one credit); the buffer's checksum and place are not the caller's business.
+    pub(crate) fn with_superblock<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        change: impl FnOnce(&mut disk::Superblock) -> T,
+    ) -> Result<T> {
+        let (block, offset) = self.geometry.superblock_place();
+        let buffer = self.buffers.get(block)?;
+        let mut bytes = transaction.write(&buffer)?;
+        let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
+            .expect("a block has room for a superblock at its offset");
+        Ok(change(raw))
+    }
+
+    /// Reads the block of the superblock, so that changing it will not have to. Hold the result until then.
+    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
+        self.buffers.hold(self.geometry.superblock_place().0)
+    }
+
+    /// The superblock as it stands in memory now.
+    pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
+        let (block, offset) = self.geometry.superblock_place();
+        let buffer = self.buffers.get(block)?;
+        let bytes = buffer.read();
+        let (raw, _) = disk::Superblock::read_from_prefix(&bytes[offset..])
+            .expect("a block has room for a superblock at its offset");
+        Ok(raw)
+    }
+
+    /// Brings the superblock's buffer up to date (at sync and close): counts, and the damage that was found. A volume that has become
+    /// read-only still stores what it has counted.
+    pub(crate) fn store_counts(&self) -> Result<()> {
+        let space = &self.space;
+        let free_blocks = space.free_blocks.load(Ordering::Relaxed);
+        let free_inodes = space.free_inodes.load(Ordering::Relaxed) as u32;
+        let now = self.superblock_now()?;
+        let is_current = now.free_blocks_count() == free_blocks
+            && now.s_free_inodes_count.get() == free_inodes
+            && !self.damage.is_owed();
+        if is_current {
+            return Ok(());
+        }
+        self.store_in_superblock(|raw| {
+            raw.set_free_blocks_count(free_blocks);
+            raw.s_free_inodes_count.set(free_inodes);
+            (raw.s_wtime, raw.s_wtime_hi) = split_time(rt::wall().seconds);
+        })
+    }
+
+    /// Changes the superblock's buffer in a handle of its own, also on a volume that has become read-only, and notes the damage there.
+    pub(crate) fn store_in_superblock(
+        &self,
+        change: impl FnOnce(&mut disk::Superblock),
+    ) -> Result<()> {
+        let credits = Credits {
+            blocks: 1,
+            revokes: 0,
+        };
+        let mut transaction = Transaction::begin(self, credits)?;
+        self.with_superblock(&mut transaction, |raw| {
+            change(raw);
+            if !rt::mutant!("damage/not-stored") {
+                self.damage.apply(raw, self.errors_before());
+            }
+        })?;
+        transaction.finish().map(drop)
+    }
+
+    /// Returns the number of errors that the superblock counted when the volume was opened.
+    pub(super) fn errors_before(&self) -> u32 {
+        self.superblock.raw.s_error_count.get()
+    }
+}

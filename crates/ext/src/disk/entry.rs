@@ -1,0 +1,371 @@
+//! Entries in one block: walking, finding, making room, erasing.
+//!
+//! Every walk checks what it reads: an entry's length is a multiple of 4, holds its name, and ends inside the block.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use layout::directory::{EntryHeader, HEADER_SIZE};
+use layout::{Block, InodeNr};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::kind::FileKind;
+
+/// Entries begin at multiples of this.
+const ALIGNMENT: usize = 4;
+
+/// An entry that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The inode it names.
+    pub inode: InodeNr,
+    /// Its kind, where entries carry it.
+    pub kind: Option<FileKind>,
+    /// The name.
+    pub name: Vec<u8>,
+}
+
+impl Entry {
+    /// Returns the name as the standard library has names, for `Path::join`.
+    pub fn file_name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+}
+
+/// A name with what it is to point to.
+#[derive(Clone, Copy)]
+pub(crate) struct NewEntry<'n> {
+    pub(crate) name: &'n [u8],
+    pub(crate) inode: InodeNr,
+    /// The type byte: 0 where entries carry none.
+    pub(crate) type_byte: u8,
+}
+
+/// An entry as it lies in a block. Unused entries have inode 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawEntry<'b> {
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+    pub(crate) inode: u32,
+    pub(crate) type_byte: u8,
+    pub(crate) name: &'b [u8],
+}
+
+/// What is wrong with a block, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bad {
+    pub(crate) offset: usize,
+    pub(crate) why: &'static str,
+}
+
+impl RawEntry<'_> {
+    /// The entry as users see it.
+    pub(crate) fn to_entry(self) -> Entry {
+        let kind = FileKind::from_entry_type(layout::mode::FileType::from_raw(self.type_byte));
+        Entry {
+            inode: InodeNr::new(self.inode),
+            kind,
+            name: self.name.to_vec(),
+        }
+    }
+
+    /// Bytes that nobody uses behind (or, if it is unused, in) the entry.
+    fn room(&self) -> usize {
+        if self.inode == 0 {
+            self.length
+        } else {
+            self.length - size_of_name(self.name.len())
+        }
+    }
+}
+
+/// The bytes an entry with a name of this length needs.
+pub(crate) const fn size_of_name(name_bytes: usize) -> usize {
+    (HEADER_SIZE + name_bytes).next_multiple_of(ALIGNMENT)
+}
+
+/// The entry at an offset.
+fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
+    let bad = |why| Bad { offset, why };
+    let rest = &bytes[offset..];
+    let Ok((header, _)) = EntryHeader::ref_from_prefix(rest) else {
+        return Err(bad("an entry's header reaches beyond the block"));
+    };
+    let length = usize::from(header.rec_len.get());
+    let name_bytes = usize::from(header.name_len);
+    if length < size_of_name(1) {
+        return Err(bad("an entry is too short"));
+    }
+    if !length.is_multiple_of(ALIGNMENT) {
+        return Err(bad("an entry's length is not a multiple of 4"));
+    }
+    if length > rest.len() {
+        return Err(bad("an entry reaches beyond the block"));
+    }
+    if size_of_name(name_bytes) > length {
+        return Err(bad("a name does not fit its entry"));
+    }
+    let inode = header.inode.get();
+    if inode != 0 && name_bytes == 0 {
+        return Err(bad("an entry in use has no name"));
+    }
+    let name = &rest[HEADER_SIZE..HEADER_SIZE + name_bytes];
+    Ok(RawEntry {
+        offset,
+        length,
+        inode,
+        type_byte: header.file_type,
+        name,
+    })
+}
+
+/// All entries of a block, unused ones too; ends at the first that is damaged.
+pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<RawEntry<'_>, Bad>> {
+    let mut offset = 0;
+    core::iter::from_fn(move || {
+        if offset >= bytes.len() {
+            return None;
+        }
+        let found = entry_at(bytes, offset);
+        offset = match &found {
+            Ok(entry) => offset + entry.length,
+            Err(_) => bytes.len(),
+        };
+        Some(found)
+    })
+}
+
+/// Finds a name.
+pub(crate) fn find<'b>(bytes: &'b [u8], name: &[u8]) -> Result<Option<RawEntry<'b>>, Bad> {
+    for entry in entries(bytes) {
+        let entry = entry?;
+        if entry.name == name && entry.inode != 0 {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+/// The offset of an entry that has room for a name of this length.
+pub(crate) fn find_room(bytes: &[u8], name_bytes: usize) -> Result<Option<usize>, Bad> {
+    let wanted = size_of_name(name_bytes);
+    for entry in entries(bytes) {
+        let entry = entry?;
+        if entry.room() >= wanted {
+            return Ok(Some(entry.offset));
+        }
+    }
+    Ok(None)
+}
+
+/// The most room that an entry of the block has.
+pub(crate) fn largest_room(bytes: &[u8]) -> Result<u16, Bad> {
+    let mut largest = 0;
+    for entry in entries(bytes) {
+        largest = largest.max(entry?.room());
+    }
+    Ok(u16::try_from(largest).expect("a block of at most 32 KiB"))
+}
+
+/// Puts an entry into the room that [`find_room`] found.
+///
+/// # Panics
+/// If there is no such room.
+pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
+    let old = entry_at(bytes, offset).expect("the block was checked when the room was found");
+    assert!(
+        old.room() >= size_of_name(new.name.len()),
+        "the room was found for this name"
+    );
+    let (old_length, is_used, used) = (old.length, old.inode != 0, size_of_name(old.name.len()));
+    if is_used {
+        set_length(bytes, offset, used);
+        write(bytes, offset + used, old_length - used, new);
+    } else {
+        write(bytes, offset, old_length, new);
+    }
+}
+
+/// The entry before the one at `offset`, if there is one.
+pub(crate) fn previous_of(bytes: &[u8], offset: usize) -> Option<usize> {
+    entries(bytes)
+        .map_while(Result::ok)
+        .find(|entry| entry.offset + entry.length == offset)
+        .map(|entry| entry.offset)
+}
+
+/// Erases an entry: its bytes go to the one before, or it becomes unused.
+pub(crate) fn erase(bytes: &mut [u8], previous: Option<usize>, offset: usize) {
+    match previous {
+        Some(previous) => {
+            let length = length_of(bytes, offset) + length_of(bytes, previous);
+            set_length(bytes, previous, length);
+        }
+        None => header_mut(bytes, offset).inode.set(0),
+    }
+}
+
+/// Lets an entry point to another inode.
+pub(crate) fn point_to(bytes: &mut [u8], offset: usize, inode: InodeNr, type_byte: u8) {
+    let header = header_mut(bytes, offset);
+    header.inode.set(inode.get());
+    header.file_type = type_byte;
+}
+
+/// The first block of a directory: `.` and `..`, the latter reaching to the block's end.
+pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte: u8) -> Block {
+    let mut block = Block::zeroed(size);
+    let dot = size_of_name(1);
+    write(
+        &mut block,
+        0,
+        dot,
+        NewEntry {
+            name: b".",
+            inode: own,
+            type_byte,
+        },
+    );
+    write(
+        &mut block,
+        dot,
+        size - dot,
+        NewEntry {
+            name: b"..",
+            inode: parent,
+            type_byte,
+        },
+    );
+    block
+}
+
+/// A block with these entries, packed; the last reaches to the block's end.
+pub(crate) fn packed(size: usize, entries: &[NewEntry<'_>]) -> Block {
+    let mut block = Block::zeroed(size);
+    let mut offset = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        let is_last = index + 1 == entries.len();
+        let length = if is_last {
+            size - offset
+        } else {
+            size_of_name(entry.name.len())
+        };
+        write(&mut block, offset, length, *entry);
+        offset += length;
+    }
+    if entries.is_empty() {
+        set_length(&mut block, 0, size);
+    }
+    block
+}
+
+/// Sets an entry's length.
+pub(crate) fn set_length(bytes: &mut [u8], offset: usize, length: usize) {
+    let length = u16::try_from(length).expect("a block of at most 32 KiB");
+    header_mut(bytes, offset).rec_len.set(length);
+}
+
+/// Writes an entry of a given length.
+pub(crate) fn write(bytes: &mut [u8], offset: usize, length: usize, new: NewEntry<'_>) {
+    let mut header = EntryHeader {
+        file_type: new.type_byte,
+        ..Default::default()
+    };
+    header.inode.set(new.inode.get());
+    header
+        .rec_len
+        .set(u16::try_from(length).expect("a block of at most 32 KiB"));
+    header.name_len = u8::try_from(new.name.len()).expect("names are checked on entry");
+    bytes[offset..offset + HEADER_SIZE].copy_from_slice(header.as_bytes());
+    let name_at = offset + HEADER_SIZE;
+    bytes[name_at..name_at + new.name.len()].copy_from_slice(new.name);
+}
+
+fn length_of(bytes: &mut [u8], offset: usize) -> usize {
+    usize::from(header_mut(bytes, offset).rec_len.get())
+}
+
+fn header_mut(bytes: &mut [u8], offset: usize) -> &mut EntryHeader {
+    let (header, _) = EntryHeader::mut_from_prefix(&mut bytes[offset..])
+        .expect("the entry was checked when it was found");
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(name: &[u8], inode: u32) -> NewEntry<'_> {
+        NewEntry {
+            name,
+            inode: InodeNr::new(inode),
+            type_byte: 1,
+        }
+    }
+
+    fn names(bytes: &[u8]) -> Vec<Vec<u8>> {
+        let used = entries(bytes)
+            .map(|entry| entry.expect("sound"))
+            .filter(|e| e.inode != 0);
+        used.map(|entry| entry.name.to_vec()).collect()
+    }
+
+    #[test]
+    fn entries_are_inserted_found_and_erased() {
+        let mut block = first_block(1024, InodeNr::new(12), InodeNr::new(2), 2);
+        for name in [b"a".as_slice(), b"file", b"longer-name"] {
+            let at = find_room(&block, name.len()).expect("sound").expect("room");
+            insert(&mut block, at, new(name, 20));
+        }
+        assert_eq!(
+            names(&block),
+            [
+                b".".to_vec(),
+                b"..".into(),
+                b"a".into(),
+                b"file".into(),
+                b"longer-name".into()
+            ]
+        );
+        let found = find(&block, b"file").expect("sound").expect("there").offset;
+        let previous = previous_of(&block, found);
+        erase(&mut block, previous, found);
+        assert!(find(&block, b"file").expect("sound").is_none());
+        let again = find_room(&block, 4).expect("sound").expect("room");
+        insert(&mut block, again, new(b"four", 21));
+        assert_eq!(names(&block).len(), 5);
+    }
+
+    #[test]
+    fn a_block_fills_to_its_last_byte() {
+        let mut block = packed(1024, &[]);
+        let mut count = 0u32;
+        while let Some(at) = find_room(&block, 4).expect("sound") {
+            count += 1;
+            let name = format!("{count:04}");
+            insert(&mut block, at, new(name.as_bytes(), count));
+        }
+        assert_eq!(count, 1024 / 12);
+        assert_eq!(names(&block).len(), 85);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let cases: [(usize, u16, &str); 4] = [
+            (4, 0, "an entry is too short"),
+            (4, 14, "an entry's length is not a multiple of 4"),
+            (4, 2048, "an entry reaches beyond the block"),
+            (6, 0xFF, "a name does not fit its entry"),
+        ];
+        for (offset, value, why) in cases {
+            let mut block = first_block(1024, InodeNr::new(12), InodeNr::new(2), 2);
+            if offset == 6 {
+                block[6] = 0xFF;
+            } else {
+                block[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
+            }
+            let bad = entries(&block).find_map(Result::err).expect("damaged");
+            assert_eq!(bad.why, why);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The largest file that a block map can describe.
+
+use layout::inode::DIRECT_BLOCKS;
+
+/// Direct pointers.
+const DIRECT: u64 = DIRECT_BLOCKS as u64;
+
+/// The largest file, in bytes, with blocks of this size: what the trees reach, or what fits the 32-bit count of 512-byte units
+/// beside its map. Linux (6.18) reckons so; older ones took a full map of three trees off.
+pub(crate) fn size_max(block_bytes: u32) -> u64 {
+    let bytes = u64::from(block_bytes);
+    let per_block = bytes / 4;
+    let reach = DIRECT + per_block + per_block.pow(2) + per_block.pow(3);
+    let countable = u64::from(u32::MAX) / (bytes / 512);
+    if reach < countable {
+        reach * bytes
+    } else {
+        (countable - map_blocks(countable, per_block)) * bytes
+    }
+}
+
+/// Blocks of the map of a file of so many blocks without holes.
+fn map_blocks(blocks: u64, per_block: u64) -> u64 {
+    let single = blocks.saturating_sub(DIRECT);
+    let double = single.saturating_sub(per_block);
+    let triple = double.saturating_sub(per_block.pow(2));
+    let tops = [single, double, triple]
+        .into_iter()
+        .filter(|left| *left > 0);
+    let below = double.div_ceil(per_block) + triple.div_ceil(per_block.pow(2));
+    tops.count() as u64 + below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits of Linux's ext3, for blocks of 1, 2 and 4 KiB.
+    #[test]
+    fn the_largest_files_are_those_of_linux() {
+        assert_eq!(size_max(1024), 17_247_252_480);
+        assert_eq!(size_max(2048), 275_415_851_008);
+        assert_eq!(size_max(4096), 2_196_873_666_560);
+    }
+}

@@ -1,0 +1,195 @@
+//! A decoded inode: the fields of its place in the inode table, and the marks that an open volume
+//! keeps beside them.
+//!
+//! [`table`] turns the bytes of the table into an [`InodeState`] and back. What an inode has beyond the fields known here
+//! (extended attributes in its tail, the version word) is left as it lies in the table.
+
+pub(crate) mod table;
+
+use core::ops::Deref;
+
+use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
+use layout::{BlockNr, Tid};
+
+use super::kind::FileKind;
+use crate::error::{Error, Result};
+
+/// The decoded inode.
+#[derive(Debug, Clone)]
+pub(crate) struct InodeState {
+    /// Kind.
+    pub(crate) kind: FileKind,
+    /// Permission bits, set-id and sticky: the lower 12 bits of the mode.
+    pub(crate) permissions: u16,
+    /// Owner.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+    /// Size in bytes.
+    pub(crate) size: u64,
+    /// The fields that must agree with other blocks of the volume.
+    // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot end as good before they are stored.
+    claims: Claims,
+    /// Inode flags (`layout::inode_flags::InodeFlags`).
+    pub(crate) flags: InodeFlags,
+    /// Generation, for NFS.
+    pub(crate) generation: u32,
+    /// Times.
+    pub(crate) atime: InodeTime,
+    /// Last change of contents.
+    pub(crate) mtime: InodeTime,
+    /// Last change of the inode.
+    pub(crate) ctime: InodeTime,
+    /// Birth, where the inode has room.
+    pub(crate) crtime: Option<InodeTime>,
+    /// Deletion time in seconds. While the inode is on the orphan list, the table has the next orphan in its place.
+    pub(crate) dtime: u32,
+    /// The last transaction that changed the inode in any way: fsync waits for it.
+    pub(crate) last_tid: Option<Tid>,
+    /// The last transaction that changed what is needed to read the data back: fdatasync waits for it.
+    pub(crate) data_tid: Option<Tid>,
+    /// Whether it is on the orphan list.
+    pub(crate) is_orphan: bool,
+    /// Whether blocks behind the end are still to be freed, since a device has failed in between.
+    pub(crate) is_cut: bool,
+    /// Whether it has never been stored: the first store clears the whole inode.
+    pub(crate) is_fresh: bool,
+}
+
+/// The fields of an inode that must agree with bitmaps, directory entries and other blocks: what it owns, and who names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// Link count.
+    pub(crate) links: u16,
+    /// Blocks owned, in units of 512 bytes, indirect and attribute blocks included.
+    pub(crate) sectors: u64,
+    /// The 15 words of the block map; or the target of a fast symbolic link; or a device number.
+    pub(crate) words: [u32; 15],
+    /// The attribute block, or 0.
+    pub(crate) attribute_block: BlockNr,
+    /// True from a change until the inode is stored or discarded.
+    is_unstored: bool,
+}
+
+/// Claims are read like fields of the state. There is no `DerefMut`: see [`InodeState::claims`].
+impl Deref for InodeState {
+    type Target = Claims;
+
+    fn deref(&self) -> &Claims {
+        &self.claims
+    }
+}
+
+/// The number of inodes whose claims a handle has changed and not stored.
+#[derive(Debug, Default)]
+pub(crate) struct Unstored {
+    inodes: u32,
+}
+
+impl Unstored {
+    /// Returns the number of inodes.
+    pub(crate) fn count(&self) -> u32 {
+        self.inodes
+    }
+
+    fn note(&mut self) {
+        self.inodes += 1;
+    }
+
+    fn settle(&mut self) {
+        self.inodes = self.inodes.saturating_sub(1);
+    }
+}
+
+impl Claims {
+    /// Claims of an inode without blocks.
+    pub(crate) fn new(links: u16) -> Self {
+        Self {
+            links,
+            sectors: 0,
+            words: [0; 15],
+            attribute_block: BlockNr::new(0),
+            is_unstored: false,
+        }
+    }
+}
+
+impl InodeState {
+    /// A new inode's state: times now, no blocks, one link.
+    pub(crate) fn fresh(
+        kind: FileKind,
+        permissions: u16,
+        uid: u32,
+        gid: u32,
+        generation: u32,
+    ) -> Self {
+        let now = now();
+        Self {
+            kind,
+            permissions,
+            uid,
+            gid,
+            size: 0,
+            claims: Claims::new(1),
+            flags: InodeFlags::empty(),
+            generation,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: Some(now),
+            dtime: 0,
+            last_tid: None,
+            data_tid: None,
+            is_orphan: false,
+            is_cut: false,
+            is_fresh: true,
+        }
+    }
+
+    /// Checks that the inode has not been deleted: whoever has only its number may come too late, and its place in the table may
+    /// be another inode's by now.
+    ///
+    /// # Errors
+    /// - [`Error::NotFound`] if it has.
+    pub(crate) fn check_exists(&self) -> Result<()> {
+        if self.links == 0 && !self.is_orphan && !rt::mutant!("inode/changed-when-dead") {
+            return Err(Error::NotFound);
+        }
+        Ok(())
+    }
+
+    /// Returns the claims to change them within a handle. The handle cannot end as good before [`InodeState::store`] has
+    /// written them or [`InodeState::discard`] has given them up: it aborts the journal instead.
+    pub(crate) fn claims(&mut self, step: &mut impl AsMut<Unstored>) -> &mut Claims {
+        if !self.claims.is_unstored {
+            self.claims.is_unstored = true;
+            step.as_mut().note();
+        }
+        &mut self.claims
+    }
+
+    /// True if the claims are those of the inode table, or of a handle that has stored them.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.claims.is_unstored
+    }
+
+    /// Gives up unstored claims: the inode is freed in the same handle, or the changes were undone.
+    pub(crate) fn discard(&mut self, step: &mut impl AsMut<Unstored>) {
+        if self.claims.is_unstored {
+            self.claims.is_unstored = false;
+            step.as_mut().settle();
+        }
+    }
+}
+
+/// Bytes of the extra part of an inode of the table; 0 where there is none.
+pub(crate) fn extra_size(inode: &[u8]) -> usize {
+    table::extra_size(&inode[layout::inode::BASE_SIZE..])
+}
+
+/// The present time, in the form of inodes.
+pub(crate) fn now() -> InodeTime {
+    let wall = rt::wall();
+    InodeTime::new(wall.seconds, wall.nanos)
+}

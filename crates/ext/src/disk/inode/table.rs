@@ -1,0 +1,233 @@
+//! Inodes in the table: 128 bytes, and the extra part of larger ones.
+//!
+//! The extra part has nanoseconds, the epoch bits and the time of birth; how much of it is there says `i_extra_isize`. A
+//! new inode gets the whole of it. Decoding checks what the rest of the crate relies on and nothing else.
+
+use layout::feature::{Incompatible, ReadOnlyCompatible};
+use layout::inode::{BASE_SIZE, EXTRA_SIZE, Inode as Base, InodeExtra};
+use layout::inode_flags::InodeFlags;
+use layout::mode::{FileType, PERMISSION_MASK};
+use layout::time::InodeTime;
+use layout::{BlockNr, InodeNr};
+use zerocopy::FromBytes;
+
+use super::{Claims, InodeState};
+use crate::disk::file_size::size_max;
+use crate::disk::kind::FileKind;
+use crate::disk::superblock::Superblock;
+use crate::error::{Corrupt, Error, Result};
+
+/// Where a field of the extra part ends, in bytes of `i_extra_isize`.
+const END_OF_CTIME: usize = 8;
+const END_OF_MTIME: usize = 12;
+const END_OF_ATIME: usize = 16;
+const END_OF_CRTIME: usize = 24;
+
+/// Decodes an inode of the table.
+///
+/// # Errors
+/// - [`Error::NotFound`] for an inode without a mode and links.
+/// - [`Corrupt::Inode`] for a field that cannot be.
+pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Result<InodeState> {
+    let (base, rest) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
+    let corrupt = |field, value| {
+        Error::from(Corrupt::Inode {
+            inode: nr,
+            field,
+            value,
+        })
+    };
+    let mode = base.i_mode.get();
+    let Some(kind) = FileKind::from_entry_type(FileType::from_mode(mode)) else {
+        if base.i_links_count.get() == 0 {
+            return Err(Error::NotFound);
+        }
+        return Err(corrupt("i_mode", u64::from(mode)));
+    };
+    let flags = base.flags();
+    if flags.intersects(InodeFlags::EXTENTS | InodeFlags::INLINE_DATA) {
+        return Err(corrupt("i_flags", u64::from(flags.bits())));
+    }
+    let size = base.size(false);
+    if kind == FileKind::Regular && size > size_max(superblock.geometry.block_bytes) {
+        return Err(corrupt("i_size", size));
+    }
+    // A directory has no holes.
+    if kind == FileKind::Directory
+        && size > superblock.geometry.byte_offset(end_of_volume(superblock))
+    {
+        return Err(corrupt("i_size", size));
+    }
+    let attribute_block = BlockNr::new(base.attribute_block(is_64bit(superblock)));
+    let extra_bytes = extra_size(rest);
+    if extra_bytes > rest.len() || !extra_bytes.is_multiple_of(4) {
+        return Err(corrupt("i_extra_isize", extra_bytes as u64));
+    }
+    let extra = Extra::read(rest, extra_bytes);
+    let (atime, mtime, ctime) = (base.i_atime.get(), base.i_mtime.get(), base.i_ctime.get());
+    Ok(InodeState {
+        kind,
+        permissions: mode & PERMISSION_MASK,
+        uid: base.uid(),
+        gid: base.gid(),
+        size,
+        claims: Claims {
+            sectors: base.sectors(has_huge_file(superblock), superblock.geometry.block_bytes),
+            words: base.map(),
+            attribute_block,
+            ..Claims::new(base.i_links_count.get())
+        },
+        flags,
+        generation: base.i_generation.get(),
+        atime: extra.time(atime, extra.fields.i_atime_extra.get(), END_OF_ATIME),
+        mtime: extra.time(mtime, extra.fields.i_mtime_extra.get(), END_OF_MTIME),
+        ctime: extra.time(ctime, extra.fields.i_ctime_extra.get(), END_OF_CTIME),
+        crtime: (extra.bytes >= END_OF_CRTIME).then(|| {
+            let (word, more) = (
+                extra.fields.i_crtime.get(),
+                extra.fields.i_crtime_extra.get(),
+            );
+            InodeTime::decode_extra(word, more)
+        }),
+        dtime: base.i_dtime.get(),
+        last_tid: None,
+        data_tid: None,
+        is_orphan: false,
+        is_cut: false,
+        is_fresh: false,
+    })
+}
+
+/// Whether size and block count can be stored.
+pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
+    let has_small_size = state.kind == FileKind::Regular || state.size <= u64::from(u32::MAX);
+    let has_few_sectors = has_huge_file(superblock) || state.sectors <= u64::from(u32::MAX);
+    has_small_size && has_few_sectors
+}
+
+/// Encodes an inode into its place in the table.
+pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u8]) {
+    let next_orphan = state.is_orphan.then(|| base_of(bytes).i_dtime);
+    if state.is_fresh {
+        bytes.fill(0);
+    }
+    let base = base_of(bytes);
+    base.i_mode.set(state.kind.mode() | state.permissions);
+    base.set_uid(state.uid);
+    base.set_gid(state.gid);
+    let has_size = base.set_size(state.size, false);
+    assert!(has_size, "the size was checked before");
+    match next_orphan {
+        Some(next) => base.i_dtime = next,
+        None => base.i_dtime.set(state.dtime),
+    }
+    base.i_links_count.set(state.links);
+    base.set_flags(state.flags);
+    let has_sectors = base.set_sectors(
+        state.sectors,
+        has_huge_file(superblock),
+        superblock.geometry.block_bytes,
+    );
+    assert!(has_sectors, "the block count was checked before");
+    base.set_map(state.words);
+    base.i_generation.set(state.generation);
+    base.set_attribute_block(state.attribute_block.get(), is_64bit(superblock));
+    let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);
+    let word = |time: InodeTime, end| {
+        if extra >= end {
+            time.encode_extra().0
+        } else {
+            time.encode()
+        }
+    };
+    let base = base_of(bytes);
+    base.i_atime.set(word(state.atime, END_OF_ATIME));
+    base.i_ctime.set(word(state.ctime, END_OF_CTIME));
+    base.i_mtime.set(word(state.mtime, END_OF_MTIME));
+}
+
+/// Encodes what the extra part has room for; its size in bytes.
+fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
+    if state.is_fresh && rest.len() >= EXTRA_SIZE {
+        rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
+    }
+    let mut extra = Extra::read(rest, extra_size(rest));
+    if extra.bytes < END_OF_CTIME {
+        return extra.bytes;
+    }
+    extra.fields.i_ctime_extra.set(state.ctime.encode_extra().1);
+    extra.fields.i_mtime_extra.set(state.mtime.encode_extra().1);
+    extra.fields.i_atime_extra.set(state.atime.encode_extra().1);
+    if let Some(crtime) = state.crtime {
+        let (word, more) = crtime.encode_extra();
+        extra.fields.i_crtime.set(word);
+        extra.fields.i_crtime_extra.set(more);
+    }
+    extra.write(rest);
+    extra.bytes
+}
+
+/// The extra part, as far as it is there.
+struct Extra {
+    fields: InodeExtra,
+    bytes: usize,
+}
+
+impl Extra {
+    fn read(rest: &[u8], bytes: usize) -> Self {
+        let bytes = bytes.min(EXTRA_SIZE).min(rest.len());
+        let mut raw = [0; EXTRA_SIZE];
+        raw[..bytes].copy_from_slice(&rest[..bytes]);
+        let fields = InodeExtra::read_from_bytes(&raw).expect("the sizes are equal");
+        Self { fields, bytes }
+    }
+
+    fn write(&self, rest: &mut [u8]) {
+        let raw = zerocopy::IntoBytes::as_bytes(&self.fields);
+        rest[..self.bytes].copy_from_slice(&raw[..self.bytes]);
+    }
+
+    fn time(&self, word: u32, more: u32, end: usize) -> InodeTime {
+        if self.bytes >= end {
+            InodeTime::decode_extra(word, more)
+        } else {
+            InodeTime::decode(word)
+        }
+    }
+}
+
+/// The block behind the last.
+fn end_of_volume(superblock: &Superblock) -> BlockNr {
+    BlockNr::new(superblock.geometry.block_count)
+}
+
+/// `i_extra_isize`, or 0 for an inode of 128 bytes.
+pub(crate) fn extra_size(rest: &[u8]) -> usize {
+    match rest {
+        [low, high, ..] => usize::from(u16::from_le_bytes([*low, *high])),
+        _ => 0,
+    }
+}
+
+fn base_of(bytes: &mut [u8]) -> &mut Base {
+    let (base, _) = Base::mut_from_prefix(bytes).expect("an inode has at least its base");
+    base
+}
+
+fn has_huge_file(superblock: &Superblock) -> bool {
+    let features = superblock.raw.features();
+    features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::HUGE_FILE)
+}
+
+fn is_64bit(superblock: &Superblock) -> bool {
+    superblock
+        .raw
+        .features()
+        .incompatible
+        .contains(Incompatible::IS_64BIT)
+}
+
+#[cfg(test)]
+mod tests;

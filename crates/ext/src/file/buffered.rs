@@ -1,0 +1,359 @@
+//! Writing through the page cache.
+//!
+//! A write is cut into chunks, each one transaction: blocks are looked up or allocated, the bytes go into pages, the pages
+//! become dirty and join the transaction's ordered set (or, journaled, the transaction itself), and the inode is stored
+//! with its new size. So no committed size is ahead of its blocks, and in ordered mode no committed block is ahead of its
+//! data.
+//!
+//! What can fail is done before a transaction begins: old contents of blocks that are written in part are read, the inode's
+//! table block is in memory. When space runs out, and a commit would give some back, the write waits for it; otherwise it
+//! ends with what has been written.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use jbd2::policy::Rewrite;
+use layout::{Block, FileBlock};
+
+use super::large_file::{hold_for_large_file, note_large_file};
+use super::read::load;
+use super::tail::{clear_tail, ordering};
+use super::truncate::finish_cut;
+use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::file_pages::{Dirt, Inner, Which};
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::disk::inode::{InodeState, now};
+use crate::disk::run::Run;
+use crate::error::{Error, Result};
+use crate::map::{self, CREDITS_MAP};
+use crate::options::OrderedScope;
+use crate::writeback::pages::write_pages;
+
+/// Blocks in one transaction.
+const CHUNK_BLOCKS: u64 = 64;
+/// Runs in one transaction.
+const CHUNK_RUNS: usize = 8;
+/// Metadata blocks that one new run may dirty: data and three map blocks in a group each, the map, the inode.
+const CREDITS_RUN: u32 = 4 * CREDITS_PER_GROUP + CREDITS_MAP;
+/// Metadata blocks beside: the inode and the superblock.
+const CREDITS_BASE: u32 = 2;
+const _: () = assert!(CREDITS_RUN + CREDITS_BASE < CREDITS_MAX);
+
+/// Writes through the cache. The caller holds the inode lock exclusively.
+pub(super) fn buffered(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    offset: u64,
+    from: &[u8],
+) -> Result<usize> {
+    rt::charge(rt::Cost::Copy(from.len() as u64));
+    let _table = core.hold_table(inode.nr)?;
+    if offset + from.len() as u64 > state.size {
+        finish_cut(core, inode, state)?;
+    }
+    if offset > state.size {
+        clear_tail(core, inode, state)?;
+    }
+    let mut done = 0;
+    while done < from.len() {
+        let chunk = Chunk::new(core, state, offset + done as u64, &from[done..]);
+        let has_pending = core.space.has_pending();
+        match chunk.write(core, inode, state) {
+            Ok(count) => done += count,
+            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// One transaction's part of a write.
+struct Chunk<'f> {
+    position: u64,
+    bytes: &'f [u8],
+    block_bytes: u64,
+    is_journaled: bool,
+    /// The file's size before.
+    old_size: u64,
+}
+
+/// A run that has been looked up or allocated.
+#[derive(Clone, Copy)]
+struct Target {
+    first: u64,
+    run: Run,
+    is_new: bool,
+}
+
+impl<'f> Chunk<'f> {
+    fn new(core: &Core, state: &InodeState, position: u64, bytes: &'f [u8]) -> Self {
+        let block_bytes = u64::from(core.geometry.block_bytes);
+        let is_journaled = state.is_journaled(core);
+        let mut blocks = CHUNK_BLOCKS;
+        if is_journaled && let Some(journal) = &core.journal {
+            let most = journal
+                .max_credits()
+                .saturating_sub(CREDITS_RUN + CREDITS_BASE)
+                / 2;
+            blocks = blocks.min(u64::from(most)).max(1);
+        }
+        let end = (position / block_bytes + blocks) * block_bytes;
+        let length = bytes
+            .len()
+            .min(usize::try_from(end - position).unwrap_or(usize::MAX));
+        Self {
+            position,
+            bytes: &bytes[..length],
+            block_bytes,
+            is_journaled,
+            old_size: state.size,
+        }
+    }
+
+    fn first(&self) -> u64 {
+        self.position / self.block_bytes
+    }
+
+    fn last(&self) -> u64 {
+        (self.position + self.bytes.len() as u64 - 1) / self.block_bytes
+    }
+
+    /// The part of a block that is written: from and to.
+    fn part(&self, block: u64) -> (u64, u64) {
+        let start = block * self.block_bytes;
+        let end = self.position + self.bytes.len() as u64;
+        (
+            self.position.saturating_sub(start),
+            (end - start).min(self.block_bytes),
+        )
+    }
+
+    /// The old contents of a block, if any of them stays.
+    fn base(
+        &self,
+        core: &Core,
+        inode: &Arc<Inode>,
+        state: &InodeState,
+        block: u64,
+    ) -> Result<Option<Arc<Block>>> {
+        let (from, to) = self.part(block);
+        let start = block * self.block_bytes;
+        let keeps_front = from > 0;
+        let keeps_back = to < self.block_bytes && start + to < self.old_size;
+        if start < self.old_size && (keeps_front || keeps_back) {
+            load(core, inode, state, block)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Writes the chunk or its beginning; how many bytes. When it fails, nothing has changed.
+    fn write(&self, core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<usize> {
+        let head = self.base(core, inode, state, self.first())?;
+        let tail = match self.last() {
+            last if last == self.first() => None,
+            last => self.base(core, inode, state, last)?,
+        };
+        if core.options.log_policy.rewrite == Rewrite::Write {
+            self.write_what_commits(core, inode);
+        }
+        let end_max = self.position + self.bytes.len() as u64;
+        let _superblock = hold_for_large_file(core, end_max)?;
+        let mut transaction = core.begin(self.credits(inode))?;
+        let mut targets = [const { None }; CHUNK_RUNS];
+        if let Err(error) = self.map(core, &mut transaction, inode, state, &mut targets) {
+            transaction.finish()?;
+            return Err(error);
+        }
+        let count = self.fill(core, &mut transaction, inode, &targets, [head, tail])?;
+        let end = self.position + count as u64;
+        let has_grown = end > state.size;
+        let has_new = targets.iter().flatten().any(|target| target.is_new);
+        state.size = state.size.max(end);
+        state.mtime = now();
+        state.ctime = state.mtime;
+        if has_grown {
+            note_large_file(core, &mut transaction, state.size)?;
+        }
+        let is_data = has_grown || has_new || self.is_journaled;
+        state.store(core, &mut transaction, inode.nr, is_data)?;
+        transaction.finish()?;
+        Ok(count)
+    }
+
+    /// Writes the pages that are about to be changed and that a committing transaction has yet to write, and waits.
+    fn write_what_commits(&self, core: &Core, inode: &Arc<Inode>) {
+        let Some(journal) = &core.journal else {
+            return;
+        };
+        let running = journal.running();
+        let inner = inode.pages.lock();
+        let is_due = (self.first()..=self.last()).any(|block| {
+            let slot = inner.slot(block).filter(|slot| slot.is_dirty);
+            slot.is_some_and(|slot| slot.ordered.is_some() && slot.ordered != running)
+        });
+        drop(inner);
+        if !is_due {
+            return;
+        }
+        let began = rt::monotonic();
+        if let Err(error) = write_pages(core, inode, Which::Range(self.first(), self.last())) {
+            tracing::warn!(%error, "write-back failed; the pages stay dirty");
+        }
+        core.pages.stalls.rewrite.add_since(began);
+    }
+
+    fn credits(&self, inode: &Arc<Inode>) -> Credits {
+        let inner = inode.pages.lock();
+        let is_mapped = (self.first()..=self.last()).all(|block| inner.block_of(block).is_some());
+        let map = if is_mapped { 0 } else { CREDITS_RUN };
+        let data = if self.is_journaled {
+            (self.last() - self.first() + 1) as u32
+        } else {
+            0
+        };
+        Credits {
+            blocks: CREDITS_BASE + map + data,
+            revokes: 0,
+        }
+    }
+
+    /// Looks up or allocates from the first block on, as far as credits and room for runs go: at least one run.
+    fn map(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        targets: &mut [Option<Target>; CHUNK_RUNS],
+    ) -> Result<()> {
+        let data = if self.is_journaled {
+            (self.last() - self.first() + 1) as u32
+        } else {
+            0
+        };
+        let mut at = self.first();
+        for (index, place) in targets.iter_mut().enumerate() {
+            if at > self.last() {
+                break;
+            }
+            let cached = cached_run(&inode.pages.lock(), at, self.last());
+            let (run, is_new) = if let Some(run) = cached {
+                (run, false)
+            } else {
+                let needed = CREDITS_RUN + CREDITS_BASE + data;
+                let more = Credits {
+                    blocks: CREDITS_RUN,
+                    revokes: 0,
+                };
+                let has_credits = index == 0 || transaction.credits_left() >= needed;
+                if !has_credits && !transaction.extend(more)? {
+                    break;
+                }
+                let wanted = (self.last() - at + 1) as u32;
+                let block = FileBlock::new(at);
+                match map::find_or_allocate(core, transaction, inode, state, block, wanted) {
+                    Ok(found) => found,
+                    Err(error) if index == 0 => return Err(error),
+                    Err(_) => break,
+                }
+            };
+            *place = Some(Target {
+                first: at,
+                run,
+                is_new,
+            });
+            at += u64::from(run.count);
+        }
+        Ok(())
+    }
+
+    /// Puts the bytes into pages; how many.
+    fn fill(
+        &self,
+        core: &Core,
+        transaction: &mut Transaction<'_>,
+        inode: &Arc<Inode>,
+        targets: &[Option<Target>; CHUNK_RUNS],
+        [mut head, mut tail]: [Option<Arc<Block>>; 2],
+    ) -> Result<usize> {
+        let since = rt::monotonic();
+        let tid = ordering(core, transaction);
+        let mut journaled = Vec::new();
+        let mut done = 0;
+        let mut inner = inode.pages.lock();
+        for target in targets.iter().flatten() {
+            for step in 0..u64::from(target.run.count) {
+                let (block, nr) = (target.first + step, target.run.first + step);
+                let (from, to) = self.part(block);
+                let bytes = &self.bytes[done..done + (to - from) as usize];
+                let base = if block == self.first() {
+                    &mut head
+                } else {
+                    &mut tail
+                };
+                let base = if block == self.first() || block == self.last() {
+                    base.take()
+                } else {
+                    None
+                };
+                let reaches_beyond = (block + 1) * self.block_bytes > self.old_size;
+                let is_ordered =
+                    core.options.ordered == OrderedScope::All || target.is_new || reaches_beyond;
+                let ordered = tid.filter(|_| is_ordered);
+                let dirt = Dirt { ordered, since };
+                let dirt = (!self.is_journaled).then_some(dirt);
+                let image = inner.change(&core.pages.counts, block, nr, dirt, |old| {
+                    compose(old, base, from as usize, bytes, self.block_bytes as usize)
+                });
+                if self.is_journaled {
+                    journaled.push((nr, image));
+                } else if let Some(dirt) = dirt {
+                    drop(image);
+                    core.pages.announce(&mut inner, inode, dirt);
+                }
+                done += bytes.len();
+            }
+        }
+        drop(inner);
+        for (nr, image) in journaled {
+            transaction.replace(&core.buffers.get_new(nr), image)?;
+        }
+        Ok(done)
+    }
+}
+
+/// The blocks that consecutive cached pages lie in, as far as these follow each other, too.
+fn cached_run(inner: &Inner, from: u64, last: u64) -> Option<Run> {
+    let first = inner.block_of(from)?;
+    let follows = |step: &u64| inner.block_of(from + *step) == Some(first + *step);
+    let count = 1 + (1..=last - from).take_while(follows).count() as u32;
+    Some(Run { first, count })
+}
+
+/// A page's new image: bytes put over what was there.
+fn compose(
+    old: Option<Arc<Block>>,
+    base: Option<Arc<Block>>,
+    from: usize,
+    bytes: &[u8],
+    block_bytes: usize,
+) -> Arc<Block> {
+    let mut image = match old {
+        Some(old) => {
+            drop(base);
+            old
+        }
+        None if bytes.len() == block_bytes => return Block::copy_from(bytes).into_arc(),
+        None => base.unwrap_or_else(|| Block::zeroed(block_bytes).into_arc()),
+    };
+    if bytes.len() == block_bytes && Arc::get_mut(&mut image).is_none() {
+        return Block::copy_from(bytes).into_arc();
+    }
+    Arc::make_mut(&mut image)[from..from + bytes.len()].copy_from_slice(bytes);
+    image
+}

@@ -1,0 +1,38 @@
+//! The feature that says that a volume has files above 2 GiB.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::feature::ReadOnlyCompatible;
+use rt::atomic::Ordering;
+
+use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::error::Result;
+
+/// The largest size that does not need the feature `large_file`.
+const SMALL_SIZE_MAX: u64 = 0x7FFF_FFFF;
+
+/// Reads the superblock if a size is the first to change it. Hold the result until [`note_large_file`].
+pub(super) fn hold_for_large_file(core: &Core, size: u64) -> Result<Option<Arc<Buffer>>> {
+    let is_noted = size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed);
+    (!is_noted).then(|| core.hold_superblock()).transpose()
+}
+
+/// The first file above 2 GiB sets a feature of the volume (one credit).
+pub(super) fn note_large_file(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    size: u64,
+) -> Result<()> {
+    if size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    core.with_superblock(transaction, |raw| {
+        let mut features = raw.features();
+        features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
+        raw.set_features(features);
+    })?;
+    core.pages.has_large_file.store(true, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Parts of a file that lie together on the device: found in the block map, and read.
+
+use std::sync::Arc;
+
+use block::{Outcome, Request};
+use layout::{Block, FileBlock, SectorNr};
+
+use crate::cache::inode::Inode;
+use crate::cache::read_ahead::Span;
+use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::error::{Error, Result};
+use crate::map::{self, Mapped};
+
+/// Where blocks lie, up to the first hole. Blocks of a journaled file end where a buffer is in memory.
+pub(super) fn map_spans(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    first: u64,
+    count: u64,
+) -> Result<Vec<Span>> {
+    let mut spans = Vec::new();
+    let end = first + count;
+    let mut at = first;
+    while at < end {
+        let wanted = u32::try_from(end - at).unwrap_or(u32::MAX);
+        let Mapped::Run(mut run) = map::find(core, inode, state, FileBlock::new(at), wanted)?
+        else {
+            break;
+        };
+        if state.is_journaled(core) {
+            let on_device = (0..run.count)
+                .take_while(|step| core.buffers.peek(run.first + u64::from(*step)).is_none())
+                .count() as u32;
+            if on_device < run.count {
+                run.count = on_device;
+                if on_device > 0 {
+                    spans.push(Span { first: at, run });
+                }
+                break;
+            }
+        }
+        spans.push(Span { first: at, run });
+        at += u64::from(run.count);
+    }
+    Ok(spans)
+}
+
+/// Zeroes what lies beyond the file's size in its last block; whether there was something.
+pub(super) fn mask_tail(
+    core: &Core,
+    state: &InodeState,
+    block: u64,
+    image: &mut Arc<Block>,
+) -> bool {
+    let start = block * u64::from(core.geometry.block_bytes);
+    let inside = usize::try_from(state.size.saturating_sub(start)).unwrap_or(usize::MAX);
+    if inside >= image.len() || image[inside..].iter().all(|byte| *byte == 0) {
+        return false;
+    }
+    Arc::make_mut(image)[inside..].fill(0);
+    true
+}
+
+/// Reads spans in one batch.
+pub(super) fn fetch_spans(core: &Core, spans: &[Span]) -> Result<Vec<Arc<Block>>> {
+    let batch = spans.iter().map(|span| span.request(core)).collect();
+    let mut images = Vec::new();
+    for result in core.device.submit(batch).wait() {
+        match result? {
+            Outcome::Read(payload) => images.extend(payload),
+            Outcome::Done => return Err(Error::Device(block::DeviceError::Gone)),
+        }
+    }
+    Ok(images)
+}
+
+impl Span {
+    /// The request that reads the span.
+    pub(super) fn request(&self, core: &Core) -> Request {
+        rt::charge(rt::Cost::Request);
+        Request::Read {
+            sector: SectorNr::from_byte_offset(core.geometry.byte_offset(self.run.first)),
+            blocks: self.run.count,
+            block_bytes: core.geometry.block_bytes,
+        }
+    }
+}

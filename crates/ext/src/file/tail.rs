@@ -1,0 +1,116 @@
+//! The bytes behind a file's size in its last block.
+
+use std::sync::Arc;
+
+use jbd2::Credits;
+use layout::{Block, FileBlock, Tid};
+
+use super::read::load;
+use crate::cache::file_pages::Dirt;
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::disk::inode::InodeState;
+use crate::disk::run::Run;
+use crate::error::Result;
+use crate::map::{self, Mapped};
+use crate::options::DataMode;
+
+/// Before the size grows past the end of the last block: what the device has beyond the old size becomes zero.
+pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block = state.size / block_bytes;
+    if state.size.is_multiple_of(block_bytes) {
+        return Ok(());
+    }
+    let Some(image) = load(core, inode, state, block)? else {
+        return Ok(());
+    };
+    let slot = inode
+        .pages
+        .lock()
+        .slot(block)
+        .filter(|slot| slot.image.is_some())
+        .map(|slot| (slot.has_masked_tail, slot.block()));
+    let nr = match slot {
+        Some((true, Some(nr))) => nr,
+        Some(_) => return Ok(()),
+        // The page was evicted meanwhile: whether its tail was masked is not known.
+        None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
+        None => match map::find(core, inode, state, FileBlock::new(block), 1)? {
+            Mapped::Run(run) => run.first,
+            Mapped::Hole(_) => return Ok(()),
+        },
+    };
+    let mut transaction = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    zero_from(
+        core,
+        &mut transaction,
+        inode,
+        state,
+        Run {
+            first: nr,
+            count: 1,
+        },
+        block,
+        Some(image),
+    )?;
+    transaction.finish()?;
+    Ok(())
+}
+
+/// Zeroes a page behind the file's size and makes it dirty, ordered or journaled (one credit). `base` is its old image, in
+/// case the page has left the cache.
+pub(super) fn zero_from(
+    core: &Core,
+    transaction: &mut Transaction<'_>,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    run: Run,
+    block: u64,
+    base: Option<Arc<Block>>,
+) -> Result<()> {
+    let within = match (state.size % u64::from(core.geometry.block_bytes)) as usize {
+        _ if rt::mutant!("truncate/tail-not-zeroed") => core.block_bytes(),
+        within => within,
+    };
+    let dirt = Dirt {
+        ordered: ordering(core, transaction),
+        since: rt::monotonic(),
+    };
+    let is_journaled = state.is_journaled(core);
+    let mut inner = inode.pages.lock();
+    let image = inner.change(
+        &core.pages.counts,
+        block,
+        run.first,
+        (!is_journaled).then_some(dirt),
+        |old| {
+            let zeroes = || Block::zeroed(core.block_bytes()).into_arc();
+            let mut image = match old {
+                Some(old) => old,
+                None => base.unwrap_or_else(zeroes),
+            };
+            Arc::make_mut(&mut image)[within..].fill(0);
+            image
+        },
+    );
+    if is_journaled {
+        drop(inner);
+        return transaction.replace(&core.buffers.get_new(run.first), image);
+    }
+    core.pages.announce(&mut inner, inode, dirt);
+    Ok(())
+}
+
+/// What of a transaction's data is ordered.
+pub(super) fn ordering(core: &Core, transaction: &Transaction<'_>) -> Option<Tid> {
+    if core.options.data == DataMode::Writeback {
+        None
+    } else {
+        transaction.tid()
+    }
+}

@@ -1,0 +1,23 @@
+//! Pages and metadata on their way to the device, and the memory that they take.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `pages` | dirty pages on their way to the device |
+//! | `ordered` | ordered data before a commit |
+//! | `flush` | flushing the device |
+//! | `sync` | fsync and its kin |
+//! | `round` | what the writer daemon does when it wakes |
+//! | `memory` | the budget: eviction, throttling, and the start of a handle |
+//!
+//! A dirty page knows its block, so that nothing here needs a file's block map.
+
+mod flush;
+pub(crate) mod memory;
+mod ordered;
+pub(crate) mod pages;
+mod round;
+mod sync;
+
+pub(crate) use ordered::write_ordered;
+pub(crate) use round::write_back_round;
+pub(crate) use sync::{sync, sync_all, sync_operation};

@@ -1,0 +1,224 @@
+//! The one budget of memory: file pages, metadata, inodes, and images that the journal pins.
+//!
+//! When it is exceeded, clean pages are evicted by second chance over all files, then clean metadata. Metadata is taken
+//! first only where it has grown above half of the budget. If that is not enough, dirty pages are written and the journal
+//! writes home what it owes, which makes both evictable.
+//!
+//! Whoever makes pages dirty above the limit writes some of the oldest itself and waits, as in Linux 2.4.
+
+use jbd2::Credits;
+use rt::Nanos;
+use rt::atomic::Ordering;
+
+use super::pages::write_some;
+#[cfg(not(debug_assertions))]
+use crate::cache::inode::Inode;
+use crate::cache::inodes::Position;
+use crate::core::Core;
+use crate::core::handle::Transaction;
+use crate::error::Result;
+
+/// The budget is looked at after so many new pages...
+const GROWTH_PAGES: u64 = 16;
+/// ... or so many transactions.
+const TRANSACTIONS: u64 = 128;
+/// After eviction so much of the budget is free: one part in this many.
+const SLACK: u64 = 32;
+/// Files in a step of a sweep.
+const FILES_AT_A_TIME: usize = 32;
+/// Folios of one file that a step looks at.
+const FOLIOS_AT_A_TIME: usize = 256;
+/// How often eviction, writing and checkpointing are tried in turn.
+const ROUNDS_MAX: usize = 4;
+/// The least number of pages that a throttled writer writes.
+const THROTTLE_PAGES_MIN: usize = 64;
+/// Metadata blocks written home at a time.
+const METADATA_BLOCKS: usize = 1024;
+/// What an inode takes. Locks are larger in debug builds, and a budget that they shared in would give simulated runs other
+/// figures there than in release builds.
+const INODE_BYTES: u64 = 752;
+
+#[cfg(not(debug_assertions))]
+const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);
+
+impl Core {
+    /// Starts a handle for one step of an operation. May wait for the journal, and now and then for
+    /// memory.
+    ///
+    /// # Errors
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) when the volume is, or has become, read-only.
+    pub(crate) fn begin(&self, credits: Credits) -> Result<Transaction<'_>> {
+        self.check_writable()?;
+        tick(self);
+        Transaction::begin(self, credits)
+    }
+}
+
+/// A transaction begins: now and then metadata may have outgrown the budget. The caller holds no transaction.
+fn tick(core: &Core) {
+    let count = core
+        .pages
+        .reclaim
+        .transactions
+        .fetch_add(1, Ordering::Relaxed);
+    if count % TRANSACTIONS == TRANSACTIONS - 1 {
+        core.pages
+            .counts
+            .growth
+            .store(GROWTH_PAGES, Ordering::Relaxed);
+        make_room(core);
+        throttle_metadata(core);
+    }
+}
+
+/// A caller's part in keeping the budget, counted as a stall.
+fn make_room(core: &Core) {
+    let began = rt::monotonic();
+    balance(core);
+    core.pages.stalls.memory.add_since(began);
+}
+
+/// Evicts until the budget is kept. The caller holds no transaction and no leaf.
+pub(crate) fn balance(core: &Core) {
+    if core.pages.counts.growth.load(Ordering::Relaxed) < GROWTH_PAGES {
+        return;
+    }
+    core.pages.counts.growth.store(0, Ordering::Relaxed);
+    let budget = core.pages.limits.budget;
+    if used(core) <= budget {
+        return;
+    }
+    let Some(mut hand) = core.pages.reclaim.hand.try_lock() else {
+        return;
+    };
+    let target = budget - budget / SLACK;
+    for _ in 0..ROUNDS_MAX {
+        evict(core, &mut hand, target);
+        let excess = used(core).saturating_sub(target);
+        if used(core) <= budget {
+            return;
+        }
+        release(core, excess);
+    }
+}
+
+/// Before data is taken into the cache: where the cache holds as much dirty data as it may because write-back fails, the
+/// caller learns why. The caller holds no transaction and no inode lock.
+///
+/// # Errors
+/// The device's, if an attempt to write the excess fails again.
+pub(crate) fn admit(core: &Core) -> Result<()> {
+    if !core.pages.reclaim.has_failed.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let excess = core
+        .pages
+        .counts
+        .dirty_bytes()
+        .saturating_sub(core.pages.limits.dirty);
+    if excess == 0 || rt::mutant!("error/writer-not-stopped") {
+        return Ok(());
+    }
+    let excess = excess.div_ceil(core.pages.block_bytes) as usize;
+    match write_some(core, excess + THROTTLE_PAGES_MIN) {
+        Ok(_) => core
+            .pages
+            .reclaim
+            .has_failed
+            .store(false, Ordering::Relaxed),
+        // One page that cannot be written stops nobody.
+        Err(error) if core.pages.counts.dirty_bytes() > core.pages.limits.dirty => {
+            return Err(error.into());
+        }
+        Err(_) => {}
+    }
+    Ok(())
+}
+
+/// After a write of so many pages: above the limits, wakes the writer or writes some pages here. The caller holds no
+/// transaction and no inode lock.
+pub(crate) fn throttle(core: &Core, pages: usize) {
+    make_room(core);
+    let dirty = core.pages.counts.dirty_bytes();
+    if dirty > core.pages.limits.dirty {
+        let began = rt::monotonic();
+        let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
+        if let Err(error) = write_some(core, wanted) {
+            tracing::warn!(%error, "write-back failed; the pages stay dirty");
+            core.pages.reclaim.has_failed.store(true, Ordering::Relaxed);
+        }
+        core.pages.stalls.dirty_limit.add_since(began);
+    } else if dirty > core.pages.limits.background {
+        core.pages.wake().request();
+    }
+}
+
+/// Without a journal, dirty metadata counts like dirty data.
+fn throttle_metadata(core: &Core) {
+    if core.journal.is_some() {
+        return;
+    }
+    let (_, dirty) = core.buffers.bytes();
+    if dirty > core.pages.limits.dirty
+        && let Err(error) = core.buffers.write_back(Nanos::MAX, METADATA_BLOCKS)
+    {
+        tracing::warn!(%error, "metadata could not be written; it stays dirty");
+    }
+}
+
+/// Bytes in use.
+pub(crate) fn used(core: &Core) -> u64 {
+    let inodes = core.inodes.count() as u64 * INODE_BYTES;
+    let pinned = core
+        .journal
+        .as_ref()
+        .map_or(0, |journal| journal.pinned_bytes());
+    core.pages.counts.resident_bytes() + core.buffers.bytes().0 + inodes + pinned
+}
+
+/// Evicts clean pages and clean metadata until `target` is reached or nothing is left.
+fn evict(core: &Core, hand: &mut Position, target: u64) {
+    let half = core.pages.limits.budget / 2;
+    if core.buffers.bytes().0 > half {
+        core.buffers.shrink(half);
+    }
+    // The first revolution takes marks away, the second takes the pages.
+    let mut revolutions = 0;
+    while revolutions < 2 && used(core) > target {
+        let (files, next) = core.inodes.sweep(*hand, FILES_AT_A_TIME);
+        for inode in &files {
+            let mut folio = Some(0);
+            while let Some(from) = folio {
+                (_, folio) = inode
+                    .pages
+                    .lock()
+                    .sweep(&core.pages.counts, from, FOLIOS_AT_A_TIME);
+            }
+        }
+        *hand = next;
+        revolutions += usize::from(next == Position::default());
+    }
+    let excess = used(core).saturating_sub(target);
+    if excess > 0 {
+        let metadata = core.buffers.bytes().0;
+        core.buffers.shrink(metadata.saturating_sub(excess));
+    }
+}
+
+/// Makes dirty memory clean: writes dirty pages, and what the journal owes.
+fn release(core: &Core, excess: u64) {
+    let pages = excess.div_ceil(u64::from(core.geometry.block_bytes)) as usize;
+    let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);
+    let metadata = match &core.journal {
+        Some(journal) => journal.write_back(Nanos::MAX, METADATA_BLOCKS).unwrap_or(0),
+        None => core
+            .buffers
+            .write_back(Nanos::MAX, METADATA_BLOCKS)
+            .unwrap_or(0),
+    };
+    if written + metadata == 0
+        && let Some(journal) = &core.journal
+    {
+        journal.request_commit();
+    }
+}

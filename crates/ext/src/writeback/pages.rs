@@ -1,0 +1,420 @@
+//! Dirty pages on their way to the device.
+//!
+//! Pages are taken from their files in order of age, sorted by block, and handed to the device in large batches in which
+//! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than its queue: unless the log
+//! policy says `order=sorted`, pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever
+//! took pages waits for them and says at the files how it went; if he panics, that they could not be written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{DeviceError, Request, Ticket};
+use jbd2::policy::{Batch, Batches, WriteOrder};
+use layout::{Block, BlockNr, FileBlock, SectorNr};
+use rt::Nanos;
+
+use crate::awaited::awaited_with;
+use crate::cache::file_pages::{Landed, Taken, Which};
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::error::Result;
+
+/// Pages in a batch, unless the log policy's are small.
+pub(super) const BATCH_PAGES: usize = 2048;
+/// Batches on their way at a time, unless the log policy's overlap: then the device's queue is the limit.
+const BATCHES_MAX: usize = 2;
+/// Bytes of the largest request.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+/// Files taken from the dirty list at a time.
+const FILES_AT_A_TIME: usize = 64;
+
+/// Pages to be written.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    items: Vec<Item>,
+    flights: Vec<Flight>,
+}
+
+struct Item {
+    page: Taken,
+    flight: usize,
+}
+
+impl Item {
+    fn landed(&self, error: Option<DeviceError>) -> Landed {
+        Landed {
+            block: self.page.block,
+            ordered: self.page.ordered,
+            error,
+        }
+    }
+}
+
+/// The pages of one file in a batch.
+struct Flight {
+    inode: Arc<Inode>,
+    id: u64,
+}
+
+impl Outgoing {
+    /// The flight of images that belong to no file any more.
+    const LOOSE: usize = usize::MAX;
+
+    /// Adds a page of a file to its flight, which is the newest one unless this is its first page.
+    fn push(&mut self, inode: &Arc<Inode>, id: u64, page: Taken) {
+        let is_newest = |flight: &Flight| flight.id == id && Arc::ptr_eq(&flight.inode, inode);
+        if !self.flights.last().is_some_and(is_newest) {
+            self.flights.push(Flight {
+                inode: Arc::clone(inode),
+                id,
+            });
+        }
+        self.items.push(Item {
+            flight: self.flights.len() - 1,
+            page,
+        });
+    }
+
+    /// Adds a page of no file.
+    pub(crate) fn push_loose(&mut self, nr: BlockNr, image: Arc<Block>) {
+        let page = Taken {
+            block: FileBlock::new(0),
+            nr,
+            image,
+            ordered: None,
+        };
+        self.items.push(Item {
+            flight: Self::LOOSE,
+            page,
+        });
+    }
+
+    /// Pages in it.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn submit(mut self, core: &Core) -> Submitted {
+        if core.options.log_policy.order == WriteOrder::Sorted {
+            self.items.sort_by_key(|item| item.page.nr);
+        }
+        let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry.block_bytes)) as usize;
+        let mut batch = Vec::new();
+        let mut spans = Vec::new();
+        let mut start = 0;
+        while start < self.items.len() {
+            let first = self.items[start].page.nr;
+            let follows = |(step, item): &(usize, &Item)| item.page.nr == first + *step as u64;
+            let rest = self.items[start..].iter().enumerate();
+            let count = rest.take(per_request).take_while(follows).count();
+            let payload = self.items[start..start + count]
+                .iter()
+                .map(|item| Arc::clone(&item.page.image));
+            let sector = SectorNr::from_byte_offset(core.geometry.byte_offset(first));
+            let payload = payload.collect();
+            rt::charge(rt::Cost::Request);
+            batch.push(Request::Write {
+                sector,
+                payload,
+                force_unit_access: false,
+            });
+            spans.push(count);
+            start += count;
+        }
+        let submit = |_: &mut Self| core.device.submit(batch);
+        Submitted {
+            ticket: awaited_with(&mut self, submit, |pages| pages.abandon(core)),
+            outgoing: self,
+            spans,
+        }
+    }
+
+    /// Ends the flights after a panic: nobody knows what has been written.
+    fn abandon(&mut self, core: &Core) {
+        for (index, flight) in self.flights.drain(..).enumerate() {
+            let own = self.items.iter().filter(|item| item.flight == index);
+            let landed = own.map(|item| item.landed(Some(DeviceError::Gone)));
+            core.pages.land(&flight.inode, flight.id, landed);
+        }
+        self.items.clear();
+    }
+}
+
+/// Pages in flight.
+struct Submitted {
+    ticket: Ticket,
+    outgoing: Outgoing,
+    /// How many pages each request has.
+    spans: Vec<usize>,
+}
+
+impl Submitted {
+    /// Waits, and ends the flights.
+    fn finish(mut self, core: &Core) -> Result<(), DeviceError> {
+        let wait = |_: &mut Outgoing| self.ticket.wait();
+        let results = awaited_with(&mut self.outgoing, wait, |pages| pages.abandon(core));
+        let Outgoing { items, flights } = self.outgoing;
+        assert_eq!(results.len(), self.spans.len(), "a result for each request");
+        let per_request = results.into_iter().map(Result::err).zip(self.spans);
+        let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
+        let mut landed: Vec<Vec<Landed>> = Vec::new();
+        landed.resize_with(flights.len(), Vec::new);
+        let mut first_error = None;
+        for item in items {
+            let error = errors.next().flatten();
+            if first_error.is_none() {
+                first_error.clone_from(&error);
+            }
+            match landed.get_mut(item.flight) {
+                Some(list) => list.push(item.landed(error)),
+                // It belongs to no file any more, but a commit may wait for it all the same.
+                None => core.pages.flushes.note_written(rt::monotonic()),
+            }
+        }
+        for (flight, list) in flights.into_iter().zip(landed) {
+            core.pages.land(&flight.inode, flight.id, list.into_iter());
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+/// A series of batches.
+struct Convoy<'c> {
+    core: &'c Core,
+    filling: Outgoing,
+    underway: VecDeque<Submitted>,
+    error: Option<DeviceError>,
+    sent: usize,
+    batch_pages: usize,
+    batches_max: usize,
+}
+
+impl<'c> Convoy<'c> {
+    fn new(core: &'c Core, filling: Outgoing) -> Self {
+        let policy = &core.options.log_policy;
+        Self {
+            core,
+            batch_pages: match policy.batch {
+                Batch::Large => BATCH_PAGES,
+                Batch::Small => policy.batch.blocks(),
+            },
+            batches_max: match policy.batches {
+                Batches::Wait => BATCHES_MAX,
+                Batches::Overlap => usize::MAX,
+            },
+            filling,
+            underway: VecDeque::new(),
+            error: None,
+            sent: 0,
+        }
+    }
+
+    /// Does something with a series of batches. If it panics, what is on its way is waited for, and the rest is not.
+    fn run<T>(core: &'c Core, filling: Outgoing, work: impl FnOnce(&mut Self) -> T) -> T {
+        awaited_with(&mut Self::new(core, filling), work, |convoy| {
+            convoy.filling.abandon(core);
+            convoy.reap_all();
+        })
+    }
+
+    /// Takes pages of a file, each at most once, and none behind those that are dirty now: a writer who appends is not followed.
+    /// Returns true if some of them were in flight and dirty again.
+    fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
+        let mut has_busy = false;
+        let mut next = Some(0);
+        let mut end = None;
+        while let Some(from) = next {
+            let mut inner = inode.pages.lock();
+            let end = *end.get_or_insert_with(|| inner.dirty_end());
+            if from >= end {
+                break;
+            }
+            let filling = &mut self.filling;
+            let room = self.batch_pages.saturating_sub(filling.len());
+            let collected = inner.collect(which, from, room, |flight, page| {
+                filling.push(inode, flight, page);
+            });
+            self.core.pages.relist(&mut inner, inode);
+            drop(inner);
+            has_busy |= collected.has_busy;
+            if self.filling.len() >= self.batch_pages {
+                self.send();
+            }
+            // Pages of a failed batch are dirty again: from the start, they would be taken for ever.
+            let is_endless = rt::mutant!("error/failed-pages-taken-again");
+            next = collected
+                .next
+                .map(|block| if is_endless { 0 } else { block });
+        }
+        has_busy
+    }
+
+    fn send(&mut self) {
+        if self.filling.len() == 0 {
+            return;
+        }
+        if self.underway.len() >= self.batches_max {
+            self.reap();
+        }
+        let outgoing = std::mem::take(&mut self.filling);
+        self.sent += outgoing.len();
+        self.underway.push_back(outgoing.submit(self.core));
+    }
+
+    fn reap(&mut self) {
+        if let Some(submitted) = self.underway.pop_front()
+            && let Err(error) = submitted.finish(self.core)
+        {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    /// Sends the rest and waits for all; how many pages were written.
+    fn finish(&mut self) -> Result<usize, DeviceError> {
+        self.send();
+        self.reap_all();
+        self.error.take().map_or(Ok(self.sent), Err)
+    }
+
+    fn reap_all(&mut self) {
+        while !self.underway.is_empty() {
+            self.reap();
+        }
+    }
+}
+
+/// Writes pages of files and loose images, and waits, also for writes of other threads.
+///
+/// Takes at most two passes. The second one writes what the first one found in flight: pages dirtied again meanwhile,
+/// and pages whose write by another thread failed. A page that is in flight in the second pass was taken after this
+/// call began, so that waiting for it is enough.
+///
+/// # Errors
+/// The first failed write of this call; or the last one of another thread, if it failed in the second pass. The pages
+/// stay dirty.
+pub(crate) fn write_files(
+    core: &Core,
+    files: &[Arc<Inode>],
+    which: Which,
+    loose: Outgoing,
+) -> Result<(), DeviceError> {
+    let first = Pass::run(core, files.iter(), which, loose);
+    let mut left = first.busy;
+    left.extend(first.failed_elsewhere);
+    if left.is_empty() {
+        return first.result;
+    }
+    let second = Pass::run(core, left.iter().copied(), which, Outgoing::default());
+    let last = second.failed_elsewhere.first();
+    let failure = last.and_then(|inode| inode.pages.last_error().1);
+    first
+        .result
+        .and(second.result)
+        .and(failure.map_or(Ok(()), Err))
+}
+
+/// One pass over the pages of files.
+struct Pass<'f> {
+    result: Result<(), DeviceError>,
+    /// Files with pages that were in flight and dirty again.
+    busy: Vec<&'f Arc<Inode>>,
+    /// Files with pages that another thread was writing, and failed to.
+    failed_elsewhere: Vec<&'f Arc<Inode>>,
+}
+
+impl<'f> Pass<'f> {
+    fn run(
+        core: &Core,
+        files: impl Iterator<Item = &'f Arc<Inode>> + Clone,
+        which: Which,
+        loose: Outgoing,
+    ) -> Self {
+        let mut busy: Vec<&Arc<Inode>> = Vec::new();
+        let counts = files.clone().map(|inode| inode.pages.error_count());
+        let counts: Vec<u64> = counts.collect();
+        let written = Convoy::run(core, loose, |convoy| {
+            busy.extend(files.clone().filter(|inode| convoy.add(inode, which)));
+            convoy.finish()
+        });
+        let mut failed_elsewhere = Vec::new();
+        for (inode, before) in files.zip(counts) {
+            inode.pages.wait_landed();
+            let is_busy = || busy.iter().any(|other| Arc::ptr_eq(other, inode));
+            let has_failed = written.is_ok() && inode.pages.error_count() != before;
+            if has_failed && !is_busy() {
+                failed_elsewhere.push(inode);
+            }
+        }
+        Self {
+            result: written.map(drop),
+            busy,
+            failed_elsewhere,
+        }
+    }
+}
+
+/// Writes some pages of a file that are dirty, and waits for them; what others write is not waited for.
+pub(crate) fn write_pages(
+    core: &Core,
+    inode: &Arc<Inode>,
+    which: Which,
+) -> Result<usize, DeviceError> {
+    Convoy::run(core, Outgoing::default(), |convoy| {
+        convoy.add(inode, which);
+        convoy.finish()
+    })
+}
+
+/// Writes pages of one file and waits.
+pub(crate) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Result<(), DeviceError> {
+    write_files(
+        core,
+        std::slice::from_ref(inode),
+        which,
+        Outgoing::default(),
+    )
+}
+
+/// Writes every page of the volume that is dirty or in flight now, and waits. What becomes dirty meanwhile may be left.
+pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
+    let mut result = Ok(());
+    loop {
+        let files = core.pages.list.all();
+        for files in files.chunks(FILES_AT_A_TIME * 16) {
+            result = result.and(write_files(core, files, Which::All, Outgoing::default()));
+        }
+        if files.is_empty() || !rt::mutant!("sync/follows-writers") {
+            return result;
+        }
+    }
+}
+
+/// Writes pages dirty since before a time, oldest files first, until `is_enough` says so after a batch; how many.
+pub(super) fn write_oldest(
+    core: &Core,
+    before: Nanos,
+    which: Which,
+    is_enough: impl Fn(usize) -> bool,
+) -> Result<usize, DeviceError> {
+    Convoy::run(core, Outgoing::default(), |convoy| {
+        let mut last = None;
+        loop {
+            let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
+            let Some((key, _)) = files.last() else {
+                return convoy.finish();
+            };
+            last = Some(*key);
+            for (_, inode) in &files {
+                convoy.add(inode, which);
+                if is_enough(convoy.sent + convoy.filling.len()) {
+                    return convoy.finish();
+                }
+            }
+        }
+    })
+}
+
+/// Writes about so many of the oldest dirty pages and waits; how many it were.
+pub(crate) fn write_some(core: &Core, pages: usize) -> Result<usize, DeviceError> {
+    write_oldest(core, Nanos::MAX, Which::All, |count| count >= pages)
+}

@@ -1,0 +1,47 @@
+//! One round of the writer daemon.
+
+use super::memory::balance;
+use super::pages::{BATCH_PAGES, write_oldest, write_some};
+use crate::cache::file_pages::Which;
+use crate::core::Core;
+use crate::error::Result;
+
+/// Metadata blocks that one round of the writer writes at most.
+const METADATA_BLOCKS_MAX: usize = 16_384;
+
+/// One round of the writer daemon: old dirty pages and metadata, and as much as the background limit asks for.
+pub(crate) fn write_back_round(core: &Core) -> Result<()> {
+    let now = rt::monotonic();
+    let cutoff = now.saturating_sub(core.options.memory.dirty_expiry);
+    let mut data = Ok(0);
+    if now > core.options.memory.dirty_expiry {
+        data = write_oldest(core, cutoff, Which::Before(cutoff), |_| false);
+    }
+    let background = core.pages.limits.background;
+    let block_bytes = u64::from(core.geometry.block_bytes);
+    while data.is_ok() {
+        // Read once: others make pages clean meanwhile.
+        let excess = core.pages.counts.dirty_bytes().saturating_sub(background);
+        let excess = excess.div_ceil(block_bytes) as usize;
+        if excess == 0 {
+            break;
+        }
+        data = write_some(core, excess.min(BATCH_PAGES));
+        if let Ok(0) = data {
+            break;
+        }
+    }
+    let metadata = match &core.journal {
+        Some(journal) => journal
+            .write_back(cutoff, METADATA_BLOCKS_MAX)
+            .map(drop)
+            .map_err(Into::into),
+        None => core
+            .buffers
+            .write_back(cutoff, METADATA_BLOCKS_MAX)
+            .map(drop),
+    };
+    balance(core);
+    data?;
+    metadata
+}

@@ -1,0 +1,151 @@
+//! fsync and its kin.
+//!
+//! | what | how |
+//! |---|---|
+//! | data | dirty pages are written and waited for |
+//! | metadata, with a journal | the last transaction of the inode (fdatasync: of what is needed to read it back) becomes durable |
+//! | metadata, without one | all dirty metadata of the volume is written |
+//! | the device's cache | flushed, unless a flush submitted after the file's last write has completed |
+
+use std::sync::Arc;
+
+use layout::Tid;
+use layout::inode_flags::InodeFlags;
+use rt::atomic::Ordering;
+
+use super::flush::flush;
+use super::pages::{write_everything, write_file};
+use crate::cache::file_pages::Which;
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::error::{Error, Result};
+
+/// Makes a file (or directory) durable. `data_only` is fdatasync.
+///
+/// # Errors
+/// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes it again.
+pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
+    core.pages.flushes.check()?;
+    let written = if rt::mutant!("fsync/data-not-written") {
+        Ok(())
+    } else {
+        write_file(core, inode, Which::All)
+    };
+    written.map_err(|cause| Error::DataLost {
+        inode: inode.nr,
+        cause,
+    })?;
+    let tid = {
+        let state = inode.state.read();
+        if data_only && rt::mutant!("fdatasync/size-not-committed") {
+            None
+        } else if data_only {
+            state.data_tid
+        } else {
+            state.last_tid
+        }
+    };
+    make_durable(core, tid)?;
+    flush_file(core, inode)
+}
+
+/// Makes a transaction durable; without a journal, all metadata.
+fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
+    if rt::mutant!("fsync/transaction-not-committed") {
+        return Ok(());
+    }
+    let Some(journal) = &core.journal else {
+        return write_metadata(core);
+    };
+    match tid {
+        Some(tid) if !journal.is_durable(tid) => Ok(journal.commit(tid)?),
+        _ => match journal.error() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Without a journal: writes all metadata. A volume that has become read-only since it was opened still owes what was changed before.
+///
+/// # Errors
+/// - [`Error::ReadOnly`] after an abort: what is in memory may be half of a change.
+fn write_metadata(core: &Core) -> Result<()> {
+    if core.is_aborted.load(Ordering::Acquire) {
+        return Err(Error::ReadOnly);
+    }
+    let is_dropped = rt::mutant!("sync/nothing-written-after-damage");
+    if is_dropped && core.is_read_only.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    core.buffers.write_everything()
+}
+
+/// Flushes the device if data of the file may still be in its cache.
+fn flush_file(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    if rt::mutant!("fsync/device-not-flushed") {
+        return Ok(());
+    }
+    let pages = &core.pages;
+    let count = {
+        let inner = inode.pages.lock();
+        let is_covered =
+            inner.written_count == inner.flushed_count || pages.flushes.covers(inner.written_at);
+        if is_covered && core.journal.is_some() {
+            return Ok(());
+        }
+        inner.written_count
+    };
+    flush(core)?;
+    let mut inner = inode.pages.lock();
+    inner.flushed_count = inner.flushed_count.max(count);
+    Ok(())
+}
+
+/// Makes the whole volume durable.
+pub(crate) fn sync_all(core: &Core) -> Result<()> {
+    if core.is_opened_read_only && core.journal.is_none() {
+        return Ok(());
+    }
+    core.pages.flushes.check()?;
+    let written = write_everything(core);
+    if let Some(journal) = &core.journal {
+        if let Some(error) = journal.error() {
+            return Err(error.into());
+        }
+        core.store_counts()?;
+        if !rt::mutant!("sync/running-transaction-left-out") {
+            journal.commit_running()?;
+        }
+        if core.pages.flushes.is_owed() {
+            flush(core)?;
+        }
+    } else {
+        // The counts in the superblock are corrected at the next open.
+        if !core.is_aborted.load(Ordering::Acquire) {
+            core.store_counts()?;
+        }
+        write_metadata(core)?;
+        flush(core)?;
+    }
+    Ok(written?)
+}
+
+/// After a change of a directory or inode on a volume or inode that is `sync` or `dirsync`: waits until `tid` is durable.
+pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) -> Result<()> {
+    let options = &core.options;
+    let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);
+    let is_directory = state.kind == FileKind::Directory;
+    let has_directory_sync = options.directory_sync || state.flags.contains(InodeFlags::DIRSYNC);
+    let is_ignored = rt::mutant!("sync/mount-option-ignored");
+    if is_ignored || !(is_synchronous || is_directory && has_directory_sync) {
+        return Ok(());
+    }
+    make_durable(core, tid)?;
+    if core.journal.is_none() {
+        flush(core)?;
+    }
+    Ok(())
+}
