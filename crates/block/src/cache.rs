@@ -1,12 +1,14 @@
-//! The volatile cache: keeps writes from a device until a flush, a forced write or want of room, and loses what it
-//! likes at a power cut.
+//! A volatile write cache: it keeps writes from the device below until a flush, a forced write or
+//! eviction, and may lose them at a power cut.
 //!
-//! It keeps every version of every sector that no flush has made durable, because any one of them may be what a power cut
-//! leaves. Reads see the newest. Flushes, forced writes and evictions go through to the device below one at a time and
-//! within `submit`; ordinary writes and reads wait for none of them, unless the cache is full.
+//! The cache keeps every version of every sector since the last flush, because a power cut may
+//! leave any of them. Reads return the newest version. Flushes, forced writes and evictions go to
+//! the device below one at a time and within `submit`; ordinary reads and writes wait for none of
+//! them, unless the cache is full.
 //!
-//! A *cut* makes every later request answer `Gone`. A *power cut* is a cut after which the device below gets a choice of
-//! versions: it is then what a machine would find after the power is back.
+//! After a *cut* every request fails with `Gone`. A *power cut* is a cut that also writes a choice
+//! of versions to the device below, which then holds what a machine would find after the power
+//! returns.
 
 mod overlay;
 
@@ -23,7 +25,7 @@ use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 use crate::versions::{Version, Versions, write_requests};
 use overlay::{assemble, overlay_all};
 
-/// How many sectors are evicted together.
+/// Number of sectors evicted together.
 const EVICTED_SECTORS: usize = 2048;
 
 /// A volatile cache in front of a device.
@@ -32,24 +34,24 @@ pub struct CacheDevice {
     geometry: Geometry,
     capacity_bytes: u64,
     state: Mutex<State>,
-    /// Signalled when the way to the device below is free.
+    /// Signalled when the device below is free.
     is_free: Condvar,
     detached: Arc<DetachedErrors>,
 }
 
 struct State {
     versions: Versions,
-    /// The number of the last write.
+    /// Number of the last write.
     sequence: u64,
     is_cut: bool,
-    /// Whether somebody writes to the device below; nobody else does so then.
+    /// True while a thread writes to the device below; no other thread does so then.
     is_writing: bool,
-    /// The sector at which eviction goes on.
+    /// Sector at which the next eviction starts.
     hand: u64,
 }
 
 impl CacheDevice {
-    /// A cache of `capacity_bytes` in front of a device.
+    /// Creates a cache of `capacity_bytes` in front of a device.
     pub fn new(inner: Arc<dyn BlockDevice>, capacity_bytes: u64) -> Self {
         let mut geometry = inner.geometry();
         geometry.has_volatile_cache = true;
@@ -71,19 +73,20 @@ impl CacheDevice {
         }
     }
 
-    /// The versions that no flush covers, by sector.
+    /// Returns the versions not covered by a flush, by sector.
     pub fn unflushed(&self) -> Versions {
         self.state.lock().versions.clone()
     }
 
-    /// From now on, every request answers `Gone`.
+    /// Makes every later request fail with `Gone`.
     pub fn cut(&self) {
         self.state.lock().is_cut = true;
     }
 
-    /// Cuts, and leaves on the device below a choice of versions that depends on the seed alone.
+    /// Cuts, and writes a choice of versions that depends only on the seed to the device below.
     ///
-    /// Errors are those of writing the choice to the device below.
+    /// # Errors
+    /// Returns the errors of those writes.
     pub fn power_cut(&self, seed: u64) -> Result<(), DeviceError> {
         self.power_cut_with(&mut |sector, count| {
             let mut random = SplitMix::new(mix_pair(seed, sector.get()));
@@ -91,8 +94,8 @@ impl CacheDevice {
         })
     }
 
-    /// Cuts, and leaves on the device below, for each unit of the device's sector size, the version that `pick` chooses
-    /// among `0..=n`: 0 is the durable one, `n` the newest.
+    /// Cuts, and writes one version of each sector of the device below. `pick` chooses among
+    /// `0..=n`: 0 is the durable version, `n` the newest.
     pub fn power_cut_with(
         &self,
         pick: &mut dyn FnMut(SectorNr, usize) -> usize,
@@ -110,7 +113,8 @@ impl CacheDevice {
         })
     }
 
-    /// Does something while nobody else writes to the device below, unless the cache was cut before its turn came.
+    /// Runs `work` while no other thread writes to the device below. Fails if the cache has been
+    /// cut.
     fn exclusively<T>(
         &self,
         work: impl FnOnce() -> Result<T, DeviceError>,
@@ -125,7 +129,7 @@ impl CacheDevice {
         })
     }
 
-    /// Does something while nobody else writes to the device below. No lock is held meanwhile.
+    /// Runs `work` while no other thread writes to the device below, without holding a lock.
     fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.state.lock();
         while state.is_writing {
@@ -139,7 +143,7 @@ impl CacheDevice {
         done
     }
 
-    /// Stores a write; its number.
+    /// Stores a write. Returns its number.
     fn store(&self, sector: SectorNr, payload: &[Arc<Block>]) -> Result<u64, DeviceError> {
         let mut state = self.state.lock();
         if state.is_cut {
@@ -151,7 +155,7 @@ impl CacheDevice {
         Ok(sequence)
     }
 
-    /// A write that is durable when it is done.
+    /// Writes data that is durable on completion.
     fn write_through(&self, sector: SectorNr, payload: Payload) -> Answer {
         let sequence = self.store(sector, &payload)?;
         let request = Request::Write {
@@ -170,7 +174,7 @@ impl CacheDevice {
         })
     }
 
-    /// Makes durable everything that is there now.
+    /// Makes all completed writes durable.
     fn flush(&self) -> Answer {
         self.exclusively(|| {
             let (newest, sequence) = {
@@ -185,7 +189,7 @@ impl CacheDevice {
         })
     }
 
-    /// Forgets a range, above and below.
+    /// Discards a range, in the cache and below.
     fn discard(&self, sector: SectorNr, sectors: u64) -> Answer {
         self.exclusively(|| {
             {
@@ -204,7 +208,8 @@ impl CacheDevice {
         self.state.lock().versions.count() * SectorNr::SIZE > self.capacity_bytes
     }
 
-    /// Writes sectors to the device below, in ascending order from where it stopped last time, until there is room.
+    /// Writes sectors to the device below until there is room, in ascending order from the end of
+    /// the last eviction.
     fn make_room(&self) {
         let evicted = self.exclusively(|| {
             while self.is_full() {
@@ -233,12 +238,14 @@ impl CacheDevice {
             Ok(())
         });
         if let Err(error) = evicted {
-            // The writes were acknowledged and are still here: whoever flushes next must know.
+            // The writes were acknowledged and are still in the cache: the next flush must report
+            // the error.
             self.detached.keep_error(error);
         }
     }
 
-    /// Answers what the cache can answer; reads that it cannot are given back with what it knows of them.
+    /// Answers a request from the cache if possible. A read that needs the device below is returned
+    /// with the cached versions.
     fn decide(&self, request: Request) -> Result<(Request, Vec<(u64, Version)>), Answer> {
         self.geometry.check(&request).map_err(Err)?;
         if self.state.lock().is_cut {
@@ -284,7 +291,7 @@ impl BlockDevice for CacheDevice {
 
     fn submit(&self, batch: Vec<Request>) -> Ticket {
         rt::point();
-        // (index in the batch, first sector, what is known) of the reads that go below.
+        // (index in the batch, first sector, cached versions) of the reads that go below.
         let mut reads = Vec::new();
         let mut number = 0;
         let ticket = forward(&*self.inner, &self.detached, batch, |request| {

@@ -1,4 +1,4 @@
-//! The trait [`BlockDevice`], its requests, and what a device promises.
+//! The trait [`BlockDevice`], its requests and its contract.
 
 use core::fmt;
 use core::ops::Range;
@@ -10,43 +10,45 @@ use crate::error::DeviceError;
 use crate::ticket::{Outcome, Ticket};
 use crate::zeroes;
 
-/// What a request carries: blocks of memory, one after another on the device.
+/// The data of a request: blocks of memory, contiguous on the device.
 pub type Payload = Vec<Arc<Block>>;
 
-/// One request to a device.
+/// A request to a device.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// Read `blocks` pieces of `block_bytes` each, from `sector` on; the outcome carries them in order.
+    /// Reads `blocks` pieces of `block_bytes` each, starting at `sector`; the outcome holds them in
+    /// order.
     Read {
-        /// The first sector.
+        /// First sector.
         sector: SectorNr,
-        /// How many pieces to read.
+        /// Number of pieces.
         blocks: u32,
-        /// The size of a piece in bytes, a multiple of 512.
+        /// Size of a piece in bytes, a multiple of 512.
         block_bytes: u32,
     },
-    /// Write the payload from `sector` on.
+    /// Writes the payload, starting at `sector`.
     Write {
-        /// The first sector.
+        /// First sector.
         sector: SectorNr,
-        /// The bytes, each piece a multiple of 512.
+        /// Data, each piece a multiple of 512 bytes.
         payload: Payload,
-        /// Durable when complete, even if the device has a volatile cache.
+        /// True if the write must be durable on completion, even with a volatile cache.
         force_unit_access: bool,
     },
-    /// Make durable every write that had completed before this was submitted.
+    /// Makes durable every write that had completed before the flush was submitted.
     Flush,
-    /// Forget the contents of a range; what it reads back as afterwards is anything until it is written.
+    /// Discards the contents of a range; until it is written again, it reads as anything.
     Discard {
-        /// The first sector.
+        /// First sector.
         sector: SectorNr,
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u64,
     },
 }
 
 impl Request {
-    /// The sectors that the request touches: first and count. A flush touches none.
+    /// Returns the first sector and the number of sectors that the request touches. A flush touches
+    /// none.
     pub fn range(&self) -> (SectorNr, u64) {
         match self {
             Self::Read {
@@ -68,7 +70,7 @@ impl Request {
         }
     }
 
-    /// What the request is called in messages: `read`, `write`, `flush` or `discard`.
+    /// Returns the name of the request for messages: `read`, `write`, `flush` or `discard`.
     pub fn operation(&self) -> &'static str {
         match self {
             Self::Read { .. } => "read",
@@ -78,12 +80,12 @@ impl Request {
         }
     }
 
-    /// Whether the request changes the device.
+    /// True if the request changes the device.
     pub fn is_write(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Discard { .. })
     }
 
-    /// Returns the error of a request that a device could not carry out.
+    /// Returns the error of a request that a device could not complete.
     pub fn failed(&self, device: impl Into<String>, cause: impl Into<String>) -> DeviceError {
         let (sector, sectors) = self.range();
         DeviceError::Failed {
@@ -96,30 +98,32 @@ impl Request {
     }
 }
 
-/// What a device is and can do.
+/// The properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
     /// Size in bytes, a multiple of the sector size.
     pub size_bytes: u64,
-    /// The smallest unit that is written whole or not at all, in bytes: 512 or 4096.
+    /// Size of the atomic unit of writes in bytes: 512 or 4096.
     pub sector_bytes: u32,
-    /// Whether completed writes can be lost at a power cut until they are flushed.
+    /// True if a power cut can lose completed writes that were not flushed.
     pub has_volatile_cache: bool,
-    /// Whether FUA writes are done by the device itself (otherwise it emulates them with a flush).
+    /// True if the device implements FUA writes (otherwise it emulates them with a flush).
     pub has_force_unit_access: bool,
-    /// Whether flushes reach stable storage. A device that cannot is refused for read-write use unless forced.
+    /// True if flushes reach stable storage. A device without this is refused for read-write use
+    /// unless forced.
     pub can_flush: bool,
-    /// The largest aligned write that a power cut leaves whole or undone, in bytes.
+    /// Maximum size of an aligned write that a power cut leaves either complete or undone, in
+    /// bytes.
     pub atomic_write_bytes: u32,
-    /// How many requests the device takes before `submit` blocks.
+    /// Number of requests that the device takes before `submit` blocks.
     pub queue_depth: u32,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub is_read_only: bool,
 }
 
 impl Geometry {
-    /// Returns the geometry of a plain disk: sectors of 512 bytes, and a volatile cache that flushes empty. The size is rounded down to
-    /// whole sectors.
+    /// Returns the geometry of a plain disk: sectors of 512 bytes and a volatile cache that can be
+    /// flushed. The size is rounded down to whole sectors.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes: size_bytes - size_bytes % SectorNr::SIZE,
@@ -133,14 +137,14 @@ impl Geometry {
         }
     }
 
-    /// Checks that the device can take the request at all.
+    /// Checks that the device can accept the request.
     ///
     /// # Errors
     /// - [`DeviceError::OutOfRange`] if it reaches beyond the end.
     /// - [`DeviceError::ReadOnly`] if it changes a device that refuses writes.
     ///
     /// # Panics
-    /// If a read's piece is not a multiple of the sector size, which is a bug of the caller.
+    /// Panics if a read's piece is not a multiple of the sector size, which is a bug of the caller.
     pub fn check(&self, request: &Request) -> Result<(), DeviceError> {
         if let Request::Read { block_bytes, .. } = request {
             assert!(
@@ -166,59 +170,64 @@ impl Geometry {
 ///
 /// # Contract
 ///
-/// - A ticket has one result for each request, in the order of the batch: [`Outcome::Read`] with as many blocks as were asked for, or
-///   [`Outcome::Done`].
-/// - Within a batch, and between batches in flight, the device may do requests in any order. Two requests in flight on
-///   one sector, one of them a write, are a bug of the caller.
-/// - A completed write can be read back. It is *durable* only after a flush that was submitted after its completion has
-///   completed, or if it was a FUA write, or if the device has no volatile cache.
-/// - A flush covers exactly the writes that had completed before it was submitted. A FUA write is durable by itself and
-///   covers nothing else.
-/// - After a power cut every sector holds its durable version or any one version not covered by a completed flush,
-///   sectors independent of each other, devices independent of each other.
-/// - A device checks each request with [`Geometry::check`] before it carries it out, or passes it to a device that does.
+/// - A ticket has one result for each request, in the order of the batch: [`Outcome::Read`] with as
+///   many blocks as requested, or [`Outcome::Done`].
+/// - The device may execute requests in any order, within a batch and between batches in flight.
+///   Two requests in flight on one sector, one of them a write, are a bug of the caller.
+/// - A completed write can be read back. It is *durable* only after the completion of a flush that
+///   was submitted after the write had completed, or if it was a FUA write, or if the device has no
+///   volatile cache.
+/// - A flush covers exactly the writes that had completed before it was submitted. A FUA write is
+///   durable by itself and covers nothing else.
+/// - After a power cut every sector holds its durable version or any one version not covered by a
+///   completed flush. Sectors and devices are independent of each other.
+/// - A device checks each request with [`Geometry::check`] before it executes it, or passes it to a
+///   device that does.
 pub trait BlockDevice: Send + Sync {
-    /// Returns what the device is and can do. It does not change.
+    /// Returns the properties of the device, which never change.
     fn geometry(&self) -> Geometry;
 
-    /// Hands over a batch of requests and returns at once, unless the queue is full: then it blocks until it is not.
-    /// Errors of single requests come out of the ticket.
+    /// Submits a batch of requests and returns at once; if the queue is full, blocks until there is
+    /// room. The ticket returns the errors of single requests.
     fn submit(&self, batch: Vec<Request>) -> Ticket;
 
     /// Returns a short name for messages: a path, or a device text.
     fn name(&self) -> String;
 
-    /// Reserves space behind byte ranges, so that writing to them does not fail for want of it. Contents do not change. Does
-    /// nothing where a device has all its space, or cannot reserve any. A device on another one passes the call on.
+    /// Reserves space for byte ranges, so that writes to them cannot fail for lack of space.
+    /// Contents do not change. Does nothing if the device has all its space, or cannot reserve any.
+    /// A device on top of another passes the call on.
     ///
     /// # Errors
-    /// - [`DeviceError::NoSpace`] when there is less space than that. A part of it may be reserved.
+    /// - [`DeviceError::NoSpace`] if there is not enough space. A part of it may be reserved.
     fn reserve(&self, _ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Names another user of the storage behind the device that has come since it was opened and may have changed it; none where there is
-    /// none, or that cannot be known. A device on another one passes the call on.
+    /// Returns the name of another user of the storage that appeared since the device was opened
+    /// and may have changed it; `None` if there is none or it cannot be detected. A device on top
+    /// of another passes the call on.
     fn intruder(&self) -> Option<String> {
         None
     }
 
-    /// The first part of a byte range that may hold anything but zeroes: what lies before it reads as zeroes. Empty, at the end of
-    /// the range, if all of it does. A device that cannot know returns the range.
+    /// Returns the first part of a byte range that may hold nonzero bytes; the bytes before it read
+    /// as zeroes. It is empty, at the end of the range, if all of the range does. A device that
+    /// cannot tell returns the range.
     fn next_data(&self, range: Range<u64>) -> Range<u64> {
         range
     }
 
-    /// Makes byte ranges of whole sectors read as zeroes, with holes or without writing where the device can.
+    /// Zeroes byte ranges of whole sectors, by holes or without writing if the device can.
     ///
     /// # Errors
-    /// - What a write says. A part of the ranges may have been zeroed.
+    /// - The errors of a write. A part of the ranges may have been zeroed.
     fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         zeroes::write(self, ranges)
     }
 
-    /// Returns the first error since the last call of requests whose tickets were dropped; the next flush reports it. A device on
-    /// another one passes the call on.
+    /// Returns the first error, since the last call, of requests whose tickets were dropped; the
+    /// next flush reports it. A device on top of another passes the call on.
     fn take_detached_error(&self) -> Option<DeviceError> {
         None
     }
@@ -230,9 +239,9 @@ impl fmt::Debug for dyn BlockDevice + '_ {
     }
 }
 
-/// Conveniences for callers that want one thing done and wait for it.
+/// Synchronous calls of single requests.
 impl dyn BlockDevice + '_ {
-    /// Reads `count` blocks of `block_bytes` each from a byte offset on.
+    /// Reads `count` blocks of `block_bytes` each, starting at a byte offset.
     pub fn read_blocks(
         &self,
         byte_offset: u64,
@@ -274,7 +283,8 @@ impl dyn BlockDevice + '_ {
         self.submit(vec![request]).wait_all()
     }
 
-    /// Discards byte ranges: what they read as is anything until they are written again. A device that cannot discard ignores it.
+    /// Discards byte ranges; until they are written again, they read as anything. A device that
+    /// cannot discard ignores the call.
     pub fn discard(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         let requests = ranges.iter().map(|range| Request::Discard {
             sector: SectorNr::from_byte_offset(range.start),
@@ -283,7 +293,7 @@ impl dyn BlockDevice + '_ {
         self.submit(requests.collect()).wait_all()
     }
 
-    /// Makes durable all writes that have completed.
+    /// Makes all completed writes durable.
     pub fn flush(&self) -> Result<(), DeviceError> {
         self.submit(vec![Request::Flush]).wait_all()
     }

@@ -1,65 +1,66 @@
-//! Why a device did not do what it was asked.
+//! Errors of devices.
 
 use std::io::{self, ErrorKind};
 
 use layout::SectorNr;
 
-/// An error of one request.
+/// The error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The device said that it could not do it: a medium error, a failed cable, an `EIO`.
+    /// The device reported a failure: a medium error, a failed cable, an `EIO`.
     #[error("{operation} of {sectors} sectors at sector {sector} failed on {device}: {cause}")]
     Failed {
         /// `read`, `write`, `flush` or `discard`.
         operation: &'static str,
-        /// The first sector.
+        /// First sector.
         sector: SectorNr,
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u64,
-        /// The device's name.
+        /// Name of the device.
         device: String,
-        /// What the system said.
+        /// Message of the system.
         cause: String,
     },
     /// The request reaches beyond the end of the device.
     #[error("{sectors} sectors at sector {sector} lie beyond the end of the device")]
     OutOfRange {
-        /// The first sector.
+        /// First sector.
         sector: SectorNr,
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u64,
     },
     /// The device is read-only.
     #[error("the device is read-only")]
     ReadOnly,
-    /// The device is not there any more.
+    /// The device is gone.
     #[error("the device is gone")]
     Gone,
-    /// A write was refused because no space is left behind the device: a sparse image on a full disk, a thin volume. It
-    /// changed nothing outside its own range, earlier writes are what they were, and it may succeed later. A flush never
-    /// fails so: what it could not write is lost, for whatever reason.
+    /// A write was refused for lack of space: a sparse image on a full disk, a thin volume. It
+    /// changed nothing outside its own range and did not affect earlier writes; it may succeed
+    /// later. A flush never fails this way: the data that it could not write is lost, for any
+    /// reason.
     #[error("no space left behind {device}")]
     NoSpace {
-        /// The device's name.
+        /// Name of the device.
         device: String,
     },
-    /// The device could not be opened or made.
+    /// The device could not be opened or created.
     #[error("{device}: {cause}")]
     Open {
-        /// The device's name.
+        /// Name of the device.
         device: String,
-        /// The kind of the system's error, [`ErrorKind::InvalidInput`] if the system was not asked.
+        /// Kind of the system's error; [`ErrorKind::InvalidInput`] without a system call.
         kind: ErrorKind,
-        /// What the system said.
+        /// Message of the system.
         cause: String,
     },
-    /// Somebody else uses the device, and sharing it would destroy what is on it.
+    /// Another program uses the device, and sharing it would destroy its contents.
     #[error("{device} is in use: {cause}")]
     InUse {
-        /// The device's name.
+        /// Name of the device.
         device: String,
-        /// Who uses it, as far as the system tells.
+        /// Description of the other user, as far as the system reports it.
         cause: String,
     },
 }
@@ -78,7 +79,7 @@ impl DeviceError {
     }
 }
 
-/// The [`io::Error`] carries the error, which [`io::Error::downcast`] returns.
+/// The [`io::Error`] wraps the error; [`io::Error::downcast`] returns it.
 impl From<DeviceError> for io::Error {
     fn from(error: DeviceError) -> Self {
         Self::new(error.kind(), error)

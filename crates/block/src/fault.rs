@@ -1,11 +1,11 @@
-//! The fault device: fails on purpose, and the same way each time.
+//! The fault device: fails on purpose, and reproducibly.
 //!
-//! A [`FaultPlan`] is a seed and a list of rules. A rule says which requests it looks at, when it strikes, and what it
-//! does. Each rule counts the requests that it looks at, so that the n-th request of a run is the same request whenever
-//! the run is the same; random rules draw from the seed and that count and nothing else. The first rule that strikes
-//! decides; all rules count.
+//! A [`FaultPlan`] is a seed and a list of rules. A rule has the requests that it matches, the
+//! condition under which it fires, and an effect. Each rule counts its matches, so that the n-th
+//! match is the same request in equal runs; random rules depend only on the seed and that count.
+//! The first rule that fires decides; all rules count.
 //!
-//! Besides the rules there are *bad sectors*: a read that touches one fails until the sector is written.
+//! Apart from rules there are *bad sectors*: a read of one fails until the sector is written.
 
 mod plan;
 mod torn;
@@ -26,7 +26,7 @@ use plan::History;
 pub use plan::{Effect, FaultPlan, FaultRule, Operations, Rate, When};
 use torn::BadSectors;
 
-/// A device in front of another that fails as planned.
+/// A device in front of another that fails according to a plan.
 pub struct FaultDevice {
     inner: Arc<dyn BlockDevice>,
     plan: FaultPlan,
@@ -37,24 +37,24 @@ pub struct FaultDevice {
 struct State {
     is_armed: bool,
     is_gone: bool,
-    /// How many requests each rule has looked at.
+    /// Number of requests that each rule has matched.
     seen: Vec<u64>,
-    /// How often each rule has struck.
+    /// Number of times that each rule has fired.
     struck: Vec<u64>,
-    /// The sectors that were written, where a rule asks for them.
+    /// Sectors that were written, if a rule needs them.
     written: BTreeSet<u64>,
     strikes: u64,
     bad: BadSectors,
 }
 
-/// What happens to one request.
+/// The fate of a request.
 enum Fate {
     Unharmed,
     Struck(Effect, u64),
 }
 
 impl FaultDevice {
-    /// Fails as planned, from the first request on.
+    /// Creates a device that fails according to a plan, from the first request on.
     pub fn new(inner: Arc<dyn BlockDevice>, plan: FaultPlan) -> Self {
         let mut bad = BadSectors::default();
         for range in &plan.bad_sectors {
@@ -79,27 +79,27 @@ impl FaultDevice {
         }
     }
 
-    /// Turns the rules and bad sectors on or off. While off, nothing is counted.
+    /// Enables or disables the rules and bad sectors. While disabled, nothing is counted.
     pub fn set_armed(&self, is_armed: bool) {
         self.state.lock().is_armed = is_armed;
     }
 
-    /// How many requests were struck, bad sectors included.
+    /// Returns the number of requests that failed or were altered, bad sectors included.
     pub fn strikes(&self) -> u64 {
         self.state.lock().strikes
     }
 
-    /// How many requests a rule has looked at.
+    /// Returns the number of requests that a rule has matched.
     pub fn seen(&self, rule: usize) -> u64 {
         self.state.lock().seen[rule]
     }
 
-    /// Makes sectors bad: reads that touch them fail until they are written.
+    /// Makes sectors bad: reads of them fail until they are written.
     pub fn add_bad_sectors(&self, from: SectorNr, to: SectorNr) {
         self.state.lock().bad.add(from.get(), to.get());
     }
 
-    /// Takes the device away: from now on, every request answers `Gone`.
+    /// Removes the device: every later request fails with `Gone`.
     pub fn remove(&self) {
         self.state.lock().is_gone = true;
     }
@@ -108,7 +108,7 @@ impl FaultDevice {
         request.failed(self.name(), cause)
     }
 
-    /// Counts the request with every rule and finds the first that strikes.
+    /// Counts the request with every rule and returns the first rule that fires.
     fn fate(&self, state: &mut State, request: &Request) -> Fate {
         let mut fate = Fate::Unharmed;
         for (number, rule) in self.plan.rules.iter().enumerate() {
@@ -130,7 +130,7 @@ impl FaultDevice {
         fate
     }
 
-    /// Remembers what is written, where a rule asks for it.
+    /// Records the written sectors, if a rule needs them.
     fn note_written(&self, state: &mut State, request: &Request) {
         let mut rules = self.plan.rules.iter();
         if rules.any(|rule| matches!(rule.when, When::Unwritten { .. })) && request.is_write() {
@@ -138,7 +138,7 @@ impl FaultDevice {
         }
     }
 
-    /// Lets a request through, changes it, or answers it.
+    /// Passes a request on, alters it, or answers it.
     fn decide(&self, request: Request) -> Result<Verdict, Answer> {
         let geometry = self.inner.geometry();
         geometry.check(&request).map_err(Err)?;
@@ -229,7 +229,8 @@ impl FaultDevice {
         }
     }
 
-    /// Writes some sectors of a write and waits, so that nothing of it is in flight when its failure is known.
+    /// Writes some sectors of a write and waits, so that none of it is in flight when the failure
+    /// is reported.
     fn write_torn(
         &self,
         sector: SectorNr,
@@ -247,10 +248,10 @@ fn sectors_of(request: &Request) -> Range<u64> {
     sector.get()..sector.get() + count
 }
 
-/// What is sent to the device below.
+/// A request for the device below.
 enum Verdict {
     Pass(Request),
-    /// A read whose answer gets a bit flipped.
+    /// A read with a bit to be flipped in its result.
     Rot(Request, u64),
 }
 
@@ -260,7 +261,7 @@ impl BlockDevice for FaultDevice {
     }
 
     fn submit(&self, batch: Vec<Request>) -> Ticket {
-        // (request, draw) of the reads that rot on their way back.
+        // (request, draw) of the reads with a bit to be flipped.
         let mut rotten: Vec<(usize, u64)> = Vec::new();
         let mut number = 0;
         let ticket = forward(&*self.inner, &self.detached, batch, |request| {

@@ -1,13 +1,16 @@
-//! The file device: an image file or a block device, through the page cache or around it (`O_DIRECT`).
+//! The file device: an image file or a block device, through the page cache or bypassing it
+//! (`O_DIRECT`).
 //!
-//! Buffered I/O is done by the caller within `submit`: it is a copy to or from memory most of the time, and handing it to
-//! a thread would cost more than the copy. Direct I/O is done by a small pool of threads, so that the device's queue is
-//! filled. Adjacent requests of a batch are merged in both cases, and a merged request that fails is repeated one by one,
-//! so that only those that fail on their own fail.
+//! The caller executes buffered I/O within `submit`: mostly it is a copy to or from memory, and
+//! handing it to a thread would cost more than the copy. A small pool of threads executes direct
+//! I/O, so that the device's queue is filled. Adjacent requests of a batch are merged in both
+//! cases. If a merged request fails, its parts are repeated one by one, so that each reports its
+//! own result.
 //!
-//! A file is locked while it is open, exclusively for reading and writing, shared for reading only: by `flock`, which programs like ours
-//! see, and on the ranges that QEMU locks. Both belong to the open file, not to the process. `losetup` takes no lock: an image behind a loop
-//! device is not opened for writing, and [`BlockDevice::intruder`] names a loop device that has come later.
+//! A file is locked while it is open, exclusively for reading and writing, shared for reading only:
+//! by `flock`, which jext itself checks, and on the byte ranges that QEMU locks. Both locks belong
+//! to the open file, not to the process. `losetup` takes no lock: an image behind a loop device is
+//! not opened for writing, and [`BlockDevice::intruder`] reports a loop device attached later.
 
 mod backing;
 mod guard;
@@ -33,24 +36,25 @@ use pool::Pool;
 pub struct FileDevice {
     backing: Arc<Backing>,
     geometry: Geometry,
-    /// Absent if the caller does the I/O.
+    /// I/O threads; `None` if the caller executes the I/O.
     pool: Option<Pool>,
     detached: Arc<DetachedErrors>,
 }
 
 impl FileDevice {
-    /// Whether I/O goes around the page cache.
+    /// True if I/O bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.backing.is_direct()
     }
 
-    /// The size that blocks of memory and offsets should be multiples of, lest they be copied, in bytes.
+    /// Returns the preferred alignment of memory and offsets in bytes; less aligned requests are
+    /// copied.
     pub fn preferred_bytes(&self) -> u64 {
         self.backing.alignment()
     }
 }
 
-/// Does a batch in the caller's thread.
+/// Executes a batch in the caller's thread.
 struct Inline<'a>(&'a FileDevice);
 
 impl BlockDevice for Inline<'_> {
@@ -73,7 +77,7 @@ impl BlockDevice for Inline<'_> {
     }
 }
 
-/// Does a batch in the pool's threads.
+/// Executes a batch in the pool's threads.
 struct Pooled<'a>(&'a FileDevice, &'a Pool);
 
 impl BlockDevice for Pooled<'_> {

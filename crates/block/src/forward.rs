@@ -1,4 +1,4 @@
-//! Passing a batch on to the device below, except for requests that are answered on the spot.
+//! Forwarding of a batch to the device below, except for requests that are answered at once.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::device::{BlockDevice, Request};
 use crate::error::DeviceError;
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 
-/// The answer to one request.
+/// The answer to a request.
 pub(crate) type Answer = Result<Outcome, DeviceError>;
 
-/// Sends to `device` the requests that `decide` lets through, perhaps changed, and puts its results and the answers
-/// given on the spot into the batch's order.
+/// Forwards the requests that `decide` passes on, possibly altered. Its ticket merges the results
+/// of the device with the immediate answers in the order of the batch.
 pub(crate) fn forward(
     device: &dyn BlockDevice,
     detached: &Arc<DetachedErrors>,

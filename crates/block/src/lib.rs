@@ -1,21 +1,22 @@
-//! Block devices: the one trait through which the engine reaches storage, and what implements it in the real world.
+//! Block devices: the trait through which the engine reaches storage, and its implementations for
+//! the real world.
 //!
-//! A device takes batches of requests that own their buffers and gives back a [`Ticket`]; whoever wants the result
-//! waits for it. Sorting, merging and queueing belong to the device, ordering belongs to the caller, who has flushes
-//! and forced unit access for it and nothing else.
+//! A device takes batches of requests that own their buffers and returns a [`Ticket`]; a caller
+//! that needs the results waits for it. Sorting, merging and queueing belong to the device.
+//! Ordering belongs to the caller, by flushes and forced unit access only.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`memory`] | sparse memory, without copies |
 //! | [`file`](mod@file) | image files and block devices, buffered or direct |
 //! | [`slice`](mod@slice) | part of a device |
 //! | [`raid`] | arrays: RAID 0, 1, 5, 10 and 50 |
 //! | [`fault`] | a device that fails on purpose |
-//! | [`cache`] | a volatile cache, and what a power cut leaves of it |
-//! | [`trace`] | a record of requests, and what a power cut after any of them could leave |
+//! | [`cache`] | a volatile cache and its power cuts |
+//! | [`trace`] | a record of requests, and the possible states after a power cut |
 //! | [`meter`] | counters |
-//! | [`random`] | choices that come out the same everywhere |
-//! | [`text`] | how devices are named, and opened by name |
+//! | [`random`] | choices that are the same on every machine |
+//! | [`text`] | names of devices, and opening them by name |
 
 pub mod cache;
 pub mod device;

@@ -1,12 +1,14 @@
-//! The memory device: sparse, shared by reference, and fast enough to measure an engine on.
+//! The memory device: sparse, shared by reference, and fast enough to measure an engine on it.
 //!
-//! Memory is kept in *pages* of 4096 bytes. A page is a window into a block that somebody handed in, so that a write
-//! of aligned blocks stores references and a read of the same blocks gives references back; nobody copies. Whoever
-//! changes a block that the device still holds gets his own copy (`Arc::make_mut`), and so does the device when a
-//! write covers a page in part. Holes read as zeroes and take no memory.
+//! Memory is kept in *pages* of 4096 bytes. A page is a window into a block that a caller passed
+//! in: a write of aligned blocks stores references, and a read of the same blocks returns them,
+//! without a copy. A caller that changes a block still held by the device gets a copy of its own
+//! (`Arc::make_mut`), and so does the device for a write that covers part of a page. Holes read as
+//! zeroes and take no memory.
 //!
-//! Pages are grouped into regions of 64, regions are spread over 64 locks, and no lock is held while bytes are copied
-//! for a read. A region is shared between a device and its snapshots until one of them writes to it.
+//! Pages are grouped into regions of 64, regions are spread over 64 locks, and no lock is held
+//! while bytes are copied for a read. A device and its snapshots share a region until one of them
+//! writes to it.
 
 mod image;
 mod pages;
@@ -22,20 +24,20 @@ use crate::forward::Answer;
 use crate::ticket::{Outcome, Ticket};
 use pages::{PAGE_BYTES, Page, REGION_BYTES, REGION_PAGES, Regions, new_region};
 
-/// How many locks the regions are spread over.
+/// Number of locks that the regions are spread over.
 const SHARDS: usize = 64;
 
 /// A device in memory.
 pub struct MemoryDevice {
     geometry: Geometry,
-    /// The region that begins at byte `n * REGION_BYTES` is in shard `n % SHARDS`.
+    /// Shards; the region that starts at byte `n * REGION_BYTES` is in shard `n % SHARDS`.
     shards: Vec<Mutex<Regions>>,
-    /// What a hole of one page reads as.
+    /// Contents of a hole of one page.
     zero_page: Arc<Block>,
 }
 
 impl MemoryDevice {
-    /// A device of zeroes. The size is rounded down to whole sectors.
+    /// Creates a device of zeroes. The size is rounded down to whole sectors.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             geometry: Geometry {
@@ -48,7 +50,8 @@ impl MemoryDevice {
         }
     }
 
-    /// The same device with other properties, for tests of whoever asks for them. Its size stays.
+    /// Returns the device with other properties but the same size, for tests of code that depends
+    /// on them.
     #[must_use]
     pub fn with_geometry(mut self, change: impl FnOnce(&mut Geometry)) -> Self {
         let size_bytes = self.geometry.size_bytes;
@@ -57,7 +60,8 @@ impl MemoryDevice {
         self
     }
 
-    /// A device with the same contents, which from now on goes its own way. It costs one reference for each 256 KiB.
+    /// Returns a device with the same contents, from now on independent. It costs one reference for
+    /// each 256 KiB.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         Self {
@@ -71,10 +75,11 @@ impl MemoryDevice {
         }
     }
 
-    /// Makes the contents equal to those of another device of the same size, which costs as little as a snapshot.
+    /// Makes the contents equal to those of another device of the same size, as cheaply as a
+    /// snapshot.
     ///
     /// # Panics
-    /// If the sizes differ.
+    /// Panics if the sizes differ.
     pub fn restore(&self, from: &Self) {
         let same_size = self.geometry.size_bytes == from.geometry.size_bytes;
         assert!(
@@ -112,7 +117,7 @@ impl MemoryDevice {
         payload
     }
 
-    /// The pages `from..to`, each locked only while its reference is taken.
+    /// Returns the pages `from..to`, each locked only while its reference is taken.
     fn pages(&self, from: u64, to: u64) -> Vec<Option<Page>> {
         let mut pages = Vec::with_capacity(usize::try_from(to - from).expect("fits into memory"));
         let mut next = from;
@@ -129,7 +134,8 @@ impl MemoryDevice {
         pages
     }
 
-    /// The piece without a copy, if the pages hold it as one block or as a hole of one page.
+    /// Returns the piece without a copy, if the pages hold it as one block or as a hole of one
+    /// page.
     fn piece(&self, pages: &[Option<Page>], start: usize, length: usize) -> Option<Arc<Block>> {
         let index = start / PAGE_BYTES;
         let Some(first) = &pages[index] else {
@@ -235,7 +241,7 @@ impl MemoryDevice {
     }
 }
 
-/// A piece put together from pages.
+/// Assembles a piece from pages.
 fn copy_of(pages: &[Option<Page>], start: usize, length: usize) -> Arc<Block> {
     let mut block = Block::zeroed(length);
     let mut filled = 0;
@@ -271,7 +277,8 @@ impl BlockDevice for MemoryDevice {
                 self.carry_out(request)
             })
             .collect();
-        // An error here is a request out of range or a write to a read-only device, which no flush could mend.
+        // An error here is a request out of range or a write to a read-only device; no later flush
+        // has to report it.
         Ticket::ready(results)
     }
 

@@ -1,7 +1,7 @@
-//! The meter: counts what goes to a device and what its flushes are.
+//! The meter: counts requests to a device, flushes among them.
 //!
-//! Tests pin the flushes of a commit with it, and the lab reports it. The counters are plain atomics: they order nothing,
-//! so they are no scheduling points.
+//! Tests check the number of flushes of a commit with it, and the lab reports it. The counters are
+//! plain atomics: they order nothing, so they are no scheduling points.
 
 use core::fmt;
 use core::ops::{Range, Sub};
@@ -18,7 +18,7 @@ pub struct MeterDevice {
     meter: Arc<Meter>,
 }
 
-/// Running counters, shared by the device and whoever reads them.
+/// Running counters, shared by the device and their readers.
 #[derive(Debug, Default)]
 pub struct Meter {
     batches: AtomicU64,
@@ -33,7 +33,7 @@ pub struct Meter {
     discard_sectors: AtomicU64,
 }
 
-/// What was counted up to an instant; subtract two for what happened between them.
+/// A snapshot of the counters; subtract two for the requests between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterCounts {
     /// Calls of `submit`.
@@ -59,22 +59,23 @@ pub struct MeterCounts {
 }
 
 impl MeterDevice {
-    /// Counts what goes to `inner`.
+    /// Creates a device that counts the requests to `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self::with_meter(inner, Arc::new(Meter::default()))
     }
 
-    /// Counts what goes to `inner` with a meter that may count other devices, too.
+    /// Creates a device that counts the requests to `inner` with a meter that may count other
+    /// devices too.
     pub fn with_meter(inner: Arc<dyn BlockDevice>, meter: Arc<Meter>) -> Self {
         Self { inner, meter }
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn meter(&self) -> Arc<Meter> {
         Arc::clone(&self.meter)
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> MeterCounts {
         self.meter.counts()
     }
@@ -140,7 +141,7 @@ impl Meter {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> MeterCounts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MeterCounts {

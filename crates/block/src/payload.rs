@@ -1,4 +1,4 @@
-//! Payloads cut and put together again, sharing blocks of memory wherever the borders allow it.
+//! Cutting and joining of payloads; blocks of memory are shared wherever the boundaries allow it.
 
 use std::sync::Arc;
 
@@ -7,15 +7,16 @@ use rt::Cost;
 
 use crate::device::Payload;
 
-/// How many bytes a payload has.
+/// Returns the length of a payload in bytes.
 pub fn payload_bytes(payload: &[Arc<Block>]) -> u64 {
     payload.iter().map(|block| block.len() as u64).sum()
 }
 
-/// A payload of `bytes`, cut into blocks of `block_bytes`.
+/// Returns a payload of `bytes`, cut into blocks of `block_bytes`.
 ///
 /// # Panics
-/// If `block_bytes` is not a multiple of 512, or `bytes` not one of `block_bytes`.
+/// Panics if `block_bytes` is not a multiple of 512, or the length of `bytes` not one of
+/// `block_bytes`.
 pub fn payload_from_bytes(bytes: &[u8], block_bytes: usize) -> Payload {
     assert!(
         bytes.len().is_multiple_of(block_bytes),
@@ -27,7 +28,7 @@ pub fn payload_from_bytes(bytes: &[u8], block_bytes: usize) -> Payload {
         .collect()
 }
 
-/// The bytes of a payload, one block after another.
+/// Returns the bytes of a payload, one block after another.
 pub fn payload_to_bytes(payload: &[Arc<Block>]) -> Vec<u8> {
     payload
         .iter()
@@ -35,10 +36,10 @@ pub fn payload_to_bytes(payload: &[Arc<Block>]) -> Vec<u8> {
         .collect()
 }
 
-/// Takes a payload apart from front to back.
+/// A cutter that takes a payload apart from front to back.
 pub(crate) struct Cutter {
     rest: std::vec::IntoIter<Arc<Block>>,
-    /// The block that the last cut went through, and how much of it is used up.
+    /// Block that the last cut divided, and the number of its bytes already taken.
     open: Option<(Arc<Block>, usize)>,
 }
 
@@ -50,10 +51,10 @@ impl Cutter {
         }
     }
 
-    /// The next `bytes` of the payload: whole blocks are shared, cut ones copied.
+    /// Returns the next `bytes` of the payload: whole blocks are shared, divided ones copied.
     ///
     /// # Panics
-    /// If less is left.
+    /// Panics if fewer are left.
     pub(crate) fn take(&mut self, bytes: u64) -> Payload {
         let mut wanted = usize::try_from(bytes).expect("a payload fits into memory");
         let mut taken = Payload::new();
@@ -79,7 +80,8 @@ impl Cutter {
     }
 }
 
-/// Puts pieces of any sizes, end to end, into blocks of `block_bytes`; pieces that fit are shared.
+/// Joins pieces of any sizes and cuts them into blocks of `block_bytes`; pieces that fit are
+/// shared.
 pub fn regroup(pieces: Payload, block_bytes: usize) -> Payload {
     if pieces.iter().all(|piece| piece.len() == block_bytes) {
         return pieces;
@@ -111,8 +113,9 @@ pub fn regroup(pieces: Payload, block_bytes: usize) -> Payload {
     grouped
 }
 
-/// How to ask for `length` bytes that begin `offset` bytes into a request of pieces of `block_bytes`: how many pieces
-/// of which size. Where the borders do not match it is one piece, which [`regroup`] then takes apart.
+/// Returns the number and size of pieces with which to read `length` bytes, `offset` bytes into a
+/// request with pieces of `block_bytes`. If the boundaries do not match it is one piece, to be cut
+/// by [`regroup`].
 pub(crate) fn read_pieces(offset: u64, length: u64, block_bytes: u32) -> (u32, u32) {
     let size = u64::from(block_bytes);
     let narrow = |number: u64| u32::try_from(number).expect("a part of a request is below 4 GiB");

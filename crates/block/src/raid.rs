@@ -6,14 +6,16 @@
 //! | 1 | 2 or more | all but one | one member, see `balance`; another if it fails | all members |
 //! | 5 | 3 or more | one | the member that holds it; the others if it fails | data and parity |
 //! | 10 | an even number, 4 or more | one of each pair | RAID 0 of pairs | RAID 0 of pairs |
-//! | 50 | groups of 3 or more | one of each group | RAID 0 of RAID 5 | RAID 0 of RAID 5, stripe by stripe |
+//! | 50 | groups of 3 or more | one of each group | RAID 0 of RAID 5 | RAID 0 of RAID 5 |
 //!
-//! A member that answers `Gone`, or fails a write, leaves the array for good: what it holds is stale from then on. A
-//! failed read is answered from the others and the member stays. The last member that the level needs never leaves: its
-//! errors are the array's. Nothing about the array is kept on the members; a composition is what its text says.
+//! A member that is `Gone`, or fails a write, leaves the array permanently: its contents are stale
+//! from then on. A failed read is served from the other members, and the member stays. The last
+//! member that the level requires never leaves: its errors are the array's. The members hold no
+//! metadata of the array; its text defines it.
 //!
-//! An array promises per sector what a device promises. It does not close the write hole: after a power cut the parity
-//! of a stripe in flight may be wrong, which matters if a member is then lost.
+//! For each sector an array promises what a device promises. It does not close the write hole:
+//! after a power cut the parity of a stripe in flight may be wrong, which matters if a member is
+//! then lost.
 
 mod balance;
 mod fanout;
@@ -36,16 +38,16 @@ pub use mirror::MirrorDevice;
 pub use parity::ParityDevice;
 pub use striped::StripedDevice;
 
-/// The chunk size unless told, in bytes.
+/// Default chunk size in bytes.
 pub const CHUNK_BYTES_DEFAULT: u64 = 64 * 1024;
 
-/// Into how many groups RAID 50 divides its members unless told.
+/// Default number of groups of RAID 50.
 pub const GROUPS_DEFAULT: u32 = 2;
 
-/// Chunks are multiples of this many bytes.
+/// Unit of chunk sizes in bytes.
 pub const CHUNK_BYTES_UNIT: u64 = 4096;
 
-/// The largest chunk, so that a part of a request always fits into 32 bits.
+/// Maximum chunk size, so that the size of a part of a request fits into 32 bits.
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
 /// A RAID level.
@@ -57,9 +59,9 @@ pub enum RaidLevel {
     Raid1,
     /// Striping with rotating parity, left-symmetric.
     Raid5,
-    /// Striping over mirrored pairs of neighbours.
+    /// Striping over mirrored pairs of adjacent members.
     Raid10,
-    /// Striping over groups with parity, a stripe of a group at a time.
+    /// Striping over groups with parity, one stripe of a group at a time.
     Raid50,
 }
 
@@ -73,7 +75,7 @@ impl RaidLevel {
         Self::Raid50,
     ];
 
-    /// The smallest number of members.
+    /// Returns the minimum number of members.
     pub const fn members_min(self) -> usize {
         match self {
             Self::Raid0 | Self::Raid1 => 2,
@@ -83,7 +85,8 @@ impl RaidLevel {
         }
     }
 
-    /// Whether so many members can be so many groups; what would have been right otherwise.
+    /// Checks that the number of members suits the number of groups. The error is the expected
+    /// text.
     pub(crate) fn check_groups(self, members: usize, groups: Option<u32>) -> Result<(), String> {
         match self {
             Self::Raid10 if !members.is_multiple_of(2) => {
@@ -116,10 +119,11 @@ impl fmt::Display for RaidLevel {
     }
 }
 
-/// Puts members together into an array. The smallest one decides how much of each is used.
+/// Assembles members into an array. The smallest member determines the part of each that is used.
 ///
-/// - [`DeviceError::Open`] if there are too few members, an odd number for RAID 10, a member smaller than a chunk, or
-///   the chunk is not a multiple of [`CHUNK_BYTES_UNIT`].
+/// # Errors
+/// - [`DeviceError::Open`] if there are too few members, an odd number for RAID 10, a member
+///   smaller than a chunk, or the chunk is not a multiple of [`CHUNK_BYTES_UNIT`].
 pub fn assemble(
     level: RaidLevel,
     members: Vec<Arc<dyn BlockDevice>>,
@@ -128,9 +132,12 @@ pub fn assemble(
     assemble_groups(level, members, chunk_bytes, None)
 }
 
-/// The same, with so many groups in RAID 50: [`GROUPS_DEFAULT`] if absent.
+/// Assembles members into an array with a number of groups for RAID 50: [`GROUPS_DEFAULT`] if
+/// absent.
 ///
-/// - [`DeviceError::Open`] as above, and if the groups are not of one size or have too few members.
+/// # Errors
+/// - [`DeviceError::Open`] as for [`assemble`], and if the groups differ in size or have too few
+///   members.
 pub fn assemble_groups(
     level: RaidLevel,
     members: Vec<Arc<dyn BlockDevice>>,
@@ -149,7 +156,7 @@ pub fn assemble_groups(
     })
 }
 
-/// Refuses what cannot be an array.
+/// Refuses members that cannot form an array.
 fn check_array(
     level: RaidLevel,
     name: &str,
@@ -190,7 +197,7 @@ fn check_array(
     }
 }
 
-/// What an array of these members is like; `size_bytes` is what it offers.
+/// Returns the geometry of an array of these members; `size_bytes` is its size.
 fn combined_geometry(members: &[Arc<dyn BlockDevice>], size_bytes: u64) -> Geometry {
     let all: Vec<Geometry> = members.iter().map(|member| member.geometry()).collect();
     let least = |property: fn(&Geometry) -> u32| all.iter().map(property).min().unwrap_or(0);

@@ -1,32 +1,33 @@
-//! A small seeded generator (SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-//! OOPSLA 2014) for choices that must come out the same everywhere: which sectors a power cut keeps, which request fails.
+//! A small seeded generator (SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom
+//! number generators", OOPSLA 2014) for choices that must be the same on every machine: the sectors
+//! that a power cut keeps, the requests that fail.
 
-/// A stream of numbers that depends on its seed alone.
+/// A stream of random numbers, determined by its seed.
 #[derive(Debug, Clone)]
 pub struct SplitMix {
     state: u64,
 }
 
 impl SplitMix {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
-    /// A number below `bound`, which is not zero. The bias is below `bound` in 2^64.
+    /// Returns a number below `bound`, which is not zero. The bias is below `bound` in 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the upper half of 128 bits fits")
     }
 }
 
-/// One number from two, without a stream: the same pair always gives the same.
+/// Returns a number that depends only on the given pair.
 pub fn mix_pair(seed: u64, number: u64) -> u64 {
     mix(mix(seed ^ 0x6A09_E667_F3BC_C909).wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
@@ -41,7 +42,8 @@ fn mix(mut word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first outputs for seed 1234567 of the reference implementation (Vigna, splitmix64.c).
+    /// The expected numbers are the first outputs for seed 1234567 of the reference implementation
+    /// (Vigna, splitmix64.c).
     #[test]
     fn the_stream_is_splitmix64() {
         let mut random = SplitMix::new(1_234_567);

@@ -1,4 +1,4 @@
-//! A slice: part of a device that looks like a whole one, such as a journal's place on a disk that others use, too.
+//! A slice: part of a device used as a device, such as a journal on a shared disk.
 
 use core::ops::Range;
 use std::io::ErrorKind;
@@ -21,9 +21,10 @@ pub struct SliceDevice {
 }
 
 impl SliceDevice {
-    /// The bytes `from..to` of `inner`.
+    /// Creates a device of the bytes `from..to` of `inner`.
     ///
-    /// - [`DeviceError::Open`] if the borders are not sectors of the device in ascending order within it.
+    /// # Errors
+    /// - [`DeviceError::Open`] if the bounds are not ascending sector offsets within the device.
     pub fn new(inner: Arc<dyn BlockDevice>, from: u64, to: u64) -> Result<Self, DeviceError> {
         let mut geometry = inner.geometry();
         let name = format!("slice({},{from}..{to})", inner.name());

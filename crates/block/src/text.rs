@@ -1,4 +1,4 @@
-//! Device texts: how a device is named in every command that takes one.
+//! Device texts: the names of devices in every command that takes one.
 //!
 //! ```text
 //! device  := base postfix*
@@ -6,7 +6,7 @@
 //! postfix := +cache(SIZE)
 //! ```
 //!
-//! | kind | what it is |
+//! | kind | device |
 //! |---|---|
 //! | `mem:1GiB` | memory |
 //! | `sim:atlas-v-18`, `sim(atlas-v-18,wcache=off)` | a simulated model |
@@ -15,12 +15,13 @@
 //! | `slice(DEV,2.65GiB..3.95GiB)` | part of a device; without an end, up to the device's end |
 //! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid10` | an array |
 //! | `raid50(DEV x6,groups=2)` | an array over arrays with parity |
-//! | `bbu(DEV,cache=64MiB)` | a simulated controller whose battery-backed cache writes back to a device |
+//! | `bbu(DEV,cache=64MiB)` | a simulated controller with a battery-backed write-back cache |
 //! | `fault(DEV,seed=7,eio=1e-6)` | a device that fails on purpose |
 //!
-//! Something that begins with `.` or `/` is a path. Commas and parentheses within quotes, and commas within parentheses,
-//! separate nothing. Sizes have the units KiB, MiB, GiB, TiB (or K, M, G, T) for powers of 1024 and kB, MB, GB, TB for powers
-//! of 1000, may be decimal, and are rounded down to 4096 bytes; [`DeviceText::notes`] says where that changed something.
+//! A text that starts with `.` or `/` is a path. Commas and parentheses within quotes, and commas
+//! within parentheses, separate nothing. Sizes have the units KiB, MiB, GiB, TiB (or K, M, G, T)
+//! for powers of 1024 and kB, MB, GB, TB for powers of 1000, may be decimal, and are rounded down
+//! to 4096 bytes; [`DeviceText::notes`] reports changes by rounding.
 
 mod image_path;
 mod open;
@@ -37,101 +38,101 @@ pub use open::{Factory, Simulated, no_simulation, open};
 pub use settings::{FileSettings, Setting};
 pub use size::Size;
 
-/// A device as it is written.
+/// A parsed device text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceText {
     /// A file or block device.
     File {
-        /// Its path.
+        /// Path.
         path: String,
-        /// How to open it.
+        /// Options of opening it.
         settings: FileSettings,
     },
     /// Memory.
     Memory {
-        /// How much.
+        /// Size.
         size: Size,
     },
     /// A simulated model.
     Simulated {
-        /// Its name in the catalogue.
+        /// Name in the catalogue.
         model: String,
-        /// Its options.
+        /// Options.
         settings: Vec<Setting>,
     },
     /// Simulated NVRAM.
     Nvram {
-        /// How much.
+        /// Size.
         size: Size,
-        /// Its options.
+        /// Options.
         settings: Vec<Setting>,
     },
     /// Part of a device.
     Slice {
-        /// The whole device.
+        /// Whole device.
         device: Box<Self>,
-        /// The first byte.
+        /// First byte.
         from: Size,
-        /// The byte after the last; the device's end if absent.
+        /// Byte after the last; the device's end if absent.
         to: Option<Size>,
     },
     /// An array.
     Raid {
-        /// Its level.
+        /// Level.
         level: RaidLevel,
-        /// Its members in order.
+        /// Members in order.
         members: Vec<MemberText>,
-        /// The chunk size, if it is not the default.
+        /// Chunk size, if it is not the default.
         chunk: Option<Size>,
-        /// How many groups RAID 50 has, if it is not the default.
+        /// Number of groups of RAID 50, if it is not the default.
         groups: Option<u32>,
     },
     /// A device behind a simulated controller with a battery-backed cache.
     Controller {
-        /// The device below.
+        /// Device below.
         device: Box<Self>,
-        /// The controller's options.
+        /// Options of the controller.
         settings: Vec<Setting>,
     },
     /// A device that fails on purpose.
     Fault {
-        /// The device below.
+        /// Device below.
         device: Box<Self>,
-        /// When and how it fails.
+        /// Rules of the failures.
         settings: Vec<Setting>,
     },
     /// A device behind a volatile cache.
     Cached {
-        /// The device below.
+        /// Device below.
         device: Box<Self>,
-        /// The cache's size.
+        /// Size of the cache.
         size: Size,
     },
 }
 
-/// Members of an array: so many devices of one text.
+/// Members of an array: a number of devices with the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberText {
-    /// The device.
+    /// Device.
     pub device: DeviceText,
-    /// How many of it.
+    /// Number of devices.
     pub count: u32,
 }
 
-/// What is wrong with a device text, and where.
+/// The error of a device text, and its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: expected {expected}, found {found}")]
 pub struct TextError {
-    /// The column, from 1, in characters.
+    /// Column, from 1, in characters.
     pub column: usize,
-    /// What would have been right.
+    /// Expected text.
     pub expected: String,
-    /// What is there.
+    /// Text found.
     pub found: String,
 }
 
 impl DeviceText {
-    /// A file or block device, opened with the caller's options.
+    /// Returns the text of a file or block device, opened with the caller's options.
     pub fn path(path: impl Into<String>) -> Self {
         Self::File {
             path: path.into(),
@@ -139,8 +140,8 @@ impl DeviceText {
         }
     }
 
-    /// Whether the device, or a part of it, lives for one process only, so that a later command would not find what an
-    /// earlier one wrote.
+    /// True if the device, or a part of it, exists for one process only, so that a later command
+    /// would not find the data of an earlier one.
     pub fn is_ephemeral(&self) -> bool {
         match self {
             Self::File { .. } => false,
@@ -153,7 +154,8 @@ impl DeviceText {
         }
     }
 
-    /// Whether the device, or a part of it, takes virtual time and so exists in a simulated world only.
+    /// True if the device, or a part of it, takes virtual time and so exists only in a simulated
+    /// world.
     pub fn is_simulated(&self) -> bool {
         match self {
             Self::File { .. } | Self::Memory { .. } => false,
@@ -165,7 +167,7 @@ impl DeviceText {
         }
     }
 
-    /// What was rounded, one sentence for each size.
+    /// Returns a sentence for each size that was rounded.
     pub fn notes(&self) -> Vec<String> {
         let (below, sizes): (Vec<&Self>, Vec<&Size>) = match self {
             Self::File { .. } | Self::Simulated { .. } => (vec![], vec![]),
@@ -246,7 +248,7 @@ impl fmt::Display for DeviceText {
     }
 }
 
-/// `kind:argument`, or `kind(argument,settings)` if there are settings.
+/// Formats `kind:argument`, or `kind(argument,settings)` if there are settings.
 fn write_kind(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -263,7 +265,7 @@ fn write_kind(
     f.write_str(")")
 }
 
-/// `kind(device,settings)`.
+/// Formats `kind(device,settings)`.
 fn write_around(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -277,7 +279,7 @@ fn write_around(
     f.write_str(")")
 }
 
-/// A path, in quotes if it would not be read back as one without them.
+/// Formats a path, in quotes if necessary to parse it back.
 fn write_path(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result {
     let is_plain = path.starts_with(['.', '/'])
         && path

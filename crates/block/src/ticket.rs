@@ -1,9 +1,10 @@
-//! Tickets: what a caller holds while the device works.
+//! Tickets: the caller's handle to a batch in progress.
 //!
-//! A ticket is ready at once (memory devices), or belongs to a [`Completer`] that the device's own thread or task
-//! fulfils later, or is put together from the tickets of the devices below, or stands for [`Work`] that several may wait
-//! for. There are no callbacks: whoever waits, reaps. A dropped ticket detaches its requests; the device keeps their
-//! errors in its [`DetachedErrors`] for whoever flushes next.
+//! A ticket is ready at once (memory devices), or belongs to a [`Completer`] that the device's
+//! thread or task completes later, or combines the tickets of the devices below, or represents
+//! [`Work`] that several threads may wait for. There are no callbacks: the waiting thread processes
+//! the completion. Dropping a ticket detaches its requests; the device keeps their errors in its
+//! [`DetachedErrors`] for the next flush.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,25 +14,25 @@ use rt::{Condvar, Mutex};
 use crate::device::Payload;
 use crate::error::DeviceError;
 
-/// The result of one request that went well.
+/// The result of a successful request.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The blocks that were read, in order.
+    /// Blocks that were read, in order.
     Read(Payload),
-    /// A write, flush or discard that is done.
+    /// A completed write, flush or discard.
     Done,
 }
 
 /// The results of a batch, one for each request, in the batch's order.
 pub type Results = Vec<Result<Outcome, DeviceError>>;
 
-/// A claim on the results of a batch.
+/// A handle to the results of a batch.
 #[must_use = "dropping a ticket detaches its requests"]
 pub struct Ticket {
     inner: Inner,
 }
 
-/// Turns the results of a ticket's parts into the results of the whole.
+/// A function that combines the results of a ticket's parts.
 type Combine = Box<dyn FnOnce(Vec<Results>) -> Results + Send>;
 
 enum Inner {
@@ -39,7 +40,7 @@ enum Inner {
     Pending(Arc<Shared>),
     Joined(Vec<Ticket>, Combine),
     Work(Arc<dyn Work>),
-    /// Waited for: nothing is left to detach.
+    /// Already waited for: no request is left to detach.
     Taken,
 }
 
@@ -61,52 +62,52 @@ pub struct Completer {
     shared: Arc<Shared>,
 }
 
-/// Requests in flight that others than the ticket's holder may have to wait for, too.
+/// Requests in flight that threads other than the ticket's holder may wait for.
 pub trait Work: Send + Sync {
-    /// Whether `wait` would return at once.
+    /// True if `wait` would return at once.
     fn is_ready(&self) -> bool;
 
-    /// Waits and takes the results. Called once at most, by the ticket's holder.
+    /// Waits and takes the results. The ticket's holder calls it at most once.
     fn wait(&self) -> Results;
 
-    /// The ticket was dropped: nobody will take the results.
+    /// Handles a dropped ticket: its results will not be taken.
     fn abandon(&self);
 }
 
-/// Where a device keeps the first error of requests whose tickets were dropped.
+/// The first error of a device's requests whose tickets were dropped.
 #[derive(Default)]
 pub struct DetachedErrors {
     first: Mutex<Option<DeviceError>>,
 }
 
 impl DetachedErrors {
-    /// Remembers the first error among the results, unless an earlier one waits to be taken.
+    /// Records the first error among the results, unless an earlier one is still recorded.
     pub fn keep(&self, results: &Results) {
         if let Some(error) = results.iter().find_map(|result| result.as_ref().err()) {
             self.keep_error(error.clone());
         }
     }
 
-    /// Remembers an error, unless an earlier one waits to be taken.
+    /// Records an error, unless an earlier one is still recorded.
     pub fn keep_error(&self, error: DeviceError) {
         self.first.lock().get_or_insert(error);
     }
 
-    /// Takes the error.
+    /// Takes the recorded error.
     pub fn take(&self) -> Option<DeviceError> {
         self.first.lock().take()
     }
 }
 
 impl Ticket {
-    /// A ticket whose results are there already.
+    /// Creates a ticket with its results.
     pub fn ready(results: Results) -> Self {
         Self {
             inner: Inner::Ready(results, None),
         }
     }
 
-    /// A ticket whose results are there already; errors go to `detached` if nobody waits for it.
+    /// Creates a ticket with its results; errors go to `detached` if the ticket is dropped.
     pub fn ready_or_detached(results: Results, detached: &Arc<DetachedErrors>) -> Self {
         let keeper = results
             .iter()
@@ -117,12 +118,12 @@ impl Ticket {
         }
     }
 
-    /// A ticket and the end that fulfils it.
+    /// Creates a ticket and its completer.
     pub fn pending() -> (Self, Completer) {
         Self::from_shared(Shared::default())
     }
 
-    /// A ticket and the end that fulfils it; errors go to `detached` if nobody waits for it.
+    /// Creates a ticket and its completer; errors go to `detached` if the ticket is dropped.
     pub fn pending_or_detached(detached: Arc<DetachedErrors>) -> (Self, Completer) {
         Self::from_shared(Shared {
             detached: Some(detached),
@@ -140,8 +141,8 @@ impl Ticket {
         )
     }
 
-    /// One ticket for several; `combine` turns the parts' results into the results of the whole. It is not called
-    /// when the ticket is dropped: the parts are detached, each by its own device.
+    /// Combines several tickets; `combine` computes the results of the whole. It is not called if
+    /// the ticket is dropped: each part is then detached by its own device.
     pub fn joined(
         parts: Vec<Self>,
         combine: impl FnOnce(Vec<Results>) -> Results + Send + 'static,
@@ -151,14 +152,14 @@ impl Ticket {
         }
     }
 
-    /// A ticket for work that others may wait for, too.
+    /// Creates a ticket for work that other threads may wait for too.
     pub fn for_work(work: Arc<dyn Work>) -> Self {
         Self {
             inner: Inner::Work(work),
         }
     }
 
-    /// Whether `wait` would return at once.
+    /// True if `wait` would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.inner {
             Inner::Ready(..) | Inner::Taken => true,
@@ -180,7 +181,7 @@ impl Ticket {
         }
     }
 
-    /// Waits for the batch; the first error, if there is one.
+    /// Waits for the batch and returns the first error, if there is one.
     pub fn wait_all(self) -> Result<(), DeviceError> {
         self.wait()
             .into_iter()
@@ -195,8 +196,8 @@ impl fmt::Debug for Ticket {
 }
 
 impl Drop for Ticket {
-    /// Detaches the requests. This takes a lock only for the instant in which an error is handed over, and not at all
-    /// when the task is unwinding.
+    /// Detaches the requests. This takes a lock only for the moment in which an error is stored,
+    /// and none while the task unwinds.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -233,8 +234,8 @@ impl Shared {
 }
 
 impl Completer {
-    /// Fulfils the ticket and wakes whoever waits for it. Returns false if the ticket had been dropped; errors then
-    /// went to the device's detached errors, if it gave any to the ticket.
+    /// Completes the ticket and wakes a waiting thread. Returns false if the ticket had been
+    /// dropped; errors then went to the device's detached errors, if the ticket has them.
     pub fn complete(self, results: Results) -> bool {
         let mut state = self.shared.state.lock();
         if state.is_abandoned {

@@ -1,9 +1,11 @@
-//! The trace: records what is submitted to devices and what is known to be done, for those who explore crashes.
+//! The trace: a record of submitted and completed requests, for the exploration of crashes.
 //!
-//! One [`Trace`] may record several devices, so that the order of events between them is kept. A request is known to be
-//! done when its ticket is waited for, and not before: nobody may rely on it earlier. Payloads are kept by reference.
+//! One [`Trace`] may record several devices, so that the order of events between them is kept. A
+//! request counts as completed when its ticket is waited for, and not before: no caller may rely on
+//! it earlier. Payloads are kept by reference.
 //!
-//! The trace also watches over the contract: two requests in flight on one sector, one of them a write, stop the program.
+//! The trace also checks the contract: two requests in flight on one sector, one of them a write,
+//! panic.
 
 mod replay;
 
@@ -18,39 +20,39 @@ use crate::error::DeviceError;
 use crate::ticket::{Results, Ticket};
 pub use replay::{Medium, Replay};
 
-/// What happened, in order.
+/// An event of a trace.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A batch was handed to a device.
+    /// A batch was submitted to a device.
     Submitted {
-        /// The device's number in the trace.
+        /// Number of the device in the trace.
         device: usize,
-        /// The batch's number in the trace, which is also the event's.
+        /// Number of the batch in the trace, which is also the event's.
         batch: u64,
-        /// Its requests.
+        /// Requests of the batch.
         requests: Arc<Vec<Request>>,
     },
-    /// A batch is known to be done.
+    /// A batch is known to be completed.
     Completed {
-        /// The device's number in the trace.
+        /// Number of the device in the trace.
         device: usize,
-        /// The batch's number.
+        /// Number of the batch.
         batch: u64,
-        /// How each request went.
+        /// Result of each request.
         results: Vec<Result<(), DeviceError>>,
     },
-    /// Nobody will ever know when the batch is done.
+    /// The completion of the batch will never be known: its ticket was dropped.
     Detached {
-        /// The device's number in the trace.
+        /// Number of the device in the trace.
         device: usize,
-        /// The batch's number.
+        /// Number of the batch.
         batch: u64,
     },
-    /// Something that the recording program wants to find again, such as a sync call that was acknowledged.
+    /// A mark of the recording program, such as an acknowledged sync call.
     Mark(u64),
 }
 
-/// A record of what several devices were asked to do.
+/// A record of the requests to several devices.
 #[derive(Default)]
 pub struct Trace {
     state: Mutex<State>,
@@ -78,7 +80,7 @@ pub struct TraceDevice {
 }
 
 impl Trace {
-    /// An empty trace.
+    /// Creates an empty trace.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
     }
@@ -102,17 +104,17 @@ impl Trace {
         self.state.lock().events.push(Event::Mark(mark));
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.state.lock().events.len()
     }
 
-    /// Whether nothing has happened.
+    /// True if there are no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What happened so far.
+    /// Returns the events so far.
     pub fn events(&self) -> Vec<Event> {
         self.state.lock().events.clone()
     }
@@ -153,7 +155,8 @@ impl Trace {
     }
 }
 
-/// Two requests that must not be in flight together. Within one batch a request does not conflict with itself.
+/// Returns two requests that must not be in flight together. Within one batch a request does not
+/// conflict with itself.
 fn find_conflict(
     earlier: &[Request],
     later: &[Request],
@@ -183,13 +186,14 @@ fn find_conflict(
 }
 
 impl TraceDevice {
-    /// The device's number in the trace.
+    /// Returns the number of the device in the trace.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The same device, pretending that it has a volatile cache, with or without forced writes. Its requests then
-    /// flush as they would on such a device, and the replay of the trace knows what a power cut could leave.
+    /// Returns the device with a simulated volatile cache, with or without forced writes. Callers
+    /// then flush as on such a device, and the replay of the trace shows what a power cut could
+    /// leave.
     #[must_use]
     pub fn with_volatile_cache(mut self, has_force_unit_access: bool) -> Self {
         self.geometry.has_volatile_cache = true;
@@ -198,7 +202,7 @@ impl TraceDevice {
     }
 }
 
-/// Says that nobody will wait, unless somebody did.
+/// Records that the ticket was dropped, unless it was waited for.
 struct Watch {
     trace: Arc<Trace>,
     device: usize,

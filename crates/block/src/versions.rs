@@ -1,8 +1,8 @@
-//! Versions of sectors: what a volatile cache may hold of a sector, and what a power cut may leave of it.
+//! Versions of sectors: the contents of a volatile cache, and the possible outcomes of a power cut.
 //!
-//! Of each sector of 512 bytes there is a list of versions, oldest first, each with the number of the write that made it.
-//! The durable version is not in the list: it is what the device below holds. Both the volatile cache and the replay of a
-//! trace keep their undecided writes here.
+//! Each sector of 512 bytes has a list of versions, oldest first, each with the number of the write
+//! that created it. The durable version is not in the list: the device below holds it. Both the
+//! volatile cache and the replay of a trace keep their undecided writes here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use layout::{Block, SectorNr};
 
 use crate::device::{Payload, Request};
 
-/// The size of what has versions, in bytes.
+/// Size of the unit that has versions, in bytes.
 const SECTOR: usize = SectorNr::SIZE as usize;
 
-/// The largest block that loose sectors are put together into.
+/// Maximum size of a block assembled from single sectors, in bytes.
 const RUN_BYTES_MAX: usize = 64 * 1024;
 
-/// One version of one sector.
+/// A version of a sector.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// The number of the write that it is from; later writes have higher ones.
+    /// Number of the write that created it; later writes have higher numbers.
     pub sequence: u64,
     block: Arc<Block>,
-    /// Which of the block's sectors it is.
+    /// Index of the sector in the block.
     index: usize,
 }
 
 impl Version {
-    /// The 512 bytes.
+    /// Returns the 512 bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.block[self.index * SECTOR..(self.index + 1) * SECTOR]
     }
@@ -43,7 +43,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Adds what a write stores. Its sequence is higher than that of every version of these sectors.
+    /// Adds the sectors of a write. Its sequence is higher than that of every version of these
+    /// sectors.
     pub fn add(&mut self, sector: SectorNr, payload: &[Arc<Block>], sequence: u64) {
         let mut at = sector.get();
         for block in payload {
@@ -62,7 +63,7 @@ impl Versions {
         }
     }
 
-    /// Forgets the versions of some sectors up to a sequence, that one included.
+    /// Drops the versions of some sectors up to and including a sequence.
     pub fn drop_through(&mut self, from: SectorNr, sectors: u64, sequence: u64) {
         let range = from.get()..from.get() + sectors;
         let mut empty = Vec::new();
@@ -79,7 +80,7 @@ impl Versions {
         }
     }
 
-    /// Forgets all versions up to a sequence, that one included.
+    /// Drops all versions up to and including a sequence.
     pub fn drop_all_through(&mut self, sequence: u64) {
         self.sectors.retain(|_, versions| {
             versions.retain(|version| version.sequence > sequence);
@@ -92,24 +93,24 @@ impl Versions {
             .sum();
     }
 
-    /// How many versions there are; each takes 512 bytes.
+    /// Returns the number of versions; each takes 512 bytes.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether no sector has any.
+    /// True if no sector has a version.
     pub fn is_empty(&self) -> bool {
         self.sectors.is_empty()
     }
 
-    /// All sectors that have versions, in order, oldest version first.
+    /// Returns all sectors that have versions, in order, oldest version first.
     pub fn iter(&self) -> impl Iterator<Item = (SectorNr, &[Version])> {
         self.sectors
             .iter()
             .map(|(sector, list)| (SectorNr::new(*sector), list.as_slice()))
     }
 
-    /// The newest version of a sector that is not newer than a sequence.
+    /// Returns the newest version of a sector up to and including a sequence.
     pub fn newest_through(&self, sector: SectorNr, sequence: u64) -> Option<&Version> {
         let versions = self.sectors.get(&sector.get())?;
         versions
@@ -118,7 +119,7 @@ impl Versions {
             .find(|version| version.sequence <= sequence)
     }
 
-    /// The newest version of each of some sectors, those that have one.
+    /// Returns the newest version of each sector in a range that has one.
     pub fn newest(&self, from: SectorNr, sectors: u64) -> Vec<(u64, Version)> {
         self.sectors
             .range(from.get()..from.get() + sectors)
@@ -126,7 +127,8 @@ impl Versions {
             .collect()
     }
 
-    /// The newest version, up to a sequence, of up to `limit` sectors from `from` on.
+    /// Returns the newest version, up to and including a sequence, of up to `limit` sectors from
+    /// `from` on.
     pub fn newest_from(&self, from: u64, sequence: u64, limit: usize) -> Vec<(u64, Version)> {
         self.sectors
             .range(from..)
@@ -141,9 +143,9 @@ impl Versions {
             .collect()
     }
 
-    /// One thing that a power cut may leave: for each unit of `unit_bytes` that has versions, `pick` chooses among
-    /// `0..=n`, where 0 is the durable version and `k` the state after the unit's k-th undecided write. What differs from
-    /// the durable version is returned.
+    /// Returns one possible outcome of a power cut, as its differences from the durable versions.
+    /// For each unit of `unit_bytes` that has versions, `pick` chooses among `0..=n`: 0 is the
+    /// durable version, `k` the state after the unit's k-th undecided write.
     pub fn choose(
         &self,
         unit_bytes: u32,
@@ -178,7 +180,8 @@ impl Versions {
     }
 }
 
-/// Writes that store these versions: whole blocks by reference where all of one is there, copies otherwise.
+/// Returns writes that store these versions: blocks by reference if all their sectors are present,
+/// copies otherwise.
 pub fn write_requests(chosen: &[(u64, Version)]) -> Vec<Request> {
     let mut requests = Vec::new();
     let mut rest = chosen;
@@ -200,7 +203,7 @@ pub fn write_requests(chosen: &[(u64, Version)]) -> Vec<Request> {
     requests
 }
 
-/// The payload of neighbouring sectors.
+/// Returns the payload of adjacent sectors.
 fn payload_of(run: &[(u64, Version)]) -> Payload {
     let mut payload = Payload::new();
     let mut loose: Vec<u8> = Vec::new();

@@ -1,4 +1,4 @@
-//! Writing zeroes, for devices that know no shorter way.
+//! Writing of zeroes, for devices without a faster way.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use layout::{Block, SectorNr};
 use crate::device::{BlockDevice, Request};
 use crate::error::DeviceError;
 
-/// Bytes of the block of zeroes that all requests share.
+/// Size of the block of zeroes that all requests share, in bytes.
 const BLOCK_BYTES: u64 = 1 << 16;
-/// Bytes of a request.
+/// Size of a request in bytes.
 const REQUEST_BYTES: u64 = 1 << 20;
-/// Requests that are submitted before the first are waited for.
+/// Number of requests submitted before the first is waited for.
 const BATCH_REQUESTS: usize = 32;
 
-/// Writes zeroes over ranges, except where the device holds zeroes already.
+/// Writes zeroes to ranges, except where the device already holds zeroes.
 pub(crate) fn write(
     device: &(impl BlockDevice + ?Sized),
     ranges: &[Range<u64>],

@@ -1,4 +1,5 @@
-//! How long a check takes: `speed IMAGE...` checks each image again and again from memory, as a device and as bytes.
+//! Measures the time of a check: `speed IMAGE...` checks each image repeatedly from memory, as a
+//! device and as bytes.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! Extended attributes: entries that lie in order, values that lie within their place and do not overlap.
+//! Extended attributes: sorted entries, and values that lie within their area and do not overlap.
 
 use layout::attribute::Entry;
 use zerocopy::FromBytes;
@@ -7,11 +7,11 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Attributes of one place; no more fit a block of 64 KiB.
+/// Maximum number of attributes in one area; no more fit a block of 64 KiB.
 const ENTRIES_MAX: usize = 4096;
 
-/// Whether the entries, and the values that they name, can be. `entries` begins with the first entry and reaches to the end
-/// of the place; values are counted from `skipped` bytes before it.
+/// True if the entries and their values are valid. `entries` starts at the first entry and reaches
+/// to the end of the area; value offsets count from `skipped` bytes before it.
 pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
     let mut at = 0;
     let mut values: Vec<(usize, usize)> = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
         };
         let length = usize::from(entry.e_name_len);
         let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
-        // Access control lists have a prefix and no name behind it.
+        // Access control lists have a prefix and no name after it.
         let has_prefix = skipped == 0 || entry.e_name_index != 0;
         if !has_prefix || end > entries.len() || entry.e_value_inum.get() != 0 {
             return false;
@@ -49,7 +49,7 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
         let value = if size == 0 {
             &[]
         } else {
-            // Whole words of what lies there, the bytes behind the value included.
+            // The hash covers whole words, including the bytes after the value.
             let value = &entries[start - skipped..];
             &value[..size.next_multiple_of(4).min(value.len())]
         };
@@ -61,8 +61,8 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
     false
 }
 
-/// The hash of a name and a value, where names count as unsigned or, as some machines wrote it, as signed bytes. Within an
-/// inode it may be missing.
+/// True if a hash matches a name and a value, with name bytes as unsigned or, as some machines
+/// wrote it, as signed. Within an inode the hash may be missing.
 fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> bool {
     if may_be_missing && hash == 0 {
         return true;
@@ -84,7 +84,7 @@ fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> b
     of_value(unsigned) == hash || of_value(signed) == hash
 }
 
-/// Whether values overlap neither each other nor the entries, which end at `entries_end`.
+/// True if the values overlap neither each other nor the entries, which end at `entries_end`.
 fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
     values.sort_unstable();
     let mut last = entries_end;
@@ -95,7 +95,7 @@ fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
     })
 }
 
-/// After all inodes were read: every attribute block counts those that have it.
+/// Checks the reference count of every attribute block, after all inodes were read.
 pub(crate) fn check_references(state: &mut State<'_>) {
     for (block, (found, said)) in std::mem::take(&mut state.attribute_blocks) {
         if let Some(said) = said

@@ -1,5 +1,6 @@
-//! Copies of the superblock and of the group descriptors at the start of other groups. They are compared in what never
-//! changes; a difference is a note, because nothing reads them while the first ones are good.
+//! Backups of the superblock and of the group descriptors at the start of other groups. Only
+//! constant fields are compared. A difference is a note, because backups are not read while the
+//! primary copies are valid.
 
 use layout::feature::{Compatible, Incompatible};
 use layout::group::{GroupDescriptor, SIZE};
@@ -11,7 +12,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Compares all copies with the first ones.
+/// Compares all backups with the primary copies.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     for group in 1..state.geometry.group_count {
         if state.geometry.has_super(group) {
@@ -34,10 +35,10 @@ fn check_superblock(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// What of a superblock never changes without its copies.
+/// Returns the fields of a superblock that never change without its backups.
 fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
     let features = raw.features();
-    // These come and go with a mount or with the first file that needs them.
+    // These change at a mount or with the first file that needs them.
     let incompatible = features.incompatible - Incompatible::NEEDS_RECOVERY;
     let compatible = features.compatible - Compatible::EXT_ATTR;
     let words = [

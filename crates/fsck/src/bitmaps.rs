@@ -1,5 +1,5 @@
-//! Bitmaps and counts. As in e2fsck, counts are compared with the bitmaps on the disk: what is wrong in a bitmap is not
-//! reported a second time in its count.
+//! Bitmaps and counts. As in e2fsck, counts are compared with the bitmaps on disk, so that a fault
+//! in a bitmap is not reported again in its count.
 
 use crate::bitset;
 use crate::blocks;
@@ -9,7 +9,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Differences of one bitmap that are reported one by one.
+/// Maximum number of differences of one bitmap that are reported one by one.
 const DIFFERENCES_MAX: usize = 16;
 
 /// Compares all bitmaps and counts.
@@ -118,7 +118,8 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the bitmap of the inodes of a group that are in use; returns the number of directories that the disk's bitmap has.
+/// Fills the bitmap of the used inodes of a group. Returns the number of directories that are used
+/// in the bitmap on disk.
 fn collect_inodes(state: &State<'_>, first: u32, bitmap: &[u8], used: &mut [u8]) -> u32 {
     used.fill(0);
     let last = first + (state.geometry.inodes_per_group - 1);
@@ -156,7 +157,7 @@ fn report_inodes(state: &mut State<'_>, group: u32, bitmap: &[u8], used: &[u8]) 
     }
 }
 
-/// The first places in which two bitmaps differ.
+/// Returns the first positions in which two bitmaps differ.
 fn differences(left: &[u8], right: &[u8], count: usize) -> Vec<usize> {
     (0..count)
         .filter(|index| bitset::bit(left, *index) != bitset::bit(right, *index))

@@ -1,4 +1,5 @@
-//! A set of small numbers, one bit each, laid out as the bitmaps on the disk are: bit `n` is bit `n % 8` of byte `n / 8`.
+//! A set of small numbers, one bit each, laid out as the on-disk bitmaps: bit `n` is bit `n % 8` of
+//! byte `n / 8`.
 
 /// A set of the numbers below its length.
 #[derive(Debug, Clone, Default)]
@@ -7,14 +8,14 @@ pub(crate) struct BitSet {
 }
 
 impl BitSet {
-    /// An empty set with room for the numbers below `length`.
+    /// Creates an empty set for the numbers below `length`.
     pub(crate) fn new(length: usize) -> Self {
         Self {
             bytes: vec![0; length.div_ceil(8)],
         }
     }
 
-    /// Puts a number in; `false` if it was there already.
+    /// Inserts a number. Returns `false` if it was present.
     #[inline]
     pub(crate) fn insert(&mut self, number: usize) -> bool {
         let (byte, bit) = (&mut self.bytes[number / 8], 1 << (number % 8));
@@ -24,7 +25,7 @@ impl BitSet {
     }
 }
 
-/// How many of the first `count` bits are clear.
+/// Returns the number of clear bits among the first `count`.
 pub(crate) fn count_clear(bytes: &[u8], count: usize) -> u32 {
     let (words, rest) = bytes[..count / 8].as_chunks::<8>();
     let mut set: u32 = words
@@ -39,7 +40,7 @@ pub(crate) fn count_clear(bytes: &[u8], count: usize) -> u32 {
     count as u32 - set
 }
 
-/// Whether the first `count` bits are the same in both.
+/// True if the first `count` bits are equal.
 pub(crate) fn are_equal(left: &[u8], right: &[u8], count: usize) -> bool {
     let whole = count / 8;
     if left[..whole] != right[..whole] {
@@ -49,12 +50,12 @@ pub(crate) fn are_equal(left: &[u8], right: &[u8], count: usize) -> bool {
     mask == 0 || (left[whole] ^ right[whole]) & mask == 0
 }
 
-/// Whether bit `number` is set.
+/// True if bit `number` is set.
 pub(crate) fn bit(bytes: &[u8], number: usize) -> bool {
     bytes[number / 8] & (1 << (number % 8)) != 0
 }
 
-/// Whether all bits from `first` to the end are set.
+/// True if all bits from `first` to the end are set.
 pub(crate) fn is_filled(bytes: &[u8], first: usize) -> bool {
     let partial = first.next_multiple_of(8).min(bytes.len() * 8);
     (first..partial).all(|number| bit(bytes, number))

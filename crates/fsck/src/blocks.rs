@@ -1,25 +1,25 @@
-//! A set of blocks, in pages of one group each. A page holds runs while they are few, and a bitmap when they are many, so that
-//! an empty file system of many terabytes takes next to no memory.
+//! A set of blocks, in pages of one group each. A page holds extents while they are few and a
+//! bitmap otherwise, so that an empty file system of many terabytes takes almost no memory.
 
-/// The most runs of a page, in the memory of 1 KiB.
+/// Maximum number of extents in a page, which take 1 KiB.
 const RUNS_MAX: usize = 128;
 
-/// A set of blocks, by group and place in the group.
+/// A set of blocks, by group and index in the group.
 pub(crate) struct BlockSet {
     pages: Vec<Page>,
-    /// Bytes of a page's bitmap.
+    /// Size of a page's bitmap in bytes.
     page_bytes: usize,
     is_empty: bool,
 }
 
 enum Page {
-    /// In ascending order, no two of them adjacent.
+    /// Extents in ascending order, no two of them adjacent.
     Runs(Vec<Run>),
-    /// As bitmaps on the disk are.
+    /// A bitmap as on disk.
     Bits(Box<[u8]>),
 }
 
-/// The places from `start` to before `end`.
+/// The blocks from `start` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     start: u32,
@@ -27,7 +27,7 @@ struct Run {
 }
 
 impl BlockSet {
-    /// An empty set of the blocks of a number of groups.
+    /// Creates an empty set of the blocks of a number of groups.
     pub(crate) fn new(group_count: u32, blocks_per_group: u32) -> Self {
         let pages = (0..group_count).map(|_| Page::Runs(Vec::new()));
         Self {
@@ -37,7 +37,7 @@ impl BlockSet {
         }
     }
 
-    /// True if nothing was put in.
+    /// True if no block was inserted.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -53,7 +53,7 @@ impl BlockSet {
         }
     }
 
-    /// Puts a block in; `false` if it was there already.
+    /// Inserts a block. Returns `false` if it was present.
     #[inline]
     pub(crate) fn insert(&mut self, (group, place): (u32, u32)) -> bool {
         self.is_empty = false;
@@ -90,10 +90,10 @@ impl BlockSet {
     }
 }
 
-/// Puts a place into runs; `false` if it was there already.
+/// Inserts a block into extents. Returns `false` if it was present.
 #[inline]
 fn insert(runs: &mut Vec<Run>, place: u32) -> bool {
-    // Files are read from their start on, so that most places follow the last run.
+    // Files are read from their start, so that most blocks follow the last extent.
     if let Some(last) = runs.last_mut().filter(|run| run.end == place) {
         last.end += 1;
         return true;
@@ -149,7 +149,7 @@ mod tests {
 
     const PLACES: u32 = 512;
 
-    /// Places in a fixed order that leaves many runs on the way, and each place twice.
+    /// Inserts each block twice, in a fixed order that creates many extents on the way.
     #[test]
     fn a_set_is_what_was_put_in() {
         for step in [1, 7, 171, 255, 511] {

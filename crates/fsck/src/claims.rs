@@ -1,5 +1,5 @@
-//! Blocks that belong to more than one file, twice to one, or to a file and the metadata: all inodes are walked again, and
-//! whoever has such a block is named.
+//! Blocks claimed more than once: by several files, twice by one, or by a file and the metadata.
+//! All inodes are walked again, to name those that have such a block.
 
 use crate::error::Error;
 use crate::inodes::{self, RESIZE};

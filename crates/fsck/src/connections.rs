@@ -1,5 +1,5 @@
-//! Connections: every directory is reached from the root through its parents, `..` leads back, and every inode has as many
-//! links as entries.
+//! Connections: every directory is reachable from the root through its parents, `..` leads back,
+//! and every inode has as many links as entries.
 
 use layout::feature::ReadOnlyCompatible;
 
@@ -10,9 +10,9 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::{Directory, InodeState, State, Usage};
 
-/// The most links of a directory that are counted.
+/// Maximum link count of a directory before it is no longer counted.
 const LINKS_MAX: u32 = 65_000;
-/// The count of links of a directory that has more, or had.
+/// Link count of a directory that has, or once had, more links than that.
 const UNCOUNTED: u16 = 1;
 
 /// Follows the parents of every directory, and counts links.
@@ -31,7 +31,8 @@ fn check_root(state: &mut State<'_>) {
 fn check_parents(state: &mut State<'_>) {
     let count = state.directories.len();
     let mut is_done = BitSet::new(count);
-    // Whose walk a directory was last seen on: its own walk meets a directory twice only in a circle.
+    // The start of the walk that last reached a directory: a walk meets its own directories again
+    // only in a cycle.
     let mut seen_by = vec![usize::MAX; count];
     for start in 0..count {
         let mut at = start;
@@ -89,7 +90,7 @@ fn check_links(state: &mut State<'_>) {
     }
 }
 
-/// Checks a count of links that differs from the number of entries.
+/// Reports a link count that differs from the number of entries.
 fn check_count(state: &mut State<'_>, number: u32) {
     let inode = state.inodes[number];
     let directory = find(state, number).map(|index| state.directories[index]);
@@ -108,10 +109,10 @@ fn check_count(state: &mut State<'_>, number: u32) {
     }
 }
 
-/// Returns the count of links that an inode should have, if it is another than it has.
+/// Returns the link count that an inode should have, if it differs.
 fn links_wanted(inode: InodeState, directory: Option<Directory>) -> Option<u32> {
     let is_beyond = directory.is_some() && inode.references > LINKS_MAX;
-    // An index stays when entries go, and so does a count that was once too large.
+    // Removing entries keeps the index, and likewise a count that was once too large.
     let was_beyond = directory.is_some_and(|directory| directory.is_indexed);
     if inode.links == UNCOUNTED && (is_beyond || was_beyond) {
         return None;

@@ -1,7 +1,7 @@
-//! Directories: the entries of every block, and what they lead to.
+//! Directories: the entries of every block, and the inodes that they refer to.
 //!
-//! Each entry adds a reference to its inode; the first one that leads to a directory, `.` and `..` aside, makes its
-//! directory the parent.
+//! Each entry adds a reference to its inode. The first entry that refers to a directory, `.` and
+//! `..` aside, determines that directory's parent.
 
 mod entries;
 mod names;
@@ -19,7 +19,7 @@ use crate::state::{Directory, State, Usage};
 use entries::Block;
 use names::Names;
 
-/// An entry as it lies in its block: its length fits the block, the rest may be anything.
+/// A raw entry: its length fits the block, the rest is unchecked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'b> {
     pub(crate) offset: usize,
@@ -42,7 +42,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The place of an inode in [`State::directories`], if it is a directory.
+/// Returns the index of an inode in [`State::directories`], if it is a directory.
 pub(crate) fn find(state: &State<'_>, inode: u32) -> Option<usize> {
     let is_directory = state.inodes[inode].file_type == FileType::Directory.raw();
     let found = state
@@ -71,7 +71,7 @@ fn check_directory(
         let (file_block, block) = state.directory_blocks[at];
         report_holes(state, directory.inode, expected, file_block);
         expected = file_block + 1;
-        // A block that cannot be was reported with the map.
+        // An invalid block was reported with the block map.
         if block == 0 {
             continue;
         }
@@ -97,7 +97,7 @@ fn check_directory(
     Ok(())
 }
 
-/// A directory has no holes.
+/// Reports holes: a directory has none.
 fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u32) {
     if file_block > expected {
         let place = Place::inode(inode).at_file_block(expected.into());
@@ -108,7 +108,8 @@ fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u3
     }
 }
 
-/// Checks all entries of a block; the lowest and the highest hash of their names, if hashes are asked for.
+/// Checks all entries of a block. Returns the lowest and the highest hash of their names, if hashes
+/// are requested.
 fn check_block(
     state: &mut State<'_>,
     block: &Block<'_>,
@@ -140,7 +141,7 @@ fn check_block(
     hashing.map(|_| (low, high))
 }
 
-/// The entry that begins at an offset, if its length can be.
+/// Returns the entry at an offset, if its length is valid.
 pub(crate) fn entry_at(block: &[u8], offset: usize) -> Option<Entry<'_>> {
     let (header, rest) = EntryHeader::ref_from_prefix(block.get(offset..)?).ok()?;
     let record_length = decode_record_length(header.rec_len.get(), block.len());

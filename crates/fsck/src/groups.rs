@@ -1,4 +1,5 @@
-//! Group descriptors: where bitmaps and inode tables lie. What the first superblock and these say is marked as metadata.
+//! Group descriptors: the locations of bitmaps and inode tables. The blocks named by the primary
+//! superblock and descriptors are marked as metadata.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// A group, as its descriptor says. A place that cannot be is 0.
+/// The locations in a group descriptor. An invalid location is 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) block_bitmap: u64,
@@ -21,8 +22,8 @@ pub(crate) struct Group {
     pub(crate) directories: u32,
 }
 
-/// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables; `false` if an inode table is lost, so that
-/// nothing can be said of what needs it.
+/// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables. Returns `false`
+/// if an inode table is lost, so that passes that need it cannot run.
 pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     read(state)?;
     for number in 0..state.geometry.group_count {
@@ -32,7 +33,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     Ok(state.groups.iter().all(|group| group.inode_table != 0))
 }
 
-/// True if a descriptor names a place that cannot be.
+/// True if a descriptor contains an invalid location.
 pub(crate) fn are_bad(state: &State<'_>) -> bool {
     let bad = [
         ProblemKind::BlockBitmapMisplaced,
@@ -67,7 +68,7 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     let table_blocks = u64::from(state.geometry.inode_table_blocks());
     let mut place = |kind, block: u32, count: u64| {
         let block = u64::from(block);
-        // Block 0 is within the first group of volumes with large blocks, and holds the superblock.
+        // With large blocks, block 0 belongs to the first group and holds the superblock.
         if block != 0 && block >= first && block + count <= end {
             return block;
         }
@@ -102,7 +103,8 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     group
 }
 
-/// Checks that the bitmaps and the table of a group lie neither on each other nor on a superblock or descriptors.
+/// Checks that the bitmaps and the table of a group overlap neither each other nor a superblock or
+/// descriptors.
 fn check_apart(state: &mut State<'_>, number: u32) {
     let mut taken: Vec<Range<u64>> = Vec::with_capacity(4);
     let mut shared = Vec::new();
@@ -121,7 +123,8 @@ fn check_apart(state: &mut State<'_>, number: u32) {
     }
 }
 
-/// The blocks of a group that hold metadata: superblock and descriptors, bitmaps, inode table. Ranges may overlap.
+/// Returns the blocks of a group that hold metadata: superblock and descriptors, bitmaps, inode
+/// table. The ranges may overlap.
 pub(crate) fn metadata(state: &State<'_>, number: u32) -> impl Iterator<Item = Range<u64>> + use<> {
     let geometry = &state.geometry;
     let group = state.groups[number as usize];
@@ -144,7 +147,7 @@ pub(crate) fn metadata(state: &State<'_>, number: u32) -> impl Iterator<Item = R
     std::iter::once(supers).chain(places)
 }
 
-/// Reads bitmaps and tables of all groups in one batch, if that is not much.
+/// Reads bitmaps and tables of all groups in one batch, unless they are large.
 fn prefetch(state: &mut State<'_>) -> Result<(), Error> {
     let block_bytes = state.geometry.block_bytes as u64;
     let table_bytes = u64::from(state.geometry.inode_table_blocks()) * block_bytes;

@@ -1,8 +1,10 @@
-//! Hash trees: the root's facts, the index blocks' entries, and that every leaf holds only names whose hash belongs there.
+//! Hash trees: the root's fields, the entries of index blocks, and the hashes of the names in each
+//! leaf.
 //!
-//! Every block of the directory is the root, a node (an index block below the root) or a leaf. An index entry refers to a
-//! block and gives it a range of hashes; each block but the root is referred to once. What a leaf holds is known when its
-//! entries were read; [`finish`] compares.
+//! Every block of the directory is the root, a node (an index block below the root) or a leaf. An
+//! index entry refers to a block and assigns a range of hashes to it; each block except the root is
+//! referred to once. The hashes of a leaf are known once its entries were read; [`finish`]
+//! compares.
 
 use layout::hash::HashVersion;
 use layout::htree::{self as disk, CountLimit, Entry, RootInfo};
@@ -15,50 +17,50 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::{Directory, State};
 
-/// A flag of the root that changes the format.
+/// Flag of the root that changes the format.
 const ROOT_FLAG_INCOMPATIBLE: u8 = 1;
-/// Levels that are counted; more only are where index blocks lead in a circle.
+/// Maximum number of levels that are counted; there are more only in a cycle of index blocks.
 const DEPTH_MAX: u32 = 8;
-/// The last hash.
+/// Largest hash.
 const HASH_LAST: u32 = 0xFFFF_FFFE;
-/// The lowest bit of an entry's hash says that a name with it lies in the block before.
+/// Lowest bit of an entry's hash: names with this hash continue from the previous block.
 const CONTINUED: u32 = 1;
 
-/// A block of a tree. One that was never entered is a hole, whose hashes are 0.
+/// A block of a tree. A block that was never entered is a hole, with hashes of 0.
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
     is_leaf: bool,
-    /// The lowest and the highest hash of its names, or of the names of the leaves below it.
+    /// Lowest and highest hash of its names, or of the names in the leaves below it.
     low: u32,
     high: u32,
-    /// The range that its entry gives it.
+    /// Range that its index entry assigns to it.
     least: u32,
     most: u32,
-    /// The index block of the entry.
+    /// Index block of that entry.
     parent: u32,
-    /// First and last of their parent are not compared with what lies beyond.
+    /// The bounds of a parent's first and last entry are not compared.
     is_first: bool,
     is_last: bool,
     references: u32,
 }
 
-/// A tree that is being read.
+/// The hash tree of a directory, while it is read.
 pub(crate) struct Tree {
     inode: u32,
     version: Option<HashVersion>,
-    /// Where the root's entries begin.
+    /// Offset of the root's entries.
     root_entries: usize,
-    /// Levels of index blocks, the root included.
+    /// Number of levels of index blocks, the root included.
     levels: u32,
     nodes: Vec<Node>,
 }
 
-/// A leaf's names are hashed so; all to 0 if the hash is not known.
+/// The hash of a leaf's names; 0 for all if the hash version is unknown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hashing(pub(crate) Option<HashVersion>);
 
 impl Tree {
-    /// Reads the root's facts; `None` if there is no tree to read.
+    /// Reads the root's fields. Returns `None` if there is no tree to read.
     pub(crate) fn begin(
         state: &mut State<'_>,
         directory: &Directory,
@@ -78,7 +80,7 @@ impl Tree {
         };
         let version = check_root(state, place, info);
         let root_entries = disk::ROOT_INFO_OFFSET + usize::from(info.info_length);
-        // A hole is not a block of the tree, and a tree has at most as many blocks as there are.
+        // A hole is not a block of the tree, and a tree cannot have more blocks than the directory.
         let count = (last as usize + 1).min(2 * directory.block_count + 16);
         Ok(Some(Self {
             inode: directory.inode,
@@ -89,7 +91,8 @@ impl Tree {
         }))
     }
 
-    /// Says that a block comes next, and reads it if it is an index block. The hash of its names, if it is a leaf.
+    /// Enters the next block, and reads it if it is an index block. Returns the hash of its names
+    /// if it is a leaf.
     pub(crate) fn enter(
         &mut self,
         state: &mut State<'_>,
@@ -113,7 +116,7 @@ impl Tree {
         None
     }
 
-    /// How many index blocks lie above a block.
+    /// Returns the number of index blocks above a block.
     fn depth(&self, node: &Node) -> u32 {
         let (mut parent, mut depth) = (node.parent, 1);
         while parent != 0 && depth <= DEPTH_MAX {
@@ -126,7 +129,7 @@ impl Tree {
         depth
     }
 
-    /// Gives the index blocks below the root the hashes of their leaves.
+    /// Collects the hashes of leaves in the index blocks below the root.
     fn gather(&mut self) {
         for leaf in 0..self.nodes.len() {
             let Node {
@@ -148,7 +151,7 @@ impl Tree {
         }
     }
 
-    /// What hashes a leaf holds.
+    /// Records the hashes of a leaf.
     pub(crate) fn leave(&mut self, file_block: u32, low: u32, high: u32) {
         if let Some(node) = self.nodes.get_mut(file_block as usize) {
             (node.low, node.high) = (low, high);
@@ -196,7 +199,7 @@ impl Tree {
             }
             previous = hash;
             let next = entries.get(index + 1);
-            // Who leads to it first is the parent.
+            // The block of the first reference is the parent.
             if node.references == 0 {
                 node.parent = file_block;
             }
@@ -209,7 +212,7 @@ impl Tree {
     }
 }
 
-/// Reports what is wrong with the root; the hash of its names, if it is known.
+/// Reports faults of the root. Returns its hash version, if it is known.
 fn check_root(state: &mut State<'_>, place: Place, info: &RootInfo) -> Option<HashVersion> {
     let mut report = |kind, found: u8| {
         state.report.add_found(kind, place.clone(), found.into());
@@ -233,7 +236,8 @@ fn check_root(state: &mut State<'_>, place: Place, info: &RootInfo) -> Option<Ha
     Some(version.with_signedness(is_unsigned || !is_on_disk))
 }
 
-/// An index block below the root looks like one unused entry, and has room for as many index entries as fit.
+/// True for an index block below the root: one unused entry, with the maximum number of index
+/// entries.
 fn is_node(bytes: &[u8]) -> bool {
     let is_empty = entry_at(bytes, 0).is_some_and(|entry| {
         entry.inode == 0 && entry.record_length == bytes.len() && entry.name.is_empty()
@@ -243,7 +247,7 @@ fn is_node(bytes: &[u8]) -> bool {
     is_empty && head.is_ok_and(|(head, _)| usize::from(head.limit.get()) == limit)
 }
 
-/// When all blocks were read: every one is referred to once and holds what belongs there.
+/// Compares after all blocks were read: each must be referred to once and hold hashes in its range.
 pub(crate) fn finish(state: &mut State<'_>, mut tree: Tree) {
     tree.gather();
     state.report.statistics.indexed_directories += 1;

@@ -1,8 +1,10 @@
-//! The image under check: bytes in memory, or a device that is read a page at a time and never written.
+//! The image under check: bytes in memory, or a device that is read a page at a time and never
+//! written.
 //!
-//! A page is 4096 bytes, or one block if that is more. The last ones that were read are kept, each at a slot that its number says.
-//! Pages that are known to be needed (bitmaps, inode tables) are fetched together; the rest comes when it is looked at. A
-//! device in memory gives its pages by reference, so that nothing is copied.
+//! A page is 4096 bytes, or one block if that is larger. The most recent pages are kept in a
+//! direct-mapped cache. Pages that are certainly needed (bitmaps, inode tables) are read in
+//! batches, the others on demand. A device in memory returns its pages by reference, without a
+//! copy.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -12,22 +14,22 @@ use layout::{Block, SectorNr};
 
 use crate::error::Error;
 
-/// Bytes of a page, unless blocks are larger.
+/// Size of a page in bytes, unless blocks are larger.
 const PAGE_BYTES: usize = 4096;
-/// Bytes of pages that are kept: 4096 pages of the usual size.
+/// Size of the cache in bytes: 4096 pages of the usual size.
 const CACHE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of one read.
+/// Maximum size of one read in bytes.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// A page and its number.
 type Slot = Option<(u64, Arc<Block>)>;
 
-/// Where the bytes are.
+/// The source of the bytes.
 enum Source<'a> {
     Bytes(&'a [u8]),
     Device {
         device: &'a dyn BlockDevice,
-        /// A power of two of them.
+        /// Cache slots, a power of two of them.
         slots: Vec<Slot>,
     },
 }
@@ -39,7 +41,7 @@ pub(crate) struct Image<'a> {
     page_bytes: usize,
 }
 
-/// Bytes of an image.
+/// A byte range of an image.
 pub(crate) enum Bytes<'a> {
     Slice(&'a [u8]),
     Shared {
@@ -82,12 +84,12 @@ impl<'a> Image<'a> {
         image
     }
 
-    /// Bytes of the image.
+    /// Returns the size of the image in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Says how large blocks are, so that each lies in one page.
+    /// Sets the block size, so that each block lies in one page.
     pub(crate) fn set_block_bytes(&mut self, block_bytes: usize) {
         let page_bytes = block_bytes.max(PAGE_BYTES);
         if page_bytes != self.page_bytes {
@@ -96,10 +98,10 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Bytes that lie in one page.
+    /// Returns bytes that lie in one page.
     ///
     /// # Errors
-    /// - What the device says; beyond the end it is [`DeviceError::OutOfRange`].
+    /// - The error of the device; beyond its end it is [`DeviceError::OutOfRange`].
     #[inline]
     pub(crate) fn bytes(&mut self, offset: u64, length: usize) -> Result<Bytes<'a>, Error> {
         match &mut self.source {
@@ -123,12 +125,13 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The most bytes that are worth a prefetch: what is fetched last must not push out what was fetched first.
+    /// Returns the maximum number of bytes worth a prefetch: later pages must not evict earlier
+    /// ones.
     pub(crate) fn prefetch_bytes_max(&self) -> u64 {
         CACHE_BYTES_MAX as u64 / 2
     }
 
-    /// The first part of a range of bytes that may hold anything but zeroes.
+    /// Returns the first part of a byte range that may contain nonzero bytes.
     pub(crate) fn next_data(&self, range: Range<u64>) -> Range<u64> {
         match &self.source {
             Source::Bytes(_) => range,
@@ -136,8 +139,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Reads runs of bytes, given as offset and length, with one batch, so that [`Image::bytes`] finds them. What lies
-    /// beyond the end is left out.
+    /// Reads byte ranges, given as offset and length, in one batch, so that [`Image::bytes`] finds
+    /// them in the cache. Bytes beyond the end are skipped.
     pub(crate) fn prefetch(&mut self, runs: &[(u64, u64)]) -> Result<(), Error> {
         if matches!(self.source, Source::Bytes(_)) {
             return Ok(());
@@ -222,7 +225,7 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    /// Reads what there is of the last page, when the device ends inside it.
+    /// Reads the existing part of the last page, if the device ends inside it.
     fn fetch_last(&mut self, number: u64, offset: u64) -> Result<(), Error> {
         let length = self.size_bytes.saturating_sub(offset);
         let Source::Device { device, .. } = &self.source else {
@@ -254,8 +257,8 @@ impl<'a> Image<'a> {
     }
 }
 
-/// The slot of a page. Bitmaps of groups lie at the same distance from each other, often a power of two: the upper bits tell them
-/// apart.
+/// Returns the slot of a page. Bitmaps of groups are equidistant, often by a power of two; mixing
+/// in the upper bits separates them.
 #[inline]
 fn slot_of(number: u64, count: usize) -> usize {
     (number ^ (number >> 12)) as usize & (count - 1)

@@ -1,10 +1,10 @@
-//! What is known of each inode, in pages that are made when an inode of theirs is in use.
+//! The state of each inode, in pages that are allocated once one of their inodes is in use.
 
 use std::ops::{Index, IndexMut, RangeInclusive};
 
 use crate::state::{InodeState, Usage};
 
-/// Inodes of a page, which takes 4 KiB.
+/// Number of inodes in a page, which takes 4 KiB.
 const PAGE_INODES: usize = 512;
 
 /// The states of all inodes, by number.
@@ -20,7 +20,7 @@ const FREE: InodeState = InodeState {
 };
 
 impl InodeStates {
-    /// States of free inodes.
+    /// Creates the states of free inodes.
     pub(crate) fn new(inode_count: u32) -> Self {
         let count = (inode_count as usize + 1).div_ceil(PAGE_INODES);
         Self {
@@ -28,7 +28,7 @@ impl InodeStates {
         }
     }
 
-    /// The inodes of a range of numbers of which something may be known.
+    /// Iterates over the inodes of a range that may be in use.
     pub(crate) fn known(
         &self,
         numbers: RangeInclusive<u32>,

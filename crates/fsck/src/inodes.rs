@@ -1,4 +1,4 @@
-//! The inode tables: every inode that is in use, its fields, its map and its attributes.
+//! The inode tables: every inode in use, its fields, its block map and its attributes.
 
 mod bad;
 mod extra;
@@ -21,23 +21,23 @@ use crate::state::{Directory, InodeState, State, Usage};
 pub(crate) use bad::is_in_table;
 pub(crate) use resize::check as check_resize;
 
-/// The inode of bad blocks.
+/// Inode of bad blocks.
 pub(crate) const BAD_BLOCKS: u32 = 1;
-/// The root directory.
+/// Root directory.
 pub(crate) const ROOT: u32 = 2;
-/// The inode that holds the blocks reserved for descriptors.
+/// Inode that holds the reserved GDT blocks.
 pub(crate) const RESIZE: u32 = 7;
-/// The inode of an internal journal.
+/// Inode of an internal journal.
 pub(crate) const JOURNAL: u32 = 8;
 
-/// Bytes of an inode table that are read at once.
+/// Number of bytes of an inode table read at once.
 const PART_BYTES: u64 = 1 << 20;
 
 /// An inode in its table.
 pub(crate) struct Slot<'s> {
     pub(crate) number: u32,
     pub(crate) raw: &'s Inode,
-    /// What follows the base part.
+    /// Bytes after the base part.
     pub(crate) rest: &'s [u8],
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first part of the rest of a table that is read at once. Holes are left out: the inodes there are free. Reserved inodes and
-/// inodes in bad blocks count as in use wherever they lie.
+/// Returns the next part of a table to read at once. Holes are skipped: their inodes are free.
+/// Reserved inodes and inodes in bad blocks count as in use anywhere.
 fn next_part(state: &State<'_>, group: u32, blocks: Range<u64>) -> Range<u64> {
     let block_bytes = state.geometry.block_bytes as u64;
     let is_reserved = first_inode_in(state, group, blocks.start) < state.geometry.first_inode;
@@ -79,7 +79,7 @@ fn next_part(state: &State<'_>, group: u32, blocks: Range<u64>) -> Range<u64> {
     part.start..part.end.min(part.start + (PART_BYTES / block_bytes).max(1))
 }
 
-/// The number of the first inode in a block of a group's table.
+/// Returns the number of the first inode in a block of a group's table.
 fn first_inode_in(state: &State<'_>, group: u32, block: u64) -> u32 {
     let index = (block - state.groups[group as usize].inode_table) as u32;
     group * state.geometry.inodes_per_group + index * state.geometry.inodes_per_block() + 1
@@ -101,7 +101,7 @@ fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Erro
     Ok(())
 }
 
-/// An inode's bytes, wherever it lies; `None` if its table is nowhere.
+/// Reads an inode from any group. Returns `None` if its table has no valid location.
 pub(crate) fn read(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
     let group = state.geometry.group_of_inode(number);
     let table = state.groups[group as usize].inode_table;
@@ -136,7 +136,8 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
     check_used(state, &slot)
 }
 
-/// A time of deletion is there if and only if the inode is free; a small one is the next inode of an orphan list.
+/// Checks the deletion time, which is set exactly if the inode is free; a small value is the next
+/// inode of an orphan list.
 fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
     let place = || Place::inode(slot.number);
     let (links, deletion) = (slot.raw.i_links_count.get(), slot.raw.i_dtime.get());

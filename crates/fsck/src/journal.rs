@@ -1,7 +1,8 @@
-//! The journal: where it is, its superblock, and whether the file system and it agree on what is to be replayed.
+//! The journal: its location, its superblock, and its agreement with the file system on recovery.
 //!
-//! An internal journal is a file; if its inode cannot be read as one, the copy of its map in the superblock counts. An
-//! external journal is a device that begins with a superblock of its own. The log itself is read by `log`.
+//! An internal journal is a file. If its inode is unreadable, the copy of its block map in the
+//! superblock is used. An external journal is a device with a superblock of its own. The log itself
+//! is read by `log`.
 
 mod log;
 
@@ -24,19 +25,19 @@ use crate::problem::Place;
 use crate::state::State;
 use log::Log;
 
-/// Features of a journal that are known.
+/// Supported features of a journal.
 const INCOMPATIBLE: JournalIncompatible = JournalIncompatible::REVOKE
     .union(JournalIncompatible::IS_64BIT)
     .union(JournalIncompatible::ASYNC_COMMIT)
     .union(JournalIncompatible::CHECKSUM_V2)
     .union(JournalIncompatible::CHECKSUM_V3);
 
-/// Where a journal is said to be.
+/// The location of a journal according to the superblock.
 enum Whereabouts {
     Nowhere,
     Inode(u32),
     Device([u8; 16]),
-    /// In an inode and on a device, of which one is wrong.
+    /// Both an inode and a device are named; one of them is wrong.
     Both,
 }
 
@@ -97,7 +98,7 @@ fn whereabouts(state: &State<'_>) -> Whereabouts {
     }
 }
 
-/// The blocks of an internal journal.
+/// Returns the blocks of an internal journal.
 fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, Error> {
     if !state.geometry.has_inode(number) {
         return Ok(None);
@@ -117,7 +118,7 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
             return Next::Skip;
         }
         if visit.level == 0 {
-            // What lies behind a hole is not part of the log.
+            // Blocks after a hole are not part of the log.
             if visit.file_block != blocks.len() as u64 {
                 return Next::Stop;
             }
@@ -128,7 +129,7 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
     Ok((!blocks.is_empty()).then_some(Log::Internal { blocks }))
 }
 
-/// Whether an inode can be that of a journal.
+/// True if an inode can be a journal's.
 fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
     let block_bytes = state.geometry.block_bytes as u64;
     let least = u64::from(layout::journal::BLOCK_COUNT_MIN) * block_bytes;
@@ -142,7 +143,7 @@ fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
             .all(|word| state.geometry.contains((*word).into()))
 }
 
-/// The copy of the journal's map in the superblock.
+/// Returns the copy of the journal's block map in the superblock.
 fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
     if state.raw.s_jnl_backup_type != JOURNAL_BACKUP_BLOCKS {
         return None;
@@ -154,7 +155,7 @@ fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
     state.geometry.contains(words[0].into()).then_some(words)
 }
 
-/// An external journal, if the device is the one that the file system names.
+/// Returns an external journal, if the device is the one that the file system names.
 fn external<'a>(
     state: &mut State<'_>,
     mut image: Image<'a>,
@@ -192,7 +193,7 @@ fn external<'a>(
     }))
 }
 
-/// Checks the journal's superblock; whether the log can be read by it.
+/// Checks the journal's superblock. Returns true if the log can be read with it.
 fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_>) -> bool {
     let mut report = |kind, found: u32| {
         state.report.add_found(kind, Place::whole(), found.into());
@@ -236,7 +237,7 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
     true
 }
 
-/// One file system uses a journal; an external one names it.
+/// Checks the users: a journal has one file system, and an external one names it.
 fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log: &Log<'_>) {
     let users = raw.s_nr_users.get();
     let is_internal = matches!(log, Log::Internal { .. });
@@ -267,8 +268,8 @@ fn is_checksum_good(raw: &JournalSuperblock) -> bool {
         && raw.s_checksum.get() == checksum::journal_superblock(raw)
 }
 
-/// The log has something to replay exactly if the file system says so; an empty one with the flag is what a mount leaves that
-/// was cut off early.
+/// Checks that the log needs recovery exactly if the file system says so. An empty log with the
+/// flag is allowed: an interrupted mount leaves it.
 fn check_start(state: &mut State<'_>, raw: &JournalSuperblock, needs_recovery: bool) {
     let start = raw.s_start.get();
     if start != 0 && !needs_recovery {

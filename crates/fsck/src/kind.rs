@@ -1,14 +1,15 @@
 //! Every kind of problem: its number, its name and a sentence. `docs/fsck.md` lists the same table.
 //!
-//! Numbers never change their meaning. Hundreds: 1 superblock, 2 groups, 3 inodes, 4 maps, 5 directories, 6 hash trees,
-//! 7 connections and links, 8 bitmaps and counts, 9 journal and orphan list.
+//! Numbers never change their meaning. Hundreds: 1 superblock, 2 groups, 3 inodes, 4 maps, 5
+//! directories, 6 hash trees, 7 connections and links, 8 bitmaps and counts, 9 journal and orphan
+//! list.
 
-/// Whether a problem makes a file system unclean.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// It does.
+    /// The file system is not clean.
     Error,
-    /// It does not; nothing in use is wrong.
+    /// The file system counts as clean; nothing in use is affected.
     Note,
 }
 
@@ -23,20 +24,20 @@ macro_rules! problem_kinds {
         }
 
         impl ProblemKind {
-            /// All kinds, in the order of their numbers.
+            /// All kinds, by ascending number.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The name in code and in JSON.
+            /// Returns the name in code and in JSON.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),* }
             }
 
-            /// What is wrong: a sentence without an article and a full stop.
+            /// Returns a sentence about the problem, without an article and a full stop.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$name => $sentence),* }
             }
 
-            /// Whether the file system is unclean because of it.
+            /// Returns the severity of the problem.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$name => Severity::$severity),* }
             }
@@ -45,7 +46,7 @@ macro_rules! problem_kinds {
 }
 
 impl ProblemKind {
-    /// The number, which never changes its meaning.
+    /// Returns the number, which never changes its meaning.
     pub const fn number(self) -> u16 {
         self as u16
     }

@@ -1,26 +1,28 @@
-//! An independent checker of ext2 and ext3 images. It shares with the file system's own implementation only the layout of
-//! bytes, never its code, so that it can disagree with it.
+//! An independent checker of ext2 and ext3 images. It shares only the on-disk layout with the file
+//! system's own implementation, and none of its code, so that the two can disagree.
 //!
 //! # Passes
 //!
 //! | module | what it checks |
 //! |---|---|
-//! | `superblock`, `groups`, `backups` | sizes, features, places of bitmaps and tables; their copies |
-//! | `journal` | where it is, its superblock, the log as far as it would be replayed |
-//! | `inodes`, `map`, `attributes` | every inode in use, its map and its attributes |
+//! | `superblock`, `groups`, `backups` | sizes, features, group descriptors; their backups |
+//! | `journal` | its location, its superblock, the log as far as it would be replayed |
+//! | `inodes`, `map`, `attributes` | every inode in use, its block map and its attributes |
 //! | `orphans` | the orphan list |
-//! | `claims` | blocks that belong to more than one |
-//! | `directories`, `htree` | entries, and what they lead to; hash trees |
+//! | `claims` | blocks claimed more than once |
+//! | `directories`, `htree` | entries, and the inodes that they refer to; hash trees |
 //! | `connections` | parents, `..`, unreachable directories and inodes, link counts |
 //! | `bitmaps` | bitmaps and counts |
 //!
 //! # Rules
 //!
 //! - Nothing is ever written.
-//! - Any bytes may be given: memory and time are bounded by the size of the device and by named constants, and nothing panics.
-//! - What is a problem and what is not is judged as `e2fsck -fn` judges it; `docs/fsck.md` names the differences.
-//! - It is fast on small images, because crash tests call it by the million: few reads, no allocation for each block.
-//! - What it keeps follows what is in use: an empty file system of 16 TiB takes a few megabytes.
+//! - Any bytes are accepted: memory and time are bounded by the size of the device and by named
+//!   constants, and nothing panics.
+//! - Problems are judged as `e2fsck -fn` judges them; `docs/fsck.md` names the differences.
+//! - Checks of small images are fast, because crash tests run millions of them: few reads, no
+//!   allocation for each block.
+//! - Memory is proportional to the used part: an empty file system of 16 TiB takes a few megabytes.
 
 #![forbid(unsafe_code)]
 
@@ -58,17 +60,17 @@ pub use report::{PROBLEMS_MAX, Report, Statistics};
 use image::Image;
 use state::State;
 
-/// How to check.
+/// Options of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The time, in seconds since 1970: times after it are problems. `None` believes every time.
+    /// Current time in seconds since 1970: later times are problems. `None` accepts all times.
     pub now: Option<i64>,
 }
 
-/// Checks a file system on a device, with its external journal's device if it has one.
+/// Checks a file system on a device, with the device of its external journal if it has one.
 ///
 /// # Errors
-/// - [`Error`] says why nothing could be checked. What is wrong in the file system is in the report.
+/// - [`Error`] if nothing could be checked. Faults of the file system are in the report.
 pub fn check(
     device: &dyn BlockDevice,
     journal: Option<&dyn BlockDevice>,
@@ -81,10 +83,10 @@ pub fn check(
     )
 }
 
-/// Checks a file system that lies in memory. Nothing is copied.
+/// Checks a file system in memory, without copying it.
 ///
 /// # Errors
-/// - As [`check`].
+/// - As for [`check`].
 pub fn check_bytes(
     image: &[u8],
     journal: Option<&[u8]>,

@@ -1,8 +1,8 @@
-//! The map of a file: 12 direct blocks and the trees below them.
+//! The block map of a file: 12 direct blocks and the trees below them.
 //!
-//! [`walk`] visits every block of a map, a map block before those below it. [`check`] claims them for an inode: a block
-//! that no file can have is reported and left out of the count; one that is in use already is remembered and sorted out
-//! by `claims`.
+//! [`walk`] visits every block of a block map, an indirect block before those below it. [`check`]
+//! claims them for an inode. An invalid block is reported and not counted; a block already in use
+//! is recorded and resolved by `claims`.
 
 use layout::inode::{DIRECT_BLOCKS, MAP_WORDS};
 use layout::mode::FileType;
@@ -15,38 +15,38 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Bad blocks of one inode that are reported one by one.
+/// Maximum number of bad blocks of one inode that are reported one by one.
 const BAD_BLOCKS_MAX: u32 = 11;
-/// A block of a map.
+/// A visited block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visit {
-    /// Where it lies.
+    /// Block number on the device.
     pub(crate) block: u64,
-    /// The first block of the file that it is or maps.
+    /// First file block that it holds or maps.
     pub(crate) file_block: u64,
-    /// 0 for data, else how many levels of pointers begin here.
+    /// 0 for data, else the number of levels of pointers from here.
     pub(crate) level: u8,
 }
 
-/// What a visitor wants.
+/// The next step of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// What lies below the block, if anything does.
+    /// The blocks below this one, if there are any.
     Below,
-    /// The block behind it.
+    /// The block after this one.
     Skip,
-    /// Nothing more.
+    /// No further block.
     Stop,
 }
 
-/// What a file's map holds.
+/// The contents of a file's block map.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mapped {
-    /// Blocks, map blocks included, bad ones not.
+    /// Number of blocks, with indirect and without bad blocks.
     pub(crate) blocks: u64,
-    /// The last block of the file that is mapped.
+    /// Last mapped file block.
     pub(crate) last: Option<u64>,
-    /// Blocks that no file can have.
+    /// Number of invalid block numbers.
     pub(crate) bad: u32,
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn check(
     Ok(mapped)
 }
 
-/// False for a block that an inode names without having it: one that the resize inode reserves is metadata already, and a bad
-/// block of an inode table stays where it is.
+/// True unless an inode lists the block without owning it. Blocks listed by the resize inode are
+/// metadata already, and bad blocks of an inode table stay part of it.
 pub(crate) fn is_claimed(state: &State<'_>, inode: u32, visit: Visit) -> bool {
     match inode {
         RESIZE => visit.level == 2,
@@ -126,7 +126,8 @@ fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
     }
 }
 
-/// Visits all blocks of a map. A map block of which the visitor wants to see what is below must lie in the file system.
+/// Visits all blocks of a block map. If the visitor returns [`Next::Below`] for an indirect block,
+/// the block must lie in the file system.
 pub(crate) fn walk<'a>(
     state: &mut State<'a>,
     words: &[u32; MAP_WORDS],

@@ -1,5 +1,5 @@
-//! The orphan list: inodes whose release or truncation was under way. The superblock names the first, each time of deletion
-//! the next.
+//! The orphan list: inodes with an unfinished deletion or truncation. The superblock names the
+//! first, each deletion time the next.
 
 use std::collections::BTreeSet;
 

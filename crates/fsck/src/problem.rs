@@ -1,41 +1,41 @@
-//! A problem: its kind, where it is, what was found and what was expected.
+//! A problem: its kind, its location, the value found and the value expected.
 
 use core::fmt;
 
 use crate::kind::ProblemKind;
 
-/// Where a problem is. What does not apply is `None`.
+/// The location of a problem. A part that does not apply is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The block group.
+    /// Block group.
     pub group: Option<u32>,
-    /// The inode; of a directory, if the problem is one of its entries.
+    /// Inode; of the directory, if the problem is one of its entries.
     pub inode: Option<u32>,
-    /// The block on the device (within the log, if the kind says so).
+    /// Block on the device (within the log, if the kind says so).
     pub block: Option<u64>,
-    /// The block within the file.
+    /// Block within the file.
     pub file_block: Option<u64>,
-    /// The byte in the block at which a directory entry begins.
+    /// Byte offset of a directory entry in the block.
     pub entry: Option<u32>,
-    /// The entry's name.
+    /// Name of the entry.
     pub name: Option<Box<[u8]>>,
 }
 
-/// Something that is wrong with a file system.
+/// A fault of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong.
+    /// Kind of problem.
     pub kind: ProblemKind,
-    /// Where.
+    /// Location.
     pub place: Place,
-    /// What stands there: a count, a block, an inode or a field, as the kind says.
+    /// Value found: a count, a block, an inode or a field, depending on the kind.
     pub found: Option<u64>,
-    /// What should stand there.
+    /// Value expected.
     pub expected: Option<u64>,
 }
 
 impl Place {
-    /// The file system as a whole.
+    /// Returns the location of the file system as a whole.
     pub const fn whole() -> Self {
         Self {
             group: None,
@@ -47,42 +47,42 @@ impl Place {
         }
     }
 
-    /// A group.
+    /// Returns the location of a group.
     pub const fn group(group: u32) -> Self {
         let mut place = Self::whole();
         place.group = Some(group);
         place
     }
 
-    /// An inode.
+    /// Returns the location of an inode.
     pub const fn inode(inode: u32) -> Self {
         let mut place = Self::whole();
         place.inode = Some(inode);
         place
     }
 
-    /// A block.
+    /// Returns the location of a block.
     pub const fn block(block: u64) -> Self {
         let mut place = Self::whole();
         place.block = Some(block);
         place
     }
 
-    /// The same place in a block.
+    /// Adds a block to the location.
     #[must_use]
     pub const fn at_block(mut self, block: u64) -> Self {
         self.block = Some(block);
         self
     }
 
-    /// The same place in a block of the file.
+    /// Adds a file block to the location.
     #[must_use]
     pub const fn at_file_block(mut self, block: u64) -> Self {
         self.file_block = Some(block);
         self
     }
 
-    /// The same place at a directory entry.
+    /// Adds a directory entry to the location.
     #[must_use]
     pub fn at_entry(mut self, offset: usize, name: &[u8]) -> Self {
         self.entry = Some(offset as u32);

@@ -1,68 +1,68 @@
-//! What a check found.
+//! The result of a check.
 
 use crate::kind::{ProblemKind, Severity};
 use crate::problem::{Place, Problem};
 
-/// The most problems that are kept; the others are only counted.
+/// Maximum number of problems that are kept; the others are only counted.
 pub const PROBLEMS_MAX: usize = 10_000;
 
-/// What was counted on the way.
+/// Statistics of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: u32,
-    /// Blocks of the file system.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Blocks in use.
+    /// Number of used blocks.
     pub used_blocks: u64,
-    /// Inodes of the file system.
+    /// Number of inodes.
     pub inodes: u32,
-    /// Inodes in use, the reserved ones included.
+    /// Number of used inodes, the reserved ones included.
     pub used_inodes: u32,
-    /// Regular files.
+    /// Number of regular files.
     pub regular_files: u32,
-    /// Directories.
+    /// Number of directories.
     pub directories: u32,
-    /// Character and block devices.
+    /// Number of character and block devices.
     pub devices: u32,
-    /// Fifos and sockets.
+    /// Number of fifos and sockets.
     pub pipes: u32,
-    /// Symbolic links.
+    /// Number of symbolic links.
     pub symlinks: u32,
-    /// Symbolic links whose target lies in the inode.
+    /// Number of symbolic links with their target in the inode.
     pub fast_symlinks: u32,
-    /// Directories with a hash tree.
+    /// Number of directories with a hash tree.
     pub indexed_directories: u32,
-    /// Blocks that map other blocks.
+    /// Number of indirect blocks.
     pub map_blocks: u64,
-    /// Inodes on the orphan list.
+    /// Number of inodes on the orphan list.
     pub orphans: u32,
-    /// Whether the journal has to be replayed: what is on the disk may be older than what is in the log.
+    /// True if the journal needs recovery: the checked blocks may be older than the log.
     pub needs_recovery: bool,
-    /// Transactions in the log that the superblock does not call for.
+    /// Number of transactions in the log that the superblock does not mark for recovery.
     pub unmarked_transactions: u32,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// The problems, in the order in which they were found; at most [`PROBLEMS_MAX`].
+    /// Problems in the order in which they were found; at most [`PROBLEMS_MAX`].
     pub problems: Vec<Problem>,
-    /// How many problems there are beyond those.
+    /// Number of further problems.
     pub omitted: u64,
-    /// Whether something is wrong, notes not counted.
+    /// True if there is a problem that is not a note.
     has_errors: bool,
-    /// What was counted.
+    /// Statistics of the check.
     pub statistics: Statistics,
 }
 
 impl Report {
-    /// Whether nothing is wrong. Notes do not count.
+    /// True if there is no problem except notes.
     pub fn is_clean(&self) -> bool {
         !self.has_errors
     }
 
-    /// The kinds of the problems, each once, in the order of their numbers.
+    /// Returns the kinds of the problems, each once, by ascending number.
     pub fn kinds(&self) -> Vec<ProblemKind> {
         let mut kinds: Vec<ProblemKind> = self.problems.iter().map(|p| p.kind).collect();
         kinds.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a check keeps: its size follows what is in use, not how large the file system is.
+//! The state of a check; its size is proportional to the used part of the file system.
 
 use std::collections::BTreeMap;
 
@@ -17,33 +17,34 @@ use crate::problem::Place;
 use crate::report::Report;
 use crate::superblock::Decoded;
 
-/// How often blocks of maps are visited in one walk over all inodes, for each block that there is: more only happens in
-/// maps that run in circles.
+/// Maximum number of visits of mapping blocks in one walk over all inodes, per existing block: only
+/// cyclic block maps need more.
 const VISITS_PER_BLOCK: u64 = 8;
-/// What is allowed besides.
+/// Number of visits allowed in addition.
 const VISITS_SPARE: u64 = 4096;
 
-/// What is known of an inode after the inode tables were read.
+/// The state of an inode after the inode tables were read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InodeState {
-    /// Entries found that lead to it.
+    /// Number of entries that refer to it.
     pub(crate) references: u32,
-    /// Links, as the inode says.
+    /// Link count on disk.
     pub(crate) links: u16,
-    /// The type's code in directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use but of no type.
+    /// Type code of directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use
+    /// without a valid type.
     pub(crate) file_type: u8,
     pub(crate) usage: Usage,
 }
 
-/// What an inode is to a check.
+/// The use of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
     Free,
-    /// It counts as in use, and has no map.
+    /// In use, without a block map.
     Used,
-    /// It counts as in use, and its map was looked at.
+    /// In use; its block map was read.
     Mapped,
-    /// It lies in a bad block: it counts as in use, and nothing else is known of it.
+    /// In a bad block: it counts as in use, and its contents are unknown.
     Lost,
 }
 
@@ -51,51 +52,52 @@ pub(crate) enum Usage {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Directory {
     pub(crate) inode: u32,
-    /// The directory that has the entry leading here; 0 if none was found.
+    /// Directory with the entry that refers to this one; 0 if none was found.
     pub(crate) parent: u32,
-    /// What `..` says; 0 if it says nothing.
+    /// Inode of `..`; 0 if there is none.
     pub(crate) dotdot: u32,
-    /// Its blocks in [`State::directory_blocks`]: first and count.
+    /// First index and number of its blocks in [`State::directory_blocks`].
     pub(crate) first_block: usize,
     pub(crate) block_count: usize,
-    /// Whether it has the flag of a hash tree.
+    /// True if it has the flag of a hash tree.
     pub(crate) is_indexed: bool,
 }
 
-/// Everything that the passes share.
+/// The state shared by all passes.
 pub(crate) struct State<'a> {
     pub(crate) image: Image<'a>,
     pub(crate) options: &'a Options,
     pub(crate) raw: Superblock,
-    /// The block of the superblock and before the descriptors, if they are copies.
+    /// Block of the superblock in use, if it is a backup; the descriptors after it are used too.
     pub(crate) copy: Option<u64>,
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
     pub(crate) groups: Vec<Group>,
     /// Blocks of files.
     pub(crate) claimed: BlockSet,
-    /// Blocks that were claimed when they were in use already.
+    /// Blocks claimed while already in use.
     pub(crate) claimed_twice: BlockSet,
     pub(crate) inodes: InodeStates,
-    /// In the order of their inodes.
+    /// Directories, by ascending inode.
     pub(crate) directories: Vec<Directory>,
-    /// Blocks of all directories, one directory after another: the block of the file, and where it lies.
+    /// Blocks of all directories, directory by directory: file block and device block.
     pub(crate) directory_blocks: Vec<(u32, u32)>,
-    /// Blocks of maps that were visited.
+    /// Number of visited blocks of block maps.
     pub(crate) map_visits: u64,
-    /// Whether a regular file needs the feature `large_file`.
+    /// True if a regular file needs the feature `large_file`.
     pub(crate) has_large_file: bool,
-    /// Bad blocks that the file system's list names.
+    /// Bad blocks in the file system's list.
     pub(crate) bad_blocks: BlockSet,
-    /// Attribute blocks: references found, references that it says; what does not begin as an attribute block says none.
+    /// Attribute blocks: references found and reference count on disk, `None` without a valid
+    /// header.
     pub(crate) attribute_blocks: BTreeMap<u64, (u32, Option<u32>)>,
     pub(crate) report: Report,
 }
 
 impl InodeState {
-    /// In use, but its mode is of no type.
+    /// File type of an inode in use with an invalid mode.
     pub(crate) const BAD: u8 = 0xFF;
-    /// An inode that lies in a bad block. It counts as in use.
+    /// An inode in a bad block, which counts as in use.
     pub(crate) const LOST: Self = Self {
         references: 0,
         links: 0,
@@ -103,7 +105,7 @@ impl InodeState {
         usage: Usage::Lost,
     };
 
-    /// True if it counts as in use.
+    /// True if the inode counts as in use.
     pub(crate) fn is_used(&self) -> bool {
         self.usage != Usage::Free
     }
@@ -118,7 +120,7 @@ impl<'a> State<'a> {
             copy,
         } = decoded;
         image.set_block_bytes(geometry.block_bytes);
-        // Nothing is kept of what a device does not have.
+        // No state is kept for groups beyond the end of the device.
         let (group_count, inode_count) = if geometry.block_count <= blocks_on(&image, &geometry) {
             (geometry.group_count, geometry.inode_count)
         } else {
@@ -146,21 +148,21 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Counts a visit of a block in a map; whether there were too many.
+    /// Counts a visit of a block in a block map. Returns true if there were too many.
     #[inline]
     pub(crate) fn is_exhausted(&mut self) -> bool {
         self.map_visits += 1;
         self.map_visits > VISITS_SPARE + self.geometry.block_count * VISITS_PER_BLOCK
     }
 
-    /// A block's bytes.
+    /// Returns the bytes of a block.
     #[inline]
     pub(crate) fn block(&mut self, block: u64) -> Result<Bytes<'a>, Error> {
         let offset = self.geometry.byte_of(block);
         self.image.bytes(offset, self.geometry.block_bytes)
     }
 
-    /// Notes that a block is in use; a second time makes it one that is claimed twice.
+    /// Marks a block as used; the second time, as claimed twice.
     #[inline]
     pub(crate) fn claim(&mut self, block: u64) {
         let place = self.geometry.place_of(block);
@@ -169,7 +171,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// True if a block belongs to a superblock, to descriptors, to a bitmap or to an inode table.
+    /// True if a block belongs to a superblock, descriptors, a bitmap or an inode table.
     #[inline]
     pub(crate) fn is_metadata(&self, block: u64) -> bool {
         let (number, place) = self.geometry.place_of(block);
@@ -182,7 +184,8 @@ impl<'a> State<'a> {
             || (place < self.geometry.super_blocks() && self.geometry.has_super(number))
     }
 
-    /// Whether the superblock's times are times: then an inode's number is no time of deletion.
+    /// True if the superblock's times are plausible: then an inode number cannot be a deletion
+    /// time.
     pub(crate) fn has_plausible_times(&self) -> bool {
         let count = self.geometry.inode_count;
         let times = [self.raw.s_mkfs_time, self.raw.s_wtime, self.raw.s_mtime];
@@ -196,7 +199,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Whole blocks of a device.
+/// Returns the number of whole blocks of a device.
 pub(crate) fn blocks_on(image: &Image<'_>, geometry: &Geometry) -> u64 {
     image.size_bytes() / geometry.block_bytes as u64
 }

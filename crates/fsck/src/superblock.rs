@@ -1,4 +1,5 @@
-//! The superblock: what it says about sizes and features, believed only where it fits itself and the device.
+//! The superblock: its sizes and features, accepted only if consistent with each other and with the
+//! device.
 
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock::{self as disk, Superblock};
@@ -11,12 +12,12 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::{State, blocks_on};
 
-/// The smallest group, in blocks.
+/// Minimum size of a group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 8;
-/// The largest block, in bytes.
+/// Maximum block size in bytes.
 const BLOCK_BYTES_MAX: u32 = 65536;
 
-/// Compatible features that are known: none of the others may be ignored by a checker.
+/// Supported compatible features: a checker may not ignore any other.
 const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
     .union(Compatible::HAS_JOURNAL)
     .union(Compatible::EXT_ATTR)
@@ -29,16 +30,16 @@ const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPE
     .union(ReadOnlyCompatible::DIR_NLINK)
     .union(ReadOnlyCompatible::EXTRA_ISIZE);
 
-/// A superblock that can be worked with.
+/// A usable superblock.
 pub(crate) struct Decoded {
     pub(crate) raw: Superblock,
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
-    /// The block that it was read from, if it is a copy.
+    /// Block that it was read from, if it is a backup.
     pub(crate) copy: Option<u64>,
 }
 
-/// Finds a superblock that can be worked with: the first one, or a copy.
+/// Finds a usable superblock: the primary one, or a backup.
 pub(crate) fn find(image: &mut Image<'_>) -> Result<Decoded, Error> {
     let raw = read(image, disk::OFFSET)?;
     match decode(raw) {
@@ -47,7 +48,8 @@ pub(crate) fn find(image: &mut Image<'_>) -> Result<Decoded, Error> {
     }
 }
 
-/// The copy in the second group: the first superblock says where that begins if it is one, else groups have their usual size.
+/// Finds the backup in the second group. The primary superblock gives the size of groups if its
+/// magic is valid, else groups have their usual size.
 pub(crate) fn find_copy(image: &mut Image<'_>, first: &Superblock) -> Option<Decoded> {
     let said = (first.s_magic.get() == disk::MAGIC)
         .then(|| first.block_size().zip(Some(first.s_blocks_per_group.get())));
@@ -195,7 +197,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     Ok(geometry)
 }
 
-/// That counts and numbers are possible with the geometry.
+/// Checks that counts and numbers are possible with the geometry.
 fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockFault> {
     within("s_inodes_count", raw.s_inodes_count.get(), 1, u32::MAX)?;
     let first_inode = geometry.first_inode;
@@ -233,7 +235,7 @@ fn bad(field: &'static str, value: u32, why: &'static str) -> SuperblockFault {
     SuperblockFault::Field { field, value, why }
 }
 
-/// What can be said of the superblock when it is believed; `false` if the rest cannot be looked at.
+/// Checks an accepted superblock. Returns `false` if the rest cannot be checked.
 pub(crate) fn check(state: &mut State<'_>) -> bool {
     let geometry = &state.geometry;
     let statistics = &mut state.report.statistics;
@@ -284,7 +286,7 @@ fn check_times(state: &mut State<'_>) {
     }
 }
 
-/// Whether the superblock reserves blocks for descriptors that no inode holds.
+/// Checks for reserved GDT blocks without the resize inode.
 fn check_reserved_descriptors(state: &mut State<'_>) {
     let reserved = state.geometry.reserved_descriptor_blocks;
     let has_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
@@ -295,7 +297,7 @@ fn check_reserved_descriptors(state: &mut State<'_>) {
     }
 }
 
-/// Whether a large file is there without its feature. To be called when all inodes were read.
+/// Checks for a large file without its feature, after all inodes were read.
 pub(crate) fn check_large_files(state: &mut State<'_>) {
     let features = state.features.read_only_compatible;
     if state.has_large_file && !features.contains(ReadOnlyCompatible::LARGE_FILE) {

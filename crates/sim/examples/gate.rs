@@ -1,5 +1,5 @@
-//! The trace hashes of many seeds over a small mixed workload. A debug build, a release build and another machine must
-//! print the same.
+//! Prints the trace hashes of many seeds over a small mixed workload. A debug build, a release
+//! build and another machine must print the same.
 //!
 //! ```text
 //! cargo run -p sim --example gate -- 100 > debug.txt
@@ -56,7 +56,7 @@ fn main() -> Result<(), SimError> {
     Ok(())
 }
 
-/// A queue with a device behind it, a table of numbers, and a daemon that looks after it.
+/// A queue backed by a device, a table of numbers, and a daemon that serves them.
 #[derive(Default)]
 struct Shop {
     orders: Mutex<VecDeque<u64>>,

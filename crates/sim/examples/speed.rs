@@ -1,4 +1,4 @@
-//! How fast worlds are on this machine: real nanoseconds for each simulated operation.
+//! Measures the speed of worlds on this machine: real nanoseconds for each simulated operation.
 //!
 //! ```text
 //! cargo run --release -p sim --example speed

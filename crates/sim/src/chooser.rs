@@ -1,7 +1,7 @@
-//! [`Chooser`]: the one place where a world's choices are made, and recorded.
+//! [`Chooser`]: makes and records all choices of a world.
 //!
-//! Every choice is a number below the count of its options, and 0 is always the plain one: go on, take the first, hand
-//! the lock over. A recorded list names only the others.
+//! Every choice is a number below the count of its options. 0 is always the default: continue, take
+//! the first, hand the lock over. A recorded list contains only the other choices.
 
 use std::collections::VecDeque;
 
@@ -11,16 +11,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::config::{Config, Policy};
 use crate::replay::Decision;
 
-/// Keeps the choices apart from the world's random numbers, which come from the same seed.
+/// Separates the choices from the world's random numbers, which come from the same seed.
 const STREAM: u64 = 0x5eed_c401_ce5e_ed00;
-/// A random world switches at one point in so many.
+/// Inverse of the probability of a switch at a point in a random world.
 const SWITCH_ONE_IN: u64 = 8;
-/// Change points are spread over the first 2 to 2^20 points of a run, each power of two as likely as the others.
+/// Change points are spread over the first 2 to 2^20 points of a run, each power of two equally
+/// likely.
 const CHANGE_POINT_BITS: u64 = 20;
-/// Priorities of new tasks lie above those of tasks that have lost theirs.
+/// Lowest priority of new tasks; tasks that have lost their priority lie below it.
 const PRIORITY_NEW: u64 = 1 << 63;
 
-/// Makes choices according to a policy.
+/// A source of choices according to a policy.
 #[derive(Debug)]
 pub(crate) struct Chooser {
     kind: Kind,
@@ -40,7 +41,7 @@ enum Kind {
     },
 }
 
-/// Priorities by task, and the points at which a running task loses its own.
+/// Priorities by task, and the points at which a running task loses its priority.
 #[derive(Debug)]
 struct Pct {
     priorities: Vec<u64>,
@@ -70,7 +71,7 @@ impl Chooser {
         }
     }
 
-    /// Gives a new task its priority.
+    /// Assigns a priority to a new task.
     pub(crate) fn add_task(&mut self, task: u32) {
         if let Kind::Pct(pct) = &mut self.kind {
             let needed = task as usize + 1;
@@ -81,7 +82,7 @@ impl Chooser {
         }
     }
 
-    /// Which of the tasks that can run does so.
+    /// Chooses one of the tasks that are ready.
     #[inline]
     pub(crate) fn ready(&mut self, ready: &VecDeque<u32>) -> usize {
         if matches!(self.kind, Kind::Fair) || ready.len() < 2 {
@@ -95,8 +96,8 @@ impl Chooser {
         self.decide(ready.len(), proposal)
     }
 
-    /// What happens at a point: 0 goes on, `n` lets the nth task that can run do so, one more lets time pass until the
-    /// next timer.
+    /// Chooses what happens at a point: 0 continues, `n` runs the nth ready task, and one more lets
+    /// time pass until the next timer.
     pub(crate) fn at_point(&mut self, me: u32, ready: &VecDeque<u32>, has_timer: bool) -> usize {
         let count = 1 + ready.len() + usize::from(has_timer);
         if count < 2 {
@@ -113,7 +114,7 @@ impl Chooser {
         self.decide(count, proposal)
     }
 
-    /// Which of the waiters at an address is woken.
+    /// Chooses the waiter at an address to be woken.
     pub(crate) fn waiter(&mut self, count: u32) -> u32 {
         if matches!(self.kind, Kind::Fair) || count < 2 {
             return 0;
@@ -125,7 +126,7 @@ impl Chooser {
         self.decide(count as usize, proposal) as u32
     }
 
-    /// Whether others may overtake a waiter that is woken.
+    /// Chooses whether other tasks may overtake a woken waiter.
     pub(crate) fn may_overtake(&mut self) -> bool {
         let proposal = match self.kind {
             Kind::Fair => return false,
@@ -135,7 +136,7 @@ impl Chooser {
         self.decide(2, proposal) == 1
     }
 
-    /// How many choices there were, and the decisions if they were recorded.
+    /// Returns the decisions, if they were recorded.
     pub(crate) fn into_decisions(self) -> Vec<Decision> {
         self.recorded.unwrap_or_default()
     }
@@ -223,7 +224,7 @@ impl Pct {
     }
 }
 
-/// A random number below `count`.
+/// Returns a random number below `count`.
 fn below(random: &mut Xoshiro256PlusPlus, count: usize) -> usize {
     ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }

@@ -1,78 +1,81 @@
-//! [`Config`]: everything that decides how a world runs.
+//! [`Config`]: everything that determines a run of a world.
 
 use rt::{Nanos, WallTime};
 
 use crate::host::{HostProfile, ZERO};
 use crate::replay::{Decision, ReplayId};
 
-/// 2003-01-01 00:00:00 UTC, when the world begins unless told otherwise.
+/// 2003-01-01 00:00:00 UTC, the default start of a world.
 const EPOCH: WallTime = WallTime {
     seconds: 1_041_379_200,
     nanos: 0,
 };
-/// A month: nothing that is simulated takes longer.
+/// Default limit of virtual time: a month.
 const TIME_MAX: Nanos = Nanos::from_secs(30 * 86_400);
-/// Minutes of real time: nothing that is simulated should take longer.
+/// Default limit of scheduling steps: some minutes of real time.
 const STEP_COUNT_MAX: u64 = 4_000_000_000;
 
-/// How a world runs. The same configuration and the same root give the same run.
+/// The configuration of a world. The same configuration and the same root give the same run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Decides every choice, and the world's random numbers.
+    /// Seed of every choice and of the world's random numbers.
     pub seed: u64,
-    /// Who runs next when several could.
+    /// Policy that chooses between ready tasks.
     pub policy: Policy,
-    /// What host work costs.
+    /// Cost of host work.
     pub host: HostProfile,
-    /// The time of day at which the world begins.
+    /// Time of day at which the world starts.
     pub epoch: WallTime,
-    /// The virtual time after which the run fails.
+    /// Virtual time after which the run fails.
     pub time_max: Nanos,
-    /// The number of scheduling steps after which the run fails.
+    /// Number of scheduling steps after which the run fails.
     pub step_count_max: u64,
-    /// Whether the report lists the decisions that were made, for [`Policy::Replay`].
+    /// True if the report lists the decisions, for [`Policy::Replay`].
     pub record_decisions: bool,
-    /// Whether to capture a backtrace at each wait, for the report of a deadlock. Slow, and changes nothing else.
+    /// True if each wait captures a backtrace, for the report of a deadlock. Slow, without other
+    /// effects.
     pub capture_backtraces: bool,
-    /// Whether debug builds record the order in which locks are taken. Worlds that are to deadlock do not.
+    /// True if debug builds record the order of locks. Worlds that are meant to deadlock do not.
     pub record_lock_order: bool,
-    /// The rule of the engine that is broken in this world, in builds that can: see [`rt::mutant`](mod@rt::mutant).
+    /// Rule of the engine that is broken in this world, in builds that support it: see
+    /// [`rt::mutant`](mod@rt::mutant).
     pub mutant: Option<&'static str>,
 }
 
-/// Who runs next when several tasks could.
+/// A policy that chooses between ready tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
-    /// First come, first served by virtual time: for measuring. Locks are handed over in order.
+    /// First come, first served by virtual time: for measurements. Locks are handed over in order.
     Fair,
-    /// Anybody, and at every point perhaps somebody else: for races.
+    /// Any ready task, possibly another one at every point: for races.
     Random,
     /// Priorities that change at `depth` points: finds bugs that need few, badly placed switches.
     Pct {
-        /// How many times a running task loses its priority.
+        /// Number of times that a running task loses its priority.
         depth: u32,
     },
-    /// Go on where possible, first come, first served elsewhere, except for these decisions.
+    /// The default choice, except for these decisions.
     Replay(Vec<Decision>),
 }
 
 impl Config {
-    /// A world for measuring, on a host whose work takes no time; set [`host`](Self::host) to change that.
+    /// Creates a world for measurements. Its host work takes no time, unless [`host`](Self::host)
+    /// is set.
     pub fn fair(seed: u64) -> Self {
         Self::new(seed, Policy::Fair)
     }
 
-    /// A world that switches tasks at random.
+    /// Creates a world that switches tasks at random.
     pub fn random(seed: u64) -> Self {
         Self::new(seed, Policy::Random)
     }
 
-    /// A world that looks for bugs of a depth.
+    /// Creates a world that searches for bugs of a depth.
     pub fn pct(seed: u64, depth: u32) -> Self {
         Self::new(seed, Policy::Pct { depth })
     }
 
-    /// The world that a replay id stands for. Set the epoch and the limits to what they were if they were changed.
+    /// Creates the world of a replay id. If the epoch or the limits were changed, set them again.
     pub fn replay(id: &ReplayId) -> Self {
         Self {
             host: id.host.clone(),
@@ -80,7 +83,7 @@ impl Config {
         }
     }
 
-    /// The text from which this world can be repeated.
+    /// Returns the text from which this world can be repeated.
     pub fn replay_id(&self) -> ReplayId {
         ReplayId {
             seed: self.seed,
@@ -106,7 +109,7 @@ impl Config {
 }
 
 impl Policy {
-    /// Whether points may switch tasks.
+    /// True if points may switch tasks.
     pub(crate) fn is_hostile(&self) -> bool {
         !matches!(self, Self::Fair)
     }

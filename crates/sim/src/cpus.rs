@@ -1,8 +1,8 @@
-//! [`Cpus`]: the host's processors, occupied first come, first served.
+//! [`Cpus`]: the host's processors, allocated first come, first served.
 
 use rt::Nanos;
 
-/// When each processor is free again.
+/// The times at which the processors are free again.
 #[derive(Debug)]
 pub(crate) struct Cpus {
     free_at: Vec<Nanos>,
@@ -17,7 +17,8 @@ impl Cpus {
         }
     }
 
-    /// Occupies the processor that is free first, from `now` or from then on, and returns the moment when the work is done.
+    /// Occupies the first processor to become free, at `now` or later, and returns the time at
+    /// which the work is done.
     pub(crate) fn occupy(&mut self, now: Nanos, work: Nanos) -> Nanos {
         let cpu = self
             .free_at
@@ -29,7 +30,7 @@ impl Cpus {
         *cpu
     }
 
-    /// The work of all processors so far.
+    /// Returns the work of all processors so far.
     pub(crate) fn busy(&self) -> Nanos {
         self.busy
     }

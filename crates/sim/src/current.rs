@@ -1,4 +1,5 @@
-//! What devices and harnesses inside a world call: [`spawn_device`], [`trace`], [`requests_in_flight`], [`settle`].
+//! Functions for devices and harnesses inside a world: [`spawn_device`], [`trace`],
+//! [`requests_in_flight`], [`settle`].
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -12,12 +13,12 @@ thread_local! {
     static CURRENT: Cell<*const SimWorld> = const { Cell::new(ptr::null()) };
 }
 
-/// The OS thread's stay in a world.
+/// The OS thread's membership of a world.
 pub(crate) struct Stay {
     not_send: PhantomData<*const ()>,
 }
 
-/// Makes `world` the one that this module's functions speak of.
+/// Makes `world` the current one for this module's functions.
 ///
 /// # Safety
 ///
@@ -35,57 +36,58 @@ impl Drop for Stay {
     }
 }
 
-/// Starts a task that is a device and not software of the host.
+/// Starts a task that represents a device and not software of the host.
 ///
-/// It may use everything that `rt` offers. It is charged nothing, needs no processor, and is dropped where it waits when
-/// the world ends. A deadlock is seen in spite of it unless it says that it has work, with [`requests_in_flight`].
+/// The task may use everything in `rt`. Its work costs no time and no processor, and it is dropped
+/// at its wait when the world ends. It does not hide a deadlock unless it reports requests with
+/// [`requests_in_flight`].
 ///
 /// # Panics
 ///
-/// Outside a simulated world.
+/// Panics outside a simulated world.
 pub fn spawn_device(name: &str, body: impl FnOnce() + Send + 'static) {
     let id = with(|world| world.add(name, Role::Device, Box::new(body)));
     assert!(id.is_some(), "device `{name}` needs a simulated world");
     rt::point();
 }
 
-/// Adds something that a device did, or saw, to the trace hash. Outside a simulated world nothing happens.
+/// Adds an event of a device to the trace hash. Does nothing outside a simulated world.
 pub fn trace(value: u64) {
     with(|world| world.trace(Event::Device, value));
 }
 
-/// Tells the world how many more requests (or fewer, if negative) a device works on: while there are any, waiting for them
-/// is no deadlock. Outside a simulated world nothing happens.
+/// Adds `delta` to the number of requests that a device is processing. While there are any, waiting
+/// for them is no deadlock. Does nothing outside a simulated world.
 pub fn requests_in_flight(delta: i64) {
     with(|world| world.requests_in_flight(delta));
 }
 
-/// Lets the calling task pay at once for the host work that it was charged, as before anything that the outside could
-/// notice, such as handing a request to a device. Outside a simulated world nothing happens.
+/// Settles the calling task's debt of host work at once. A device calls this before an action that
+/// others can observe, such as accepting a request. Does nothing outside a simulated world.
 pub fn settle() {
     with(SimWorld::settle);
     rt::point();
 }
 
-/// Whether code of a simulated task is running.
+/// True if code of a simulated task is running.
 pub(crate) fn is_in_task() -> bool {
     with(SimWorld::is_in_task).unwrap_or(false)
 }
 
-/// Whether backtraces are wanted in this world.
+/// True if this world captures backtraces.
 pub(crate) fn captures_backtraces() -> bool {
     with(SimWorld::captures_backtraces).unwrap_or(false)
 }
 
-/// The name of the running task if `address` is in the guard page below its stack.
+/// Returns the name of the running task if `address` is in the guard page below its stack.
 ///
 /// # Safety
 ///
-/// Only for a signal handler that has interrupted a task's own code.
+/// Call only from a signal handler that has interrupted a task's own code.
 pub(crate) unsafe fn task_with_guard_at(address: usize) -> Option<&'static str> {
     // SAFETY: the world outlives its stay.
     let world = unsafe { CURRENT.get().as_ref() }?;
-    // SAFETY: the caller.
+    // SAFETY: the caller keeps the same rule.
     unsafe { world.task_with_guard_at(address) }
 }
 

@@ -1,4 +1,4 @@
-//! [`SimError`]: how a run can fail, and from what it is repeated.
+//! [`SimError`]: the failure of a run, and its replay id.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use rt::Nanos;
 
 use crate::replay::ReplayId;
 
-/// A run that failed.
+/// The error of a failed run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{failure}\n  at {at} of virtual time; repeat with {replay}")]
 pub struct SimError {
-    /// What went wrong.
+    /// Kind of failure.
     pub failure: Failure,
-    /// When, in virtual time.
+    /// Virtual time of the failure.
     pub at: Nanos,
-    /// The trace hash up to there.
+    /// Trace hash at the failure.
     pub trace_hash: u64,
-    /// From what the run is repeated.
+    /// Replay id of the run.
     pub replay: Box<ReplayId>,
 }
 
-/// What can go wrong in a world.
+/// The kinds of failures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Nobody who could end the wait of these tasks is left.
+    /// No task is left that could end the wait of these tasks.
     #[error("deadlock: no task can ever go on{}", Listed(.tasks))]
     Deadlock {
-        /// Every task that waits.
+        /// Every waiting task.
         tasks: Vec<StuckTask>,
     },
-    /// The root task has returned, and these tasks are still there and wait.
+    /// The root task has returned, and these tasks still wait.
     #[error("tasks are left when the world ends{}", Listed(.tasks))]
     TasksLeft {
         /// Every host task that is left, daemons included.
@@ -39,60 +39,60 @@ pub enum Failure {
     /// A task panicked.
     #[error("task `{task}` panicked {message}{}", OnNextLine(.backtrace))]
     Panicked {
-        /// The name of the task.
+        /// Name of the task.
         task: String,
-        /// Where, and what the panic said.
+        /// Location and message of the panic.
         message: String,
-        /// How it came to that, if backtraces were captured.
+        /// Backtrace of the panic, if backtraces were captured.
         backtrace: Option<String>,
     },
-    /// The run took longer than allowed, in virtual time.
+    /// The run exceeded its limit of virtual time.
     #[error("the run passed its limit of {limit} of virtual time{}", Listed(.tasks))]
     TimeLimit {
-        /// The limit.
+        /// Limit.
         limit: Nanos,
-        /// Every task that waits.
+        /// Every waiting task.
         tasks: Vec<StuckTask>,
     },
-    /// The run took more scheduling steps than allowed.
+    /// The run exceeded its limit of scheduling steps.
     #[error("the run passed its limit of {limit} steps{}", Listed(.tasks))]
     StepLimit {
-        /// The limit.
+        /// Limit.
         limit: u64,
-        /// Every task that waits.
+        /// Every waiting task.
         tasks: Vec<StuckTask>,
     },
     /// A task of a world tried to run a world.
     #[error("a world cannot run inside a task of another world")]
     Nested,
-    /// The system gave no memory for a task's stack.
+    /// The system could not allocate a task's stack.
     #[error("no memory for the stack of task `{task}`: {message}")]
     NoStack {
-        /// The name of the task.
+        /// Name of the task.
         task: String,
-        /// What the system said.
+        /// Message of the system.
         message: String,
     },
 }
 
-/// A task that waits, and for what.
+/// A waiting task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckTask {
-    /// The task's name.
+    /// Name of the task.
     pub name: String,
-    /// Whether it is a daemon.
+    /// True if it is a daemon.
     pub is_daemon: bool,
-    /// Whether it is a device.
+    /// True if it is a device.
     pub is_device: bool,
-    /// What it waits for, in words: `mutex`, `task ...`, `a moment`.
+    /// Object of the wait in words: `mutex`, `task ...`, `a moment`.
     pub waits_for: String,
-    /// The address of the lock or condition variable, if it waits for one. It differs between runs.
+    /// Address of the lock or condition variable, if it waits for one. It differs between runs.
     pub address: Option<usize>,
-    /// Since when.
+    /// Start of the wait.
     pub since: Nanos,
-    /// Until when, if there is a timeout.
+    /// Deadline of the wait, if it has one.
     pub until: Option<Nanos>,
-    /// Where in the program, if backtraces were captured.
+    /// Backtrace of the wait, if backtraces were captured.
     pub backtrace: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for StuckTask {
     }
 }
 
-/// Tasks, each on a line of its own.
+/// Tasks, formatted one per line.
 struct Listed<'a>(&'a [StuckTask]);
 
 impl fmt::Display for Listed<'_> {
@@ -127,7 +127,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// A text on a line of its own, if there is one.
+/// An optional text, formatted on a line of its own.
 struct OnNextLine<'a>(&'a Option<String>);
 
 impl fmt::Display for OnNextLine<'_> {

@@ -1,7 +1,7 @@
-//! [`HostProfile`]: what host work costs, in nanoseconds, and on how many processors.
+//! [`HostProfile`]: the cost of host work in nanoseconds, and the number of processors.
 //!
-//! The numbers are round on purpose: what matters is their order of magnitude beside a disk's milliseconds, and
-//! [`HostProfile::scale_permille`] calibrates them all at once against a measured run.
+//! The numbers are rounded on purpose: only their order of magnitude matters beside a disk's
+//! milliseconds. [`HostProfile::scale_permille`] calibrates all of them against a measured run.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,20 +11,20 @@ use rt::Cost;
 
 use crate::Parameter;
 
-/// The unit in which copying and checksums are given, in bytes.
+/// Unit of the costs of copies and checksums in bytes.
 const PAGE_BYTES: u64 = 4096;
-/// The scale that changes nothing.
+/// Neutral scale.
 const SCALE_ONE: u32 = 1000;
 
 /// A Pentium 4 of 2.66 GHz with Linux 2.4, the machine of the published benchmarks of 2003.
 pub const P4_2_66_2003: HostProfile = HostProfile {
     name: Cow::Borrowed("p4-2.66-2003"),
     cpu_count: 1,
-    // int 0x80 alone is close to 0.5 us on a Pentium 4, the way through the VFS as much again.
+    // int 0x80 alone takes about 0.5 us on a Pentium 4, the path through the VFS as much again.
     syscall_ns: 1_000,
     // About 1 GB/s: one read and one write stream over PC2100 memory.
     copy_page_ns: 4_096,
-    // About 400 MB/s: CRC-32 by table, a byte at a time, at 6 to 7 cycles each.
+    // About 400 MB/s: CRC-32 by table, one byte at a time, at 6 to 7 cycles each.
     checksum_page_ns: 10_240,
     // A hash chain and a string comparison with two or three cache misses of 150 ns each.
     lookup_ns: 500,
@@ -58,7 +58,7 @@ pub const CLOUD_VM: HostProfile = HostProfile {
     scale_permille: SCALE_ONE,
 };
 
-/// A host whose work takes no time at all.
+/// A host whose work takes no time.
 pub const ZERO: HostProfile = HostProfile {
     name: Cow::Borrowed("zero"),
     cpu_count: 1,
@@ -72,14 +72,14 @@ pub const ZERO: HostProfile = HostProfile {
     scale_permille: SCALE_ONE,
 };
 
-/// A profile that has a name, for lists.
+/// A named profile, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostEntry {
-    /// The profile.
+    /// Profile.
     pub profile: &'static HostProfile,
-    /// What it is.
+    /// Description of the host.
     pub description: &'static str,
-    /// Where its numbers come from.
+    /// Source of the numbers.
     pub source: &'static str,
 }
 
@@ -103,21 +103,22 @@ const NAMED: [HostEntry; 3] = [
     },
 ];
 
-/// What each kind of host work costs. All fields may be changed.
+/// A host profile: the cost of each kind of host work. All fields may be changed.
 ///
-/// In text: a name (`p4-2.66-2003`), with other processors (`p4-2.66-2003@2`), with a scale (`p4-2.66-2003*850`), or
-/// all numbers in the order of the fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
+/// Its text form is a name (`p4-2.66-2003`), a name with another number of processors
+/// (`p4-2.66-2003@2`) or with a scale (`p4-2.66-2003*850`), or all numbers in the order of the
+/// fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostProfile {
-    /// What the profile is called in reports.
+    /// Name of the profile in reports.
     pub name: Cow<'static, str>,
-    /// How many tasks can compute at once; at least one.
+    /// Number of processors; at least one.
     pub cpu_count: u32,
     /// [`Cost::Syscall`].
     pub syscall_ns: u64,
-    /// [`Cost::Copy`], for each 4096 bytes.
+    /// [`Cost::Copy`], per 4096 bytes.
     pub copy_page_ns: u64,
-    /// [`Cost::Checksum`], for each 4096 bytes.
+    /// [`Cost::Checksum`], per 4096 bytes.
     pub checksum_page_ns: u64,
     /// [`Cost::Lookup`].
     pub lookup_ns: u64,
@@ -127,22 +128,22 @@ pub struct HostProfile {
     pub block_access_ns: u64,
     /// [`Cost::Request`].
     pub request_ns: u64,
-    /// All of the costs above are multiplied by this and divided by 1000.
+    /// Scale of all costs in thousandths.
     pub scale_permille: u32,
 }
 
-/// A text is not a host profile.
+/// The error of a text that is not a host profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a host profile: give p4-2.66-2003, cloud-vm, zero or custom(...), then @CPUS, then *PERMILLE"
 )]
 pub struct HostProfileError {
-    /// What was given.
+    /// Text that was given.
     pub text: String,
 }
 
 impl HostProfile {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     pub fn named(name: &str) -> Option<Self> {
         NAMED
             .iter()
@@ -150,17 +151,17 @@ impl HostProfile {
             .map(|entry| entry.profile.clone())
     }
 
-    /// The names that [`named`](Self::named) knows.
+    /// Returns the names that [`named`](Self::named) accepts.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|entry| &*entry.profile.name)
     }
 
-    /// The profiles that have names.
+    /// Returns all named profiles.
     pub fn catalogue() -> &'static [HostEntry] {
         &NAMED
     }
 
-    /// All of its numbers.
+    /// Returns all numbers of the profile.
     pub fn parameters(&self) -> Vec<Parameter> {
         vec![
             Parameter::main("cpus", self.cpu_count),
@@ -175,7 +176,7 @@ impl HostProfile {
         ]
     }
 
-    /// The same host, all of its work slower or faster.
+    /// Returns the same host with another scale.
     #[must_use]
     pub fn scaled(self, scale_permille: u32) -> Self {
         Self {
@@ -184,13 +185,13 @@ impl HostProfile {
         }
     }
 
-    /// The same host with another number of processors.
+    /// Returns the same host with another number of processors.
     #[must_use]
     pub fn with_cpu_count(self, cpu_count: u32) -> Self {
         Self { cpu_count, ..self }
     }
 
-    /// The profile with its scale worked into the costs.
+    /// Returns the profile with its scale applied to the costs.
     pub(crate) fn resolved(&self) -> Self {
         let scale = |ns: u64| {
             let scaled = u128::from(ns) * u128::from(self.scale_permille) / u128::from(SCALE_ONE);
@@ -219,7 +220,8 @@ impl HostProfile {
         }
     }
 
-    /// The nanoseconds that some work takes, without the scale. Part of a page costs its part, rounded up.
+    /// Returns the time that some work takes in nanoseconds, without the scale. A part of a page
+    /// costs its fraction, rounded up.
     pub(crate) fn nanos(&self, cost: Cost) -> u64 {
         match cost {
             Cost::Syscall => self.syscall_ns,

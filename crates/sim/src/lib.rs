@@ -1,8 +1,9 @@
 //! The simulated world: tasks, locks and clocks in virtual time, decided by one seed.
 //!
-//! [`run`] runs a closure as the root task of a new world. Everything that the closure does through `rt` (threads, locks,
-//! clocks, random numbers) happens inside: each thread is a coroutine on the calling OS thread, time jumps to the next
-//! event, and the same [`Config`] gives the same run, byte for byte, in debug and release builds.
+//! [`run`] runs a closure as the root task of a new world. Everything that the closure does through
+//! `rt` (threads, locks, clocks, random numbers) happens inside: each thread is a coroutine on the
+//! calling OS thread, and time jumps to the next event. The same [`Config`] gives the same run,
+//! byte for byte, in debug and release builds.
 //!
 //! ```
 //! let report = sim::run(sim::Config::fair(7), || {
@@ -16,23 +17,27 @@
 //!
 //! # Rules
 //!
-//! - **One OS thread, one task at a time.** A task runs until it waits, or, in a hostile world, until a point.
-//! - **Time** passes only while no task can run. Host code takes time by `rt::charge`: the debt is settled on one of
-//!   the host's processors, first come, first served. See [`HostProfile`].
-//! - **Integers only.** Nothing that decides about order or time is a floating-point number, an address, or the
-//!   order of a hash map.
-//! - **Every choice goes through one function**, which records it; so a run can be repeated from its [`ReplayId`], or
-//!   from its list of [`Decision`]s.
-//! - **The trace hash** covers every choice, switch, wait, wake-up and moment, and what devices report with [`trace`].
-//!   Two runs with the same hash did the same.
-//! - **Worlds on different OS threads share nothing**, and a world cannot be started inside another.
-//! - A world ends when its root task returns. Tasks that can still get on may do so; whoever then waits for ever is an
-//!   error. Devices ([`spawn_device`]) are exempt: they are dropped.
+//! - **One OS thread, one task at a time.** A task runs until it waits, or, in a hostile world,
+//!   until a point.
+//! - **Time** passes only while no task is ready. Host work takes time through `rt::charge`: the
+//!   debt is settled on one of the host's processors, first come, first served. See
+//!   [`HostProfile`].
+//! - **Integers only.** No floating-point number, address or hash-map order decides about order or
+//!   time.
+//! - **Every choice goes through one function**, which records it. So a run can be repeated from
+//!   its [`ReplayId`], or from its list of [`Decision`]s.
+//! - **The trace hash** covers every choice, switch, wait, wake-up and time, and the events that
+//!   devices report with [`trace`]. Two runs with the same hash did the same.
+//! - **Worlds on different OS threads share nothing**, and a world cannot be started inside
+//!   another.
+//! - A world ends when its root task returns. The other tasks run on as long as they can make
+//!   progress; a host task that then waits forever is an error. Devices ([`spawn_device`]) are
+//!   exempt: they are dropped.
 //!
 //! # Sources
 //!
-//! PCT: Burckhardt, Kothari, Musuvathi, Nagarakatte, A Randomized Scheduler with Probabilistic Guarantees of Finding
-//! Bugs, ASPLOS 2010.
+//! PCT: Burckhardt, Kothari, Musuvathi, Nagarakatte, A Randomized Scheduler with Probabilistic
+//! Guarantees of Finding Bugs, ASPLOS 2010.
 
 #![allow(
     clippy::disallowed_types,

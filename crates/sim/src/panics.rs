@@ -1,4 +1,4 @@
-//! What panics of tasks said, and where: kept for the run's error instead of being printed.
+//! Messages and locations of panics in tasks, kept for the run's error instead of being printed.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -12,15 +12,16 @@ thread_local! {
     static LAST: RefCell<Option<Said>> = const { RefCell::new(None) };
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) struct Said {
-    /// Where, and the text.
+    /// Location and text.
     pub(crate) message: String,
-    /// How it came to that, if the world captures backtraces.
+    /// Backtrace, if the world captures backtraces.
     pub(crate) backtrace: Option<String>,
 }
 
-/// Puts our hook before the process's, once. It keeps the messages of tasks and passes on all others.
+/// Installs this module's hook before the process's, once. It keeps the messages of tasks and
+/// passes on all others.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -32,7 +33,7 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Takes what the panic with this payload said.
+/// Takes the message of the panic with this payload.
 pub(crate) fn take(payload: &(dyn Any + Send)) -> Said {
     LAST.take().unwrap_or_else(|| Said {
         message: text_of(payload),
@@ -40,7 +41,7 @@ pub(crate) fn take(payload: &(dyn Any + Send)) -> Said {
     })
 }
 
-/// What the last panic said.
+/// Returns the message of the last panic.
 pub(crate) fn last_message() -> String {
     LAST.with_borrow(|last| {
         last.as_ref()

@@ -1,31 +1,31 @@
-//! [`Parameter`]: one number of a model, for those who list models.
+//! [`Parameter`]: one number of a model, for lists of models.
 
 use std::fmt;
 
 /// A parameter of a device or a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    /// What it is called, with its unit at the end.
+    /// Name, with its unit at the end.
     pub name: &'static str,
-    /// What it is.
+    /// Value.
     pub value: ParameterValue,
-    /// Whether it tells the model from others of its kind at a glance.
+    /// True if it distinguishes the model from others of its kind.
     pub is_main: bool,
 }
 
-/// What a parameter is.
+/// The value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ParameterValue {
     /// A whole number.
     Whole(u64),
     /// A number with a fraction.
     Decimal(f64),
-    /// Yes or no.
+    /// A flag.
     Switch(bool),
 }
 
 impl Parameter {
-    /// Returns a parameter that tells the model from others of its kind.
+    /// Creates a parameter that distinguishes the model from others.
     pub fn main(name: &'static str, value: impl Into<ParameterValue>) -> Self {
         Self {
             is_main: true,
@@ -33,7 +33,7 @@ impl Parameter {
         }
     }
 
-    /// Returns a parameter that is listed with the model only.
+    /// Creates a parameter that is listed only with the model.
     pub fn new(name: &'static str, value: impl Into<ParameterValue>) -> Self {
         Self {
             name,

@@ -7,8 +7,8 @@
 //! sim1:replay:SEED:HOST:AT=CHOICE,AT=CHOICE,...
 //! ```
 //!
-//! Numbers are decimal; HOST is a [`HostProfile`] in text. The version changes whenever the same text would no longer
-//! give the same run.
+//! Numbers are decimal; HOST is a [`HostProfile`] in text. The version changes whenever the same
+//! text would no longer give the same run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,31 +18,32 @@ use crate::host::HostProfile;
 
 const VERSION: &str = "sim1";
 
-/// What a run is repeated from, together with the code that it ran.
+/// The identity of a run, given the code that it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayId {
-    /// The world's seed.
+    /// Seed of the world.
     pub seed: u64,
-    /// The world's policy.
+    /// Policy of the world.
     pub policy: Policy,
-    /// The world's host.
+    /// Host of the world.
     pub host: HostProfile,
 }
 
-/// One choice that was not the plain one. Leaving decisions out of a list gives a schedule with fewer surprises.
+/// A choice other than the default. Removing decisions from a list gives a schedule with fewer
+/// switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// Which choice of the run it was, counting from 1.
+    /// Number of the choice in the run, counting from 1.
     pub at: u64,
-    /// What was chosen; 0 is the plain choice.
+    /// Option chosen; 0 is the default.
     pub choice: u32,
 }
 
-/// A text is not a replay id.
+/// The error of a text that is not a replay id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a replay id of this version: it has the form {VERSION}:POLICY:SEED:HOST")]
 pub struct ReplayIdError {
-    /// What was given.
+    /// Text that was given.
     pub text: String,
 }
 

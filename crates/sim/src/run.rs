@@ -1,4 +1,4 @@
-//! [`run`]: one world from its beginning to its end.
+//! [`run`]: one world from start to end.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -17,22 +17,22 @@ use crate::{current, overflow, panics};
 /// The name of the root task.
 const ROOT_NAME: &str = "root";
 
-/// What a run came to.
+/// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report<T> {
-    /// What the root task returned.
+    /// Value returned by the root task.
     pub value: T,
-    /// The virtual time at which it returned.
+    /// Virtual time at which the root task returned.
     pub elapsed: Nanos,
-    /// The host work that was settled, over all processors.
+    /// Host work that was settled, over all processors.
     pub cpu_busy: Nanos,
-    /// The hash of everything that happened.
+    /// Hash of all events.
     pub trace_hash: u64,
-    /// How many scheduling steps there were.
+    /// Number of scheduling steps.
     pub step_count: u64,
-    /// From what the run is repeated.
+    /// Replay id of the run.
     pub replay: ReplayId,
-    /// The choices that were not the plain ones, if the configuration asked for them.
+    /// Choices other than the default, if the configuration asked for them.
     pub decisions: Vec<Decision>,
 }
 
@@ -40,7 +40,8 @@ pub struct Report<T> {
 ///
 /// # Errors
 ///
-/// [`SimError`]: see [`Failure`]. Then what the tasks held is never dropped, because they were in the middle of something.
+/// [`SimError`]: see [`Failure`]. After a failure, values held by the tasks are never dropped: the
+/// tasks were interrupted.
 pub fn run<T: 'static>(
     config: Config,
     root: impl FnOnce() -> T + 'static,
@@ -84,12 +85,12 @@ pub fn run<T: 'static>(
     })
 }
 
-/// As [`run`]; but a run that fails is repeated with a backtrace captured at each wait, so that the error says where
-/// every task was. The root must do the same each time.
+/// Runs `root` as [`run`] does. A run that fails is repeated with a backtrace captured at each
+/// wait, so that the error shows where every task was. The root must do the same each time.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Fails as [`run`] does.
 pub fn run_explained<T: 'static>(
     config: Config,
     root: impl Fn() -> T + 'static,
@@ -112,7 +113,7 @@ pub fn run_explained<T: 'static>(
     }
 }
 
-/// Lets a world live. It must stay where it is meanwhile.
+/// Runs a world to its end. The world must not move meanwhile.
 fn live(world: &SimWorld, root: Box<dyn FnOnce()>) {
     let pointer: NonNull<SimWorld> = NonNull::from(world);
     let is_hostile = world.is_hostile();

@@ -1,11 +1,12 @@
-//! [`State`]: all that a world knows, and the step from one task to the next.
+//! [`State`]: the whole state of a world, and the step from one task to the next.
 //!
-//! # When nothing can run
+//! # Stalls
 //!
-//! Time jumps to the next timer, unless that cannot help: a *stall* is when no timer is set, or when every host task waits
-//! without a timeout, no request is in flight, and the timer of each daemon and device that has one has fired twice
-//! without waking a host task. While the root task is there a stall is a deadlock; afterwards it ends the world, and
-//! who is left is an error.
+//! If no task is ready, time jumps to the next timer, unless the world has *stalled*. It has
+//! stalled if no timer is set; or if every host task waits without a timeout, no request is in
+//! flight, and each timer of a daemon or device has fired twice without waking a host task. Before
+//! the root task returns, a stall is a deadlock. Afterwards it ends the world, and the remaining
+//! tasks are an error.
 
 use std::backtrace::Backtrace;
 use std::collections::VecDeque;
@@ -26,20 +27,21 @@ use crate::trace::{Event, Trace};
 use crate::waiters::Waiters;
 use crate::watch::{Role, Watch};
 
-/// Keeps the world's random numbers apart from its choices.
+/// Separates the world's random numbers from its choices.
 const STREAM: u64 = 0x0dd5_eed0_0dd5_eed0;
-/// So often must a timer fire in vain before it counts as hopeless.
+/// Number of times that a timer fires in vain before it counts as useless.
 const FIRED_MIN: u32 = 2;
-/// At a point of a hostile world time may pass by so much: the slice for which a thread can lose its processor.
+/// Time that may pass at a point of a hostile world: the slice for which a thread can lose its
+/// processor.
 const SLICE: Nanos = Nanos::from_millis(10);
 
-/// The inside of a world.
+/// The state of a world.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) now: Nanos,
     pub(crate) tasks: Tasks,
     pub(crate) ready: VecDeque<u32>,
-    /// Who runs next whatever the policy says, because it said so at a point.
+    /// The next task to run, regardless of the policy, if a choice at a point selected it.
     pub(crate) forced: Option<u32>,
     pub(crate) timers: Timers,
     pub(crate) waiters: Waiters,
@@ -82,7 +84,7 @@ impl State {
         }
     }
 
-    /// The task that runs next; none when the world is over or has failed.
+    /// Returns the task that runs next; `None` if the world is over or has failed.
     pub(crate) fn pick_next(&mut self) -> Option<u32> {
         loop {
             if !self.count_step() || (self.root_ended_at.is_some() && self.watch.is_over()) {
@@ -115,7 +117,7 @@ impl State {
         self.ready.remove(index)
     }
 
-    /// Counts a step; says no when the world has failed.
+    /// Counts a step. Returns false if the world has failed.
     pub(crate) fn count_step(&mut self) -> bool {
         self.step_count += 1;
         if self.step_count > self.step_count_max {
@@ -128,7 +130,7 @@ impl State {
         self.failure.is_none()
     }
 
-    /// Adds a task, which can run.
+    /// Adds a task, which is ready.
     pub(crate) fn add_task(&mut self, name: &str, role: Role) -> u32 {
         let task = self.tasks.add(name, role);
         self.chooser.add_task(task);
@@ -138,7 +140,7 @@ impl State {
         task
     }
 
-    /// Decides at a point whether the running task lets another run instead, and which.
+    /// Chooses whether the running task yields at a point, and to which task.
     pub(crate) fn switch_at_point(&mut self, task: u32) -> bool {
         if !self.count_step() {
             return true;
@@ -211,7 +213,7 @@ impl State {
         waiting
     }
 
-    /// Ends the running task and wakes who waits for that.
+    /// Ends the running task and wakes the task that joins it.
     pub(crate) fn end_task(&mut self, task: u32) {
         let ended = self.tasks.get_mut(task);
         ended.status = Status::Ended;
@@ -223,7 +225,7 @@ impl State {
         }
     }
 
-    /// Takes the running task off the processor.
+    /// Blocks the running task.
     pub(crate) fn block(&mut self, task: u32, status: Status, deadline: Option<Nanos>) {
         let is_stuck = deadline.is_none();
         if let Some(deadline) = deadline {
@@ -248,14 +250,14 @@ impl State {
         self.block(task, Status::Parked(place), deadline);
     }
 
-    /// Takes a parked task out of its queue and lets it run.
+    /// Removes a parked task from its queue and makes it ready.
     fn unpark(&mut self, task: u32, address: usize, token: usize) {
         self.waiters.remove(address, task);
         self.timers.cancel(task);
         self.make_ready(task, Some(token));
     }
 
-    /// Lets a task run whose wait is over; without a token because its deadline came.
+    /// Makes a task ready whose wait is over; without a token if its deadline passed.
     fn make_ready(&mut self, task: u32, token: Option<usize>) {
         self.trace
             .event(Event::Wake, task, u64::from(token.is_some()));
@@ -268,13 +270,14 @@ impl State {
         self.ready.push_back(task);
     }
 
-    /// Whether nothing else could happen before a moment, so that the running task need not even be switched.
+    /// True if nothing else can happen before a moment, so that the running task need not be
+    /// switched.
     #[inline]
     pub(crate) fn is_alone_until(&self, moment: Nanos) -> bool {
         self.ready.is_empty() && self.timers.first().is_none_or(|first| first > moment)
     }
 
-    /// Moves the clock; says no when that passes the limit.
+    /// Advances the clock. Returns false if that exceeds the limit.
     pub(crate) fn advance(&mut self, moment: Nanos) -> bool {
         self.now = moment;
         if moment > self.time_max {
@@ -287,7 +290,7 @@ impl State {
         self.failure.is_none()
     }
 
-    /// Jumps to the next timer and fires all that are due then.
+    /// Advances to the next timer and fires all that are due then.
     fn fire_due(&mut self) {
         let Some(moment) = self.timers.first() else {
             return;
@@ -318,7 +321,7 @@ impl State {
         Some(task)
     }
 
-    /// Whether no timer can help. Called when no task can run.
+    /// True if no timer can help. Called when no task is ready.
     fn is_stalled(&self) -> bool {
         if self.timers.first().is_none() {
             return true;
@@ -342,7 +345,7 @@ impl State {
         }
     }
 
-    /// Remembers the first failure.
+    /// Records the first failure.
     pub(crate) fn fail(&mut self, failure: impl FnOnce(&Self) -> Failure) {
         if self.failure.is_none() {
             self.failure = Some(failure(self));

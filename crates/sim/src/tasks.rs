@@ -9,61 +9,61 @@ use rt::world::{Place, Wait};
 
 use crate::watch::Role;
 
-/// No task.
+/// The slot number that means no task.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One task.
+/// A task.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) status: Status,
-    /// Tells the users of a slot apart.
+    /// Distinguishes successive tasks of a slot.
     generation: u32,
-    /// The coroutine's end of the switch; null until it first runs.
+    /// The coroutine's handle for switching; null until it first runs.
     pub(crate) yielder: *const Yielder<(), ()>,
-    /// Where the guard page below its stack begins.
+    /// Address of the guard page below the stack.
     pub(crate) guard: usize,
     /// Host work not yet settled, in nanoseconds.
     pub(crate) debt: u64,
-    /// Its [`rt::tag`].
+    /// [`rt::tag`] of the task.
     pub(crate) tag: u64,
-    /// Who waits for the end of this task.
+    /// Task that waits for the end of this one.
     pub(crate) joiner: u32,
-    /// With what the task was woken; `None` if its deadline came.
+    /// Token with which the task was woken; `None` if its deadline passed.
     pub(crate) token: Option<usize>,
-    /// Counted in [`Watch`](crate::watch::Watch) as waiting without a timeout.
+    /// True if [`Watch`](crate::watch::Watch) counts it as waiting without a timeout.
     pub(crate) is_stuck: bool,
-    /// How often its timer has fired in a row without waking a host task, and in which epoch.
+    /// Epoch, and number of times in a row that the timer fired without waking a host task.
     pub(crate) fired: (u64, u32),
-    /// Since when it waits.
+    /// Start of the wait.
     pub(crate) since: Nanos,
-    /// Where it waits, if that is captured.
+    /// Backtrace of the wait, if captured.
     pub(crate) backtrace: Option<Backtrace>,
 }
 
-/// What a task is doing.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Its slot is free.
+    /// The slot is free.
     Absent,
-    /// It could run.
+    /// Ready to run.
     Ready,
-    /// It runs.
+    /// Running.
     Running,
-    /// It waits for a moment.
+    /// Waits for a moment.
     Sleeping,
-    /// It settles its debt.
+    /// Settles its debt.
     Computing,
-    /// It is parked.
+    /// Parked.
     Parked(Place),
-    /// It waits for the end of another task.
+    /// Waits for the end of another task.
     Joining(u32),
-    /// It has ended, and its coroutine is about to.
+    /// Has ended; its coroutine is about to.
     Ended,
 }
 
-/// All tasks. A slot is used again, but its id is not.
+/// All tasks. Slots are reused, ids are not.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     slots: Vec<Task>,
@@ -71,7 +71,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Makes a task that can run, and returns its slot.
+    /// Creates a task that is ready, and returns its slot.
     pub(crate) fn add(&mut self, name: &str, role: Role) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Task::absent());
@@ -110,12 +110,12 @@ impl Tasks {
         &mut self.slots[slot as usize]
     }
 
-    /// The task's id, which no other task of the world ever has.
+    /// Returns the task's id, which is never reused in this world.
     pub(crate) fn id(&self, slot: u32) -> u64 {
         u64::from(self.get(slot).generation) << 32 | u64::from(slot)
     }
 
-    /// The slot of a task that has not ended.
+    /// Returns the slot of a task that has not ended.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         let slot = id as u32;
         let task = self.slots.get(slot as usize)?;
@@ -124,7 +124,7 @@ impl Tasks {
         is_there.then_some(slot)
     }
 
-    /// All tasks that there are, with their slots.
+    /// Returns all present tasks with their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Task)> {
         (0..)
             .zip(&self.slots)
@@ -153,7 +153,7 @@ impl Task {
     }
 }
 
-/// What a parked task waits for, as a number of the trace.
+/// Returns the number of a wait in the trace.
 pub(crate) fn wait_number(wait: Wait) -> u64 {
     match wait {
         Wait::Mutex => 1,

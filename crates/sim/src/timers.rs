@@ -1,17 +1,17 @@
-//! [`Timers`]: the moments at which tasks are to wake.
+//! [`Timers`]: the times at which tasks are to wake.
 //!
-//! A binary heap with positions: a task has one timer at most, and taking it back costs as little as setting it, because
-//! most deadlines never come.
+//! A binary heap with positions. A task has at most one timer, and cancelling is as cheap as
+//! setting, because most deadlines never pass.
 
 use rt::Nanos;
 
 const ABSENT: u32 = u32::MAX;
 
-/// All timers, soonest first; among equal moments, first set first.
+/// All timers, soonest first; equal times in the order in which they were set.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: Vec<Timer>,
-    /// Where in the heap a task's timer is.
+    /// Position of each task's timer in the heap.
     positions: Vec<u32>,
     set_count: u64,
 }
@@ -24,13 +24,13 @@ struct Timer {
 }
 
 impl Timers {
-    /// The soonest moment.
+    /// Returns the soonest time.
     #[inline]
     pub(crate) fn first(&self) -> Option<Nanos> {
         self.heap.first().map(|timer| timer.moment)
     }
 
-    /// The moment of a task's timer.
+    /// Returns the time of a task's timer.
     pub(crate) fn moment_of(&self, task: u32) -> Option<Nanos> {
         let position = *self.positions.get(task as usize)?;
         self.heap.get(position as usize).map(|timer| timer.moment)
@@ -55,7 +55,7 @@ impl Timers {
         self.rise(self.heap.len() - 1);
     }
 
-    /// Takes back a task's timer, if it has one.
+    /// Cancels a task's timer, if it has one.
     pub(crate) fn cancel(&mut self, task: u32) {
         match self.positions.get(task as usize) {
             Some(&position) if position != ABSENT => self.remove(position as usize),
@@ -63,7 +63,7 @@ impl Timers {
         }
     }
 
-    /// Takes the soonest timer if it is due at `now`.
+    /// Removes the soonest timer if it is due at `now`, and returns its task.
     pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<u32> {
         let first = *self.heap.first()?;
         if first.moment > now {

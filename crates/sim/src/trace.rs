@@ -1,4 +1,4 @@
-//! [`Trace`]: the running hash of everything that a world does.
+//! [`Trace`]: the running hash of all events of a world.
 
 use rt::Nanos;
 
@@ -43,7 +43,7 @@ impl Trace {
         self.hash = fold(fold(self.hash ^ head, FIRST_FACTOR) ^ value, SECOND_FACTOR);
     }
 
-    /// Adds an event of a task with its moment.
+    /// Adds an event of a task with its time.
     #[inline]
     pub(crate) fn moment(&mut self, event: Event, task: u32, moment: Nanos) {
         self.event(event, task, moment.get());

@@ -1,7 +1,7 @@
 //! [`Waiters`]: the queues of tasks parked at addresses.
 //!
-//! Linked through tables by task number, so that parking allocates nothing once the tables have grown. The map from
-//! addresses is never iterated: addresses differ between runs.
+//! Queues are linked through tables indexed by task number, so that parking allocates nothing once
+//! the tables have grown. The map from addresses is never iterated: addresses differ between runs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -30,12 +30,12 @@ struct Link {
 }
 
 impl Waiters {
-    /// How many tasks wait at an address.
+    /// Returns the number of tasks that wait at an address.
     pub(crate) fn count(&self, address: usize) -> u32 {
         self.queues.get(&address).map_or(0, |queue| queue.len)
     }
 
-    /// The task that has waited longest at an address, not counting the first `skip`.
+    /// Returns the task that has waited longest at an address, after skipping the first `skip`.
     pub(crate) fn nth(&self, address: usize, skip: u32) -> Option<u32> {
         let mut task = self.queues.get(&address)?.first;
         for _ in 0..skip {
@@ -47,7 +47,7 @@ impl Waiters {
         (task != NONE).then_some(task)
     }
 
-    /// The task that came to the same queue after this one.
+    /// Returns the next task in the same queue.
     pub(crate) fn after(&self, task: u32) -> Option<u32> {
         let next = self.links[task as usize].next;
         (next != NONE).then_some(next)
@@ -83,7 +83,7 @@ impl Waiters {
         queue.len += 1;
     }
 
-    /// Removes a task from the queue at an address, in which it is.
+    /// Removes a task from the queue at an address, which must contain it.
     pub(crate) fn remove(&mut self, address: usize, task: u32) {
         let queue = self
             .queues
@@ -105,7 +105,7 @@ impl Waiters {
     }
 }
 
-/// Spreads the bits of an address.
+/// A hasher that spreads the bits of an address.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);
 

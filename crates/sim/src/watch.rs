@@ -1,28 +1,28 @@
-//! [`Watch`]: whether anything can still happen without the help of a timer.
+//! [`Watch`]: decides whether anything can still happen without a timer.
 
-/// What a task is to the world.
+/// The role of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Does the work that the world was made for.
+    /// Ordinary task of the host.
     Host,
-    /// Serves host tasks.
+    /// Daemon that serves host tasks.
     Daemon,
-    /// Is no software of the host.
+    /// Device, not software of the host.
     Device,
 }
 
-/// Counts of tasks by what keeps them.
+/// Counts of tasks by role and wait.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Host tasks that have not ended, daemons apart.
+    /// Number of host tasks that have not ended, without daemons.
     pub(crate) host_count: u32,
-    /// Those of them that wait without a timeout.
+    /// Number of those that wait without a timeout.
     pub(crate) stuck_host_count: u32,
-    /// Daemons that have not ended.
+    /// Number of daemons that have not ended.
     pub(crate) daemon_count: u32,
-    /// Requests that a device works on.
+    /// Number of requests that devices are processing.
     pub(crate) in_flight: i64,
-    /// Changes whenever a host task starts or stops to wait without a timeout.
+    /// Changes whenever a host task starts or stops waiting without a timeout.
     pub(crate) epoch: u64,
 }
 
@@ -56,12 +56,12 @@ impl Watch {
         self.epoch += 1;
     }
 
-    /// No host software is left.
+    /// True if no host software is left.
     pub(crate) fn is_over(&self) -> bool {
         self.host_count + self.daemon_count == 0
     }
 
-    /// Only a daemon's or a device's timer can wake a host task now.
+    /// True if only the timer of a daemon or device can wake a host task now.
     pub(crate) fn is_silent(&self) -> bool {
         self.host_count == self.stuck_host_count && self.in_flight <= 0
     }

@@ -1,11 +1,12 @@
-//! [`SimWorld`]: the simulated world as `rt` sees it, and the loop that runs its tasks.
+//! [`SimWorld`]: the implementation of `rt`'s world, and the loop that runs its tasks.
 //!
 //! # Rules
 //!
-//! - The state is never borrowed across a switch or while foreign code runs, the short closures of the locks apart.
-//! - A task settles its debt before anything that others could notice.
+//! - The state is never borrowed across a switch or while foreign code runs, except for the short
+//!   closures of the locks.
+//! - A task settles its debt before any action that others can observe.
 //! - While the locks' closures run ([`SimWorld::quietly`]), nothing switches: parking is one step.
-//! - A *dead* world runs nothing any more: it only drops what its devices hold.
+//! - A *dead* world runs no task any more: it only drops what its devices hold.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,7 @@ use crate::trace::Event;
 use crate::watch::Role;
 use crate::{panics, stacks};
 
-/// Debt is settled at the latest when it reaches this, in nanoseconds.
+/// Debt in nanoseconds at which it is settled at the latest.
 const DEBT_MAX: u64 = 20_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -48,7 +49,7 @@ pub(crate) struct SimWorld {
 
 impl SimWorld {
     pub(crate) fn new(config: &Config) -> Self {
-        /// Only tells worlds apart in assertions; no run depends on it.
+        /// Distinguishes worlds in assertions; no run depends on it.
         static WORLD_COUNT: AtomicU64 = AtomicU64::new(rt::world::REAL_WORLD_ID);
         Self {
             id: WORLD_COUNT.fetch_add(1, Ordering::Relaxed) + 1,
@@ -85,8 +86,8 @@ impl SimWorld {
         }
     }
 
-    /// Drops the devices. Other tasks are there only after a failure, and in the middle of something: what they hold is
-    /// left alone for ever.
+    /// Drops the devices. Other tasks remain only after a failure, interrupted; their values are
+    /// leaked.
     pub(crate) fn end(&self) {
         self.is_dead.set(true);
         let fibers = self.fibers.take();
@@ -101,7 +102,7 @@ impl SimWorld {
         }
     }
 
-    /// Makes a task.
+    /// Creates a task and returns its id.
     pub(crate) fn add(&self, name: &str, role: Role, body: Box<dyn FnOnce()>) -> u64 {
         assert!(
             !self.is_dead.get(),
@@ -165,7 +166,7 @@ impl SimWorld {
         }
     }
 
-    /// Pays the calling task's debt by occupying a processor.
+    /// Settles the calling task's debt by occupying a processor.
     pub(crate) fn settle(&self) {
         let task = self.current.get();
         if task == NONE || self.is_quiet.get() || self.is_dead.get() {
@@ -198,7 +199,7 @@ impl SimWorld {
         }
     }
 
-    /// Counts requests that a device has begun or finished.
+    /// Adds to the number of requests that devices are processing.
     pub(crate) fn requests_in_flight(&self, delta: i64) {
         if !self.is_dead.get() {
             self.trace(Event::InFlight, delta.cast_unsigned());
@@ -206,46 +207,48 @@ impl SimWorld {
         }
     }
 
-    /// Whether points may switch tasks.
+    /// True if points may switch tasks.
     pub(crate) fn is_hostile(&self) -> bool {
         self.is_hostile
     }
 
-    /// The name of the running task if `address` is in the guard page below its stack.
+    /// Returns the name of the running task if `address` is in the guard page below its stack.
     ///
     /// # Safety
     ///
-    /// Only for a signal handler that has interrupted a task's own code: the state must not be in the middle of a change.
+    /// Call only from a signal handler that has interrupted a task's own code: the state must not
+    /// be in the middle of a change.
     pub(crate) unsafe fn task_with_guard_at(&self, address: usize) -> Option<&'static str> {
         let task = self.current.get();
         if task == NONE {
             return None;
         }
-        // SAFETY: the caller. The name lives until the process is aborted.
+        // SAFETY: the caller keeps the same rule. The name lives until the process is aborted.
         let state = unsafe { &*self.state.as_ptr() };
         let task = state.tasks.get(task);
         let is_in_guard = (task.guard..task.guard + stacks::GUARD_BYTES).contains(&address);
         is_in_guard.then_some(&*task.name)
     }
 
-    /// Whether backtraces are wanted.
+    /// True if the world captures backtraces.
     pub(crate) fn captures_backtraces(&self) -> bool {
         self.captures_backtraces
     }
 
-    /// Whether code of a task is running, and not the world's own.
+    /// True if code of a task is running, and not the world's own.
     pub(crate) fn is_in_task(&self) -> bool {
         self.current.get() != NONE
     }
 
-    /// Switches to the loop. Returns when the task is picked again.
+    /// Switches to the loop. Returns when the task is chosen again.
     fn suspend(&self, task: u32) {
         let yielder = self.state.borrow().tasks.get(task).yielder;
-        // SAFETY: the yielder lives at the base of the running coroutine's stack, from where the pointer was taken.
+        // SAFETY: the yielder lives at the base of the running coroutine's stack, from where the
+        // pointer was taken.
         unsafe { (*yielder).suspend(()) };
     }
 
-    /// Ends the world. Does not return to a task.
+    /// Fails the world. Does not return to a task.
     fn stop(&self, failure: Failure) {
         self.state.borrow_mut().fail(|_| failure);
         while self.is_in_task() {
@@ -253,14 +256,14 @@ impl SimWorld {
         }
     }
 
-    /// The calling task, which is about to wait.
+    /// Returns the calling task, which is about to wait.
     fn caller(&self, what: &str) -> u32 {
         let task = self.current.get();
         assert!(task != NONE, "only tasks can {what} in a simulated world");
         task
     }
 
-    /// Runs a closure of a lock, during which nothing switches.
+    /// Runs a closure of a lock without task switches.
     fn quietly<R>(&self, closure: impl FnOnce() -> R) -> R {
         let was_quiet = self.is_quiet.replace(true);
         let result = closure();
@@ -268,7 +271,8 @@ impl SimWorld {
         result
     }
 
-    /// A task that waits while it unwinds would confuse the count of panics that all tasks of the OS thread share.
+    /// Fails the world if a task waits while it unwinds: a wait would corrupt the panic count,
+    /// which all tasks of the OS thread share.
     fn refuse_wait_in_panic(&self, task: u32, wait: Wait) {
         if std::thread::panicking() && !self.is_dead.get() {
             let name = self.state.borrow().tasks.get(task).name.clone();
@@ -312,7 +316,8 @@ impl World for SimWorld {
         if moment <= state.now {
             return;
         }
-        // A host task that sleeps alone need not be switched; for others the stall must be looked for.
+        // A host task that sleeps alone need not be switched; other tasks must be checked for a
+        // stall.
         if state.tasks.get(task).role == Role::Host && state.is_alone_until(moment) {
             state.trace.moment(Event::Timer, task, moment);
             if state.count_step() && state.advance(moment) {

@@ -1,4 +1,4 @@
-//! What the cache knows of sectors, as payloads and over payloads that were read from the device below.
+//! Cached sectors as payloads, and overlaid on payloads read from the device below.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rt::Cost;
 use crate::device::{Payload, Request};
 use crate::versions::{Version, write_requests};
 
-/// A read of which the cache knows every sector.
+/// Assembles a read from cached sectors only.
 pub(super) fn assemble(known: &[(u64, Version)], blocks: u32, block_bytes: u32) -> Payload {
     let per_block = u64::from(block_bytes) / SectorNr::SIZE;
     let pieces = known.chunks(per_block as usize).take(blocks as usize);
@@ -29,7 +29,7 @@ pub(super) fn assemble(known: &[(u64, Version)], blocks: u32, block_bytes: u32) 
         .collect()
 }
 
-/// Puts what is known over a block that begins at a sector.
+/// Overlays cached sectors on a block that starts at a sector.
 fn overlay(block: &mut Block, first: u64, known: &[(u64, Version)]) {
     rt::charge(Cost::Copy(known.len() as u64 * SectorNr::SIZE));
     for (sector, version) in known {
@@ -38,7 +38,7 @@ fn overlay(block: &mut Block, first: u64, known: &[(u64, Version)]) {
     }
 }
 
-/// Puts what is known over what was read.
+/// Overlays cached sectors on a payload.
 pub(super) fn overlay_all(payload: &mut Payload, first: u64, known: &[(u64, Version)]) {
     let (mut start, mut rest) = (first, known);
     for block in payload {

@@ -1,4 +1,5 @@
-//! What a fault device does: rules, each with the requests that it looks at, when it strikes and what it does then.
+//! Plans of fault devices: rules, each with the requests that it matches, its condition and its
+//! effect.
 
 use core::ops::Range;
 
@@ -9,35 +10,35 @@ use crate::device::Request;
 /// A seed and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultPlan {
-    /// Decides everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// In order: the first that strikes decides.
+    /// Rules in order: the first that fires decides.
     pub rules: Vec<FaultRule>,
-    /// Sectors that fail reads until they are written.
+    /// Sectors whose reads fail until they are written.
     pub bad_sectors: Vec<Range<SectorNr>>,
 }
 
-/// One rule.
+/// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRule {
-    /// The requests that it looks at and counts.
+    /// Requests that the rule matches and counts.
     pub operations: Operations,
-    /// When it strikes.
+    /// Condition under which it fires.
     pub when: When,
-    /// What it does.
+    /// Effect.
     pub effect: Effect,
 }
 
-/// Kinds of requests.
+/// A set of request kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operations {
-    /// Reads.
+    /// True if it contains reads.
     pub has_reads: bool,
-    /// Writes.
+    /// True if it contains writes.
     pub has_writes: bool,
-    /// Flushes.
+    /// True if it contains flushes.
     pub has_flushes: bool,
-    /// Discards.
+    /// True if it contains discards.
     pub has_discards: bool,
 }
 
@@ -87,41 +88,41 @@ impl Operations {
     }
 }
 
-/// When a rule strikes.
+/// The condition of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Every time.
+    /// At every match.
     Always,
-    /// At the n-th request that it looks at, from 1, and not again.
+    /// At the n-th match only, counted from 1.
     Nth(u64),
-    /// At the n-th request that it looks at, from 1, and at all later ones.
+    /// At the n-th match, counted from 1, and at all later ones.
     From(u64),
-    /// At writes to sectors that were not written since the device was made, from the n-th request on that it looks at, so many
-    /// times: a thin device that has no space left, until somebody makes room.
+    /// At writes to sectors that were not written since the device was created, from the n-th match
+    /// on, a limited number of times: a thin device that is full until space is added.
     Unwritten {
         /// The n, from 1.
         from: u64,
-        /// How many times.
+        /// Number of times.
         times: u64,
     },
     /// At random.
     Rate(Rate),
-    /// When the request touches one of these sectors.
+    /// If the request touches one of these sectors.
     Sectors {
-        /// The first.
+        /// First sector.
         from: SectorNr,
-        /// The one after the last.
+        /// Sector after the last.
         to: SectorNr,
     },
 }
 
-/// What has happened before a request.
+/// The history of a rule before a request.
 pub(super) struct History {
-    /// How many requests the rule has looked at, this one included.
+    /// Number of requests that the rule has matched, this one included.
     pub(super) seen: u64,
-    /// How often it has struck.
+    /// Number of times that it has fired.
     pub(super) struck: u64,
-    /// Whether the request writes nothing but sectors that were written before.
+    /// True if the request writes only sectors that were written before.
     pub(super) is_rewritten: bool,
 }
 
@@ -144,17 +145,17 @@ impl When {
     }
 }
 
-/// A probability, as the share of 2^64 below which a draw strikes.
+/// A probability, as the share of 2^64 below which a random number fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     threshold: u64,
 }
 
 impl Rate {
-    /// A rate of `numerator` in `denominator`.
+    /// Creates a rate of `numerator` in `denominator`.
     ///
     /// # Panics
-    /// If the denominator is zero.
+    /// Panics if the denominator is zero.
     pub fn new(numerator: u64, denominator: u64) -> Self {
         let threshold = (u128::from(numerator) << 64) / u128::from(denominator);
         Self {
@@ -162,7 +163,7 @@ impl Rate {
         }
     }
 
-    /// A rate from text such as `0.25` or `1e-6`, from 0 to 1.
+    /// Parses a rate such as `0.25` or `1e-6`, from 0 to 1.
     pub fn parse(text: &str) -> Option<Self> {
         let rate: f64 = text
             .parse()
@@ -175,22 +176,23 @@ impl Rate {
     }
 }
 
-/// What a rule does.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The request fails and changes nothing.
     Fail,
-    /// A write is refused for want of space and changes nothing. Other requests are done.
+    /// A write fails for lack of space and changes nothing. Other requests succeed.
     NoSpace,
-    /// The request answers `Gone`, and so does every later one.
+    /// This request and all later ones fail with `Gone`.
     Gone,
     /// A write fails after some of its sectors were written. Other requests just fail.
     Torn,
-    /// The request is acknowledged and not done: a write that is lost, a flush that is ignored. A read gives zeroes.
+    /// The request is acknowledged but not executed: a lost write, an ignored flush. A read returns
+    /// zeroes.
     Lost,
-    /// The request is done to another place of the device and acknowledged.
+    /// The request is executed at another location of the device and acknowledged.
     Misdirected,
-    /// One bit is flipped, in what a write stores or a read returns.
+    /// One bit is flipped, in the data that a write stores or a read returns.
     Rotten,
 }
 

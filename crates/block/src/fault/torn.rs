@@ -1,4 +1,4 @@
-//! The damage itself: sectors torn off, bits flipped, requests sent astray, sectors gone bad.
+//! The effects of faults: torn writes, flipped bits, misdirected requests, bad sectors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::device::{Payload, Request};
 use crate::payload::{Cutter, payload_bytes};
 use crate::random::SplitMix;
 
-/// Some of a write's sectors of `unit` bytes, each kept or left out at random.
+/// Returns some of a write's sectors of `unit` bytes, each kept or dropped at random.
 pub(super) fn tear(
     sector: SectorNr,
     payload: &[Arc<Block>],
@@ -38,7 +38,7 @@ pub(super) fn tear(
     kept
 }
 
-/// The payload with one bit flipped.
+/// Returns the payload with one bit flipped.
 pub(super) fn flip_bit(mut payload: Payload, draw: u64) -> Payload {
     let bits = payload_bytes(&payload) * 8;
     if bits == 0 {
@@ -56,7 +56,8 @@ pub(super) fn flip_bit(mut payload: Payload, draw: u64) -> Payload {
     payload
 }
 
-/// The request at another place of the device, as far from its own as its length if there is room.
+/// Returns the request at another location of the device, at least its own length away if there is
+/// room.
 pub(super) fn misdirect(mut request: Request, draw: u64, size_bytes: u64) -> Request {
     let (_, sectors) = request.range();
     let places = (size_bytes / SectorNr::SIZE)
@@ -68,7 +69,7 @@ pub(super) fn misdirect(mut request: Request, draw: u64, size_bytes: u64) -> Req
         && places > 2
     {
         let own = sector.get() / sectors;
-        // The own place and the next, which an unaligned request touches too, are left out.
+        // The own location and the next, which an unaligned request also touches, are excluded.
         let other = (own + 2 + draw % (places - 2)) % places;
         *sector = SectorNr::new(other * sectors);
     }
@@ -78,7 +79,7 @@ pub(super) fn misdirect(mut request: Request, draw: u64, size_bytes: u64) -> Req
 /// Ranges of bad sectors.
 #[derive(Debug, Default)]
 pub(super) struct BadSectors {
-    /// End by beginning; disjoint.
+    /// End by start; disjoint.
     ranges: BTreeMap<u64, u64>,
 }
 

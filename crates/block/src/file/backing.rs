@@ -1,8 +1,8 @@
 //! The open file and the system calls on it.
 //!
-//! Direct I/O wants memory and offsets aligned as `statx` says. What is less aligned goes through a bounce buffer; a
-//! write then reads the edges of its range first, one such write at a time, so that neighbours in one unit of the disk do
-//! not undo each other.
+//! Direct I/O requires the alignment of memory and offsets that `statx` reports. Less aligned
+//! requests use a bounce buffer. A write then reads the edges of its range first, one such write at
+//! a time, so that writes of neighbours in one unit of the disk do not undo each other.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -25,15 +25,15 @@ use crate::forward::Answer;
 use crate::payload::payload_bytes;
 use crate::ticket::Outcome;
 
-/// How many pieces the kernel takes in one call (`UIO_MAXIOV`).
+/// Maximum number of pieces in one system call (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
 
-/// What direct I/O asks of its callers, in bytes; powers of two.
+/// The alignment that direct I/O requires, in bytes; powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Alignment {
-    /// Of addresses.
+    /// Alignment of addresses.
     pub(super) memory: usize,
-    /// Of offsets and lengths.
+    /// Alignment of offsets and lengths.
     pub(super) offset: u64,
 }
 
@@ -41,18 +41,18 @@ pub(super) struct Alignment {
 pub(super) struct Backing {
     file: OwnedFd,
     name: String,
-    /// Absent for buffered I/O.
+    /// Alignment of direct I/O; `None` for buffered I/O.
     direct: Option<Alignment>,
-    /// True if nobody else may write it meanwhile.
+    /// True if no other program may write it meanwhile.
     is_guarded: bool,
     /// Held by a write that reads its edges first.
     edges: Mutex<()>,
-    /// Whether `RWF_DSYNC` works here; found out by the first forced write.
+    /// True unless the first forced write has shown that `RWF_DSYNC` is not supported.
     has_forced_writes: AtomicBool,
 }
 
-/// A child process that is being made shares the open file for a moment, and the lock with it: so the lock is given up in
-/// words, not by closing.
+/// Unlocks explicitly: a child process that is being forked shares the open file, and with it the
+/// lock, for a moment.
 impl Drop for Backing {
     fn drop(&mut self) {
         guard::unlock(&self.file);
@@ -80,7 +80,7 @@ impl Backing {
         &self.name
     }
 
-    /// A loop device that shows the file as a disk, which it did not when the file was opened for writing.
+    /// Returns a loop device that was attached to the file after it was opened for writing.
     pub(super) fn intruder(&self) -> Option<String> {
         if !self.is_guarded {
             return None;
@@ -102,8 +102,8 @@ impl Backing {
         })
     }
 
-    /// Does an operation; the answers are for the requests that it was made from. If a merged one fails, its parts are
-    /// done one by one.
+    /// Executes an operation and returns the answers to its requests. If a merged one fails, its
+    /// parts are executed one by one.
     pub(super) fn run(&self, operation: Operation) -> Vec<(usize, Answer)> {
         match operation {
             Operation::Read { offset, parts } => match self.read(offset, &parts) {
@@ -147,7 +147,7 @@ impl Backing {
                 }
             }
             Operation::Flush { index } => {
-                // What a flush could not write is lost, whatever the reason: never `NoSpace`.
+                // Data that a flush could not write is lost, for any reason: never `NoSpace`.
                 let done = retry(|| rustix::fs::fdatasync(&self.file));
                 let answer = done.map_err(|errno| self.failed("flush", 0, 0, errno));
                 vec![(index, answer.map(|()| Outcome::Done))]
@@ -216,7 +216,8 @@ impl Backing {
         }
     }
 
-    /// Allocates ranges of a file, as far as its file system can. A block device has nothing to allocate.
+    /// Allocates ranges of a file, as far as its file system can. A block device has nothing to
+    /// allocate.
     pub(super) fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             let (offset, bytes) = (range.start, range.end - range.start);
@@ -230,7 +231,7 @@ impl Backing {
         Ok(())
     }
 
-    /// What a file has no holes for.
+    /// Returns the first part of a range that is not a hole of the file.
     pub(super) fn next_data(&self, range: Range<u64>) -> Range<u64> {
         let seek = |from| retry(|| rustix::fs::seek(&self.file, from));
         match seek(SeekFrom::Data(range.start)) {
@@ -243,8 +244,8 @@ impl Backing {
         }
     }
 
-    /// Makes holes of ranges in a file, and asks a block device for zeroes; returns the ranges that are left where neither can be
-    /// done.
+    /// Punches holes into a file, or zeroes ranges of a block device. Returns the ranges for which
+    /// neither is possible.
     pub(super) fn zero<'r>(
         &self,
         ranges: &'r [Range<u64>],
@@ -327,7 +328,7 @@ impl Backing {
         self.write_pieces(from, &mut [IoSlice::new(bounce.whole())], is_forced)
     }
 
-    /// Whether a block can go to the device as it is, when the operation begins at an offset.
+    /// True if a block is aligned for the device in an operation that starts at an offset.
     fn is_aligned(&self, offset: u64, block: &Block) -> bool {
         self.direct.is_none_or(|direct| {
             offset.is_multiple_of(direct.offset)
@@ -342,7 +343,7 @@ impl Backing {
         while !rest.is_empty() {
             let count = rest.len().min(PIECES_MAX);
             match retry(|| rustix::io::preadv(&self.file, &mut rest[..count], at))? {
-                // The file was cut short behind our back.
+                // The file was truncated by another program.
                 0 => return Err(Errno::IO),
                 done => {
                     at += done as u64;
@@ -371,7 +372,7 @@ impl Backing {
                         self.has_forced_writes.store(false, Ordering::Relaxed);
                         continue;
                     }
-                    // Was the write refused, or was it the flush that failed? Only the former may be tried again.
+                    // Either the write or the flush failed; only the write may be repeated.
                     Err(Errno::NOSPC | Errno::DQUOT) => {
                         retry(|| rustix::io::pwritev(&self.file, &rest[..count], at))?;
                         return Err(Errno::IO);
@@ -395,8 +396,8 @@ impl Backing {
         }
     }
 
-    /// Punches a hole, which unmaps blocks of a device that then read as zeroes; others are discarded by `BLKDISCARD`. A file system or
-    /// device that cannot is fine: a discard is advice.
+    /// Punches a hole. On a device this unmaps blocks, which then read as zeroes; `BLKDISCARD` is
+    /// the fallback. A file system or device without support is fine: a discard is advice.
     fn discard(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         if bytes == 0 {
             return Ok(());
@@ -413,10 +414,11 @@ impl Backing {
     }
 }
 
-/// `BLKDISCARD`: what the range of a block device reads as afterwards is anything.
+/// Discards a range of a block device (`BLKDISCARD`), which may then read as anything.
 fn discard_blocks(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
     const BLKDISCARD: Opcode = opcode::none(0x12, 119);
-    // SAFETY: the call reads two 64-bit numbers, the offset and the length, and writes to no memory of ours.
+    // SAFETY: the call reads two 64-bit numbers, the offset and the length, and writes to no memory
+    // of this process.
     unsafe { rustix::ioctl::ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new([offset, bytes])) }
 }
 
@@ -429,12 +431,12 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-/// A buffer as aligned as the device wants it, for a range widened to the device's units.
+/// A buffer with the alignment of the device, for a range widened to the device's units.
 struct Bounce {
     memory: Block,
-    /// Where the aligned bytes begin in `memory`.
+    /// Offset of the aligned bytes in `memory`.
     start: usize,
-    /// The byte offset on the device of the widened range.
+    /// Byte offset of the widened range on the device.
     from: u64,
     length: usize,
     unit: u64,
@@ -470,7 +472,7 @@ impl Bounce {
         &mut self.whole()[skipped..skipped + bytes as usize]
     }
 
-    /// The units that the range covers in part, with their offsets.
+    /// Returns the units that the range covers partially, with their offsets.
     fn edges(&mut self, offset: u64, bytes: u64) -> Vec<(u64, &mut [u8])> {
         let (unit, from, to) = (
             self.unit as usize,
@@ -531,8 +533,8 @@ mod tests {
         }
     }
 
-    /// A disk with sectors of 4096 bytes, played by a buffered file: whatever is less aligned goes through the bounce
-    /// buffer and must leave its neighbours alone.
+    /// A buffered file stands for a disk with sectors of 4096 bytes: less aligned requests use the
+    /// bounce buffer and must not change their neighbours.
     #[test]
     fn unaligned_requests_leave_their_neighbours_alone() {
         let file = tempfile::tempfile().expect("a temporary file can be made");

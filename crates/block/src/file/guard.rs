@@ -1,4 +1,4 @@
-//! Who else uses a file or device, so that it is not written to by two.
+//! Detection of other users of a file or device, so that two programs never write to it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use super::ranges;
 use crate::error::DeviceError;
 
-/// Where the system tells who uses what.
+/// The system files that list users.
 pub(super) struct SystemFiles {
-    /// The folder with one folder for each block device.
+    /// Folder with one folder for each block device.
     pub(super) block_devices: PathBuf,
-    /// The table of mounts.
+    /// Table of mounts.
     pub(super) mounts: PathBuf,
 }
 
@@ -28,7 +28,7 @@ impl Default for SystemFiles {
     }
 }
 
-/// Whether a block device takes no writes, as the kernel says.
+/// True if a block device is read-only according to the kernel.
 pub(super) fn is_read_only(metadata: &fs::Metadata) -> bool {
     let device = metadata.rdev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -36,7 +36,7 @@ pub(super) fn is_read_only(metadata: &fs::Metadata) -> bool {
     said.is_ok_and(|said| said.trim() == "1")
 }
 
-/// Refuses a file that a loop device shows as a disk, and a block device that is mounted.
+/// Refuses a file attached to a loop device, and a mounted block device.
 pub(super) fn refuse_if_used(
     path: &Path,
     metadata: &fs::Metadata,
@@ -60,7 +60,7 @@ pub(super) fn refuse_if_used(
     }
 }
 
-/// The error for an image behind a loop device.
+/// Returns the error for an image behind a loop device.
 pub(super) fn attached(name: &str, device: &str) -> DeviceError {
     DeviceError::InUse {
         device: name.to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn attached(name: &str, device: &str) -> DeviceError {
     }
 }
 
-/// The loop device behind which an open file is, if any.
+/// Returns the loop device attached to an open file, if any.
 pub(super) fn loop_of_file(file: &OwnedFd) -> Option<String> {
     let metadata = fs::File::from(file.try_clone().ok()?).metadata().ok()?;
     if !metadata.is_file() {
@@ -77,7 +77,8 @@ pub(super) fn loop_of_file(file: &OwnedFd) -> Option<String> {
     loop_of(&metadata, &SystemFiles::default())
 }
 
-/// The loop device behind which a file is, if any. Compared is what the name of the backing file leads to, not the name.
+/// Returns the loop device attached to a file, if any. The inodes of the files are compared, not
+/// their names.
 fn loop_of(metadata: &fs::Metadata, system: &SystemFiles) -> Option<String> {
     let folders = fs::read_dir(&system.block_devices).ok()?;
     folders.flatten().find_map(|folder| {
@@ -92,7 +93,7 @@ fn loop_of(metadata: &fs::Metadata, system: &SystemFiles) -> Option<String> {
     })
 }
 
-/// Where a block device is mounted, if it is.
+/// Returns the mount point of a block device, if it is mounted.
 fn mount_of(metadata: &fs::Metadata, system: &SystemFiles) -> Option<String> {
     let mounts = fs::read_to_string(&system.mounts).ok()?;
     mounts.lines().find_map(|line| {
@@ -162,7 +163,7 @@ pub(super) fn lock(file: &OwnedFd, name: &str, is_read_only: bool) -> Result<(),
     ranges::lock(file, name, is_read_only).inspect_err(|_| unlock(file))
 }
 
-/// Gives up all locks of an open file.
+/// Releases all locks of an open file.
 pub(super) fn unlock(file: &OwnedFd) {
     ranges::unlock(file);
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);

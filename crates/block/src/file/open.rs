@@ -1,4 +1,4 @@
-//! Opening a file or block device, and making an image.
+//! Opening of files and block devices, and creation of images.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -18,28 +18,29 @@ use super::pool::Pool;
 use crate::device::Geometry;
 use crate::error::DeviceError;
 
-/// How many threads do direct I/O unless told.
+/// Default number of threads for direct I/O.
 const DIRECT_THREADS: u32 = 8;
 
-/// The physical sectors that a geometry can have, in bytes.
+/// Maximum physical sector size in bytes.
 const SECTOR_BYTES_MAX: u32 = 4096;
 
-/// How to open a file or a block device.
+/// Options for opening a file or a block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Refuse writes.
+    /// True if writes are refused.
     pub is_read_only: bool,
-    /// Go around the page cache.
+    /// True if I/O bypasses the page cache.
     pub is_direct: bool,
-    /// How many threads do the I/O; 0 is the caller's own for buffered I/O, and 8 for direct I/O.
+    /// Number of I/O threads. 0 means the caller's own for buffered I/O, and 8 for direct I/O.
     pub threads: u32,
-    /// How many operations may wait or be under way before `submit` blocks; without threads it means nothing.
+    /// Number of operations that may be queued or running before `submit` blocks; without threads
+    /// it has no effect.
     pub queue_depth: u32,
-    /// Lock the file against others who lock it.
+    /// True if the file is locked against other programs.
     pub locks: bool,
-    /// Open for writing even what is mounted or attached to a loop device.
+    /// True if a mounted device or an attached image is opened for writing all the same.
     pub ignores_users: bool,
-    /// Make a sparse file of this size if there is none, in bytes.
+    /// Size of a sparse file to be created if there is none, in bytes.
     pub create_bytes: Option<u64>,
 }
 
@@ -58,7 +59,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// The default, for reading only.
+    /// Returns the default options, for reading only.
     pub fn read_only() -> Self {
         Self {
             is_read_only: true,
@@ -66,7 +67,7 @@ impl OpenOptions {
         }
     }
 
-    /// The default, around the page cache.
+    /// Returns the default options, bypassing the page cache.
     pub fn direct() -> Self {
         Self {
             is_direct: true,
@@ -75,16 +76,17 @@ impl OpenOptions {
     }
 }
 
-/// Makes a sparse file of `size_bytes`.
+/// Creates a sparse file of `size_bytes`.
 ///
-/// - [`DeviceError::Open`] if there is such a file already, or it cannot be made.
+/// # Errors
+/// - [`DeviceError::Open`] if the file exists or cannot be created.
 pub fn create_sparse(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), DeviceError> {
     let path = path.as_ref();
     let refuse = |errno: Errno| refused(path, errno.into());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)).map_err(refuse)?;
     rustix::fs::ftruncate(&file, size_bytes).map_err(|errno| {
-        // An image of the wrong size must not be left behind.
+        // Do not leave an image of the wrong size behind.
         drop(fs::remove_file(path));
         refuse(errno)
     })
@@ -93,9 +95,11 @@ pub fn create_sparse(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), Devi
 impl FileDevice {
     /// Opens a regular file or a block device.
     ///
-    /// - [`DeviceError::InUse`] if somebody else has it locked, or if it is to be written and is mounted or attached to a
-    ///   loop device.
-    /// - [`DeviceError::Open`] if it is not there, not a file or block device, empty, or not accessible.
+    /// # Errors
+    /// - [`DeviceError::InUse`] if another program holds a lock, or if a device to be written is
+    ///   mounted or an image is attached to a loop device.
+    /// - [`DeviceError::Open`] if it does not exist, is neither a file nor a block device, is
+    ///   empty, or is not accessible.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         if let Some(size_bytes) = options.create_bytes
@@ -126,10 +130,11 @@ impl FileDevice {
         Self::of_file(file, &path.display().to_string(), options)
     }
 
-    /// Wraps a file that is open already, such as one without a name. `name` is for messages; `is_direct` needs a file that was
-    /// opened with `O_DIRECT`.
+    /// Wraps an open file, such as one without a name. `name` is for messages; `is_direct` needs a
+    /// file that was opened with `O_DIRECT`.
     ///
-    /// - [`DeviceError::InUse`] if somebody else has it locked.
+    /// # Errors
+    /// - [`DeviceError::InUse`] if another program holds a lock.
     /// - [`DeviceError::Open`] if it is empty.
     pub fn of_file(file: OwnedFd, name: &str, options: &OpenOptions) -> Result<Self, DeviceError> {
         let path = Path::new(name);
@@ -140,7 +145,7 @@ impl FileDevice {
         if options.locks {
             guard::lock(&file, &name, options.is_read_only)?;
         }
-        // A loop device does not look at locks: one may have come since the first look.
+        // Loop devices ignore locks: one may have been attached since the first check.
         if is_guarded && let Some(device) = guard::loop_of_file(&file) {
             return Err(guard::attached(&name, &device));
         }
@@ -185,7 +190,7 @@ fn open_error(path: &Path, kind: ErrorKind, cause: String) -> DeviceError {
     }
 }
 
-/// An error of the system.
+/// Converts an error of the system.
 fn refused(path: &Path, error: io::Error) -> DeviceError {
     open_error(path, error.kind(), error.to_string())
 }
@@ -201,7 +206,8 @@ fn open_file(
         OFlags::RDWR
     };
     let mut flags = access | OFlags::CLOEXEC;
-    // On a block device, this claims it: the kernel then neither mounts it nor lets others claim it.
+    // On a block device this is an exclusive claim: the kernel then neither mounts it nor grants
+    // another claim.
     flags.set(OFlags::EXCL, is_exclusive);
     flags.set(OFlags::DIRECT, options.is_direct);
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
@@ -218,7 +224,8 @@ fn open_file(
     })
 }
 
-/// What direct I/O needs here: what `statx` says (Linux 6.1), else the logical sector of a block device, else a page.
+/// Returns the alignment that direct I/O requires here: from `statx` (Linux 6.1), else the logical
+/// sector of a block device, else a page.
 fn direct_alignment(file: &impl AsFd) -> Alignment {
     let told = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     if let Some(told) = told

@@ -1,56 +1,57 @@
-//! From a batch to system calls: requests are sorted by place, and adjacent ones of a kind become one operation.
+//! Conversion of a batch to system calls: requests are sorted by offset, and adjacent ones of a
+//! kind become one operation.
 
 use layout::SectorNr;
 
 use crate::device::{Payload, Request};
 use crate::payload::payload_bytes;
 
-/// How far operations grow by merging when several threads share a batch.
+/// Maximum size of a merged operation if several threads share a batch.
 pub(super) const MERGED_BYTES_MAX: u64 = 1 << 20;
 
-/// What one or a few system calls do, for one or several requests.
+/// An operation: one or a few system calls for one or several requests.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Read adjacent parts.
+    /// Reads adjacent parts.
     Read {
-        /// The byte offset of the first part.
+        /// Byte offset of the first part.
         offset: u64,
-        /// The parts in order.
+        /// Parts in order.
         parts: Vec<ReadPart>,
     },
-    /// Write adjacent parts.
+    /// Writes adjacent parts.
     Write {
-        /// The byte offset of the first part.
+        /// Byte offset of the first part.
         offset: u64,
-        /// Whether the bytes must be durable afterwards.
+        /// True if the data must be durable on completion.
         is_forced: bool,
-        /// The requests' numbers in the batch and their bytes.
+        /// Index in the batch and data of each request.
         parts: Vec<(usize, Payload)>,
     },
-    /// Make durable what was written.
+    /// Flushes all writes.
     Flush {
-        /// The request's number in the batch.
+        /// Index of the request in the batch.
         index: usize,
     },
-    /// Punch a hole.
+    /// Punches a hole.
     Discard {
-        /// The request's number in the batch.
+        /// Index of the request in the batch.
         index: usize,
-        /// The byte offset of the hole.
+        /// Byte offset of the hole.
         offset: u64,
-        /// Its length in bytes.
+        /// Length of the hole in bytes.
         bytes: u64,
     },
 }
 
-/// One request to read.
+/// A read request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadPart {
-    /// The request's number in the batch.
+    /// Index of the request in the batch.
     pub(super) index: usize,
-    /// How many pieces.
+    /// Number of pieces.
     pub(super) blocks: u32,
-    /// The size of a piece.
+    /// Size of a piece in bytes.
     pub(super) block_bytes: u32,
 }
 
@@ -60,7 +61,7 @@ impl ReadPart {
     }
 }
 
-/// Makes operations out of a batch; merging stops at `merged_bytes_max`.
+/// Converts a batch to operations; merging stops at `merged_bytes_max`.
 pub(super) fn plan(batch: Vec<Request>, merged_bytes_max: u64) -> Vec<Operation> {
     let mut requests: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
     if requests.len() > 1 {
@@ -95,13 +96,13 @@ pub(super) fn plan(batch: Vec<Request>, merged_bytes_max: u64) -> Vec<Operation>
     operations
 }
 
-/// Where the last operation ends and how long it is.
+/// The end and the length of the last operation.
 struct Run {
     end: u64,
     bytes: u64,
 }
 
-/// Adds a request that begins where the operation ends; gives it back if it is of another kind.
+/// Adds a request that starts at the end of the operation. Returns it if it is of another kind.
 fn join(operation: &mut Operation, index: usize, request: Request) -> Option<Request> {
     match (operation, request) {
         (
@@ -169,7 +170,7 @@ fn alone(index: usize, request: Request) -> Operation {
 }
 
 impl Operation {
-    /// The same work, one request an operation.
+    /// Returns the same work with one request per operation.
     pub(super) fn split(self) -> Vec<Self> {
         match self {
             Self::Read { mut offset, parts } => parts
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Each operation as its name, offset in sectors, and the requests that it does.
+    /// Returns each operation as its name, its offset in sectors, and its requests.
     fn shape(operations: &[Operation]) -> Vec<(&'static str, u64, Vec<usize>)> {
         operations
             .iter()

@@ -1,8 +1,8 @@
-//! The threads that do direct I/O.
+//! The threads that execute direct I/O.
 //!
-//! Jobs wait in one queue; `submit` blocks while as many as the queue depth are waiting or under way. A job holds the
-//! open file, the threads do not: when a device is dropped, its file is closed and unlocked as soon as the last job is
-//! done.
+//! Jobs wait in one queue; `submit` blocks while the number of queued and running jobs is at the
+//! queue depth. The jobs own the open file, the threads do not: after a device is dropped, its file
+//! is closed and unlocked as soon as the last job is done.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::plan::Operation;
 use crate::error::DeviceError;
 use crate::ticket::{Completer, Results};
 
-/// Threads and their queue.
+/// A pool of threads and its queue.
 pub(super) struct Pool {
     queue: Arc<Queue>,
 }
@@ -33,14 +33,14 @@ struct State {
     is_stopped: bool,
 }
 
-/// One operation of a batch.
+/// An operation of a batch.
 struct Job {
     backing: Arc<Backing>,
     operation: Operation,
     batch: Arc<Batch>,
 }
 
-/// A batch under way.
+/// A batch in progress.
 struct Batch {
     state: Mutex<BatchState>,
 }
@@ -62,7 +62,7 @@ impl Pool {
         });
         for number in 0..threads.max(1) {
             let queue = Arc::clone(&queue);
-            // The threads end when the pool is dropped; nobody needs to wait for that.
+            // The threads exit when the pool is dropped; no other thread needs to wait for that.
             drop(rt::spawn_daemon(
                 &format!("{name} i/o {number}"),
                 move || queue.serve(),
@@ -104,7 +104,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// Tells the threads to end when the queue is empty. Waits for none of them.
+    /// Stops the threads once the queue is empty, without waiting for them.
     fn drop(&mut self) {
         self.queue.state.lock().is_stopped = true;
         self.queue.work.notify_all();
@@ -122,7 +122,7 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// What a thread does until the pool is dropped.
+    /// Executes jobs until the pool is dropped.
     fn serve(&self) {
         while let Some(job) = self.pop() {
             job.run();
@@ -149,7 +149,7 @@ impl Queue {
 impl Job {
     fn run(self) {
         let answers = self.backing.run(self.operation);
-        // The file is closed before anybody learns that the last request is done.
+        // The file is closed before the completion of the last request is reported.
         drop(self.backing);
         let mut state = self.batch.state.lock();
         for (index, answer) in answers {

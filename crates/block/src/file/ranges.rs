@@ -1,9 +1,10 @@
-//! The locks that QEMU's programs take on an image: single bytes of the file, one for each permission.
+//! The locks that QEMU's programs take on an image: single bytes of the file, one for each
+//! permission.
 //!
-//! | byte | shared lock held by whoever |
+//! | byte | meaning of a shared lock on it |
 //! |---|---|
-//! | 100 + n | has permission n |
-//! | 200 + n | does not share permission n with others |
+//! | 100 + n | the holder has permission n |
+//! | 200 + n | the holder does not share permission n with others |
 //!
 //! | n | permission |
 //! |---|---|
@@ -12,11 +13,13 @@
 //! | 2 | writes that change nothing |
 //! | 3 | changes of the size |
 //!
-//! All locks are shared, so that a file that is open for reading can be locked, and belong to the open file (`F_OFD_SETLK`). First a program
-//! takes its own, then it looks for locks of others: on 200 + n for what it wants, on 100 + n for what it does not share. So of two that come
-//! at once at least one finds the other.
+//! All locks are shared, so that a file that is open for reading can be locked, and belong to the
+//! open file (`F_OFD_SETLK`). A program first takes its own locks, then checks for locks of others:
+//! on 200 + n for the permissions it needs, on 100 + n for those it does not share. So of two
+//! concurrent programs at least one detects the other.
 //!
-//! A writer of ours wants 0 and 1 and shares nothing: a mounted image is not consistent to others. A reader wants 0, and shares it.
+//! A writer of jext takes 0 and 1 and shares nothing: a mounted image is not consistent to others.
+//! A reader takes 0, and shares it.
 //!
 //! Source: QEMU `docs/system/qemu-block-drivers.rst.inc`, "Disk image file locking".
 
@@ -28,11 +31,11 @@ use nix::libc;
 
 use crate::error::DeviceError;
 
-/// The first byte of the permissions that are held.
+/// First byte of the permissions that are held.
 const HELD: i64 = 100;
-/// The first byte of those that are not shared.
+/// First byte of those that are not shared.
 const KEPT: i64 = 200;
-/// All bytes that are locked lie in so many from [`HELD`] on.
+/// Length of the range from [`HELD`] on that contains all locked bytes.
 const SPAN: i64 = 200;
 
 const CONSISTENT_READ: i64 = 0;
@@ -40,10 +43,10 @@ const WRITE: i64 = 1;
 const WRITE_UNCHANGED: i64 = 2;
 const RESIZE: i64 = 3;
 
-/// What a permission is called in messages.
+/// Names of the permissions in messages.
 const NAMES: [&str; 4] = ["read", "write", "write", "resize"];
 
-/// Permissions that are wanted, and those that are not shared.
+/// Returns the permissions that are needed, and those that are not shared.
 fn permissions(is_read_only: bool) -> (&'static [i64], &'static [i64]) {
     if is_read_only {
         (&[CONSISTENT_READ], &[WRITE, WRITE_UNCHANGED, RESIZE])
@@ -55,10 +58,11 @@ fn permissions(is_read_only: bool) -> (&'static [i64], &'static [i64]) {
     }
 }
 
-/// Locks the bytes. A file system without such locks is left alone.
+/// Locks the bytes. Does nothing on a file system without such locks.
 ///
 /// # Errors
-/// - [`DeviceError::InUse`] if another open file has a lock that excludes it. Some bytes are locked then.
+/// - [`DeviceError::InUse`] if another open file has a conflicting lock. Some bytes are locked
+///   then.
 pub(super) fn lock(file: &OwnedFd, name: &str, is_read_only: bool) -> Result<(), DeviceError> {
     let (wanted, kept) = permissions(is_read_only);
     let in_use = |cause: String| DeviceError::InUse {
@@ -95,13 +99,13 @@ pub(super) fn lock(file: &OwnedFd, name: &str, is_read_only: bool) -> Result<(),
     Ok(())
 }
 
-/// Gives all up.
+/// Releases all locks.
 pub(super) fn unlock(file: &OwnedFd) {
     let all = range(libc::F_UNLCK, HELD, SPAN);
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&all));
 }
 
-/// Returns true if another open file has a byte locked.
+/// True if another open file has locked a byte.
 fn is_locked(file: &OwnedFd, byte: i64) -> bool {
     let mut found = range(libc::F_WRLCK, byte, 1);
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut found));

@@ -1,4 +1,4 @@
-//! The contents of a memory device as bytes and as an image file, for tools that want one.
+//! The contents of a memory device as bytes and as an image file, for external tools.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,14 +11,14 @@ use layout::{Block, SectorNr};
 use super::MemoryDevice;
 use super::pages::{PAGE_BYTES, Page};
 
-/// How much of a file is read at a time.
+/// Number of bytes of a file read at a time.
 const READ_BYTES: usize = 1 << 20;
 
 impl MemoryDevice {
-    /// A device with a copy of `bytes`. Pages of zeroes become holes.
+    /// Creates a device with a copy of `bytes`. Pages of zeroes become holes.
     ///
     /// # Panics
-    /// If the length is not a multiple of 512 bytes.
+    /// Panics if the length is not a multiple of 512 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         assert!(
             (bytes.len() as u64).is_multiple_of(SectorNr::SIZE),
@@ -29,7 +29,7 @@ impl MemoryDevice {
         device
     }
 
-    /// The whole contents.
+    /// Returns the whole contents.
     pub fn to_bytes(&self) -> Vec<u8> {
         let size = usize::try_from(self.geometry.size_bytes).expect("the device fits into memory");
         let mut bytes = vec![0; size];
@@ -55,7 +55,8 @@ impl MemoryDevice {
         file.flush()
     }
 
-    /// A device with the contents of a file. The size is rounded down to whole sectors; pages of zeroes become holes.
+    /// Creates a device with the contents of a file. The size is rounded down to whole sectors;
+    /// pages of zeroes become holes.
     pub fn load_from_file(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let device = Self::new(file.metadata()?.len());
@@ -71,7 +72,7 @@ impl MemoryDevice {
         Ok(device)
     }
 
-    /// How much memory the contents take, holes excluded.
+    /// Returns the memory that the contents take in bytes, without holes.
     pub fn populated_bytes(&self) -> u64 {
         let mut bytes = 0;
         self.for_each_page(|_, _| {
@@ -82,11 +83,11 @@ impl MemoryDevice {
         bytes
     }
 
-    /// The first sector in which the contents differ from those of another device, if any. What the two share by
-    /// reference is not looked at, so that a device and its snapshot compare fast.
+    /// Returns the first sector in which the contents differ from those of another device, if any.
+    /// Shared pages are skipped, so that a device and its snapshot compare fast.
     ///
     /// # Panics
-    /// If the sizes differ.
+    /// Panics if the sizes differ.
     pub fn first_difference(&self, other: &Self) -> Option<SectorNr> {
         let size = self.geometry.size_bytes;
         assert_eq!(
@@ -137,7 +138,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Calls a function with the byte offset of each page that is there, in ascending order.
+    /// Calls a function with the byte offset of each present page, in ascending order.
     fn for_each_page(&self, mut visit: impl FnMut(u64, &Page) -> io::Result<()>) -> io::Result<()> {
         let mut numbers: Vec<u64> = self
             .shards
@@ -162,7 +163,7 @@ impl MemoryDevice {
     }
 }
 
-/// Where two pages differ first, in bytes.
+/// Returns the first byte offset at which two pages differ.
 fn difference(page: &Page, twin: &Page) -> Option<usize> {
     if Arc::ptr_eq(&page.block, &twin.block) && page.offset == twin.offset {
         return None;

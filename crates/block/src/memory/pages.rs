@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use layout::Block;
 
-/// The size of a page.
+/// Size of a page in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// How many pages a region has.
+/// Number of pages in a region.
 pub(super) const REGION_PAGES: usize = 64;
 
-/// The size of a region.
+/// Size of a region in bytes.
 pub(super) const REGION_BYTES: u64 = (REGION_PAGES * PAGE_BYTES) as u64;
 
-/// The largest block that pages share. A page of a larger one is copied, because a page keeps its whole block alive.
+/// Maximum size of a block that pages share, in bytes. A page of a larger block is copied, because
+/// a page keeps its whole block alive.
 const SHARED_BYTES_MAX: usize = 64 * 1024;
 
-/// One page: 4096 bytes of a block, from `offset` on.
+/// A page: 4096 bytes of a block, starting at `offset`.
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) block: Arc<Block>,
@@ -29,7 +30,7 @@ impl Page {
         &self.block[self.offset..self.offset + PAGE_BYTES]
     }
 
-    /// The bytes, to change them: the page is copied first if anybody else sees it.
+    /// Returns the bytes, mutable; copies the page first if it is shared.
     fn bytes_mut(&mut self) -> &mut [u8] {
         if self.block.len() != PAGE_BYTES {
             self.block = Block::copy_from(self.bytes()).into_arc();
@@ -43,15 +44,16 @@ impl Page {
 /// A group of pages. `None` is a hole.
 pub(super) type Region = [Option<Page>; REGION_PAGES];
 
-/// The regions of one shard, by number; those that are missing are holes.
+/// The regions of one shard, by number; missing regions are holes.
 pub(super) type Regions = BTreeMap<u64, Arc<Region>>;
 
-/// A region of holes.
+/// Returns a region of holes.
 pub(super) fn new_region() -> Arc<Region> {
     Arc::new([const { None }; REGION_PAGES])
 }
 
-/// Stores `length` bytes of a piece, from `used` on, at `within` of a page. Returns how many bytes were copied.
+/// Stores `length` bytes of a piece, starting at `used`, at `within` of a page. Returns the number
+/// of bytes copied.
 pub(super) fn store(
     page: &mut Option<Page>,
     within: usize,
@@ -79,7 +81,7 @@ pub(super) fn store(
     length as u64
 }
 
-/// Makes part of a page zero, or all of it a hole.
+/// Zeroes part of a page, or makes a whole page a hole.
 pub(super) fn clear(page: &mut Option<Page>, within: usize, length: usize) {
     if length == PAGE_BYTES {
         *page = None;

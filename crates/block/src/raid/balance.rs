@@ -1,26 +1,28 @@
-//! Which member of a mirror reads: the first of these that decides.
+//! The choice of the member of a mirror that reads: the first of these rules that decides.
 //!
-//! 1. A read that begins where a member's last transfer ended stays there: the arm is there and the read-ahead has it.
+//! 1. A read that starts at the end of a member's last transfer stays there: the arm is in place
+//!    and the read-ahead has the data.
 //! 2. The member with the fewest reads in flight.
 //! 3. The member whose last transfer ended nearest, so that each arm keeps to its part of the disk.
 //!
-//! With random reads one at a time, two arms move 5/24 of the stroke in the mean where one moves 8/24, and less once they
-//! have parted the disk (D. Bitton, J. Gray, "Disk shadowing", VLDB 1988).
+//! With random reads one at a time, two arms move 5/24 of the stroke on average where one moves
+//! 8/24, and less once they have divided the disk (D. Bitton, J. Gray, "Disk shadowing", VLDB
+//! 1988).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rt::Mutex;
 
-/// Where the members stand and what they have to do.
+/// The positions of the members and their reads in flight.
 pub(super) struct Balance {
-    /// The sector after each member's last transfer.
+    /// Sector after each member's last transfer.
     ends: Mutex<Vec<u64>>,
-    /// How many reads each member has in flight.
+    /// Number of reads in flight of each member.
     reads: Vec<AtomicU32>,
 }
 
-/// A read in flight; dropped when it is done or nobody waits for it any more.
+/// A read in flight; dropped when it is done or its ticket is dropped.
 pub(super) struct Reading {
     pub(super) member: usize,
     balance: Arc<Balance>,
@@ -34,7 +36,7 @@ impl Balance {
         })
     }
 
-    /// Chooses the member, of those given, that reads `first..end`; the first one if there are none.
+    /// Chooses one of the given members to read `first..end`; the first member if none is given.
     pub(super) fn choose(self: &Arc<Self>, members: &[usize], first: u64, end: u64) -> Reading {
         let mut ends = self.ends.lock();
         let rank = |member: usize| {
@@ -52,7 +54,7 @@ impl Balance {
         }
     }
 
-    /// All members write up to a sector.
+    /// Records that all members have written up to a sector.
     pub(super) fn write(&self, end: u64) {
         self.ends.lock().fill(end);
     }

@@ -1,16 +1,16 @@
-//! One batch becomes one batch for each member, and the members' results come back to where they belong.
+//! Distribution of a batch over members, and collection of their results.
 
 use crate::device::{BlockDevice, Request};
 use crate::error::DeviceError;
 use crate::forward::Answer;
 use crate::ticket::{Results, Ticket};
 
-/// Requests to members, collected before they are handed over together.
+/// Requests to members, collected for submission in one batch each.
 pub(super) struct Fanout {
     batches: Vec<Vec<Request>>,
 }
 
-/// Where the answer to a member's request will be.
+/// The place of a member's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) member: usize,
@@ -35,7 +35,8 @@ impl Fanout {
         Place { member, index }
     }
 
-    /// Hands the batches over; one ticket for each member, in order. Members without requests are not bothered.
+    /// Submits the batches. Returns one ticket for each member, in order; members without requests
+    /// are skipped.
     pub(super) fn submit<'a>(self, member: impl Fn(usize) -> &'a dyn BlockDevice) -> Vec<Ticket> {
         let hand_over = |(number, batch): (usize, Vec<Request>)| {
             if batch.is_empty() {
@@ -61,7 +62,7 @@ impl Returned {
         Self { answers }
     }
 
-    /// The answer at a place; each can be taken once.
+    /// Takes the answer at a place; each can be taken once.
     pub(super) fn take(&mut self, place: Place) -> Answer {
         let answer = self.answers[place.member]
             .get_mut(place.index)

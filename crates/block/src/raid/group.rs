@@ -1,8 +1,9 @@
-//! Stripes in flight. Writes to different sectors of one stripe may be in flight together as far as the caller is
-//! concerned, but they change the same parity: the second must wait until the first is done.
+//! Stripes in flight. The caller may have writes to different sectors of one stripe in flight
+//! together, but they change the same parity: the second must wait until the first is done.
 //!
-//! A *group* is what one batch has in flight. Whoever needs one of its stripes next waits for it, whether or not the
-//! holder of its ticket ever does; the results are kept for him.
+//! A *group* holds the stripes that one batch has in flight. The next batch that needs one of its
+//! stripes waits for it, even if the holder of its ticket never does; the results are kept for that
+//! holder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use rt::{Condvar, Mutex};
 
 use crate::ticket::{DetachedErrors, Results, Ticket, Work};
 
-/// Above so many stripes, groups that are done are looked for and let go.
+/// Number of stripes above which finished groups are searched for and released.
 const STRIPES_KEPT: usize = 256;
 
-/// Which stripes are in flight.
+/// The stripes in flight.
 #[derive(Default)]
 pub(super) struct Busy {
     stripes: Mutex<BTreeMap<u64, Arc<Group>>>,
 }
 
-/// What one batch has in flight.
+/// The stripes of one batch in flight.
 pub(super) struct Group {
     stripes: Vec<u64>,
     state: Mutex<State>,
@@ -34,16 +35,16 @@ struct State {
 }
 
 enum Phase {
-    /// Old contents are being read; there is nothing to wait on yet but the change of this.
+    /// Old contents are being read; waiters wait for a change of this phase.
     Preparing,
     InFlight(Ticket),
-    /// Somebody waits for the ticket.
+    /// A thread waits for the ticket.
     Reaping,
     Done(Option<Results>),
 }
 
 impl Busy {
-    /// Takes stripes, all at once, waiting for those that others have in flight.
+    /// Locks stripes, all at once; waits for those that other batches have in flight.
     pub(super) fn hold(&self, stripes: Vec<u64>, detached: &Arc<DetachedErrors>) -> Arc<Group> {
         loop {
             let mut busy = self.stripes.lock();
@@ -76,7 +77,7 @@ impl Busy {
         }
     }
 
-    /// Lets go all groups that are done, without waiting.
+    /// Releases all finished groups, without waiting.
     pub(super) fn reap_ready(&self) {
         let groups: Vec<Arc<Group>> = self.stripes.lock().values().cloned().collect();
         for group in groups.iter().filter(|group| group.is_ready()) {
@@ -84,7 +85,7 @@ impl Busy {
         }
     }
 
-    /// Waits until a group is done and lets its stripes go.
+    /// Waits until a group is done and releases its stripes.
     pub(super) fn reap(&self, group: &Arc<Group>) {
         group.finish();
         let mut busy = self.stripes.lock();
@@ -100,7 +101,7 @@ impl Busy {
 }
 
 impl Group {
-    /// The writes are under way.
+    /// Records that the writes are in flight.
     pub(super) fn start(&self, ticket: Ticket) {
         self.state.lock().phase = Phase::InFlight(ticket);
         self.changed.notify_all();
@@ -141,7 +142,7 @@ impl Group {
     }
 }
 
-/// What the ticket of a batch holds.
+/// The content of a batch's ticket.
 pub(super) struct GroupWork {
     pub(super) busy: Arc<Busy>,
     pub(super) group: Arc<Group>,

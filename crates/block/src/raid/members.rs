@@ -1,4 +1,4 @@
-//! The members of an array and which of them have left it.
+//! The members of an array, and those that have left it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use rt::Mutex;
 use crate::device::BlockDevice;
 use crate::ticket::DetachedErrors;
 
-/// Devices of which some may have failed.
+/// Devices, some of which may have failed.
 pub(super) struct Members {
     devices: Vec<Arc<dyn BlockDevice>>,
-    /// How many may leave.
+    /// Number of members that may leave.
     tolerance: usize,
-    /// Invariant: at most `tolerance` of them; whoever is in here is never asked again.
+    /// Invariant: at most `tolerance` members; a failed member never gets another request.
     failed: Mutex<BTreeSet<usize>>,
 }
 
@@ -34,12 +34,12 @@ impl Members {
         &*self.devices[member]
     }
 
-    /// Those that have left, in order.
+    /// Returns the members that have left, in order.
     pub(super) fn failed(&self) -> Vec<usize> {
         self.failed.lock().iter().copied().collect()
     }
 
-    /// Those that are left, in order.
+    /// Returns the remaining members, in order.
     pub(super) fn healthy(&self) -> Vec<usize> {
         let failed = self.failed.lock();
         (0..self.devices.len())
@@ -47,7 +47,8 @@ impl Members {
             .collect()
     }
 
-    /// Takes a member out of the array. False if the array cannot do without it; it stays then.
+    /// Removes a member from the array. Returns false if the array cannot do without it; it stays
+    /// then.
     pub(super) fn fail(&self, member: usize) -> bool {
         let mut failed = self.failed.lock();
         if failed.contains(&member) {
@@ -59,8 +60,8 @@ impl Members {
         failed.insert(member)
     }
 
-    /// Takes out the members whose detached requests failed, before they are asked again; what the array cannot make
-    /// up for goes to its own detached errors.
+    /// Removes the members whose detached requests failed, before they get another request. Errors
+    /// that the array cannot tolerate become detached errors of its own.
     pub(super) fn reap_detached(&self, detached: &DetachedErrors) {
         for (member, device) in self.devices.iter().enumerate() {
             if let Some(error) = device.take_detached_error()

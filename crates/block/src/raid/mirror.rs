@@ -1,6 +1,7 @@
 //! RAID 1: every member holds everything.
 //!
-//! A read goes to one member, see `balance`. A read that fails is repeated on the other members by whoever waits for it.
+//! A read goes to one member, see `balance`. If it fails, the waiting thread repeats it on the
+//! other members.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct MirrorDevice {
     name: String,
 }
 
-/// What becomes of a request.
+/// The state of a request.
 enum Pending {
     Refused(DeviceError),
     /// The same request to several members.
@@ -32,9 +33,10 @@ enum Pending {
 }
 
 impl MirrorDevice {
-    /// RAID 1.
+    /// Creates a mirror.
     ///
-    /// - [`DeviceError::Open`] if these members cannot be one.
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid1, &members);
         check_array(RaidLevel::Raid1, &name, &members, CHUNK_BYTES_UNIT, None)?;
@@ -56,7 +58,7 @@ impl MirrorDevice {
         })
     }
 
-    /// The members that have left the array, in order.
+    /// Returns the members that have left the array, in order.
     pub fn failed_members(&self) -> Vec<usize> {
         self.members.failed()
     }
@@ -105,7 +107,7 @@ impl Pending {
     }
 }
 
-/// Done if a member that stays has done it. Those that have not, leave.
+/// Succeeds if a member that stays has succeeded. Members that failed leave.
 fn settle_everywhere(places: &[Place], returned: &mut Returned, members: &Members) -> Answer {
     let mut errors = Vec::new();
     let mut done_count = 0;

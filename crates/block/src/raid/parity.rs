@@ -1,11 +1,12 @@
 //! RAID 5.
 //!
-//! Reads go to the member that holds the data. A write of a batch reads what its stripes' parities need, which is why
-//! `submit` waits for these reads, and then sends data and parity off together; the ticket waits for those. See
-//! `stripe_plan` for how the parity is found and `group` for stripes that several batches write to.
+//! Reads go to the member that holds the data. For writes, `submit` first reads what the parity of
+//! their stripes requires and waits for it, then submits data and parity together; the ticket waits
+//! for those. See `stripe_plan` for the computation of parity and `group` for stripes that several
+//! batches write to.
 //!
-//! Discards are accepted and ignored: members give back anything for what they have discarded, and then the parity
-//! would be wrong.
+//! Discards are accepted and ignored: discarded ranges of members read as anything, which would
+//! invalidate the parity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,25 +40,26 @@ struct Write {
     is_forced: bool,
 }
 
-/// A stripe whose old contents were asked for: how they will be used, and where they will be.
+/// A stripe whose old contents were requested: the method that uses them, and their places.
 struct Asked {
     write: StripeWrite,
     method: Method,
     places: Vec<(Need, Place)>,
 }
 
-/// What becomes of a request that is not a write.
+/// The state of a request that is not a write.
 enum Pending {
     Answered(Answer),
     Flush(Vec<Place>),
-    /// The parts, with a place unless their member has left, and the size of the pieces that were asked for.
+    /// Parts, with a place unless their member has left, and the requested size of pieces.
     Read(Vec<(ChunkPart, Option<Place>)>, usize),
 }
 
 impl ParityDevice {
-    /// RAID 5.
+    /// Creates a RAID 5 array.
     ///
-    /// - [`DeviceError::Open`] if these members cannot be one.
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid5, &members);
         check_array(RaidLevel::Raid5, &name, &members, chunk_bytes, None)?;
@@ -85,12 +87,13 @@ impl ParityDevice {
         })
     }
 
-    /// The member that has left the array, if one has.
+    /// Returns the member that has left the array, if any.
     pub fn failed_member(&self) -> Option<usize> {
         self.core.members.failed().first().copied()
     }
 
-    /// Reads everything and returns the stripes whose parity is not that of their data. Nothing may be in flight.
+    /// Reads everything and returns the stripes whose parity does not match their data. No request
+    /// may be in flight.
     pub fn scrub(&self) -> Result<Vec<u64>, DeviceError> {
         let stripe_bytes = self.core.stripes.chunk_bytes * self.core.stripes.data_chunks() as u64;
         let mut wrong = Vec::new();
@@ -142,7 +145,7 @@ impl ParityDevice {
         }
     }
 
-    /// Reads, flushes and discards.
+    /// Submits reads, flushes and discards.
     fn submit_others(&self, batch: Vec<Request>) -> Ticket {
         let failed = self.core.members.failed();
         let mut fanout = Fanout::new(self.core.members.count());
@@ -196,7 +199,8 @@ impl ParityDevice {
         Ticket::for_work(Arc::new(GroupWork { busy, group }))
     }
 
-    /// Reads what the parities need and computes them. Stripes that cannot be written fail their writes.
+    /// Reads the old contents that the parities require and computes them. Stripes that cannot be
+    /// written fail their writes.
     fn plan(
         &self,
         mut open: Vec<StripeWrite>,
@@ -257,7 +261,7 @@ impl ParityDevice {
         planned
     }
 
-    /// Sends data and parity off.
+    /// Submits data and parity.
     fn send(
         &self,
         planned: Vec<(StripeWrite, Payload)>,

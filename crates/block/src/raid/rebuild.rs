@@ -1,5 +1,5 @@
-//! What reads and writes of RAID 5 share: reading members, computing what one of them does not give, and deciding what
-//! a member's errors mean for the array.
+//! The common part of RAID 5 reads and writes: reading members, computing the data of a missing
+//! one, and deciding what a member's errors mean for the array.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::device::Request;
 use crate::error::DeviceError;
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 
-/// What was read of members.
+/// Contents read from members.
 pub(super) type OldContents = Vec<(Need, Arc<Block>)>;
 
-/// A member and why it did not do what it was asked.
+/// A member and its error.
 pub(super) type MemberError = (usize, DeviceError);
 
-/// The array without its face.
+/// The array without its device interface.
 pub(super) struct Core {
     pub(super) members: Members,
     pub(super) stripes: Stripes,
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// What was read; the first member that failed and its error otherwise.
+    /// Collects the contents that were read, or the first member that failed and its error.
     pub(super) fn collect(
         &self,
         places: &[(Need, Place)],
@@ -65,14 +65,15 @@ impl Core {
         Ok(old)
     }
 
-    /// A member that is gone leaves; one that cannot read some place stays.
+    /// Removes a member that is gone; one with an unreadable sector stays.
     pub(super) fn note_read_error(&self, member: usize, error: &DeviceError) {
         if *error == DeviceError::Gone {
             self.members.fail(member);
         }
     }
 
-    /// Takes out the member that failed a write or a flush; an error if the array cannot do without it.
+    /// Removes the member that failed a write or a flush. Returns an error if the array cannot do
+    /// without it.
     pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {
         let mut lost = None;
         for place in places {
@@ -85,7 +86,7 @@ impl Core {
         lost
     }
 
-    /// Computes part of a chunk from the other members, while nobody writes to its stripe.
+    /// Computes part of a chunk from the other members, while no batch writes to its stripe.
     pub(super) fn rebuild(&self, part: &ChunkPart) -> Result<Arc<Block>, DeviceError> {
         let member = self.stripes.data_member(part.stripe, part.index);
         let group = self.busy.hold(vec![part.stripe], &self.detached);
@@ -96,7 +97,7 @@ impl Core {
         computed.map(Block::into_arc)
     }
 
-    /// Whether the members' chunks of a stripe cancel each other out.
+    /// True if the members' chunks of a stripe cancel each other out.
     pub(super) fn is_consistent(&self, stripe: u64) -> Result<bool, DeviceError> {
         let all = 0..self.members.count();
         let sum = self.xor_of(all, stripe, 0, self.stripes.chunk_bytes)?;

@@ -1,13 +1,13 @@
-//! How the new parity of a stripe is found: what must be read first, and what is then computed.
+//! The computation of a stripe's new parity: the contents that must be read first, and the formula.
 //!
 //! | method | reads | new parity |
 //! |---|---|---|
 //! | replace | the data that is not written | exclusive or of all data |
-//! | modify | the data that is written, and the parity | old parity, old data and new data together |
-//! | rebuild | all members but the missing one | as modify, with the missing one's old data computed |
+//! | modify | the data that is written, and the parity | old parity, old data and new data |
+//! | rebuild | all members but the missing one | as modify, the missing old data computed |
 //! | data only | nothing | none: the parity's member has left |
 //!
-//! | what is missing | method |
+//! | missing | method |
 //! |---|---|
 //! | nothing | replace or modify, whichever reads less |
 //! | the parity's member has left | data only |
@@ -16,7 +16,7 @@
 //! | data that is written over the whole range | replace |
 //! | data that is written in part | rebuild |
 //!
-//! All of it is done for one range of the chunk, the smallest that holds everything that is written.
+//! All of it applies to one range of the chunk, the smallest that contains all written data.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use rt::Cost;
 use super::stripes::Stripes;
 use crate::device::Payload;
 
-/// How the parity is found.
+/// The method of computing the parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Replace,
@@ -35,24 +35,24 @@ pub(super) enum Method {
     DataOnly,
 }
 
-/// Something to be written to one data chunk.
+/// New data for one data chunk.
 pub(super) struct NewData {
-    /// Which of the stripe's data chunks.
+    /// Index of the stripe's data chunk.
     pub(super) index: usize,
-    /// The byte offset within the chunk.
+    /// Byte offset within the chunk.
     pub(super) within: u64,
     pub(super) bytes: u64,
     pub(super) payload: Payload,
     pub(super) is_forced: bool,
-    /// Which of the batch's writes this is part of.
+    /// Index of the batch's write that this is part of.
     pub(super) write: usize,
 }
 
-/// Everything that a batch writes to one stripe.
+/// All data that a batch writes to one stripe.
 pub(super) struct StripeWrite {
     pub(super) stripe: u64,
     pub(super) data: Vec<NewData>,
-    /// The member whose old contents cannot be had.
+    /// Member whose old contents are not available.
     pub(super) missing: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Need {
 }
 
 impl StripeWrite {
-    /// The range of the chunk that the parity changes in: first byte and end.
+    /// Returns the range of the chunk in which the parity changes: first byte and end.
     pub(super) fn range(&self) -> (u64, u64) {
         let from = self.data.iter().map(|new| new.within).min().unwrap_or(0);
         let to = self
@@ -77,7 +77,7 @@ impl StripeWrite {
         (from, to)
     }
 
-    /// Whether any of the writes must be durable at once; the parity must be so, too.
+    /// True if any of the writes must be durable on completion; then the parity must be too.
     pub(super) fn is_forced(&self) -> bool {
         self.data.iter().any(|new| new.is_forced)
     }
@@ -93,7 +93,8 @@ impl StripeWrite {
         written == to - from
     }
 
-    /// The method; `parity_has_left` says that the parity's member is not in the array any more.
+    /// Returns the method; `parity_has_left` is true if the parity's member is no longer in the
+    /// array.
     pub(super) fn method(&self, stripes: Stripes, parity_has_left: bool) -> Method {
         let parity = stripes.parity_member(self.stripe);
         let Some(missing) = self.missing else {
@@ -132,7 +133,7 @@ impl StripeWrite {
         }
     }
 
-    /// What must be read.
+    /// Returns the contents that must be read.
     pub(super) fn needs(&self, stripes: Stripes, method: Method) -> Vec<Need> {
         let (from, to) = self.range();
         let whole = |member| Need {
@@ -162,7 +163,7 @@ impl StripeWrite {
         }
     }
 
-    /// The new parity of the range, from what was read for it.
+    /// Computes the new parity of the range from the contents that were read.
     pub(super) fn parity(
         &self,
         stripes: Stripes,
@@ -222,7 +223,7 @@ impl Need {
     }
 }
 
-/// Exclusive or of bytes into others of the same length.
+/// Computes the exclusive or of bytes into others of the same length.
 pub(super) fn xor_into(target: &mut [u8], source: &[u8]) {
     assert_eq!(
         target.len(),
@@ -248,7 +249,8 @@ mod tests {
         chunk_bytes: 4096,
     };
 
-    /// Writes of (data chunk, first sector, sectors) to stripe 0, whose parity is on member 3.
+    /// Returns writes of (data chunk, first sector, sectors) to stripe 0, whose parity is on member
+    /// 3.
     fn write(pieces: &[(usize, u64, u64)], missing: Option<usize>) -> StripeWrite {
         let data = pieces
             .iter()
@@ -297,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Every method gives the exclusive or of the data as it is after the write.
+    /// Every method must give the exclusive or of the data after the write.
     #[test]
     fn every_method_gives_the_parity_of_the_new_data() {
         let old: Vec<Vec<u8>> = (0..3)

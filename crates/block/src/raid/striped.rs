@@ -1,4 +1,5 @@
-//! RAID 0, RAID 10 as RAID 0 over mirrored pairs, and RAID 50 as RAID 0 over groups with parity: chunk `c` is on member `c % n`, at chunk `c / n` of it.
+//! RAID 0, RAID 10 as RAID 0 over mirrored pairs, and RAID 50 as RAID 0 over groups with parity:
+//! chunk `c` is on member `c % n`, as its chunk `c / n`.
 
 use std::sync::Arc;
 
@@ -20,35 +21,37 @@ pub struct StripedDevice {
     name: String,
 }
 
-/// Part of a request that lies on one member.
+/// The part of a request that lies on one member.
 struct Part {
     member: usize,
-    /// The byte offset on the member.
+    /// Byte offset on the member.
     offset: u64,
     bytes: u64,
 }
 
-/// What becomes of a request.
+/// The state of a request.
 enum Pending {
     Refused(DeviceError),
     Done(Vec<Place>),
-    /// The places of the parts, and the size of the pieces that were asked for.
+    /// Places of the parts, and the requested size of pieces.
     Read(Vec<Place>, usize),
 }
 
 impl StripedDevice {
-    /// RAID 0.
+    /// Creates a RAID 0 array.
     ///
-    /// - [`DeviceError::Open`] if these members cannot be one.
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
         let name = array_name(RaidLevel::Raid0, &members);
         check_array(RaidLevel::Raid0, &name, &members, chunk_bytes, None)?;
         Ok(Self::from_parts(members, chunk_bytes, name))
     }
 
-    /// RAID 10: members 0 and 1 are a pair, 2 and 3 are one, and so on.
+    /// Creates a RAID 10 array: members 0 and 1 are a pair, 2 and 3 are one, and so on.
     ///
-    /// - [`DeviceError::Open`] if these members cannot be one.
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn over_pairs(
         members: Vec<Arc<dyn BlockDevice>>,
         chunk_bytes: u64,
@@ -62,10 +65,12 @@ impl StripedDevice {
         Ok(Self::from_parts(pairs, chunk_bytes, name))
     }
 
-    /// RAID 50: so many groups of neighbours, each of them RAID 5. What goes to one group at a time is one of its stripes,
-    /// so that a write of whole stripes needs no reads in any group.
+    /// Creates a RAID 50 array of `groups` groups of adjacent members, each of them RAID 5. The
+    /// chunk of the outer RAID 0 is one stripe of a group, so that a write of whole stripes needs
+    /// no reads in any group.
     ///
-    /// - [`DeviceError::Open`] if these members cannot be one.
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn over_groups(
         members: Vec<Arc<dyn BlockDevice>>,
         chunk_bytes: u64,

@@ -1,4 +1,4 @@
-//! Where things are in RAID 5, left-symmetric: the layout that Linux's md uses by default.
+//! The layout of RAID 5, left-symmetric: the default of Linux's md.
 //!
 //! ```text
 //! stripe   member 0  member 1  member 2  member 3
@@ -8,7 +8,8 @@
 //!   3         P         D9        D10       D11
 //! ```
 //!
-//! The parity moves one member to the left with each stripe; the data begins to its right and wraps around.
+//! The parity moves one member to the left with each stripe; the data starts to its right and wraps
+//! around.
 
 /// The layout of an array.
 #[derive(Debug, Clone, Copy)]
@@ -17,13 +18,13 @@ pub(super) struct Stripes {
     pub(super) chunk_bytes: u64,
 }
 
-/// Part of a request that lies in one chunk.
+/// The part of a request that lies in one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkPart {
     pub(super) stripe: u64,
-    /// Which of the stripe's data chunks, from 0.
+    /// Index of the stripe's data chunk, from 0.
     pub(super) index: usize,
-    /// The byte offset within the chunk.
+    /// Byte offset within the chunk.
     pub(super) within: u64,
     pub(super) bytes: u64,
 }
@@ -33,22 +34,22 @@ impl Stripes {
         self.members - 1
     }
 
-    /// The member that holds a stripe's parity.
+    /// Returns the member that holds a stripe's parity.
     pub(super) fn parity_member(&self, stripe: u64) -> usize {
         self.members - 1 - (stripe % self.members as u64) as usize
     }
 
-    /// The member that holds a stripe's data chunk.
+    /// Returns the member that holds a stripe's data chunk.
     pub(super) fn data_member(&self, stripe: u64, index: usize) -> usize {
         (self.parity_member(stripe) + 1 + index) % self.members
     }
 
-    /// The byte offset on a member.
+    /// Returns the byte offset on a member.
     pub(super) fn member_offset(&self, stripe: u64, within: u64) -> u64 {
         stripe * self.chunk_bytes + within
     }
 
-    /// The chunks that a range of the array lies in.
+    /// Returns the parts of a range of the array, chunk by chunk.
     pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<ChunkPart> {
         let data_chunks = self.data_chunks() as u64;
         let mut parts = Vec::new();

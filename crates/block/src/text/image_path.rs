@@ -1,19 +1,19 @@
 //! A path inside an image: `IMAGE:/path`.
 
-/// Splits at the last `:/` outside quotes: the device's text and the path, which begins with `/`. Nothing if there is none,
-/// or nothing before it.
+/// Splits at the last `:/` outside quotes into the device's text and the path, which starts with
+/// `/`. Returns `None` if there is none, or nothing before it.
 pub fn split_image_path(text: &str) -> Option<(&str, &str)> {
     let at = colon(text.as_bytes())?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// The same of bytes: names within an image need not be UTF-8.
+/// Splits bytes like [`split_image_path`]: names within an image need not be UTF-8.
 pub fn split_image_path_bytes(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = colon(text)?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// Where the colon is that splits.
+/// Returns the position of the separating colon.
 fn colon(text: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     let mut is_escaped = false;

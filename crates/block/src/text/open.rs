@@ -1,4 +1,4 @@
-//! From a text to a device.
+//! Opening of devices by text.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use crate::memory::MemoryDevice;
 use crate::raid::{self, CHUNK_BYTES_DEFAULT, GROUPS_DEFAULT, RaidLevel};
 use crate::slice::SliceDevice;
 
-/// A simulated device that is asked for.
+/// A request for a simulated device.
 #[derive(Clone, Copy)]
 pub enum Simulated<'a> {
     /// A model of the catalogue.
     Model {
-        /// Its name.
+        /// Name of the model.
         model: &'a str,
-        /// Its options.
+        /// Options.
         settings: &'a [Setting],
     },
     /// NVRAM.
     Nvram {
-        /// How much.
+        /// Size in bytes.
         size_bytes: u64,
-        /// Its options.
+        /// Options.
         settings: &'a [Setting],
     },
     /// A controller with a battery-backed cache.
     Controller {
-        /// The device below.
+        /// Device below.
         device: &'a Arc<dyn BlockDevice>,
-        /// How many bytes of data a stripe of it has, if it is an array with parity.
+        /// Data bytes in a stripe of that device, if it is an array with parity.
         stripe_bytes: Option<u64>,
-        /// Its options.
+        /// Options.
         settings: &'a [Setting],
     },
 }
 
 impl Simulated<'_> {
-    /// What it is called in messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Model { model, .. } => format!("sim:{model}"),
@@ -54,11 +54,12 @@ impl Simulated<'_> {
     }
 }
 
-/// Makes simulated devices, which this crate does not know.
+/// A function that creates simulated devices, which this crate does not implement.
 pub type Factory<'a> = dyn Fn(Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> + 'a;
 
-/// A factory for commands that run in the real world.
+/// Refuses simulated devices: the factory for commands that run in the real world.
 ///
+/// # Errors
 /// - [`DeviceError::Open`] always.
 pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let cause =
@@ -70,7 +71,8 @@ pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Devi
     })
 }
 
-/// Opens what a text says. `options` are for files and block devices; `factory` makes simulated devices.
+/// Opens the device of a text. `options` apply to files and block devices; `factory` creates
+/// simulated devices.
 pub fn open(
     text: &DeviceText,
     options: &OpenOptions,
@@ -133,7 +135,7 @@ fn chunk_bytes(chunk: Option<&Size>) -> u64 {
     chunk.map_or(CHUNK_BYTES_DEFAULT, Size::bytes)
 }
 
-/// How many bytes of data a stripe has, if the device is an array with parity.
+/// Returns the number of data bytes in a stripe, if the device is an array with parity.
 fn stripe_bytes(device: &DeviceText) -> Option<u64> {
     let DeviceText::Raid {
         level,

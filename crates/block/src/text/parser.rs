@@ -11,13 +11,13 @@ const KINDS: [&str; 12] = [
     "fault",
 ];
 
-/// How deep devices may be nested.
+/// Maximum nesting depth of devices.
 const DEPTH_MAX: usize = 16;
 
-/// The most members that `xN` gives.
+/// Maximum number of members given by `xN`.
 const COUNT_MAX: u32 = 64;
 
-/// Reads a whole text.
+/// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<DeviceText, TextError> {
     let mut parser = Parser {
         letters: text.chars().collect(),
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<DeviceText, TextError> {
 struct Parser {
     letters: Vec<char>,
     at: usize,
-    /// In how many parentheses we are.
+    /// Number of enclosing parentheses.
     depth: usize,
 }
 
@@ -236,13 +236,13 @@ impl Parser {
         }
     }
 
-    /// Whether `xN` follows.
+    /// True if `xN` follows.
     fn is_at_count(&self) -> bool {
         let next = self.letters.get(self.at + 1);
         self.peek() == Some('x') && next.is_some_and(char::is_ascii_digit)
     }
 
-    /// `,key=value` as often as it comes; `accept` says what was expected instead.
+    /// Parses any number of `,key=value`. The error of `accept` is the expected text.
     fn settings(
         &mut self,
         mut accept: impl FnMut(&Setting) -> Result<(), &'static str>,
@@ -322,7 +322,8 @@ impl Parser {
         self.bare().map(DeviceText::path)
     }
 
-    /// A path without quotes: to the end, or within parentheses to the comma, the closing one or ` xN`.
+    /// Parses a path without quotes: to the end, or within parentheses to the comma, the closing
+    /// parenthesis or ` xN`.
     fn bare(&mut self) -> Result<String, TextError> {
         let start = self.at;
         let mut open = 0_usize;
@@ -348,7 +349,7 @@ impl Parser {
         }
     }
 
-    /// Whether, after the space that we are at, `xN` and then a comma or the closing parenthesis follow.
+    /// True if `xN` follows the current space, and a comma or the closing parenthesis follows that.
     fn count_follows(&self) -> bool {
         let rest: String = self.letters[self.at..].iter().collect();
         let Some(rest) = rest.trim_start().strip_prefix('x') else {
@@ -421,7 +422,7 @@ fn expected_kind() -> String {
     format!("one of {} (or `./` before a path)", KINDS.join(", "))
 }
 
-/// Whether the text contains a path, so that two devices of it would be the same.
+/// True if the text contains a path, so that two devices of it would be the same.
 fn names_one_file(device: &DeviceText) -> bool {
     match device {
         DeviceText::File { .. } => true,

@@ -6,12 +6,12 @@ use layout::SectorNr;
 
 use crate::fault::{Effect, FaultPlan, FaultRule, Operations, Rate, When};
 
-/// One setting.
+/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// What is set.
+    /// Name of the setting.
     pub key: String,
-    /// To what.
+    /// Value.
     pub value: String,
 }
 
@@ -21,20 +21,20 @@ impl fmt::Display for Setting {
     }
 }
 
-/// How a file is to be opened; what is absent is as the caller says.
+/// Options of opening a file; an absent one is the caller's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileSettings {
-    /// Around the page cache.
+    /// True if I/O bypasses the page cache.
     pub is_direct: Option<bool>,
 }
 
 impl FileSettings {
-    /// Whether everything is as the caller says.
+    /// True if no option is set.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes a setting over; what was expected otherwise.
+    /// Applies a setting. The error is the expected text.
     pub(super) fn set(&mut self, setting: &Setting) -> Result<(), &'static str> {
         match setting.key.as_str() {
             "direct" => self.is_direct = Some(parse_switch(&setting.value)?),
@@ -65,15 +65,15 @@ fn parse_switch(value: &str) -> Result<bool, &'static str> {
 const FAULT_KEYS: &str =
     "a fault setting: seed, eio, torn, lost, rot, misdirect, read, write, flush, gone or bad";
 
-/// Adds what a setting of `fault(...)` means to a plan; what was expected otherwise.
+/// Adds a setting of `fault(...)` to a plan. The error is the expected text.
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | `seed=7` | decides everything random |
+/// | `seed=7` | the seed of all random choices |
 /// | `eio=1e-6` | reads, writes and flushes fail at this rate |
-/// | `torn=`, `lost=`, `rot=`, `misdirect=` RATE | writes are torn, lost, changed, misplaced at this rate |
-/// | `read=5`, `write=5`, `flush=5` | the fifth such request fails; with `5+`, all later ones, too |
-/// | `gone=5` | at the fifth request the device goes away |
+/// | `torn=`, `lost=`, `rot=`, `misdirect=` RATE | writes fail in this way at this rate |
+/// | `read=5`, `write=5`, `flush=5` | the fifth such request fails; with `5+`, all later ones too |
+/// | `gone=5` | the device is gone from the fifth request on |
 /// | `bad=100..108` | these sectors of 512 bytes cannot be read until they are written |
 pub(super) fn add_fault(plan: &mut FaultPlan, setting: &Setting) -> Result<(), &'static str> {
     let value = setting.value.as_str();

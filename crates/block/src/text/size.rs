@@ -1,11 +1,11 @@
-//! Sizes as people write them: `4096`, `128MiB`, `2.65GiB`, `64k`, `9.1GB`.
+//! Sizes as users write them: `4096`, `128MiB`, `2.65GiB`, `64k`, `9.1GB`.
 
 use core::fmt;
 
-/// Sizes are rounded down to multiples of this many bytes.
+/// Unit of sizes in bytes; sizes are rounded down to it.
 const UNIT_BYTES: u64 = 4096;
 
-/// A size as it was written, and what it means.
+/// A size, as written and in bytes.
 #[derive(Debug, Clone)]
 pub struct Size {
     written: String,
@@ -13,7 +13,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Reads a size; what is wrong with it otherwise.
+    /// Parses a size. The error is the expected text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let digits_end = text
             .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
@@ -39,12 +39,12 @@ impl Size {
         })
     }
 
-    /// The size in bytes, rounded down to a multiple of 4096.
+    /// Returns the size in bytes, rounded down to a multiple of 4096.
     pub fn bytes(&self) -> u64 {
         self.exact - self.exact % UNIT_BYTES
     }
 
-    /// What rounding changed, if it did.
+    /// Returns a note about rounding, if the size was rounded.
     pub fn note(&self) -> Option<String> {
         let (exact, bytes) = (self.exact, self.bytes());
         let written = &self.written;
@@ -76,7 +76,7 @@ fn unit_bytes(unit: &str) -> Option<u64> {
 }
 
 impl From<u64> for Size {
-    /// A size in bytes, written in the largest unit that gives a whole number.
+    /// Converts a size in bytes, written in the largest unit that gives a whole number.
     fn from(bytes: u64) -> Self {
         let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
         let fits = |shift: u32| bytes > 0 && bytes.is_multiple_of(1 << shift);

@@ -1,4 +1,5 @@
-//! Tests of device texts: what is read, what is refused and where, and what is opened.
+//! Tests of device texts: texts that are parsed, errors with their columns, and devices that are
+//! opened.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! The replay of a trace: what a power cut after any of its events could leave of a device.
+//! The replay of a trace: the states of a device that a power cut after any event could leave.
 //!
-//! The state is the durable contents and the versions that are not settled. A write adds versions when it is submitted,
-//! since a cut may leave any part of it from then on. A flush that is known to be done settles the writes that were known
-//! to be done when it was submitted. A forced write that is known to be done settles itself, and any write does so on a
-//! device without a volatile cache. What failed or was detached is never settled by its own end, but by what overwrites it;
-//! nor is what a failed flush was to cover by a later flush.
+//! The state is the durable contents and the undecided versions. A write adds versions when it is
+//! submitted, since a cut may leave any part of it from then on. A completed flush settles the
+//! writes that were known to be completed when it was submitted. A completed forced write settles
+//! itself, and so does any completed write on a device without a volatile cache. A failed or
+//! detached write is not settled by its own completion, but by a later write to the same sectors;
+//! nor does a later flush settle the writes that a failed flush was to cover.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +17,25 @@ use crate::memory::MemoryDevice;
 use crate::random::{SplitMix, mix_pair};
 use crate::versions::{Version, Versions, write_requests};
 
-/// How much of a discard is one block of zeroes.
+/// Size of a block of zeroes that stands for part of a discard.
 const DISCARD_BYTES: u64 = 64 * 1024;
 
-/// Where a replay keeps what is durable.
+/// A store for the durable contents.
 pub trait Medium {
-    /// The same contents, which from now on go their own way.
+    /// Returns the same contents, from now on independent.
     fn snapshot(&self) -> Self;
 
     /// Stores versions of sectors, in ascending order of the sectors.
     fn store(&mut self, versions: &[(SectorNr, Version)]);
 }
 
-/// One device after some events of its trace.
+/// The state of a device after a number of events of its trace.
 pub struct Replay<M = MemoryDevice> {
     device: usize,
     geometry: Geometry,
     durable: M,
     versions: Versions,
-    /// The writes that have versions left, by sequence.
+    /// Writes with undecided versions, by sequence.
     writes: BTreeMap<u64, Undecided>,
     /// Batches in flight: the sequences of their writes and flushes, request by request.
     batches: BTreeMap<u64, Vec<Step>>,
@@ -85,26 +86,26 @@ struct Undecided {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Nothing that matters after a crash.
+    /// A request that does not matter after a crash.
     Read,
     Write {
         sequence: u64,
         is_forced: bool,
     },
-    /// The writes that were known to be done.
+    /// Writes that were known to be completed.
     Flush(Vec<u64>),
 }
 
 impl Replay {
-    /// The device with this number in a trace, before its first event: `geometry` is that of the traced device, `initial`
-    /// what it held.
+    /// Creates the state of the device with this number before its first event. `geometry` is that
+    /// of the traced device, `initial` its contents.
     pub fn new(device: usize, geometry: Geometry, initial: &MemoryDevice) -> Self {
         Self::on(device, geometry, initial)
     }
 }
 
 impl<M: Medium> Replay<M> {
-    /// The same on any medium.
+    /// Creates the state before the first event, on any medium.
     pub fn on(device: usize, geometry: Geometry, initial: &M) -> Self {
         Self {
             device,
@@ -117,7 +118,7 @@ impl<M: Medium> Replay<M> {
         }
     }
 
-    /// Goes past one event. Those of other devices change nothing.
+    /// Applies an event. Those of other devices change nothing.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Submitted {
@@ -125,7 +126,8 @@ impl<M: Medium> Replay<M> {
                 batch,
                 requests,
             } if *device == self.device => {
-                // A flush covers what was done before the batch, so it does not matter where in it the flush is.
+                // A flush covers requests completed before the batch, so its position in the batch
+                // does not matter.
                 let steps = requests
                     .iter()
                     .map(|request| self.submit(request))
@@ -161,7 +163,8 @@ impl<M: Medium> Replay<M> {
                 force_unit_access,
             } => self.add(*sector, payload, *force_unit_access),
             Request::Discard { sector, sectors } => {
-                // It may read back as anything; old contents and zeroes are the two that devices really give.
+                // A discarded range may read as anything; real devices return old contents or
+                // zeroes.
                 let zeroes = zeroes(*sectors * SectorNr::SIZE);
                 self.add(*sector, &zeroes, false)
             }
@@ -213,7 +216,8 @@ impl<M: Medium> Replay<M> {
         }
     }
 
-    /// What a failed flush was to cover may be lost, and no later flush covers it.
+    /// Handles a failed request: the writes that a failed flush was to cover may be lost, and no
+    /// later flush covers them.
     fn fail(&mut self, step: Step) {
         let Step::Flush(covered) = step else { return };
         for sequence in covered {
@@ -223,7 +227,7 @@ impl<M: Medium> Replay<M> {
         }
     }
 
-    /// Makes a write durable: its sectors cannot be older any more.
+    /// Makes a write durable: its sectors can no longer hold older versions.
     fn settle(&mut self, sequence: u64) {
         let Some(write) = self.writes.remove(&sequence) else {
             return;
@@ -241,18 +245,18 @@ impl<M: Medium> Replay<M> {
             .drop_through(write.sector, write.sectors, sequence);
     }
 
-    /// The undecided versions, by sector.
+    /// Returns the undecided versions, by sector.
     pub fn versions(&self) -> &Versions {
         &self.versions
     }
 
-    /// What is durable, without any undecided write.
+    /// Returns the durable contents, without any undecided write.
     pub fn durable(&self) -> &M {
         &self.durable
     }
 
-    /// One thing that a power cut here could leave: `pick` chooses for each unit of the device's sector size among
-    /// `0..=n`, where 0 is the durable version and `n` the newest.
+    /// Returns a state that a power cut here could leave. `pick` chooses for each sector of the
+    /// device among `0..=n`: 0 is the durable version, `n` the newest.
     pub fn image_with(&self, pick: &mut dyn FnMut(SectorNr, usize) -> usize) -> M {
         let mut image = self.durable.snapshot();
         let chosen = self.versions.choose(self.geometry.sector_bytes, pick);
@@ -260,7 +264,7 @@ impl<M: Medium> Replay<M> {
         image
     }
 
-    /// One thing that a power cut here could leave, which depends on the seed alone.
+    /// Returns a state that a power cut here could leave, determined by the seed.
     pub fn image(&self, seed: u64) -> M {
         self.image_with(&mut |sector, count| {
             let mut random = SplitMix::new(mix_pair(seed, sector.get()));
@@ -268,12 +272,12 @@ impl<M: Medium> Replay<M> {
         })
     }
 
-    /// What is left if nothing undecided got through.
+    /// Returns the state in which all undecided writes are lost.
     pub fn image_all_lost(&self) -> M {
         self.durable.snapshot()
     }
 
-    /// What is left if everything got through.
+    /// Returns the state in which all undecided writes are kept.
     pub fn image_all_kept(&self) -> M {
         self.image_with(&mut |_, count| count)
     }
@@ -341,7 +345,7 @@ mod tests {
                 .expect("memory does not fail");
         }
 
-        /// What the first sectors can be after all events.
+        /// Returns the possible contents of the first sectors after all events.
         fn outcomes(&self, sectors: usize) -> Vec<Vec<u8>> {
             let mut replay = Replay::new(0, self.device.geometry(), &self.initial);
             self.trace
@@ -397,8 +401,8 @@ mod tests {
         assert_eq!(bench.outcomes(2), [vec![0, 1], vec![2]]);
     }
 
-    /// Commands fail: a write that says so may have got through, and no flush says which; what a failed flush was to cover
-    /// is not settled by a later one, and what was written after it is.
+    /// A failed write may have reached the disk, and no flush settles it. A later flush does not
+    /// settle the writes that a failed flush was to cover; a later write to the same sectors does.
     #[test]
     fn what_has_failed_is_not_settled() {
         let memory = MemoryDevice::new(64 * 512);
@@ -426,7 +430,7 @@ mod tests {
         bench.write(2, 1);
         bench.flush();
         assert_eq!(bench.outcomes(3), [vec![0, 1], vec![0, 1], vec![1]]);
-        // Written once more, it is settled like anything else.
+        // After another write it is settled like any other sector.
         bench.write(0, 2);
         bench.flush();
         assert_eq!(bench.outcomes(3), [vec![2], vec![0, 1], vec![1]]);

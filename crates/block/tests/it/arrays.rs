@@ -1,4 +1,4 @@
-//! Arrays whose members fail, and arrays that many threads write to.
+//! Arrays with failing members, and arrays written by many threads.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn devices(members: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
         .collect()
 }
 
-/// A member fails its n-th write in whatever way, once, and is out from then on.
+/// Returns plans in which a member fails its n-th write once, and so leaves the array.
 fn fails_write(member: usize, nth: u64, effect: Effect) -> impl Fn(usize) -> FaultPlan {
     move |number| {
         let rule = FaultRule {
@@ -158,7 +158,7 @@ fn the_failed_members_are_known() {
     assert_eq!(mirror.failed_members(), [2]);
 }
 
-/// A write whose ticket was dropped and that failed on one member must not leave that member to be read from.
+/// A failed write with a dropped ticket must remove its member too, so that it is not read.
 #[test]
 fn members_that_fail_detached_writes_leave_too() {
     for level in [RaidLevel::Raid1, RaidLevel::Raid5] {
@@ -211,7 +211,7 @@ fn errors_of_detached_writes_that_nothing_makes_up_for_are_kept() {
     }
 }
 
-/// A device that does nothing before somebody waits for it, so that whatever is not waited for is late.
+/// A device that executes requests only when they are waited for.
 struct LazyDevice(Arc<MemoryDevice>);
 
 impl LazyDevice {
@@ -288,8 +288,8 @@ fn parity_is_right_after_many_threads_wrote_to_the_same_stripes() {
     }
 }
 
-/// Writes sectors `n` with `n % 8 == number`, two of neighbouring chunks in
-/// flight; the last byte of each sector.
+/// Writes sectors `n` with `n % 8 == number`, two of adjacent chunks in flight. Returns the last
+/// byte of each sector.
 fn write_own_sectors(array: &ParityDevice, number: u64, sectors: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut last = vec![0; sectors as usize];

@@ -1,5 +1,5 @@
-//! Real block devices, played by a loop device: their size and contents, and that nobody writes to what is mounted, claimed
-//! or attached.
+//! Real block devices, represented by a loop device: their size and contents, and refusal of
+//! mounted, claimed or attached ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::support::Modelled;
 
 const SIZE: u64 = 4 << 20;
 
-/// An image in a folder of its own.
+/// Creates an image in a folder of its own.
 fn image() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let image = folder.path().join("image");

@@ -1,4 +1,4 @@
-//! Files: buffered and direct, with and without threads; locks; what opening refuses.
+//! Files: buffered and direct, with and without threads; locks; refusals.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +25,7 @@ fn open(path: &PathBuf, options: &OpenOptions) -> FileDevice {
     FileDevice::open(path, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Opens around the page cache, if the file system can.
+/// Opens a file for direct I/O, if the file system supports it.
 fn open_direct(path: &PathBuf, options: &OpenOptions) -> Option<FileDevice> {
     match FileDevice::open(
         path,
@@ -42,7 +42,7 @@ fn open_direct(path: &PathBuf, options: &OpenOptions) -> Option<FileDevice> {
     }
 }
 
-/// Bytes that a file takes on its file system.
+/// Returns the space that a file takes on its file system in bytes.
 fn taken(path: &PathBuf) -> u64 {
     fs::metadata(path).expect("it is there").blocks() * 512
 }
@@ -189,7 +189,7 @@ fn a_file_has_one_writer_or_many_readers() {
     assert!(!is_in_use(&writing));
 }
 
-/// Takes or gives up a shared lock on one byte, as QEMU does.
+/// Takes or releases a shared lock on one byte, as QEMU does.
 fn lock_byte(file: &fs::File, kind: i32, byte: i64) {
     let lock = nix::libc::flock {
         l_type: kind as i16,
@@ -201,7 +201,7 @@ fn lock_byte(file: &fs::File, kind: i32, byte: i64) {
     nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).expect("it can be locked");
 }
 
-/// Whether an open file finds a byte locked by another.
+/// True if another open file has locked a byte.
 fn is_byte_locked(file: &fs::File, byte: i64) -> bool {
     let mut lock = nix::libc::flock {
         l_type: nix::libc::F_WRLCK as i16,
@@ -214,13 +214,13 @@ fn is_byte_locked(file: &fs::File, byte: i64) -> bool {
     i32::from(lock.l_type) != nix::libc::F_UNLCK
 }
 
-/// Bytes of QEMU's scheme: 100 + n is a permission that is held, 200 + n one that is not shared.
+/// QEMU's scheme: byte 100 + n is a permission that is held, 200 + n one that is not shared.
 #[test]
 fn qemu_and_we_keep_each_other_out() {
     let (_folder, path) = image(1 << 20);
     let qemu = fs::File::open(&path).expect("the image is there");
     let (writing, reading) = (OpenOptions::default(), OpenOptions::read_only());
-    // What QEMU holds, and whether we may then write, and read.
+    // Byte locked by QEMU, then: true if jext may write, and true if it may read.
     let cases = [
         (100, false, true),
         (101, false, false),
@@ -263,7 +263,7 @@ fn an_image_behind_a_loop_device_is_not_written() {
     let (_folder, path) = image(1 << 20);
     let writer = open(&path, &OpenOptions::default());
     assert_eq!(writer.intruder(), None);
-    // `losetup` looks at no lock.
+    // `losetup` ignores locks.
     let attached = testkit::Loop::attach(&path);
     let intruder = writer.intruder().expect("it is noticed");
     assert!(intruder.contains(attached.path()), "{intruder}");
@@ -279,7 +279,8 @@ fn an_image_behind_a_loop_device_is_not_written() {
     open(&path, &OpenOptions::default());
 }
 
-/// The file must be free as soon as the device is dropped, although the device's threads end later.
+/// The file must be free as soon as the device is dropped, although the device's threads exit
+/// later.
 #[test]
 fn threads_do_not_keep_the_lock() {
     let (_folder, path) = image(1 << 20);
@@ -386,7 +387,7 @@ fn a_discard_punches_a_hole() {
     assert_eq!(fs::metadata(&path).expect("it is there").len(), 4 << 20);
 }
 
-/// A file that was cut short behind the device's back fails the requests beyond its end, and only those.
+/// A file truncated by another program fails the requests beyond its end, and only those.
 #[test]
 fn a_merged_request_fails_only_where_it_must() {
     let (_folder, path) = image(64 * 1024);

@@ -81,7 +81,7 @@ fn odd_sizes_end_where_they_end() {
     ));
 }
 
-/// What a power cut leaves of each sector is one of its versions since the last flush.
+/// After a power cut each sector holds one of its versions since the last flush.
 #[test]
 fn a_power_cut_leaves_only_what_was_written() {
     for seed in 0..40 {
@@ -112,7 +112,7 @@ fn a_power_cut_leaves_only_what_was_written() {
     }
 }
 
-/// An array over members of which some sectors cannot be read reads what was written.
+/// An array returns the written data although some members have unreadable sectors.
 #[test]
 fn arrays_make_up_for_bad_sectors() {
     for level in ["raid1", "raid5", "raid10"] {
@@ -134,7 +134,7 @@ fn arrays_make_up_for_bad_sectors() {
             let array = block::raid::assemble(level, devices, 4096).expect("an array");
             let mut modelled = Modelled::new(array, seed);
             for step in 0..200 {
-                // The first member has bad sectors; writes mend them, and others go bad.
+                // The first member has bad sectors; writes repair them, and others become bad.
                 let from = (seed * 31 + step * 17) % 500;
                 let (first, end) = (SectorNr::new(from), SectorNr::new(from + 9));
                 members[0].add_bad_sectors(first, end);

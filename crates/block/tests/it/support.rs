@@ -7,10 +7,10 @@ use block::{BlockDevice, Outcome, Request};
 use layout::SectorNr;
 use testkit::Random;
 
-/// Sizes of pieces that batches use.
+/// Sizes of pieces in batches.
 const PIECES: [u64; 8] = [512, 512, 1024, 1024, 1536, 4096, 8192, 65_536];
 
-/// A device and what it must read as.
+/// A device and its expected contents.
 pub(crate) struct Modelled {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Modelled {
 }
 
 impl Modelled {
-    /// A device of zeroes.
+    /// Creates a model of a device of zeroes.
     pub(crate) fn new(device: Arc<dyn BlockDevice>, seed: u64) -> Self {
         let size = device.geometry().size_bytes as usize;
         Self {
@@ -28,7 +28,7 @@ impl Modelled {
         }
     }
 
-    /// A random range of sectors, in pieces of one size: offset, piece size, count.
+    /// Returns a random range of sectors, in pieces of one size: offset, piece size, count.
     fn range(&mut self) -> (u64, u64, u64) {
         let size = self.bytes.len() as u64;
         loop {
@@ -48,7 +48,8 @@ impl Modelled {
         }
     }
 
-    /// Submits a random batch in which nothing overlaps a write, waits, and compares what was read.
+    /// Submits a random batch in which nothing overlaps a write, waits, and compares the data that
+    /// was read.
     pub(crate) fn step(&mut self) {
         let mut taken: Vec<(u64, u64)> = Vec::new();
         let mut batch = Vec::new();

@@ -1,4 +1,4 @@
-//! One entry of a directory: its place, its name, its inode, its type.
+//! Checks of one directory entry: its offset, name, inode and type.
 
 use layout::feature::Incompatible;
 
@@ -8,12 +8,12 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::{InodeState, State, Usage};
 
-/// The longest record of `.`: two of the shortest.
+/// Maximum record length of `.`: twice the minimum.
 const DOT_RECORD_MAX: usize = 24;
 
 /// A block of a directory.
 pub(super) struct Block<'b> {
-    /// In [`State::directories`].
+    /// Index in [`State::directories`].
     pub(super) directory: usize,
     pub(super) inode: u32,
     pub(super) file_block: u32,
@@ -33,8 +33,8 @@ impl Block<'_> {
     }
 }
 
-/// Checks the entry that is `position`th in its directory, as far as the first two count, and adds its reference; whether its
-/// name counts.
+/// Checks the `position`th entry of a directory (0 and 1 are special) and adds its reference.
+/// Returns true if its name counts.
 pub(super) fn check(
     state: &mut State<'_>,
     block: &Block<'_>,
@@ -73,7 +73,7 @@ pub(super) fn check(
     true
 }
 
-/// What is wrong with where an entry leads, and whether it leads to an inode at all.
+/// Returns the fault of the inode that an entry refers to, and true if the reference counts.
 fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<ProblemKind>, bool) {
     let is_reserved = entry.inode < state.geometry.first_inode && entry.inode != ROOT;
     if is_reserved || !state.geometry.has_inode(entry.inode) {
@@ -146,7 +146,7 @@ fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) 
     }
 }
 
-/// A directory has one parent: that of the first entry that leads to it.
+/// Sets or checks the parent of a directory: the directory of the first entry that refers to it.
 fn check_parent(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     let Some(child) = find(state, entry.inode) else {
         return;

@@ -1,11 +1,11 @@
-//! The names of one block, to find those that occur twice. As e2fsck does, names are compared within a block.
+//! Duplicate names. As in e2fsck, names are compared within one block.
 
 use super::entries::Block;
 use super::entry_at;
 use crate::kind::ProblemKind;
 use crate::state::State;
 
-/// Names as numbers that are equal if the names are, and where they begin.
+/// Digests of names with the offsets of their entries. Equal names have equal digests.
 #[derive(Default)]
 pub(super) struct Names {
     seen: Vec<(u32, u32)>,
@@ -40,7 +40,7 @@ impl Names {
     }
 }
 
-/// FNV-1a, 32 bits.
+/// Returns the FNV-1a hash of a name, 32 bits.
 fn digest(name: &[u8]) -> u32 {
     name.iter().fold(0x811C_9DC5, |digest, byte| {
         (digest ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

@@ -1,4 +1,5 @@
-//! The list of bad blocks, and inodes that lie in them: nothing is known of these, and they count as in use.
+//! The list of bad blocks, and inodes that lie in them: their contents are unknown, and they count
+//! as in use.
 
 use super::{BAD_BLOCKS, ROOT};
 use crate::error::Error;
@@ -7,7 +8,7 @@ use crate::map::{self, Next};
 use crate::problem::Place;
 use crate::state::{InodeState, State};
 
-/// Reads the list of bad blocks, which is the map of an inode.
+/// Reads the list of bad blocks, which is the block map of an inode.
 pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
     let Some(inode) = super::read(state, BAD_BLOCKS)? else {
         return Ok(());
@@ -30,7 +31,7 @@ pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes that the inodes of a block of a table are lost.
+/// Marks the inodes of a table block as lost.
 pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
     let numbers = first..=first + (count - 1);
     for number in numbers.clone() {

@@ -1,4 +1,5 @@
-//! What an inode has beyond its base part: the extra part, attributes within the inode, and the attribute block.
+//! The parts of an inode beyond its base: the extra part, attributes within the inode, and the
+//! attribute block.
 
 use layout::attribute::{self, BlockHeader};
 use layout::feature::Compatible;
@@ -13,10 +14,10 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Bytes before the first attribute of a block.
+/// Offset of the first attribute of a block in bytes.
 const HEADER_SIZE: usize = size_of::<BlockHeader>();
 
-/// The extra part's size, and attributes behind it.
+/// Checks the size of the extra part and the attributes after it.
 pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     let Ok((size, _)) = U16::ref_from_prefix(slot.rest) else {
         return;
@@ -43,7 +44,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     }
 }
 
-/// The attribute block; how many blocks it adds to those that the inode holds.
+/// Checks the attribute block. Returns the number of blocks that it adds to the inode's.
 pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
     let block = slot.raw.attribute_block(false);
     if block == 0 {
@@ -52,7 +53,7 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     let place = || Place::inode(slot.number).at_block(block);
     let has_attributes = state.features.compatible.contains(Compatible::EXT_ATTR);
     if !has_attributes || !state.geometry.contains(block) {
-        // As for e2fsck, which leaves reserved inodes as they are.
+        // As in e2fsck, which leaves reserved inodes unchanged.
         if slot.number < state.geometry.first_inode && slot.number != ROOT {
             return Ok(0);
         }

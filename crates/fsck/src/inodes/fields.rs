@@ -1,4 +1,4 @@
-//! The fields of an inode that is in use.
+//! The fields of an inode in use.
 
 use layout::feature::{Compatible, ReadOnlyCompatible};
 use layout::inode::{DIRECT_BLOCKS, Inode, InodeFlags, MAP_WORDS};
@@ -11,22 +11,22 @@ use crate::map::Mapped;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Flags of features that this checker's file systems do not have.
+/// Flags of features that this checker does not support.
 const FOREIGN_FLAGS: InodeFlags = InodeFlags::EXTENTS
     .union(InodeFlags::INLINE_DATA)
     .union(InodeFlags::AFS_DIRECTORY)
     .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::ENCRYPT);
-/// Flags with which the map's words are something else than block numbers.
+/// Flags under which the words of `i_block` are not block numbers.
 const OTHER_MAP_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::INLINE_DATA);
 /// Flags that forbid changes.
 const FORBIDDING_FLAGS: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
-/// The largest file without the feature `large_file`, in bytes.
+/// Maximum size of a file without the feature `large_file`, in bytes.
 const SMALL_SIZE_MAX: u64 = (1 << 31) - 1;
-/// Words of a map that device files may use.
+/// Number of words of `i_block` that device files may use.
 const DEVICE_WORDS: usize = 4;
 
-/// Checks the fields; `false` if the inode is not what its type says.
+/// Checks the fields. Returns `false` if the inode does not match its type.
 pub(super) fn check(
     state: &mut State<'_>,
     slot: &Slot<'_>,
@@ -37,7 +37,8 @@ pub(super) fn check(
     check_type(state, slot, file_type)
 }
 
-/// Whether the words of the map are block numbers. Those of a symbolic link are if it holds a block for them.
+/// True if the words of `i_block` are block numbers. For a symbolic link they are if it has a
+/// block.
 pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
     if raw.flags().intersects(OTHER_MAP_FLAGS) {
         return false;
@@ -52,7 +53,7 @@ pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
     }
 }
 
-/// A symbolic link whose target fits the map lies there.
+/// True if a symbolic link's target fits into `i_block` and is stored there.
 pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
     let size = raw.i_size_lo.get() as usize;
     size != 0 && size < MAP_WORDS * 4 && raw.i_size_high.get() == 0
@@ -115,8 +116,8 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
     Ok(true)
 }
 
-/// A device, fifo or socket has no tree. That the rest of its map is clear is only asked where somebody set a flag
-/// that none of them has: old kernels left rubbish there.
+/// True if a device, fifo or socket has no tree. The rest of `i_block` must be clear only if a flag
+/// is set that these types never have: old kernels left garbage there.
 fn is_special_good(raw: &Inode) -> bool {
     let flags = raw.flags();
     if flags.intersects(InodeFlags::INDEX | InodeFlags::EXTENTS) {
@@ -126,7 +127,7 @@ fn is_special_good(raw: &Inode) -> bool {
     is_clear || !flags.intersects(FORBIDDING_FLAGS)
 }
 
-/// The target ends where the size says, and before its place does.
+/// True if the target ends at the size, and within its block or `i_block`.
 fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
     let size = raw.i_size_lo.get() as usize;
     if size == 0 || raw.i_size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
@@ -151,7 +152,7 @@ fn has_length(bytes: &[u8], length: usize) -> bool {
     bytes.iter().position(|byte| *byte == 0) == Some(length)
 }
 
-/// Words that must be zero.
+/// Checks words that must be zero.
 fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let raw = slot.raw;
     let has_huge_file = state
@@ -189,12 +190,12 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     }
 }
 
-/// Both halves of the size, whatever the type.
+/// Returns the size from both halves, for any type.
 fn whole_size(raw: &Inode) -> u64 {
     u64::from(raw.i_size_lo.get()) | (u64::from(raw.i_size_high.get()) << 32)
 }
 
-/// Size and held blocks against what the map holds.
+/// Checks size and allocated blocks against the block map.
 pub(super) fn check_sizes(
     state: &mut State<'_>,
     slot: &Slot<'_>,
@@ -236,7 +237,7 @@ pub(super) fn check_sizes(
     check_held(state, slot, mapped.blocks + attribute_blocks);
 }
 
-/// The held blocks, which count in sectors.
+/// Checks the allocated blocks, counted in sectors.
 pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
     let block_bytes = state.geometry.block_bytes as u64;
     let has_huge_file = state
@@ -252,7 +253,7 @@ pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
     }
 }
 
-/// The most bytes that a map can hold.
+/// Returns the maximum number of bytes that a block map can address.
 fn size_max(state: &State<'_>) -> u64 {
     let pointers = state.geometry.pointers_per_block() as u64;
     let blocks = DIRECT_BLOCKS as u64 + pointers + pointers.pow(2) + pointers.pow(3);

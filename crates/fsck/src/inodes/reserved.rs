@@ -1,5 +1,5 @@
-//! The reserved inodes, 1 to 10: bad blocks, root (which is checked as the directory it is), quotas, boot loader, undelete,
-//! resize and journal.
+//! The reserved inodes, 1 to 10: bad blocks, root (checked as a directory), quotas, boot loader,
+//! undelete, resize and journal.
 
 use layout::feature::Compatible;
 use layout::inode::MAP_WORDS;
@@ -12,19 +12,19 @@ use crate::map;
 use crate::problem::Place;
 use crate::state::{InodeState, State, Usage};
 
-/// The inodes of quotas, one for users and one for groups.
+/// Inodes of user and group quotas.
 const QUOTA_FIRST: u32 = 3;
 const QUOTA_LAST: u32 = 4;
-/// The inode of the boot loader, which may be anything but a directory.
+/// Inode of the boot loader, which may be anything but a directory.
 const BOOT_LOADER: u32 = 5;
 
-/// Checks a reserved inode. It counts as in use whether it is or not.
+/// Checks a reserved inode, which always counts as in use.
 pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let raw = slot.raw;
     let file_type = FileType::from_mode(raw.i_mode.get());
     let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
-    // Without a type of file there is no map, save for bad blocks; without its feature nobody looks at what the resize
-    // inode holds.
+    // An inode without a file type has no block map, except for bad blocks. Without its feature the
+    // resize inode is ignored.
     let has_map = match slot.number {
         BAD_BLOCKS => true,
         RESIZE => has_resize_inode && fields::has_map(raw, file_type),

@@ -1,5 +1,5 @@
-//! The resize inode: its double indirect block names, for every block that is reserved behind the first group's
-//! descriptors, that block; and that block names the same one in each group that has copies.
+//! The resize inode. Its double indirect block lists the reserved GDT blocks of the first group;
+//! each of them lists its copies in the other groups that have copies.
 
 use layout::feature::Compatible;
 use layout::inode::{DOUBLE_INDIRECT_SLOT, Inode};
@@ -13,7 +13,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Checks the resize inode, if the feature says that it is one.
+/// Checks the resize inode, if its feature is set.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     let has_feature = state.features.compatible.contains(Compatible::RESIZE_INODE);
     if !has_feature {
@@ -45,7 +45,7 @@ fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
     let first = state.geometry.first_block + 1 + u64::from(state.geometry.descriptor_blocks());
     let per_block = state.geometry.pointers_per_block();
     let pointers = state.block(double)?;
-    // The first of them stand for the descriptors' own blocks.
+    // The first pointers stand for the blocks of the descriptors themselves.
     let skipped = state.geometry.descriptor_blocks() as usize;
     for index in 0..state.geometry.reserved_descriptor_blocks as usize {
         let block = first + index as u64;
@@ -57,7 +57,7 @@ fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether a reserved block of the first group names the same one of every other group that has copies.
+/// True if a reserved block of the first group lists its copy in every other group that has copies.
 fn are_copies_named(state: &mut State<'_>, block: u64) -> Result<bool, Error> {
     if !state.geometry.contains(block) {
         return Ok(false);

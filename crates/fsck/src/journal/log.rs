@@ -1,6 +1,6 @@
-//! The log, as far as it would be replayed: committed transactions name only blocks that exist, and their revoke blocks
-//! can be read. Where the log ends is not judged: a crash may end it anywhere. Checksums of logged blocks are the business
-//! of whoever replays them.
+//! The log as far as it would be replayed: committed transactions refer only to existing blocks,
+//! and their revoke blocks are readable. The end of the log is not judged, because a crash may cut
+//! it anywhere. Checksums of logged blocks are verified by the replay.
 
 use layout::journal::{BlockType, Header, JournalSuperblock};
 use layout::revoke;
@@ -12,9 +12,9 @@ use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
 
-/// Where the log's blocks are.
+/// The location of the log's blocks.
 pub(super) enum Log<'a> {
-    /// By their number within the journal's file.
+    /// Block numbers on the device, by their number within the journal's file.
     Internal { blocks: Vec<u32> },
     External {
         image: Box<Image<'a>>,
@@ -23,7 +23,7 @@ pub(super) enum Log<'a> {
     },
 }
 
-/// What is wrong in a transaction that may turn out not to be committed.
+/// A fault in a transaction that may turn out not to be committed.
 struct Fault {
     kind: ProblemKind,
     block: u32,
@@ -31,7 +31,7 @@ struct Fault {
 }
 
 impl<'a> Log<'a> {
-    /// Blocks that there are.
+    /// Returns the number of blocks.
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::Internal { blocks } => blocks.len() as u64,
@@ -58,7 +58,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Reads the transactions that would be replayed; how many there are.
+/// Reads the transactions that would be replayed. Returns their number.
 pub(super) fn check<'a>(
     state: &mut State<'a>,
     log: &mut Log<'a>,
@@ -111,7 +111,7 @@ pub(super) fn check<'a>(
     Ok(sequence.wrapping_sub(raw.s_sequence.get()))
 }
 
-/// Looks at the tags; how many blocks follow.
+/// Checks the tags of a descriptor block. Returns the number of logged blocks.
 fn check_descriptor(
     state: &State<'_>,
     format: TagFormat,
@@ -123,7 +123,7 @@ fn check_descriptor(
     for tag in format.tags(bytes) {
         count += 1;
         let home = tag.home.get();
-        // The boot block may be logged: nothing keeps anybody from writing it.
+        // The boot block may be logged: it can be written through the file system's device.
         if home >= state.geometry.block_count {
             let kind = ProblemKind::LogHomeOutOfRange;
             let found = home;

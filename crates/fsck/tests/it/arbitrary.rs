@@ -1,4 +1,4 @@
-//! Any bytes: no panic, and an end within bounds.
+//! Arbitrary bytes: no panic, and an end within bounds.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,14 @@ use testkit::Random;
 
 use crate::{maker, recipe};
 
-/// Damaged images for each base.
+/// Number of damaged images for each base.
 const IMAGES: u32 = 400;
-/// Bytes changed in an image, at most.
+/// Maximum number of bytes changed in an image.
 const CHANGES: u64 = 40;
-/// Where most of the metadata of a small image lies, in bytes.
+/// Size of the area with most of the metadata of a small image, in bytes.
 const METADATA_BYTES: u64 = 96 << 10;
-/// A check takes microseconds; a debug build on a busy machine takes longer.
+/// Maximum duration of a check, which takes microseconds; a debug build on a busy machine takes
+/// longer.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
 #[test]

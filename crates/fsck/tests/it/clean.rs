@@ -1,4 +1,4 @@
-//! Clean images of mke2fs, debugfs, the kernel and our own engine: nothing is found.
+//! Clean images of mke2fs, debugfs, the kernel and jext: no problem is found.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use testkit::{Mount, privilege};
 use crate::tools::{debugfs, e2fsck};
 
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
-/// Files in one directory, enough for a hash tree.
+/// Number of files in one directory, enough for a hash tree.
 const FILES: usize = 400;
 
 fn assert_clean(image: &[u8], journal: Option<&[u8]>, what: &str) {
@@ -120,7 +120,7 @@ fn images_that_the_kernel_filled() {
     }
 }
 
-/// A volume of our own with all kinds of files, closed.
+/// Fills a volume of jext with all kinds of files, and closes it.
 fn fill_volume(device: &Arc<dyn BlockDevice>, journal: Option<Arc<dyn BlockDevice>>) {
     let volume = Volume::open(Arc::clone(device), journal, MountOptions::default()).unwrap();
     volume.create_directory_all("/many/inner").unwrap();
@@ -191,7 +191,7 @@ fn images_of_our_own_engine() {
     }
 }
 
-/// An external journal has to be given, and to be the right one.
+/// Checks that an external journal is required, and that a wrong one is rejected.
 #[test]
 fn external_journals_are_recognised() {
     let make = |uuid| {
@@ -228,7 +228,7 @@ fn external_journals_are_recognised() {
         check(Some(&*home)),
         Ok(vec!["JournalInvalid", "JournalDeviceInvalid"])
     );
-    // The superblock of the journal is block 2 of its device; its first user stands at byte 256.
+    // The superblock of the journal is block 2 of its device; its first user is at byte 256.
     let mut block = layout::Block::clone(&*log.read_block(2048, 1024).unwrap());
     block[256] ^= 1;
     log.write_blocks(2048, vec![block.into_arc()]).unwrap();
@@ -237,7 +237,8 @@ fn external_journals_are_recognised() {
     assert_eq!(journal, Err(fsck::Error::IsJournalDevice));
 }
 
-/// More inodes than memory is taken for, all of them but a few in holes of the image.
+/// Checks a volume with many more inodes than fit in memory, almost all of them in holes of the
+/// image.
 #[test]
 fn a_large_volume_that_is_nearly_empty() {
     const VOLUME_BYTES: u64 = 275 << 30;

@@ -1,4 +1,4 @@
-//! Every recipe: what we find is what the recipe says, and what e2fsck finds, kind by kind.
+//! Runs every recipe: the findings are those of the recipe, and those of e2fsck, kind by kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use crate::messages::{self, Message};
 use crate::recipe::{self, Recipe};
 use crate::{maker, tools};
 
-/// Recipes at the same time: most of the time other programs run.
+/// Number of recipes run at the same time: most of the time other programs run.
 const THREADS: usize = 4;
-/// The bit of e2fsck's exit status that says that it gave up.
+/// Bit of e2fsck's exit status for an aborted check.
 const GAVE_UP: i32 = 8;
-/// The bit that says that problems are left.
+/// Bit of e2fsck's exit status for remaining problems.
 const LEFT: i32 = 4;
-/// A file system that cannot be checked is found to be so.
+/// Kind of a file system that cannot be checked.
 const ERROR: &str = "error";
-/// The least that the corpus has.
+/// Minimum number of recipes in the corpus.
 const RECIPES_MIN: usize = 150;
 
 fn options() -> Options {
@@ -42,7 +42,7 @@ fn ours(image: &[u8]) -> BTreeSet<String> {
     }
 }
 
-/// How a recipe disagrees; empty if it does not.
+/// Returns the differences from a recipe, if any.
 fn disagreements(
     recipe: &Recipe,
     kinds: &BTreeSet<String>,
@@ -76,7 +76,7 @@ fn disagreements(
     }
     for kind in kinds.iter().filter(|kind| !is_note(kind)) {
         let is_said = said.iter().any(|m| m.kinds.contains(&kind.as_str()));
-        // Who gave up did not come to see the rest.
+        // An aborted check does not reach the remaining problems.
         if !is_said && !has_given_up && !recipe.beyond.contains(kind) {
             found.push(format!("only we: {kind}"));
         }
@@ -105,7 +105,7 @@ fn check(bases: &BTreeMap<String, Vec<u8>>, table: &[Message], recipe: &Recipe) 
     (!found.is_empty()).then(|| format!("{name} {base}\n  {}", found.join("\n  ")))
 }
 
-/// Does something with every item, in a few threads; what came out, in no order.
+/// Runs `work` on every item, in a few threads. Returns the results in no particular order.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let run = || {

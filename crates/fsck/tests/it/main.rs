@@ -1,4 +1,4 @@
-//! The checker beside e2fsck, on damaged and on clean images.
+//! The checker compared with e2fsck, on damaged and on clean images.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Images made by recipes, with mke2fs, debugfs and edits of bytes.
+//! Images created from recipes, with mke2fs, debugfs and edits of bytes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::place::Bytes;
 use crate::recipe::{Base, Recipe};
 use crate::tools::debugfs;
 
-/// Images have the same identity in every run.
+/// UUID of the images, the same in every run.
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Replaces `@N` by the path of a file of N bytes.
@@ -30,7 +30,7 @@ fn with_files(folder: &Path, step: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Makes a base.
+/// Creates a base image.
 pub(crate) fn make_base(base: &Base) -> Vec<u8> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("image");
@@ -61,7 +61,7 @@ pub(crate) fn make_base(base: &Base) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Makes a damaged image at a path.
+/// Creates a damaged image at a path.
 pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Path) {
     let base = bases.get(&recipe.base).expect("the recipe's base is there");
     std::fs::write(path, base).unwrap();

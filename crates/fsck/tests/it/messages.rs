@@ -1,12 +1,12 @@
-//! What e2fsck says, as kinds of problems: the table `tests/corpus/messages.txt`.
+//! Messages of e2fsck as kinds of problems: the table `tests/corpus/messages.txt`.
 
-/// A text, and the kinds that it may mean.
+/// A message, and the kinds that it may mean.
 pub(crate) struct Message {
     pub(crate) text: &'static str,
     pub(crate) kinds: Vec<&'static str>,
 }
 
-/// Lines that belong to a message, ask something or tell of progress.
+/// Lines that continue a message, ask a question or report progress.
 const ASIDES: [&str; 48] = [
     "Pass ",
     "e2fsck 1.",
@@ -58,7 +58,7 @@ const ASIDES: [&str; 48] = [
     "is 1; should be zero",
 ];
 
-/// The table.
+/// Returns the table.
 pub(crate) fn messages() -> Vec<Message> {
     let lines = include_str!("../corpus/messages.txt").lines();
     let rows = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -72,7 +72,7 @@ pub(crate) fn messages() -> Vec<Message> {
     .collect()
 }
 
-/// The messages that were said.
+/// Returns the messages in an output.
 pub(crate) fn said<'m>(messages: &'m [Message], output: &str) -> Vec<&'m Message> {
     let found = messages.iter();
     found
@@ -80,7 +80,7 @@ pub(crate) fn said<'m>(messages: &'m [Message], output: &str) -> Vec<&'m Message
         .collect()
 }
 
-/// Lines that nobody knows.
+/// Returns lines that are not in the table.
 pub(crate) fn unknown<'o>(messages: &[Message], output: &'o str, image: &str) -> Vec<&'o str> {
     let is_aside = |line: &str| ASIDES.iter().any(|aside| line.starts_with(aside));
     let is_message = |line: &str| messages.iter().any(|m| line.contains(m.text));

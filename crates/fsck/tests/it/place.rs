@@ -1,11 +1,12 @@
-//! Places in an image, and bytes put there: `poke super 56 u16 0`. The decoding is the test's own.
+//! Locations in an image, and bytes written to them: `poke super 56 u16 0`. The decoding is the
+//! test's own.
 //!
 //! ```text
-//! super | group G | inode N | block B | file N F (block F of inode N) | entry N NAME (of directory N)
+//! super | group G | inode N | block B | file N F (block F of inode N) | entry N NAME (directory N)
 //! then an offset, and u8 | u16 | u32 | be32 VALUE, hex BYTES, or fill BYTE COUNT
 //! ```
 
-/// Blocks of a directory that are searched.
+/// Maximum number of directory blocks that are searched.
 const DIRECTORY_BLOCKS: usize = 64;
 
 /// An image in memory.
@@ -55,7 +56,7 @@ impl Bytes {
         table * self.block_bytes + index * self.inode_bytes
     }
 
-    /// Where block `file_block` of an inode begins; 0 if it is a hole.
+    /// Returns the offset of block `file_block` of an inode; 0 for a hole.
     fn file_block(&self, inode: usize, file_block: usize) -> usize {
         let (map, pointers) = (self.inode(inode) + 40, self.block_bytes / 4);
         let block = if file_block < 12 {
@@ -68,7 +69,7 @@ impl Bytes {
         block * self.block_bytes
     }
 
-    /// Where the entry with a name begins.
+    /// Returns the offset of the entry with a name.
     fn entry(&self, directory: usize, name: &str) -> usize {
         let starts = (0..DIRECTORY_BLOCKS).map(|block| self.file_block(directory, block));
         for start in starts.filter(|start| *start != 0) {
@@ -88,7 +89,7 @@ impl Bytes {
         panic!("directory {directory} has no entry {name}");
     }
 
-    /// Puts bytes to a place; see the module.
+    /// Writes bytes to a location; see the module.
     pub(crate) fn poke(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (start, rest) = match words[0] {

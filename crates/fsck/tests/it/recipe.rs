@@ -1,4 +1,4 @@
-//! Recipes for images, as they stand in `tests/corpus`: what `bases.txt` and the others say about themselves.
+//! Recipes for images, in the format described in the files of `tests/corpus`.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(crate) struct Recipe {
     pub(crate) name: String,
     pub(crate) base: String,
     pub(crate) steps: Vec<String>,
-    /// The kinds of problems that are found, notes included.
+    /// Kinds of problems that are found, notes included.
     pub(crate) kinds: Vec<String>,
     /// Kinds that only e2fsck finds, and why.
     pub(crate) missing: Vec<String>,
-    /// Kinds that only we find, and why.
+    /// Kinds that only this checker finds, and why.
     pub(crate) beyond: Vec<String>,
 }
 
@@ -35,13 +35,13 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/journal.txt"),
 ];
 
-/// Lines that say something.
+/// Returns the lines that are neither comments nor empty.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
 }
 
-/// All bases by name.
+/// Returns all bases by name.
 pub(crate) fn bases() -> BTreeMap<String, Base> {
     let mut bases = BTreeMap::new();
     let mut name = String::new();
@@ -64,7 +64,7 @@ pub(crate) fn bases() -> BTreeMap<String, Base> {
     bases
 }
 
-/// All recipes, in order.
+/// Returns all recipes, in order.
 pub(crate) fn recipes() -> Vec<Recipe> {
     let mut recipes: Vec<Recipe> = Vec::new();
     for line in FILES.into_iter().flat_map(lines) {

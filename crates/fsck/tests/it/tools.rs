@@ -1,10 +1,10 @@
-//! The tools of e2fsprogs on an image.
+//! The tools of e2fsprogs, run on an image.
 
 use std::path::Path;
 
 use testkit::tool::{run, said};
 
-/// Lets debugfs do commands on an image, from a script beside it.
+/// Runs debugfs commands on an image, from a script beside it.
 pub(crate) fn debugfs(image: &Path, commands: &[String]) {
     let script = image.with_extension("script");
     std::fs::write(&script, commands.join("\n") + "\n").unwrap();
@@ -17,7 +17,7 @@ pub(crate) fn debugfs(image: &Path, commands: &[String]) {
     assert!(errors.is_empty(), "debugfs {commands:?}: {errors:?}");
 }
 
-/// The exit status of `e2fsck -fn` and what it said.
+/// Returns the exit status and the output of `e2fsck -fn`.
 pub(crate) fn e2fsck(image: &Path) -> (i32, String) {
     let output = run("e2fsck", &["-fn", image.to_str().unwrap()]);
     (output.status.code().unwrap_or(-1), said(&output))

@@ -8,7 +8,7 @@ use sim::{Config, P4_2_66_2003, Report};
 
 use crate::ms;
 
-/// Tasks, daemons, a device, timers, charges and random numbers, all mixed.
+/// Runs a mixture of tasks, daemons, a device, timers, charges and random numbers.
 fn mixed(config: Config) -> Report<Vec<u64>> {
     let root = || {
         let disk = Arc::new((Mutex::new(0_u64), Condvar::new(), Condvar::new()));

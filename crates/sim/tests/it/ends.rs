@@ -1,4 +1,4 @@
-//! How worlds end: well, with tasks left, or by a panic.
+//! Ends of worlds: regular, with tasks left, or by a panic.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn devices_are_dropped_where_they_wait() {
             });
         }
         rt::sleep(ms(10));
-        // This one never gets to run.
+        // This task never runs.
         let held = Counted(count);
         sim::spawn_device("late", move || drop(held));
     });
@@ -136,7 +136,7 @@ fn a_panic_releases_what_the_task_held() {
 fn worlds_do_not_nest() {
     let report = fair(|| sim::run(Config::fair(2), || ()).map(|report| report.value));
     assert_eq!(report.value.unwrap_err().failure, Failure::Nested);
-    // And the thread is in the real world again.
+    // The thread is in the real world again.
     assert!(!rt::is_simulated());
 }
 
@@ -193,7 +193,7 @@ fn a_lock_of_one_world_is_not_for_another() {
     assert!(error.to_string().contains("an object of world"), "{error}");
 }
 
-/// Set in the process that is to overflow a stack.
+/// Environment variable set in the process that is to overflow a stack.
 const OVERFLOW_VARIABLE: &str = "SIM_TEST_OVERFLOW";
 
 #[inline(never)]

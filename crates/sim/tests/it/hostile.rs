@@ -1,4 +1,4 @@
-//! Races that hostile worlds find, and replays that find them again.
+//! Races found by hostile worlds, and found again by replays.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use sim::{Config, Failure, Policy, ReplayId};
 
-/// Two tasks add to a number in two steps: somebody's addition can be lost.
+/// Adds to a number from two tasks in two steps each: one addition can be lost.
 fn lost_update() {
     let number = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = ["first", "second"]
@@ -24,7 +24,7 @@ fn lost_update() {
     assert_eq!(number.load(Ordering::Relaxed), 2, "an addition was lost");
 }
 
-/// A waiter that looks once and then waits: the notification can come in between.
+/// Tests a condition once and then waits: the notification can come in between.
 fn lost_wakeup() {
     let pair = Arc::new((Mutex::new(false), Condvar::new()));
     let shared = Arc::clone(&pair);
@@ -40,7 +40,7 @@ fn lost_wakeup() {
     waiter.join().unwrap();
 }
 
-/// Two tasks take two locks, each in its own order.
+/// Takes two locks from two tasks, each in its own order.
 fn crossed_locks() {
     let locks = Arc::new((Mutex::new(()), Mutex::new(())));
     let shared = Arc::clone(&locks);
@@ -55,7 +55,8 @@ fn crossed_locks() {
     other.join().unwrap();
 }
 
-/// The first seed whose world fails, repeated from its replay id and from its decisions.
+/// Finds the first seed whose world fails, and repeats it from its replay id and from its
+/// decisions.
 fn check(root: fn(), configure: fn(u64) -> Config) -> Failure {
     let unwatched = |config| Config {
         record_lock_order: false,

@@ -20,7 +20,7 @@ fn a_fair_world_hands_locks_over_in_order() {
                     for _ in 0..3 {
                         let mut log = log.lock();
                         log.push(index);
-                        // Everybody else is in the queue by now.
+                        // All other tasks are in the queue by now.
                         rt::sleep(ms(1));
                     }
                 })
@@ -70,7 +70,7 @@ fn readers_share_and_writers_take_their_turn() {
     assert_eq!(report.elapsed, ms(40));
 }
 
-/// Tasks push numbers through a queue of two places, in any kind of world.
+/// Pushes numbers through a queue of two places, in any kind of world.
 fn pipe(config: Config) -> sim::Report<u64> {
     let root = || {
         let queue = Arc::new((Mutex::new(Vec::new()), Condvar::new(), Condvar::new()));

@@ -1,4 +1,4 @@
-//! Whole worlds, seen from outside.
+//! Tests of whole worlds from outside.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 #![allow(
@@ -22,7 +22,7 @@ fn fair<T: 'static>(root: impl FnOnce() -> T + 'static) -> Report<T> {
     sim::run(Config::fair(1), root).unwrap()
 }
 
-/// Runs a root that must fail in a fair world, where nobody looks at the order of locks.
+/// Runs a root that must fail in a fair world, without the record of lock order.
 fn failing<T: 'static + std::fmt::Debug>(root: impl FnOnce() -> T + 'static) -> SimError {
     let config = Config {
         record_lock_order: false,
@@ -31,7 +31,7 @@ fn failing<T: 'static + std::fmt::Debug>(root: impl FnOnce() -> T + 'static) -> 
     sim::run(config, root).unwrap_err()
 }
 
-/// So many milliseconds.
+/// Returns a number of milliseconds.
 const fn ms(count: u64) -> Nanos {
     Nanos::from_millis(count)
 }

@@ -1,4 +1,4 @@
-//! Deadlocks, limits, and what must not be taken for a deadlock.
+//! Deadlocks, limits, and waits that are no deadlock.
 
 use std::sync::Arc;
 
@@ -179,7 +179,7 @@ fn a_hostile_world_that_spins_at_points_reaches_its_limit() {
     );
 }
 
-/// Two locks in one order or the other.
+/// Takes two locks in one order or the other.
 fn ordered(is_reversed: bool) {
     struct First;
     struct Second;

@@ -164,7 +164,7 @@ fn a_wait_with_a_deadline_ends_at_it_or_before() {
         let mut told = pair.0.lock();
         let first = (pair.1.wait_until(&mut told, ms(10)), rt::monotonic());
         let second = (pair.1.wait_until(&mut told, ms(100)), rt::monotonic());
-        // Nobody is left in the queue: this wakes nobody and loses nothing.
+        // The queue is empty: this wakes no task and loses nothing.
         pair.1.notify_all();
         let third = (pair.1.wait_until(&mut told, ms(5)), rt::monotonic());
         drop(told);

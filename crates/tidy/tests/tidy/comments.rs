@@ -37,6 +37,8 @@ const PERSONS: &[&str] = &[
 ];
 /// Folders in which every comment keeps the rules.
 const DONE: &[&str] = &[
+    "crates/block",
+    "crates/fsck",
     "crates/fuzzing",
     "crates/layout",
     "crates/rt",
@@ -46,9 +48,9 @@ const DONE: &[&str] = &[
 ];
 /// The faults that remain in the other crates.
 const REMAINING: Faults = Faults {
-    question_words: 2419,
-    persons: 609,
-    long_lines: 2799,
+    question_words: 2309,
+    persons: 559,
+    long_lines: 2600,
 };
 
 /// Numbers of broken rules.
