@@ -1,12 +1,12 @@
-//! From fuser's callbacks to [`Vfs`] and back.
+//! The adapter between fuser's callbacks and [`Vfs`].
 //!
 //! | request | answer |
 //! |---|---|
-//! | opendir, releasedir, flush | "not implemented": the kernel asks once and then does without; nothing is lost by it |
-//! | open, release | an open file, which learns of failed writes; with `lazy_open` "not implemented", too |
-//! | locks, poll, access, bmap | "not implemented", by fuser: the kernel does it itself, or has none |
-//! | lseek for data and holes | by a thread of its own, where the kernel has to pass on first what it keeps: see `seek` |
-//! | what is absent | a node 0 without expiry, so that the kernel need not ask again |
+//! | opendir, releasedir, flush | "not implemented": the kernel does without them from then on |
+//! | open, release | an open file, or "not implemented" with `lazy_open` |
+//! | locks, poll, access, bmap | "not implemented", by fuser |
+//! | lseek for data and holes | by a thread, if the kernel has to write back first: see `seek` |
+//! | absent names | node 0 without expiry, so that the kernel caches the absence |
 
 mod answers;
 mod caller;
@@ -50,12 +50,12 @@ pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
 pub(crate) use seek::Seeker;
 
-/// How long the kernel may believe what it was told: there is no other writer.
+/// Validity of the kernel's caches, unlimited: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The longest write or read that the kernel sends at once, in bytes.
+/// Maximum size of a write or read request in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
-/// A file system as fuser wants it.
+/// A file system in the form that fuser requires.
 pub(crate) struct Adapter<V> {
     vfs: Arc<V>,
     guard: Guard<V>,
@@ -80,22 +80,22 @@ impl<V: Vfs> Adapter<V> {
         }
     }
 
-    /// What says later whether an operation has panicked.
+    /// Returns the flag that is set when an operation has panicked.
     pub(crate) fn panic_mark(&self) -> Arc<AtomicBool> {
         self.guard.panic_mark()
     }
 
-    /// What others than the session work with.
+    /// Returns the guarded file system, for threads other than the session's.
     pub(crate) fn guarded(&self) -> Guard<V> {
         self.guard.clone()
     }
 
-    /// What looks for data and holes.
+    /// Returns the seeker for data and holes.
     pub(crate) fn seeker(&self) -> Arc<Seeker> {
         Arc::clone(&self.seeker)
     }
 
-    /// Does what a request asks for, unless something has panicked.
+    /// Executes a request, unless an operation has panicked.
     fn guard<T>(
         &self,
         name: &'static str,
@@ -104,7 +104,7 @@ impl<V: Vfs> Adapter<V> {
         self.guard.run(name, operation)
     }
 
-    /// Where the session's notifier is to be put.
+    /// Returns the slot for the session's notifier.
     pub(crate) fn notifier_slot(&self) -> NotifierSlot {
         Arc::clone(&self.notifier)
     }
@@ -133,7 +133,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        // Nobody waits for an answer; what went wrong has been told.
+        // Forget has no answer; errors have been logged.
         let _ = self.guard("forget", || {
             let node = inode(node)?;
             self.full.take(node);
@@ -432,7 +432,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     ) {
         let done = self.guard("fsync", || {
             let node = inode(node)?;
-            // The kernel tells of it here, too.
+            // The kernel reports failed write-back here too.
             self.full.take(node);
             Ok(self.vfs.sync(node, reserve::decode(handle), data_only)?)
         });

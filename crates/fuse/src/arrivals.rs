@@ -1,23 +1,25 @@
-//! Waits until what the kernel keeps has arrived here.
+//! Waits for the arrival of the kernel's cached writes.
 //!
-//! `sync -f` makes the kernel submit each dirty page as a WRITE request, and ends before these are answered (seen on Linux
-//! 6.18.44). So [`Arrivals::wait`] looks for itself:
+//! `sync -f` makes the kernel submit each dirty page as a WRITE request, and returns before these
+//! are answered (observed on Linux 6.18.44). So [`Arrivals::wait`] checks for itself:
 //!
 //! 1. `sync -f`: all dirty pages are submitted.
-//! 2. `stat -f`: a STATFS request is queued behind them, and when it is answered, each of them has been read from the device.
-//! 3. Each thread of the session is seen to hold none of them any more.
-//! 4. The kernel holds requests back while [`BACKGROUND_MAX`] are on their way. If fewer than half of that came during steps 2 and 3, it
-//!    held nothing back; otherwise both are repeated.
+//! 2. `stat -f`: a STATFS request is queued behind them. When it is answered, each of them has been
+//!    read from the device.
+//! 3. Each thread of the session is observed to hold none of them any more.
+//! 4. The kernel holds requests back while [`BACKGROUND_MAX`] are in flight. If fewer than half of
+//!    that arrived during steps 2 and 3, none was held back; otherwise both steps are repeated.
 //!
-//! A thread of the session holds no such request if, since step 2,
+//! A thread of the session holds no such request if, since step 2, it
 //!
-//! | it | which is seen by |
+//! | state | observed by |
 //! |---|---|
-//! | has ended the write that it was in, or another | its count of writes |
+//! | has finished the write that it was in, or another | its count of writes |
 //! | sleeps outside of a write, so at most for another request | its count and its state |
-//! | has read twice outside of a write: the second time it came back for more | its count and the number of its reads |
+//! | has read twice outside of a write: it came back for another | both of its counts |
 //!
-//! The programs wait in the kernel, and no thread of this process does: see [`crate::mount_point`].
+//! Child processes wait in the kernel, and no thread of this process does: see
+//! [`crate::mount_point`].
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -32,24 +34,26 @@ use std::time::Duration;
 use crate::mount_point::MountPoint;
 use crate::polling::Meter;
 
-/// Requests of read-ahead and write-back that may be on their way at once. While the kernel holds others back, so many are.
+/// Maximum number of read-ahead and write-back requests in flight. While the kernel holds others
+/// back, exactly as many are.
 pub(crate) const BACKGROUND_MAX: u16 = 512;
 
 /// The threads of this process.
 const TASKS: &str = "/proc/self/task";
-/// How the names of a session's threads begin.
+/// Prefix of the names of a session's threads.
 const SESSION: &str = "fuser-";
-/// The time between two looks at a thread that is at work.
+/// Interval between checks of a busy thread.
 const MOMENT: Duration = Duration::from_micros(50);
 
-/// Of each thread that has written, by its number: twice the writes that have ended, and one more during a write.
+/// Write counter of each thread that has written, by thread id: twice the finished writes, plus one
+/// during a write.
 static WRITES: Mutex<BTreeMap<i32, Arc<AtomicU64>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     static OWN: OnceCell<Arc<AtomicU64>> = const { OnceCell::new() };
 }
 
-/// Does the work of a WRITE request.
+/// Executes a WRITE request.
 pub(crate) fn write<T>(work: impl FnOnce() -> T) -> T {
     let own = OWN.with(|own| Arc::clone(own.get_or_init(register)));
     let _ending = Ending(&own);
@@ -57,7 +61,7 @@ pub(crate) fn write<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Ends a write, also when it panics.
+/// Counts the end of a write, also after a panic.
 struct Ending<'a>(&'a AtomicU64);
 
 impl Drop for Ending<'_> {
@@ -74,7 +78,7 @@ fn register() -> Arc<AtomicU64> {
     own
 }
 
-/// What waits for the arrivals of one mount.
+/// Waits for the arrivals of one mount.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrivals {
     point: MountPoint,
@@ -86,7 +90,7 @@ impl Arrivals {
         Self { point, meter }
     }
 
-    /// Returns when all that programs had written before has been written to the volume, or has failed.
+    /// Returns when all earlier writes of programs have been written to the volume, or have failed.
     pub(crate) fn wait(&self) -> io::Result<()> {
         self.point.sync()?;
         loop {
@@ -108,12 +112,12 @@ struct Task {
     writes: Option<Arc<AtomicU64>>,
 }
 
-/// The threads of all sessions in this process.
+/// Returns the threads of all sessions in this process.
 fn session() -> io::Result<Vec<Task>> {
     let mut found = Vec::new();
     for task in fs::read_dir(TASKS)? {
         let folder = task?.path();
-        // A thread may end meanwhile.
+        // A thread may exit meanwhile.
         if fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.starts_with(SESSION)) {
             found.push(Task::new(folder));
         }
@@ -131,7 +135,8 @@ impl Task {
         Self { folder, writes }
     }
 
-    /// The count of its writes. A thread that writes for the first time is looked up again.
+    /// Returns the count of its writes. The counter of a thread that writes for the first time is
+    /// looked up again.
     fn count(&mut self) -> u64 {
         if self.writes.is_none() {
             self.writes = Self::new(self.folder.clone()).writes;
@@ -140,7 +145,7 @@ impl Task {
         writes.map_or(0, |writes| writes.load(Ordering::SeqCst))
     }
 
-    /// Returns when it holds nothing that was read from the device before.
+    /// Returns when the thread holds no request that was read from the device before.
     fn settle(mut self) -> io::Result<()> {
         let Some(reads) = reads(&self.folder)? else {
             return Ok(());
@@ -166,11 +171,11 @@ impl Task {
     }
 }
 
-/// A file of a thread; none if the thread has ended.
+/// Reads a file of a thread. Returns `None` if the thread has exited.
 fn told(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // ESRCH is what a file says that was opened before the end.
+        // A file that was opened before the exit returns ESRCH.
         Err(error) if error.kind() == io::ErrorKind::NotFound || is_no_process(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -180,7 +185,8 @@ fn is_no_process(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::SRCH)
 }
 
-/// How often a thread has read; none if it has ended. A kernel that does not count says 0.
+/// Returns the number of reads of a thread; `None` if it has exited. A kernel without this counter
+/// reports 0.
 fn reads(folder: &Path) -> io::Result<Option<u64>> {
     let Some(text) = told(&folder.join("io"))? else {
         return Ok(folder.exists().then_some(0));
@@ -192,7 +198,7 @@ fn reads(folder: &Path) -> io::Result<Option<u64>> {
     ))
 }
 
-/// Returns true if a thread sleeps, as one does that waits for a request, or has ended.
+/// True if a thread sleeps, as one does that waits for a request, or has exited.
 fn is_asleep(folder: &Path) -> io::Result<bool> {
     let Some(text) = told(&folder.join("stat"))? else {
         return Ok(true);

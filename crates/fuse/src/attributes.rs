@@ -1,4 +1,4 @@
-//! Attributes, times, kinds and device numbers in the form of fuser and its kernel.
+//! Attributes, times, kinds and device numbers in the form of fuser and the kernel.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use layout::InodeNr;
 use layout::time::InodeTime;
 
-/// The node of an inode.
+/// Returns the node of an inode.
 pub(crate) fn node_of(inode: InodeNr) -> INodeNo {
     if inode == InodeNr::ROOT {
         INodeNo::ROOT
@@ -16,7 +16,7 @@ pub(crate) fn node_of(inode: InodeNr) -> INodeNo {
     }
 }
 
-/// The inode of a node; none for a number that no volume has.
+/// Returns the inode of a node; `None` for a number that no volume has.
 pub(crate) fn inode_of(node: INodeNo) -> Option<InodeNr> {
     if node == INodeNo::ROOT {
         return Some(InodeNr::ROOT);
@@ -24,7 +24,7 @@ pub(crate) fn inode_of(node: INodeNo) -> Option<InodeNr> {
     u32::try_from(node.0).ok().map(InodeNr::new)
 }
 
-/// What stat shows: the number is the inode's own.
+/// Returns the attributes shown by stat, with the inode's own number.
 pub(crate) fn shown(attributes: &Attributes, block_bytes: u32) -> FileAttr {
     FileAttr {
         ino: INodeNo(u64::from(attributes.inode.get())),
@@ -45,7 +45,7 @@ pub(crate) fn shown(attributes: &Attributes, block_bytes: u32) -> FileAttr {
     }
 }
 
-/// The type of a kind.
+/// Converts a file kind.
 pub(crate) fn type_of(kind: FileKind) -> FileType {
     match kind {
         FileKind::Regular => FileType::RegularFile,
@@ -58,7 +58,7 @@ pub(crate) fn type_of(kind: FileKind) -> FileType {
     }
 }
 
-/// The kind in a mode of mknod; a mode without a type makes a regular file.
+/// Returns the kind in a mode of mknod; a mode without a type means a regular file.
 pub(crate) fn kind_of(mode: u32) -> Option<FileKind> {
     match mode & u32::from(layout::mode::TYPE_MASK) {
         0 => Some(FileKind::Regular),
@@ -77,7 +77,8 @@ pub(crate) fn kind_of(mode: u32) -> Option<FileKind> {
     }
 }
 
-/// A device number as the kernel passes it: `minor & 0xFF | major << 8 | (minor & 0xFFF00) << 12`.
+/// Decodes a device number as the kernel passes it: `minor & 0xFF | major << 8 | (minor & 0xFFF00)
+/// << 12`.
 pub(crate) fn decode_device(raw: u32) -> DeviceNumber {
     DeviceNumber::decode(0, raw)
 }
@@ -86,7 +87,7 @@ fn encode_device(device: DeviceNumber) -> u32 {
     (device.minor & 0xFF) | (device.major << 8) | ((device.minor & 0xF_FF00) << 12)
 }
 
-/// fuser takes a time apart as seconds rounded down and nanoseconds.
+/// Converts a time so that fuser splits it into seconds rounded down and nanoseconds.
 fn system_time(time: InodeTime) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let whole = if time.seconds >= 0 {
@@ -97,8 +98,8 @@ fn system_time(time: InodeTime) -> SystemTime {
     whole + Duration::from_nanos(u64::from(time.nanos))
 }
 
-/// A time that fuser has put together. Before 1970 it subtracts the nanoseconds, which belong on the other side: what it got is
-/// taken back out.
+/// Converts a time that fuser has composed. Before 1970 fuser subtracts the nanoseconds instead of
+/// adding them; this is undone here.
 pub(crate) fn inode_time(time: SystemTime) -> InodeTime {
     let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (
@@ -114,7 +115,7 @@ pub(crate) fn inode_time(time: SystemTime) -> InodeTime {
     InodeTime::new(seconds, nanos)
 }
 
-/// A time to be set.
+/// Converts a time to be set.
 pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     match time {
         TimeOrNow::Now => SetTime::Now,
@@ -145,7 +146,7 @@ mod tests {
         );
     }
 
-    /// fuser makes of -2 s and 800 ms the time 2.8 s before 1970.
+    /// fuser turns -2 s and 800 ms into the time 2.8 s before 1970.
     #[test]
     fn times_before_1970_come_as_fuser_makes_them() {
         let from_fuser = UNIX_EPOCH - Duration::from_millis(2800);

@@ -4,37 +4,44 @@
 //! kernel -- /dev/fuse --> session (threads of fuser) --> adapter --> Vfs --> ext::Volume
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`vfs`] | what a kernel asks of a file system, as a trait of our own |
+//! | [`vfs`] | the operations that a kernel requests of a file system, as a trait |
 //! | [`served`] | that trait over a volume |
-//! | `adapter` | from fuser's callbacks to the trait and back; catches panics |
+//! | `adapter` | fuser's callbacks on top of the trait; catches panics |
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
-//! | `polling` | asking the kernel again instead of sleeping, while requests are dense |
-//! | `arrivals` | waiting until what the kernel keeps has arrived here |
-//! | `watch` | a volume that has become read-only, and the table of mounts |
+//! | `polling` | busy polling while requests are dense |
+//! | `arrivals` | waiting for the kernel's cached writes |
+//! | `watch` | reporting a volume that has become read-only in the table of mounts |
 //!
-//! # What the kernel keeps
+//! # Caching in the kernel
 //!
-//! There is one writer, so the kernel may believe what it knows for ever: names, absent names and attributes have no expiry.
-//! Its page cache is kept between opens and written back late; it tells sizes and times of change of regular files when it
-//! writes back. `fsync` is the promise: what the kernel has not written yet, nobody here has seen. Who asks for holes makes it
-//! write what it keeps of them.
+//! There is one writer, so the kernel's caches never become stale: names, absent names and
+//! attributes do not expire. The page cache is kept between opens and written back late; sizes and
+//! change times of regular files arrive with the write-back. `fsync` is the guarantee: data that
+//! the kernel has not written back is unknown to the volume. A search for holes makes the kernel
+//! write back first.
 //!
 //! # Rules
 //!
-//! - Only this crate knows fuser.
-//! - A node's number is its inode number, but for the root, which is 1 to the kernel and 2 on the volume. With the generation that is a file
-//!   handle, so what the kernel has forgotten is found again by its number.
-//! - What the kernel has looked up stays until it is forgotten, names or not: [`ext::Volume::forget`].
-//! - A panic is answered with an I/O error, as is everything after it, and aborts the journal; the process goes on.
-//! - No thread of this process waits for the kernel to write: whoever is killed while he waits for what he has to answer himself never ends. Programs do
-//!   it ([`mount_point`]), but for the moment in which a mount becomes read-only, when every write fails at once.
-//! - fuser mounts and unmounts nothing: it would do so once more after the mount has gone, whatever stands there by then.
-//! - What needs a word of the kernel that fuser does not carry is never asked for; `FUSE_HANDLE_KILLPRIV_V2` is, since what is not carried
-//!   of it can be told from who asks.
+//! - Only this crate uses fuser.
+//! - A node's number is its inode number, except for the root, which is 1 to the kernel and 2 on
+//!   the volume. Together with the generation it forms a file handle, so a forgotten node is found
+//!   again by its number.
+//! - A node that the kernel has looked up stays until it is forgotten, with or without names:
+//!   [`ext::Volume::forget`].
+//! - A panic is answered with an I/O error, as is every later request, and aborts the journal; the
+//!   process continues.
+//! - No thread of this process waits for the kernel to write back: if it is killed while it waits
+//!   for requests that it has to answer itself, it never exits. Child processes wait instead
+//!   ([`mount_point`]). The exception is the moment in which a mount becomes read-only, when every
+//!   write fails at once.
+//! - fuser mounts and unmounts nothing: it would unmount once more after the mount has gone, and
+//!   hit any later mount at that place.
+//! - Features that depend on a field that fuser does not pass on are never requested.
+//!   `FUSE_HANDLE_KILLPRIV_V2` is, since the missing field can be derived from the caller.
 
 #![allow(
     clippy::disallowed_types,

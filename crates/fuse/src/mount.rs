@@ -1,4 +1,4 @@
-//! A mounted volume: made, served, and closed when it is unmounted.
+//! A mounted volume: created, served, and closed when it is unmounted.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,22 +18,23 @@ use crate::served::{Owners, Served};
 use crate::vfs::Vfs;
 use crate::watch::Watch;
 
-/// How many requests are worked on at once, unless somebody says so. A thread that syncs waits for the device.
+/// Default number of requests processed at once. A thread that syncs waits for the device.
 pub const THREADS: usize = 16;
 
-/// How a volume is mounted.
+/// The settings of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What is told of the mount.
+    /// Description for the table of mounts.
     pub description: Description,
-    /// Who everything belongs to.
+    /// Owners that are shown instead of the inodes' own.
     pub owners: Owners,
-    /// Files are opened without a message: faster, but an open file does not learn of writes that failed in the background
-    /// when another has asked before, and append-only files are not kept from being overwritten.
+    /// True if files are opened without a request. This is faster, but an open file does not report
+    /// background write errors that another one has reported, and append-only files are not
+    /// protected from being overwritten.
     pub is_lazy_open: bool,
-    /// How many requests are worked on at once.
+    /// Number of requests processed at once.
     pub threads: usize,
-    /// A processor that has nothing else to do may wait for requests without sleeping, while they are dense.
+    /// True if an otherwise idle processor may poll for requests while they are dense.
     pub may_poll: bool,
 }
 
@@ -49,18 +50,18 @@ impl Default for Settings {
     }
 }
 
-/// Why a volume is not mounted, or did not end well.
+/// The reason why a volume is not mounted, or did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The kernel, or the program that mounts, refused.
+    /// The kernel, or fusermount3, refused the mount.
     #[error("{}: {cause}", directory.display())]
     Mount {
-        /// Where.
+        /// Mount point.
         directory: std::path::PathBuf,
-        /// What was said.
+        /// Error of the kernel or of fusermount3.
         cause: io::Error,
     },
-    /// The conversation with the kernel broke.
+    /// The communication with the kernel failed.
     #[error("the mount has ended: {0}")]
     Session(io::Error),
     /// An operation has panicked.
@@ -71,7 +72,7 @@ pub enum MountError {
     Volume(#[from] ext::Error),
 }
 
-/// A mounted volume, which waits to be served.
+/// A mounted volume, ready to be served.
 pub struct Mount<V: Vfs = Served> {
     session: Session<Adapter<V>>,
     vfs: Arc<V>,
@@ -81,7 +82,7 @@ pub struct Mount<V: Vfs = Served> {
     threads: Threads,
 }
 
-/// What works beside the session.
+/// The threads beside the session.
 struct Threads {
     seeker: Arc<Seeker>,
     seeking: JoinHandle<()>,
@@ -90,7 +91,7 @@ struct Threads {
 }
 
 impl Threads {
-    /// Waits for what they are doing.
+    /// Stops the threads and waits for them.
     fn stop(self) {
         self.watch.stop();
         if let Some(polling) = self.polling {
@@ -107,7 +108,7 @@ impl Mount<Served> {
     /// Mounts a volume at a directory.
     ///
     /// # Errors
-    /// What was said by the kernel; the volume is closed.
+    /// Returns the kernel's error; the volume is closed.
     pub fn new(volume: Volume, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
         let served = Arc::new(Served::new(volume, settings.owners, settings.is_lazy_open));
         let mounted = Self::of(Arc::clone(&served), directory, settings);
@@ -119,20 +120,20 @@ impl Mount<Served> {
         mounted
     }
 
-    /// Serves it until it is unmounted, and closes the volume.
+    /// Serves the volume until it is unmounted, and closes it.
     ///
     /// # Errors
-    /// What went wrong first. Whatever was promised is in the image, or in its journal.
+    /// Returns the first error. All synced data is in the image, or in its journal.
     pub fn run(self) -> Result<(), MountError> {
         let has_panicked = Arc::clone(&self.has_panicked);
         let (served, ended) = self.serve();
         if has_panicked.load(Ordering::Acquire) {
-            // Not closed: to the image that is a power cut, and the journal has what was promised.
+            // Left unclosed, which to the image is a power cut: the journal holds all synced data.
             return Err(MountError::Panicked);
         }
         match Arc::try_unwrap(served) {
             Ok(served) => served.into_volume().close()?,
-            // A thread is still at work: the journal holds what it had promised.
+            // A thread is still at work: after the sync the journal holds its completed operations.
             Err(served) => served.volume().sync()?,
         }
         ended.map_err(MountError::Session)
@@ -143,7 +144,7 @@ impl<V: Vfs> Mount<V> {
     /// Mounts any file system at a directory.
     ///
     /// # Errors
-    /// What was said by the kernel.
+    /// Returns the kernel's error.
     pub fn of(vfs: Arc<V>, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
         let failed = |cause| MountError::Mount {
             directory: directory.to_owned(),
@@ -159,7 +160,7 @@ impl<V: Vfs> Mount<V> {
         })
     }
 
-    /// Shakes hands with the kernel, and starts what works beside the session.
+    /// Initialises the connection to the kernel, and starts the threads beside the session.
     fn begin(
         adapter: Adapter<V>,
         vfs: Arc<V>,
@@ -173,16 +174,17 @@ impl<V: Vfs> Mount<V> {
         let has_panicked = adapter.panic_mark();
         let notifier = adapter.notifier_slot();
         let (seeker, guard) = (adapter.seeker(), adapter.guarded());
-        // Who may use it is the kernel's to decide.
+        // The kernel checks the users of the mount.
         let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
-        // Nobody has put one there before.
+        // The slot is still empty.
         let _ = notifier.set(session.notifier());
-        // On a single processor who polls is in the way of who asks.
+        // On a single processor, polling would compete with the programs that send requests.
         let has_room = thread::available_parallelism().is_ok_and(|count| count.get() > 1);
         let polling = (settings.may_poll && has_room)
             .then(|| {
                 let device = session.as_fd().try_clone_to_owned()?;
-                // Of fuser's threads the last has the device that it was given, the others copies of their own.
+                // fuser's last thread has the given device, the others have duplicates of their
+                // own.
                 let thread = format!("fuser-{}", settings.threads - 1);
                 Polling::start(guard.meter(), device, thread)
             })
@@ -204,7 +206,7 @@ impl<V: Vfs> Mount<V> {
         })
     }
 
-    /// What ends the mount from elsewhere.
+    /// Returns a handle that ends the mount from another thread.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter {
             point: self.point.clone(),
@@ -212,7 +214,7 @@ impl<V: Vfs> Mount<V> {
         }
     }
 
-    /// Answers the kernel until there is none.
+    /// Answers requests until the kernel closes the connection.
     pub fn serve(self) -> (Arc<V>, io::Result<()>) {
         let ended = self.session.run();
         self.threads.stop();
@@ -220,7 +222,7 @@ impl<V: Vfs> Mount<V> {
     }
 }
 
-/// Ends a mount.
+/// A handle that ends a mount.
 #[derive(Debug, Clone)]
 pub struct Unmounter {
     point: MountPoint,
@@ -228,10 +230,11 @@ pub struct Unmounter {
 }
 
 impl Unmounter {
-    /// Unmounts. If the place is in use, what the kernel keeps is written first, and then it is taken from its users.
+    /// Unmounts. If the mount is busy, the kernel writes back first, and then it is unmounted by
+    /// force.
     ///
     /// # Errors
-    /// What was said by the kernel.
+    /// Returns the kernel's error.
     pub fn end(&self) -> io::Result<()> {
         match self.point.unmount() {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {

@@ -1,16 +1,17 @@
 //! Mounting and unmounting.
 //!
-//! Root mounts by the system call. Everybody else, and root where it may not, asks `fusermount3`, which is installed with
-//! set-user-id and sends the open device back through a socket (`_FUSE_COMMFD`).
+//! Root mounts by the system call. Other users, and root where it may not, use `fusermount3`, which
+//! is installed set-user-ID and sends the open device back through a socket (`_FUSE_COMMFD`).
 //!
-//! Who serves a mount must not wait in the kernel for what he himself has to answer. If he is killed meanwhile, that wait never ends, and neither
-//! does he: his device stays open, and the kernel goes on waiting for answers, and with it everybody who uses the mount. So what
-//! makes the kernel write back what it keeps, unmounting included, is done by a program of its own, which has not got the device.
-//! Taking a mount from its users by force waits for nothing. Making it read-only is done here all the same: every write fails at once then,
-//! and no program sets one flag and leaves the others alone.
+//! A process that serves a mount must not wait in the kernel for requests that it has to answer
+//! itself. If it is killed meanwhile, that wait never ends: the device stays open, and the kernel
+//! and all users of the mount wait for answers forever. So all operations that make the kernel
+//! write back, unmounting included, run in a child process without the device. A forced unmount
+//! waits for nothing. Remounting read-only is done in this process all the same: every write fails
+//! at once then, and no program can set one flag and keep the others.
 //!
-//! A mount is known by its device number: only while the table of mounts has that number at that place is anything
-//! unmounted, so that what somebody else has mounted there since is left alone.
+//! A mount is identified by its device number. Nothing is unmounted unless the table of mounts has
+//! that number at that place, so that later mounts of others are left alone.
 
 use std::ffi::CString;
 use std::fs::{self, OpenOptions};
@@ -29,23 +30,23 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 
-/// The device of all FUSE file systems.
+/// Device of all FUSE file systems.
 const DEVICE: &str = "/dev/fuse";
-/// The type in the table of mounts.
+/// Type in the table of mounts.
 const TYPE: &str = "fuse.jext";
-/// Where this process sees mounts.
+/// Table of mounts of this process.
 const TABLE: &str = "/proc/self/mountinfo";
-/// The program that mounts for those who may not.
+/// Program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
 /// umount(8), without its own helpers, of which jext may be one.
 const UNMOUNT: (&str, &[&str]) = ("umount", &["-i"]);
 /// sync(1), for a whole file system.
 const SYNC: (&str, &[&str]) = ("sync", &["-f"]);
 
-/// stat(1), of a whole file system.
+/// stat(1), for a whole file system.
 const STATFS: (&str, &[&str]) = ("stat", &["-f"]);
 
-/// Flags of a mount that the kernel keeps, in the words of mount(8).
+/// Mount flags kept by the kernel, by their names in mount(8).
 const FLAGS: &[(&str, MountFlags, bool)] = &[
     ("ro", MountFlags::RDONLY, true),
     ("rw", MountFlags::RDONLY, false),
@@ -61,27 +62,27 @@ const FLAGS: &[(&str, MountFlags, bool)] = &[
     ("dirsync", MountFlags::DIRSYNC, true),
 ];
 
-/// Whether the kernel keeps an option as a flag of the mount.
+/// True if the kernel keeps an option as a mount flag.
 #[must_use]
 pub fn is_kernel_flag(option: &str) -> bool {
     FLAGS.iter().any(|(name, _, _)| *name == option)
 }
 
-/// What is told of a mount, and who may use it.
+/// The description of a mount, and its permitted users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// What is mounted, for the table of mounts.
+    /// Source in the table of mounts.
     pub source: String,
-    /// Flags that the kernel keeps, in the words of mount(8); see [`is_kernel_flag`].
+    /// Mount flags by their names in mount(8); see [`is_kernel_flag`].
     pub flags: Vec<String>,
-    /// Others than who mounts may use it.
+    /// True if users other than the mounting one may use it.
     pub allow_other: bool,
 }
 
 impl Default for Description {
     fn default() -> Self {
         Self {
-            // The kernel refuses a mount of nothing.
+            // The kernel refuses an empty source.
             source: "jext".to_owned(),
             flags: Vec::new(),
             allow_other: false,
@@ -89,7 +90,7 @@ impl Default for Description {
     }
 }
 
-/// A mounted place.
+/// A mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountPoint {
     path: PathBuf,
@@ -99,10 +100,10 @@ pub struct MountPoint {
 }
 
 impl MountPoint {
-    /// Mounts, and gives the device through which the kernel speaks.
+    /// Mounts, and returns the device of the connection to the kernel.
     ///
     /// # Errors
-    /// What the kernel or fusermount3 said.
+    /// Returns the error of the kernel or of fusermount3.
     pub(crate) fn mount(directory: &Path, what: &Description) -> io::Result<(Self, OwnedFd)> {
         let path = directory.canonicalize()?;
         let is_root = rustix::process::geteuid().is_root();
@@ -128,24 +129,24 @@ impl MountPoint {
         Ok((point, device))
     }
 
-    /// Where it is.
+    /// Returns the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is still mounted.
+    /// True if it is still mounted.
     ///
     /// # Errors
-    /// If the table of mounts cannot be read.
+    /// Fails if the table of mounts cannot be read.
     pub fn is_mounted(&self) -> io::Result<bool> {
         Ok(device_at(&self.path)?.as_deref() == Some(&self.device))
     }
 
-    /// Unmounts it, unless it is not mounted any more. Who uses it makes it busy.
+    /// Unmounts, unless it is no longer mounted. A mount in use is busy.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`], or what else the kernel or fusermount3 said.
+    /// [`io::ErrorKind::ResourceBusy`], or another error of the kernel or of fusermount3.
     pub fn unmount(&self) -> io::Result<()> {
         if !self.is_mounted()? {
             return Ok(());
@@ -154,7 +155,7 @@ impl MountPoint {
             return self.take_down_by_helper(&[]);
         }
         match run(UNMOUNT, &self.path) {
-            // Better to risk the wait than to stay.
+            // Without umount(8), risk the wait in the kernel rather than leave the mount.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(rustix::mount::unmount(&self.path, UnmountFlags::empty())?)
             }
@@ -162,11 +163,11 @@ impl MountPoint {
         }
     }
 
-    /// Unmounts it although it is in use: whoever has a file open there is told that it is gone. Without root, files that
-    /// are open can be used until they are closed.
+    /// Unmounts although the mount is in use: its open files fail from then on. Without root, open
+    /// files stay usable until they are closed.
     ///
     /// # Errors
-    /// What the kernel or fusermount3 said.
+    /// Returns the error of the kernel or of fusermount3.
     pub fn unmount_by_force(&self) -> io::Result<()> {
         if !self.is_mounted()? {
             return Ok(());
@@ -178,10 +179,11 @@ impl MountPoint {
         Ok(rustix::mount::unmount(&self.path, flags)?)
     }
 
-    /// Makes it read-only for the kernel, too; its other flags stay.
+    /// Remounts read-only; the other flags stay.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] while a file is open for writing; what else the kernel said, to others than root at any time.
+    /// [`io::ErrorKind::ResourceBusy`] while a file is open for writing, or another error of the
+    /// kernel; without root it always fails.
     pub(crate) fn make_read_only(&self) -> io::Result<()> {
         if !self.is_mounted()? {
             return Ok(());
@@ -192,18 +194,19 @@ impl MountPoint {
         Ok(rustix::mount::fsconfig_reconfigure(file_system.as_fd())?)
     }
 
-    /// Has a program ask for free space, which the kernel passes on each time.
+    /// Queries free space in a child process; the kernel passes each query on.
     ///
     /// # Errors
-    /// What the program says.
+    /// Returns the error of the program.
     pub(crate) fn ask(&self) -> io::Result<()> {
         run(STATFS, &self.path)
     }
 
-    /// Makes the kernel submit what it keeps of it; what is submitted may still be on its way then: see [`crate::arrivals`].
+    /// Makes the kernel submit its cached writes. They may still be in flight afterwards: see
+    /// [`crate::arrivals`].
     ///
     /// # Errors
-    /// What the program says.
+    /// Returns the error of the program.
     pub(crate) fn sync(&self) -> io::Result<()> {
         run(SYNC, &self.path)
     }
@@ -214,7 +217,7 @@ impl MountPoint {
     }
 }
 
-/// Runs a program on a path. Signals that the terminal sends to this process are not for it.
+/// Runs a program on a path, shielded from signals that the terminal sends to this process.
 fn run((program, flags): (&str, &[&str]), path: &Path) -> io::Result<()> {
     let output = Command::new(program)
         .args(flags)
@@ -232,10 +235,10 @@ fn run((program, flags): (&str, &[&str]), path: &Path) -> io::Result<()> {
     ))
 }
 
-/// What the file system at a place, if one is mounted there, is mounted from.
+/// Returns the source of the file system mounted at a place, if any.
 ///
 /// # Errors
-/// If the table of mounts cannot be read.
+/// Fails if the table of mounts cannot be read.
 pub fn source_at(path: &Path) -> io::Result<Option<String>> {
     let table = fs::read_to_string(TABLE)?;
     let mount = mounts_at(&table, path).last();
@@ -244,7 +247,7 @@ pub fn source_at(path: &Path) -> io::Result<Option<String>> {
         .map(|mount| String::from_utf8_lossy(&unescape(mount.source)).into_owned()))
 }
 
-/// The device number of what is mounted last at a place.
+/// Returns the device number of the topmost mount at a place.
 fn device_at(path: &Path) -> io::Result<Option<String>> {
     let table = fs::read_to_string(TABLE)?;
     let mount = mounts_at(&table, path).last();
@@ -257,7 +260,7 @@ struct Line<'t> {
     source: &'t str,
 }
 
-/// `36 35 98:0 /root /point options ... - type source options`
+/// Parses `36 35 98:0 /root /point options ... - type source options`.
 fn mounts_at<'t>(table: &'t str, path: &'t Path) -> impl Iterator<Item = Line<'t>> {
     table.lines().filter_map(move |line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -274,7 +277,7 @@ fn mounts_at<'t>(table: &'t str, path: &'t Path) -> impl Iterator<Item = Line<'t
     })
 }
 
-/// The table writes blanks and backslashes as `\040`.
+/// Undoes escapes of the table: `\040` is a space.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().iter();
     let mut plain = Vec::with_capacity(text.len());
@@ -329,7 +332,7 @@ fn mount_by_helper(path: &Path, what: &Description) -> io::Result<OwnedFd> {
         None,
     )?;
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
-    // A comma would end the source, and begin an option that nobody gave.
+    // A comma would end the source and start another option.
     let source = what.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!("fsname={source},subtype=jext,default_permissions");
     if what.allow_other {
@@ -357,7 +360,7 @@ fn mount_by_helper(path: &Path, what: &Description) -> io::Result<OwnedFd> {
     receive(&ours)
 }
 
-/// The device that came through the socket.
+/// Receives the device through the socket.
 fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,18 +1,20 @@
-//! Busy polling: asking the kernel again and again instead of sleeping, while requests come thick and fast.
+//! Busy polling: reading requests again and again instead of sleeping, while they are dense.
 //!
-//! Who waits for a request has to be woken, and so has the processor that he is to run on. Where a program does one small thing after
-//! the other, that takes longer than the requests themselves. So while they are dense, one thread of the session does not sleep: its
-//! device is set to `O_NONBLOCK`, and fuser, which is told that there is nothing, reads again at once. A thread of our own looks now and then
+//! A sleeping thread has to be woken for a request, and so does its processor. For a program that
+//! makes many small requests in sequence, the wake-ups take longer than the requests. So while
+//! requests are dense, one thread of the session does not sleep: its device is set to `O_NONBLOCK`,
+//! and fuser reads again at once when there is no request. A separate thread checks periodically
 //! whether this still pays.
 //!
-//! | what it sees | what follows |
+//! | observation | consequence |
 //! |---|---|
 //! | requests are dense | polling |
-//! | they are not | no polling; the thread that would poll sleeps in its next read |
-//! | the polling thread has had to wait for a processor | others have work for it: no polling, and each time a longer pause before it is tried again |
-//! | no request at all | this thread sleeps, too, until there is one |
+//! | they are not | no polling; the polling thread sleeps in its next read |
+//! | the polling thread had to wait for a processor | no polling, with a longer pause each time |
+//! | no request at all | this thread sleeps too, until there is one |
 //!
-//! So an idle mount costs nothing, a busy machine next to nothing, and else it is at most one processor.
+//! So an idle mount costs nothing, a busy machine almost nothing, and otherwise the cost is at most
+//! one processor.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,31 +27,33 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// Polling saves a wake-up, some 10 to 20 microseconds of a virtual machine. From so many requests in a second on that is a tenth of the time or more.
+/// Requests per second above which polling pays. A saved wake-up is worth some 10 to 20
+/// microseconds on a virtual machine, at this rate a tenth of the time or more.
 const DENSE: f64 = 10_000.0;
-/// The longest part of the time that the polling thread may wait for a processor.
+/// Maximum fraction of time that the polling thread may wait for a processor.
 const WAITING_MAX: f64 = 0.2;
-/// The time between two looks while there is polling.
+/// Interval between checks while polling.
 const POLLING_TICK: Duration = Duration::from_millis(10);
-/// The time between two looks while there is none.
+/// Interval between checks while not polling.
 const TICK: Duration = Duration::from_millis(50);
-/// The longest pause after others have needed the processor, in ticks.
+/// Maximum pause after other threads needed the processor, in ticks.
 const PAUSE_MAX: u32 = 32;
-/// The name of the thread.
+/// Name of the thread.
 const THREAD: &str = "jext-polling";
 
-/// Counts requests, and wakes who looks at their number.
+/// A counter of requests that can wake its reader.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     requests: AtomicU64,
-    /// Whether the next request is to wake the thread. Where one slips through, another follows, or it does not matter.
+    /// True if the next request is to wake the thread. If a race misses one, a later request wakes
+    /// it, or none comes and it does not matter.
     is_asleep: AtomicBool,
     has_ended: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Meter {
-    /// One request more.
+    /// Counts a request.
     pub(crate) fn count(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         if self.is_asleep.load(Ordering::Relaxed) {
@@ -57,7 +61,7 @@ impl Meter {
         }
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -72,17 +76,18 @@ impl Meter {
     }
 }
 
-/// The thread that looks.
+/// The thread that controls polling.
 pub(crate) struct Polling {
     meter: Arc<Meter>,
     thread: JoinHandle<()>,
 }
 
 impl Polling {
-    /// Looks from now on. The device is the one of the session's thread that may poll, which has that name.
+    /// Starts the thread. `device` is the device of the session thread with that name, which may
+    /// poll.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// Fails if no thread can be started.
     pub(crate) fn start(
         meter: Arc<Meter>,
         device: OwnedFd,
@@ -98,7 +103,7 @@ impl Polling {
             .name(THREAD.to_owned())
             .spawn(move || {
                 let ended = work.run();
-                // Whatever has happened, nobody polls unwatched.
+                // After any failure, polling stops: it must not go on unsupervised.
                 if let Err(error) = ended.and(work.set_polling(false)) {
                     tracing::info!(%error, "no busy polling from here on");
                 }
@@ -107,7 +112,7 @@ impl Polling {
         Ok(Self { meter, thread })
     }
 
-    /// Looks no more.
+    /// Stops the thread.
     pub(crate) fn stop(self) {
         self.meter.has_ended.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -117,21 +122,21 @@ impl Polling {
     }
 }
 
-/// What is to be done until the next look.
+/// The mode until the next check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Polling.
     Polling,
-    /// None.
+    /// No polling.
     Waiting,
-    /// None, and no look before there is a request.
+    /// No polling, and no check before there is a request.
     Asleep,
 }
 
-/// From what was seen to what is to be done.
+/// The decision from observations to a mode.
 struct Judge {
     mode: Mode,
-    /// How many ticks there is no polling.
+    /// Number of ticks left without polling.
     pause: u32,
     next_pause: u32,
 }
@@ -145,7 +150,8 @@ impl Judge {
         }
     }
 
-    /// After `elapsed` with so many requests, in which the polling thread has waited so long for a processor.
+    /// Decides after `elapsed`, given the number of requests and the time that the polling thread
+    /// waited for a processor.
     fn judge(&mut self, elapsed: Duration, requests: u64, waited: Duration) -> Mode {
         let is_dense = requests as f64 >= DENSE * elapsed.as_secs_f64();
         if self.mode == Mode::Polling {
@@ -169,26 +175,26 @@ impl Judge {
     }
 }
 
-/// What is known at one time.
+/// An observation.
 struct Seen {
     at: Instant,
     requests: u64,
     waited: Duration,
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Work {
     meter: Arc<Meter>,
     device: OwnedFd,
     session_thread: String,
-    /// What the scheduler says of the session's thread; from the first polling on.
+    /// Scheduler statistics of the session's thread; `None` before the first polling.
     waiting: Option<Vec<File>>,
 }
 
 impl Work {
     fn run(&mut self) -> io::Result<()> {
         let mut judge = Judge::new();
-        // Asked before every sleep: the word of the end wakes only once.
+        // Checked before every sleep: the notification of the end wakes only once.
         while !self.has_ended() {
             let mode = judge.mode;
             if mode == Mode::Asleep {
@@ -241,7 +247,7 @@ impl Work {
         Ok(rustix::fs::fcntl_setfl(&self.device, flags)?)
     }
 
-    /// How long the session's thread has been ready to run and has not run, ever.
+    /// Returns the total time for which the session's thread was ready but not running.
     fn waited(&mut self) -> io::Result<Duration> {
         if self.waiting.is_none() {
             self.waiting = Some(statistics_of(&self.session_thread)?);
@@ -254,12 +260,13 @@ impl Work {
     }
 }
 
-/// What the scheduler says of the threads of that name in this process. There is one, unless there are several mounts.
+/// Opens the scheduler statistics of the threads of that name in this process: one, unless there
+/// are several mounts.
 fn statistics_of(name: &str) -> io::Result<Vec<File>> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task")? {
         let path = task?.path();
-        // A thread may end meanwhile.
+        // A thread may exit meanwhile.
         if fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name) {
             found.push(File::open(path.join("schedstat"))?);
         }
@@ -270,7 +277,7 @@ fn statistics_of(name: &str) -> io::Result<Vec<File>> {
     Ok(found)
 }
 
-/// `schedstat`: nanoseconds on a processor, nanoseconds of waiting for one, turns.
+/// Parses `schedstat`: nanoseconds on a processor, nanoseconds of waiting for one, time slices.
 fn waited(statistics: &File) -> io::Result<Duration> {
     let mut text = [0; 80];
     let length = statistics.read_at(&mut text, 0)?;
@@ -313,7 +320,7 @@ mod tests {
             while judge.judge(SECOND, 20_000, Duration::ZERO) != Mode::Polling {
                 pause += 1;
             }
-            // It polls again, and somebody waits at once.
+            // It polls again, and again a thread has to wait at once.
             assert_eq!(judge.judge(SECOND, 20_000, half), Mode::Waiting);
             pauses.push(pause);
         }
@@ -323,7 +330,7 @@ mod tests {
         assert_eq!(judge.next_pause, 1, "nobody has waited");
     }
 
-    /// Without the scheduler's word it ends, and leaves nobody polling.
+    /// Without scheduler statistics the thread exits and leaves polling off.
     #[test]
     fn what_cannot_be_watched_does_not_poll() {
         let (device, _other) = io::pipe().expect("a pipe");

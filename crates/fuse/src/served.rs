@@ -1,4 +1,4 @@
-//! A volume as a kernel asks for it.
+//! A volume in the form that a kernel requires.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -13,38 +13,39 @@ use layout::InodeNr;
 
 use crate::vfs::{Copy, Handle, Opened, Vfs};
 
-/// Bytes that a copy within the volume moves at a time.
+/// Number of bytes that a copy within the volume moves at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// How often somebody who finds no space tries again while something is being deleted, and how long he waits each time.
+/// Number and interval of retries of an operation that found no space while files are being
+/// deleted.
 const ATTEMPTS: u32 = 200;
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Space is low when so much of the volume is left at most, and no more than so many bytes.
+/// Space is low when at most this fraction of the volume is left, and at most this many bytes.
 const LOW_PART: u64 = 16;
 const LOW_BYTES_MAX: u64 = 64 << 20;
 
-/// Who everything belongs to, whatever the inodes say: `uid=`, `gid=`.
+/// Owners that are shown instead of the inodes' own: `uid=`, `gid=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owners {
-    /// The owner that is shown.
+    /// Owner that is shown.
     pub uid: Option<u32>,
-    /// The group that is shown.
+    /// Group that is shown.
     pub gid: Option<u32>,
 }
 
-/// A volume that is served.
+/// A served volume.
 pub struct Served {
     volume: Volume,
     owners: Owners,
-    /// Files are opened without a message, so nothing is known of them here.
+    /// True if files are opened without a request, so that open files are not tracked here.
     is_lazy: bool,
-    /// So many have no name and were not deleted while somebody waited for space.
+    /// Number of orphans that stayed while an operation retried for space.
     kept_orphans: AtomicUsize,
 }
 
 impl Served {
-    /// Serves a volume. `is_lazy` if files are opened without a message.
+    /// Serves a volume. `is_lazy` is true if files are opened without a request.
     pub fn new(volume: Volume, owners: Owners, is_lazy: bool) -> Self {
         Self {
             volume,
@@ -54,12 +55,12 @@ impl Served {
         }
     }
 
-    /// The volume.
+    /// Returns the volume.
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
-    /// The volume, which is served no more.
+    /// Ends the service and returns the volume.
     pub fn into_volume(self) -> Volume {
         self.volume
     }
@@ -70,21 +71,22 @@ impl Served {
         attributes
     }
 
-    /// Holds what was just made; its directory is locked by the kernel meanwhile.
+    /// Holds a new node; the kernel holds the lock of its directory meanwhile.
     fn made(&self, node: InodeNr) -> Result<Attributes> {
         Ok(self.show(self.volume.remember(node)?))
     }
 
-    /// What has lost its last name is deleted when the kernel has closed and forgotten it, which it tells without waiting. So whoever finds no
-    /// space while something without a name is still there tries again for a while; not if that was in vain for just as many before, which
-    /// somebody has open then.
+    /// Retries an operation that finds no space while orphans exist. A file without names is
+    /// deleted when the kernel has closed and forgotten it, which the kernel reports
+    /// asynchronously. There is no retry if an earlier one failed with the same number of orphans:
+    /// those are open files.
     fn patient<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         let mut result = attempt();
         for _ in 0..ATTEMPTS {
             if !matches!(result, Err(Error::NoSpace | Error::NoInodes)) {
                 return result;
             }
-            // Counted before, so that what goes just now has made room for the attempt.
+            // Counted first: an orphan deleted after that has freed its space for the attempt.
             let count = self.volume.orphan_count();
             result = attempt();
             if count == 0 || count == self.kept_orphans.load(Ordering::Relaxed) {
@@ -99,14 +101,14 @@ impl Served {
         result
     }
 
-    /// Returns true if the kernel may take more into its cache than there is space for.
+    /// True if the kernel could cache more writes than there is space for.
     fn is_low(&self) -> bool {
         let usage = self.volume.usage();
         let most = LOW_BYTES_MAX / u64::from(usage.block_bytes);
         usage.blocks_available < (usage.blocks / LOW_PART).min(most)
     }
 
-    /// What an entry names, on a volume whose entries do not say.
+    /// Returns the kind of an entry's inode, on a volume whose entries do not record it.
     fn kind_of(&self, directory: InodeNr, entry: &Entry) -> Option<FileKind> {
         if entry.inode == directory || entry.name == b".." {
             return Some(FileKind::Directory);
@@ -115,7 +117,7 @@ impl Served {
         attributes.map(|attributes| attributes.kind).ok()
     }
 
-    /// An owner that is shown instead of the inode's own cannot be changed.
+    /// Refuses a change of an owner that is shown instead of the inode's own.
     fn check_owners(&self, change: &SetAttributes) -> Result<()> {
         let differs = |shown: Option<u32>, wanted: Option<u32>| {
             shown.is_some() && wanted.is_some() && shown != wanted

@@ -1,4 +1,5 @@
-//! What a kernel asks of a file system. Numbers are inode numbers of the volume; permissions have been checked.
+//! The operations that a kernel requests of a file system. Numbers are inode numbers of the volume;
+//! permissions have been checked.
 
 use std::time::Duration;
 
@@ -9,62 +10,64 @@ use ext::volume::{
 };
 use layout::InodeNr;
 
-/// What opening a file gave.
+/// The result of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// The open file.
+    /// Handle of the open file.
     pub handle: Handle,
-    /// Every write has to come at once: each is to be durable when it returns (`chattr +S`), or little space is left.
+    /// True if the kernel must not cache writes: each has to be durable when it returns (`chattr
+    /// +S`), or little space is left.
     pub writes_through: bool,
 }
 
-/// An open file; [`Handle::NONE`] where opening takes no message.
+/// A handle of an open file; [`Handle::NONE`] if files are opened without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// No file was opened: the node is all there is.
+    /// No open file: only the node is known.
     pub const NONE: Self = Self(0);
 }
 
 /// A range of one file, to be copied to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// From this file.
+    /// Source file.
     pub source: InodeNr,
-    /// From there.
+    /// Offset in the source.
     pub source_offset: u64,
-    /// To this file.
+    /// Target file.
     pub target: InodeNr,
-    /// To there.
+    /// Offset in the target.
     pub target_offset: u64,
-    /// So many bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
 /// A file system that a kernel mounts.
 ///
-/// What makes or finds a node holds it: the kernel forgets each as often as it was told of it.
+/// Operations that create or find a node hold it; the kernel later forgets each node as many times
+/// as it was returned.
 pub trait Vfs: Send + Sync + 'static {
-    /// Finds a name. `.` is the node itself, of any kind, whether the kernel knows it or not.
+    /// Looks up a name. `.` is the node itself, of any kind, also if the kernel has forgotten it.
     fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes>;
 
-    /// The kernel forgets a node so many times.
+    /// Drops `count` references of the kernel to a node.
     fn forget(&self, node: InodeNr, count: u64);
 
-    /// What a node says of itself.
+    /// Returns the attributes of a node.
     fn attributes(&self, node: InodeNr) -> Result<Attributes>;
 
-    /// Changes what a node says of itself.
+    /// Changes attributes of a node.
     fn set_attributes(&self, node: InodeNr, change: &SetAttributes) -> Result<Attributes>;
 
-    /// The flags of chattr.
+    /// Sets the flags of chattr.
     fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()>;
 
-    /// A symbolic link's target.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, node: InodeNr) -> Result<Vec<u8>>;
 
-    /// Makes a file, device, fifo or socket.
+    /// Creates a file, device, fifo or socket.
     fn make_node(
         &self,
         parent: InodeNr,
@@ -74,10 +77,10 @@ pub trait Vfs: Send + Sync + 'static {
         new: &NewInode,
     ) -> Result<Attributes>;
 
-    /// Makes a directory.
+    /// Creates a directory.
     fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<Attributes>;
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     fn symlink(
         &self,
         parent: InodeNr,
@@ -86,16 +89,16 @@ pub trait Vfs: Send + Sync + 'static {
         new: &NewInode,
     ) -> Result<Attributes>;
 
-    /// Gives a node another name.
+    /// Adds a directory entry for a node.
     fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes>;
 
-    /// Takes a name away that is no directory's.
+    /// Removes a directory entry of a non-directory.
     fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()>;
 
-    /// Takes an empty directory away.
+    /// Removes an empty directory.
     fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()>;
 
-    /// Moves a name.
+    /// Renames a directory entry.
     fn rename(
         &self,
         parent: InodeNr,
@@ -108,7 +111,7 @@ pub trait Vfs: Send + Sync + 'static {
     /// Opens a file.
     fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Opened>;
 
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     fn create(
         &self,
         parent: InodeNr,
@@ -117,19 +120,20 @@ pub trait Vfs: Send + Sync + 'static {
         flags: OpenFlags,
     ) -> Result<(Attributes, Opened)>;
 
-    /// Returns true if a file was opened for writing, or if nothing is known of it.
+    /// True if a file was opened for writing, or if open files are not tracked.
     fn is_writable(&self, handle: Handle) -> bool;
 
-    /// Returns true if a caller may use the blocks that are reserved for root. `groups` finds all groups of the caller.
+    /// True if a caller may use the blocks reserved for root. `groups` returns all groups of the
+    /// caller.
     fn may_use_reserve(&self, uid: u32, groups: &dyn Fn() -> Vec<u32>) -> bool;
 
-    /// Makes calls for a caller that may use the reserved blocks, or may not.
+    /// Runs `calls` with or without permission to use the reserved blocks.
     fn with_reserve<T>(&self, allowed: bool, calls: impl FnOnce() -> T) -> T;
 
     /// Closes an open file.
     fn release(&self, handle: Handle) -> Result<()>;
 
-    /// Reads; fewer bytes than asked only at the end.
+    /// Reads; fewer bytes than requested only at the end of the file.
     fn read(&self, node: InodeNr, offset: u64, into: &mut [u8], is_direct: bool) -> Result<usize>;
 
     /// Writes; fewer bytes than given only when space runs out, and at least one.
@@ -142,7 +146,7 @@ pub trait Vfs: Send + Sync + 'static {
         durability: Durability,
     ) -> Result<usize>;
 
-    /// Makes a file durable; tells the open file of writes that have failed.
+    /// Makes a file durable, and reports earlier failed writes to the open file.
     fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()>;
 
     /// Makes a directory durable.
@@ -156,8 +160,8 @@ pub trait Vfs: Send + Sync + 'static {
         visit: &mut dyn FnMut(u64, &Entry) -> bool,
     ) -> Result<()>;
 
-    /// Visits a directory's entries with what they name, from a cookie on, until `visit` returns false. `.` and `..` have no
-    /// attributes here.
+    /// Visits a directory's entries with their nodes' attributes from a cookie on, until `visit`
+    /// returns false. `.` and `..` have no attributes here.
     fn read_directory_nodes(
         &self,
         node: InodeNr,
@@ -165,7 +169,7 @@ pub trait Vfs: Send + Sync + 'static {
         visit: &mut dyn FnMut(u64, &Entry, Option<&Attributes>) -> bool,
     ) -> Result<()>;
 
-    /// Free and used space.
+    /// Returns free and used space.
     fn usage(&self) -> Usage;
 
     /// Allocates, frees or zeroes a range of a file.
@@ -178,37 +182,39 @@ pub trait Vfs: Send + Sync + 'static {
         keeps_size: bool,
     ) -> Result<()>;
 
-    /// The first byte of data from an offset on; none if there is none before the end.
+    /// Returns the first data byte from an offset on; `None` if there is none before the end.
     fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>>;
 
-    /// The first byte of a hole from an offset on, where the end is one; none from the end on.
+    /// Returns the first byte of a hole from an offset on, the end of the file included; `None`
+    /// beyond the end.
     fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>>;
 
-    /// Whether the kernel may keep something that was written to a file and has not come here yet. What nobody has open for writing
-    /// it has passed on, mapped memory included, before it told of the end of that.
+    /// True if the kernel may still cache writes to a file that have not arrived here. For a file
+    /// that is not open for writing it has written back everything, mapped memory included, before
+    /// it released the last writer.
     fn may_be_behind(&self, node: InodeNr) -> bool;
 
-    /// Copies within the file system; how many bytes.
+    /// Copies within the file system. Returns the number of bytes.
     fn copy(&self, copy: Copy) -> Result<u64>;
 
-    /// The value of an extended attribute.
+    /// Returns the value of an extended attribute.
     fn get_attribute(&self, node: InodeNr, name: &[u8]) -> Result<Vec<u8>>;
 
-    /// The names of all extended attributes.
+    /// Returns the names of all extended attributes.
     fn list_attributes(&self, node: InodeNr) -> Result<Vec<Vec<u8>>>;
 
     /// Sets an extended attribute.
     fn set_attribute(&self, node: InodeNr, name: &[u8], value: &[u8], mode: SetMode) -> Result<()>;
 
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()>;
 
-    /// Whether nothing can be changed, from the beginning or since an error.
+    /// True if nothing can be changed, from the start or since an error.
     fn is_read_only(&self) -> bool;
 
-    /// How finely times are kept.
+    /// Returns the granularity of times.
     fn time_granularity(&self) -> Duration;
 
-    /// Stops all changes, after something that must not happen.
+    /// Stops all changes after an internal error.
     fn abort(&self, why: &str);
 }

@@ -1,12 +1,15 @@
-//! A volume that has become read-only, and the table of mounts, which is to say so.
+//! Reports a volume that has become read-only in the table of mounts.
 //!
-//! After an error in the journal changes fail with EROFS, and the kernel knows nothing of it. A thread looks now and then whether it has come to
-//! that, and then makes the mount read-only, as the kernel's ext3 does with itself. The kernel writes back what it keeps first, which the threads
-//! of the session have to answer (the writes fail). It refuses as long as a file is open for writing; the thread goes on trying.
+//! After an error in the journal, changes fail with EROFS, and the kernel does not know why. A
+//! thread checks periodically for that state, and then remounts read-only, as the kernel's ext3
+//! does by itself. The kernel first writes back its cache, which the threads of the session have to
+//! answer (the writes fail). It refuses as long as a file is open for writing; the thread keeps
+//! trying.
 //!
-//! After a panic everything fails, and the mount stays as it is.
+//! After a panic every request fails, and the mount stays as it is.
 //!
-//! Without root the kernel refuses for good, and fusermount3 has no word for it: the log says so, and changes fail all the same.
+//! Without root the kernel always refuses, and fusermount3 has no such command: the log records it,
+//! and changes fail all the same.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -17,20 +20,20 @@ use crate::adapter::Guard;
 use crate::mount_point::MountPoint;
 use crate::vfs::Vfs;
 
-/// The time between two looks.
+/// Interval between checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The name of the thread.
+/// Name of the thread.
 const THREAD: &str = "jext-watch";
 
-/// The thread that looks.
+/// The thread that checks the volume.
 pub(crate) struct Watch {
-    /// Ends it by going.
+    /// Stops the thread when dropped.
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Watch {
-    /// Looks from now on.
+    /// Starts the thread.
     pub(crate) fn start<V: Vfs>(guard: Guard<V>, point: MountPoint) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
@@ -39,7 +42,7 @@ impl Watch {
         Ok(Self { stop, thread })
     }
 
-    /// Looks no more.
+    /// Stops the thread.
     pub(crate) fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
@@ -49,7 +52,7 @@ impl Watch {
 }
 
 fn watch<V: Vfs>(guard: &Guard<V>, point: &MountPoint, stopped: &Receiver<()>) {
-    // Who mounts what can only be read says so at once.
+    // A volume that was opened read-only is mounted read-only from the start.
     if guard.vfs.is_read_only() {
         return;
     }

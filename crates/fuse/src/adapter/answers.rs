@@ -1,4 +1,4 @@
-//! What is answered, in fuser's form.
+//! Answers in fuser's form.
 
 use std::time::UNIX_EPOCH;
 
@@ -12,7 +12,7 @@ use super::{Adapter, FOREVER};
 use crate::attributes::{node_of, shown, type_of};
 use crate::vfs::Vfs;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const NAME_BYTES_MAX: u32 = 255;
 
 impl<V: Vfs> Adapter<V> {
@@ -20,7 +20,7 @@ impl<V: Vfs> Adapter<V> {
         shown(attributes, self.block_bytes)
     }
 
-    /// As in the answer to a look-up, where the number is the node's.
+    /// Returns attributes as in the answer to a look-up, where the number is the node's.
     pub(super) fn entry(&self, attributes: &Attributes) -> FileAttr {
         FileAttr {
             ino: node_of(attributes.inode),
@@ -77,7 +77,7 @@ pub(super) fn answer_usage(reply: ReplyStatfs, usage: Result<Usage, Errno>) {
     }
 }
 
-/// A name that is not there.
+/// Returns the answer for an absent name.
 pub(super) fn absent() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
@@ -98,8 +98,8 @@ pub(super) fn absent() -> FileAttr {
     }
 }
 
-/// `.`, `..`, and an entry whose inode cannot be read: the kernel makes no node of them. Of the first two it wants the
-/// numbers.
+/// Returns the attributes of `.`, `..`, and an entry whose inode is unreadable. The kernel creates
+/// no node for them, but it uses the numbers of the first two.
 pub(super) fn unknown(entry: &Entry) -> FileAttr {
     let is_dots = entry.name == b"." || entry.name == b"..";
     FileAttr {

@@ -1,4 +1,4 @@
-//! The caller of a request: what the request carries of it, and what `/proc` says beyond that.
+//! The caller of a request: the request's own fields, and further ones from `/proc`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,22 +7,23 @@ use fuser::Request;
 
 /// CAP_FOWNER: the caller counts as the owner of every file.
 const FOWNER: u32 = 3;
-/// CAP_FSETID: the set-user-ID and set-group-ID bits stay when the caller changes a file.
+/// CAP_FSETID: set-user-ID and set-group-ID bits survive the caller's changes.
 const FSETID: u32 = 4;
 /// CAP_LINUX_IMMUTABLE: the caller may make files immutable or append-only.
 const LINUX_IMMUTABLE: u32 = 9;
 
-/// The groups and rights of a caller, which waits for its answer meanwhile.
+/// The groups and capabilities of a caller, which waits for its answer meanwhile.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Caller {
     /// All groups.
     pub(super) groups: Vec<u32>,
-    /// The capabilities, a bit for each.
+    /// Capabilities, one bit each.
     rights: u64,
 }
 
 impl Caller {
-    /// Reads `/proc/PID/status`. A caller in another PID namespace has the group of its request only.
+    /// Reads `/proc/PID/status`. A caller in another PID namespace has the group of its request
+    /// only.
     pub(super) fn of(request: &Request) -> Self {
         let process = format!("/proc/{}", request.pid());
         let status = fs::read_to_string(format!("{process}/status"));
@@ -70,8 +71,8 @@ impl Caller {
     }
 }
 
-/// True if a process is in the user namespace of this one. Everybody can make a namespace in which he has all rights; on what belongs to
-/// users outside of it he has none.
+/// True if a process is in this process's user namespace. Any user can create a namespace and have
+/// all capabilities in it; they do not apply to files of users outside.
 fn has_our_users(process: &str) -> bool {
     let namespace = |process: &str| {
         let file = fs::metadata(format!("{process}/ns/user")).ok()?;

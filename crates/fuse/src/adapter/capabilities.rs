@@ -1,4 +1,4 @@
-//! What the kernel is asked for when it comes to a mount.
+//! The features requested from the kernel when a mount starts.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use fuser::{InitFlags, KernelConfig};
 use super::TRANSFER_BYTES_MAX;
 use crate::arrivals::BACKGROUND_MAX;
 
-/// From so many on, the kernel puts off write-back that nobody waits for.
+/// Number of requests from which on the kernel delays background write-back.
 const CONGESTED: u16 = 48;
-/// What the kernel is asked for. `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING` never are: fuser says yes to
-/// them and does not carry them.
+/// The requested features. `SETXATTR_EXT`, `SECURITY_CTX`, `ALLOW_IDMAP` and `OVER_IO_URING` are
+/// never requested: fuser accepts them without implementing them.
 const WANTED: [InitFlags; 11] = [
     InitFlags::FUSE_WRITEBACK_CACHE,
     InitFlags::FUSE_DO_READDIRPLUS,
@@ -18,18 +18,19 @@ const WANTED: [InitFlags; 11] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_ASYNC_DIO,
-    // Access control lists are checked by the kernel; what they hand down is not masked.
+    // The kernel checks access control lists; permissions inherited from a default ACL are not
+    // masked.
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_DONT_MASK,
-    // The kernel does not ask for a file's capabilities at every write: see `privileges`.
+    // The kernel does not query a file's capabilities at every write: see `privileges`.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // `.` and `..` are looked up by number, for file handles.
     InitFlags::FUSE_EXPORT_SUPPORT,
-    // Files whose writes come at once can be mapped to be shared.
+    // Files opened for direct I/O can be mapped shared.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// Asks for it.
+/// Requests the features.
 pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool, time_granularity: Duration) {
     let truncates = (!is_lazy_open).then_some(InitFlags::FUSE_ATOMIC_O_TRUNC);
     for flag in WANTED.into_iter().chain(truncates) {
@@ -37,7 +38,7 @@ pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool, time_granularit
             tracing::info!(?flag, "this kernel cannot");
         }
     }
-    // The nearest value that is right is taken where these are not.
+    // fuser uses the nearest valid value instead of an invalid one.
     let _ = config.set_max_write(TRANSFER_BYTES_MAX);
     let _ = config.set_max_background(BACKGROUND_MAX);
     let _ = config.set_congestion_threshold(CONGESTED);

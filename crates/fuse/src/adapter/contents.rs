@@ -1,4 +1,4 @@
-//! Reading and writing what is in files.
+//! Reads and writes of file contents.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use crate::arrivals;
 use crate::vfs::Vfs;
 
 thread_local! {
-    /// What this thread reads into.
+    /// Read buffer of this thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -40,7 +40,7 @@ impl<V: Vfs> Adapter<V> {
         });
     }
 
-    /// How many bytes were written.
+    /// Writes to a file. Returns the number of bytes written.
     pub(super) fn write_contents(
         &self,
         request: &Request,
@@ -67,7 +67,8 @@ impl<V: Vfs> Adapter<V> {
                     self.ask_again(node);
                 }
                 done += written?;
-                // Of what it kept itself, the kernel takes a part that was written for all: the rest must have been written, too, or fail.
+                // The kernel takes a short write from its cache for a complete one: write the rest,
+                // or fail.
                 if !is_cached || done == data.len() {
                     return Ok(done as u64);
                 }

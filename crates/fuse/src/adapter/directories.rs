@@ -1,4 +1,4 @@
-//! Directories, as much of them as an answer takes.
+//! Directory listings, as many entries as fit in an answer.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::attributes::type_of;
 use crate::vfs::Vfs;
 
 impl<V: Vfs> Adapter<V> {
-    /// Names and numbers.
+    /// Lists names and inode numbers.
     pub(super) fn list(
         &self,
         node: INodeNo,
@@ -24,7 +24,8 @@ impl<V: Vfs> Adapter<V> {
         let mut visit = |next, entry: &Entry| {
             is_empty = false;
             let number = INodeNo(u64::from(entry.inode.get()));
-            // Whoever needs to know it asks for the attributes where an image's entries carry no kinds.
+            // If the entries of an image have no file types, programs that need one read the
+            // attributes.
             let kind = entry.kind.map_or(FileType::RegularFile, type_of);
             !reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
         };
@@ -32,7 +33,7 @@ impl<V: Vfs> Adapter<V> {
         Ok(behind_entries(is_empty, listed)?)
     }
 
-    /// Names, and what they name, as if each had been looked up.
+    /// Lists names with their nodes, as if each had been looked up.
     pub(super) fn list_nodes(
         &self,
         node: INodeNo,
@@ -56,7 +57,8 @@ impl<V: Vfs> Adapter<V> {
     }
 }
 
-/// An error behind entries waits: the answer has the entries, and the next read, from behind the last of them, meets it again.
+/// Defers an error after the first entries: the answer has the entries, and the next read, which
+/// starts after the last of them, fails.
 fn behind_entries(is_empty: bool, listed: ext::Result<()>) -> ext::Result<()> {
     if is_empty { listed } else { Ok(()) }
 }

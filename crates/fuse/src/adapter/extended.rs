@@ -1,6 +1,6 @@
-//! Extended attributes and access control lists, which are attributes with names of their own.
+//! Extended attributes and access control lists, which are attributes with special names.
 //!
-//! The kernel asks for a value twice: with no room, to hear its length, and then with so much.
+//! The kernel requests a value twice: with no space, to learn its length, and then with that much.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,12 +12,12 @@ use super::answers::answer;
 use super::{Adapter, inode};
 use crate::vfs::Vfs;
 
-/// setxattr(2): the attribute must be new.
+/// setxattr(2): the attribute must not exist.
 const XATTR_CREATE: i32 = 1;
-/// setxattr(2): the attribute must be there.
+/// setxattr(2): the attribute must exist.
 const XATTR_REPLACE: i32 = 2;
 
-/// The name of the access control list that holds.
+/// Name of the access ACL.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 impl<V: Vfs> Adapter<V> {

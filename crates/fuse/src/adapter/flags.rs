@@ -1,4 +1,4 @@
-//! What the kernel's flags mean.
+//! Conversion of the kernel's flags.
 
 use ext::volume::{Durability, NewInode, OpenFlags, RangeChange, RenameMode, WhiteoutOwner};
 use fuser::{FopenFlags, OpenAccMode, RenameFlags, Request, WriteFlags};
@@ -18,8 +18,8 @@ pub(super) fn has(flags: i32, flag: rustix::fs::OFlags) -> bool {
     rustix::fs::OFlags::from_bits_retain(flags.cast_unsigned()).contains(flag)
 }
 
-/// How a file is opened. Offsets of appends are the kernel's, and so is the right to read what it has to fill up before it
-/// writes.
+/// Returns the flags for opening a file. The kernel computes the offsets of appends, and it may
+/// read any opened file, to fill pages before it writes to them.
 pub(super) fn open_flags(flags: fuser::OpenFlags) -> OpenFlags {
     OpenFlags {
         read: true,
@@ -31,7 +31,7 @@ pub(super) fn open_flags(flags: fuser::OpenFlags) -> OpenFlags {
     }
 }
 
-/// How durable a write has to be. What comes from the kernel's cache is synced by the kernel.
+/// Returns the durability that a write requires. The kernel syncs writes from its cache itself.
 pub(super) fn durability(write: WriteFlags, flags: i32) -> Durability {
     use rustix::fs::OFlags;
     if write.contains(WriteFlags::FUSE_WRITE_CACHE) {
@@ -45,7 +45,8 @@ pub(super) fn durability(write: WriteFlags, flags: i32) -> Durability {
     }
 }
 
-/// What becomes of a range, and whether the size is kept; none for what nobody here can.
+/// Returns the change of a range, and true if the size is kept. Returns `None` for an unsupported
+/// mode.
 pub(super) fn range_change(mode: i32) -> Option<(RangeChange, bool)> {
     use rustix::fs::FallocateFlags as Flags;
     let flags = Flags::from_bits_retain(mode.cast_unsigned());
@@ -58,7 +59,7 @@ pub(super) fn range_change(mode: i32) -> Option<(RangeChange, bool)> {
     Some((what, flags.contains(Flags::KEEP_SIZE)))
 }
 
-/// What a rename does with the new name and the old one; none for what nobody here can.
+/// Returns the mode of a rename. Returns `None` for unsupported flags.
 pub(super) fn rename_mode(request: &Request, flags: RenameFlags) -> Option<RenameMode> {
     let whiteout = RenameMode::Whiteout(WhiteoutOwner {
         uid: request.uid(),
@@ -69,7 +70,8 @@ pub(super) fn rename_mode(request: &Request, flags: RenameFlags) -> Option<Renam
         RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
         RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
         RenameFlags::RENAME_WHITEOUT => Some(whiteout),
-        // That there is no new name yet, the kernel has made sure of, and locked the directory.
+        // The kernel has checked that the new name does not exist, and holds the lock of the
+        // directory.
         both if both == RenameFlags::RENAME_WHITEOUT | RenameFlags::RENAME_NOREPLACE => {
             Some(whiteout)
         }
@@ -77,7 +79,8 @@ pub(super) fn rename_mode(request: &Request, flags: RenameFlags) -> Option<Renam
     }
 }
 
-/// The kernel keeps what it knows of a file's contents, and passes writes on at once where each is to be durable.
+/// Returns flags that let the kernel cache the contents, unless each write must be durable: then it
+/// passes them on at once.
 pub(super) fn opened(opened: Opened) -> FopenFlags {
     if opened.writes_through {
         FopenFlags::FOPEN_DIRECT_IO

@@ -1,10 +1,12 @@
-//! A full volume stops a writer.
+//! ENOSPC for writers to a full volume.
 //!
-//! The kernel takes what is written into its cache and asks nobody whether it fits. When it passes that on later and there is no space,
-//! `fsync` and `close` learn of it, but `write` does not. So the file is marked then, and the kernel's attributes of it are made stale. Before
-//! the next write it asks for them with the handle of the writer, which is answered with ENOSPC, once for each mark.
+//! The kernel accepts writes into its cache without checking for space. If a later write-back finds
+//! none, `fsync` and `close` report it, but `write` does not. So the file is marked then, and the
+//! kernel's cached attributes of it are invalidated. Before the next write the kernel requests them
+//! with the handle of the writer; the answer is ENOSPC, once for each mark.
 //!
-//! Files that are opened for writing when little space is left are not cached at all: see [`crate::served`].
+//! Files opened for writing while little space is left are not cached at all: see
+//! [`crate::served`].
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,11 +20,11 @@ use super::guard::Failure;
 use super::{Adapter, reserve};
 use crate::vfs::Vfs;
 
-/// Files with data that found no space.
+/// Files with cached data that found no space.
 #[derive(Default)]
 pub(super) struct Full {
     nodes: Mutex<BTreeSet<InodeNr>>,
-    /// The number of them.
+    /// Number of such files.
     count: AtomicUsize,
 }
 
@@ -34,7 +36,7 @@ impl Full {
 
     /// Removes a file's mark. Returns true if there was one.
     pub(super) fn take(&self, node: InodeNr) -> bool {
-        // Without any mark nothing is locked.
+        // Without any mark no lock is taken.
         self.count.load(Ordering::Acquire) > 0 && self.change(|nodes| nodes.remove(&node))
     }
 
@@ -47,7 +49,8 @@ impl Full {
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// The attributes of a node, or ENOSPC to a writer whose data found no space. Reading at the end of a file asks with a handle, too.
+    /// Returns the attributes of a node, or ENOSPC to a writer whose data found no space. A read at
+    /// the end of a file passes a handle too.
     pub(super) fn attributes(
         &self,
         node: InodeNr,

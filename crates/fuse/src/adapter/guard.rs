@@ -1,4 +1,4 @@
-//! What stands between an operation and its answer: a panic is caught, an error becomes a number.
+//! The guard of every operation: it catches panics and converts errors to numbers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use fuser::Errno;
 use crate::polling::Meter;
 use crate::vfs::Vfs;
 
-/// Why an operation has no result.
+/// The failure of an operation.
 pub(super) enum Failure {
-    /// The file system says so.
+    /// An error of the file system.
     Engine(ext::Error),
-    /// The request says so.
+    /// An error of the request.
     Request(Errno),
 }
 
@@ -29,10 +29,10 @@ impl From<Errno> for Failure {
     }
 }
 
-/// A file system that is asked for something.
+/// A file system, guarded against panics.
 pub(crate) struct Guard<V> {
     pub(crate) vfs: Arc<V>,
-    /// Whether an operation has panicked: what it held is lost, so nothing is done any more.
+    /// True if an operation has panicked. Its state is lost, so that no operation runs any more.
     has_panicked: Arc<AtomicBool>,
     meter: Arc<Meter>,
 }
@@ -56,23 +56,23 @@ impl<V: Vfs> Guard<V> {
         }
     }
 
-    /// What says later whether an operation has panicked.
+    /// Returns the flag that is set when an operation has panicked.
     pub(super) fn panic_mark(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_panicked)
     }
 
-    /// What counts the operations.
+    /// Returns the counter of requests.
     pub(crate) fn meter(&self) -> Arc<Meter> {
         Arc::clone(&self.meter)
     }
 
-    /// Whether an operation has panicked.
+    /// True if an operation has panicked.
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked.load(Ordering::Acquire)
     }
 
-    /// Does what a request asks for. After a panic nothing is done any more: what was half done stays in memory, and others
-    /// would wait for what the panic has left behind.
+    /// Runs an operation. After a panic none runs any more: its half-finished changes remain in
+    /// memory, and its locks may never be released.
     pub(super) fn run<T>(
         &self,
         name: &'static str,

@@ -1,15 +1,16 @@
-//! The controls that lsattr and chattr use.
+//! The ioctls of lsattr and chattr.
 //!
-//! | control | number | what |
+//! | ioctl | number | function |
 //! |---|---|---|
-//! | `FS_IOC_GETFLAGS` | `_IOR('f', 1, long)` | the flags |
-//! | `FS_IOC_SETFLAGS` | `_IOW('f', 2, long)` | sets those that a user may set, and refuses others |
-//! | `FS_IOC_GETVERSION` | `_IOR('v', 1, long)` | the generation |
-//! | `FS_IOC_FSGETXATTR` | `_IOR('X', 31, struct fsxattr)` | seven of the flags, with numbers of their own |
+//! | `FS_IOC_GETFLAGS` | `_IOR('f', 1, long)` | returns the flags |
+//! | `FS_IOC_SETFLAGS` | `_IOW('f', 2, long)` | sets user-modifiable flags |
+//! | `FS_IOC_GETVERSION` | `_IOR('v', 1, long)` | returns the generation |
+//! | `FS_IOC_FSGETXATTR` | `_IOR('X', 31, struct fsxattr)` | returns seven flags, renumbered |
 //! | `FS_IOC_FSSETXATTR` | `_IOW('X', 32, struct fsxattr)` | sets these seven |
 //!
-//! The first three say `long`, and all programs pass an `int`: four bytes are answered. Before the kernel passes new flags on it
-//! asks for the old ones by `FS_IOC_FSGETXATTR`, so chattr needs that, too.
+//! The first three are declared with `long`, but all programs pass an `int`: the answer has four
+//! bytes. Before the kernel passes new flags on it requests the old ones by `FS_IOC_FSGETXATTR`, so
+//! chattr needs that too.
 
 use ext::volume::{Attributes, InodeFlags};
 use fuser::{Errno, Request};
@@ -23,21 +24,21 @@ use crate::vfs::Vfs;
 const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
 const GET_VERSION: u32 = 0x8008_7601;
-/// The same with `int`, as programs of 32 bits pass them.
+/// The same with `int`, as passed by 32-bit programs.
 const GET_FLAGS_32: u32 = 0x8004_6601;
 const SET_FLAGS_32: u32 = 0x4004_6602;
 const GET_VERSION_32: u32 = 0x8004_7601;
 const GET_EXTENDED: u32 = 0x801C_581F;
 const SET_EXTENDED: u32 = 0x401C_5820;
-/// The size of `struct fsxattr`, which begins with the flags.
+/// Size of `struct fsxattr`, which starts with the flags.
 const EXTENDED_BYTES: usize = 28;
 
-/// Where it has the number of the project.
+/// Offset of the project id in it.
 const PROJECT_OFFSET: usize = 12;
-/// `FS_XFLAG_HASATTR`, which is for reading.
+/// `FS_XFLAG_HASATTR`, which is read-only.
 const HAS_ATTRIBUTES: u32 = 0x8000_0000;
 
-/// The numbers that flags have in `struct fsxattr`.
+/// Numbers of the flags in `struct fsxattr`.
 const EXTENDED: [(u32, InodeFlags); 7] = [
     (0x08, InodeFlags::IMMUTABLE),
     (0x10, InodeFlags::APPEND),
@@ -49,8 +50,8 @@ const EXTENDED: [(u32, InodeFlags); 7] = [
 ];
 
 impl<V: Vfs> Adapter<V> {
-    /// Answers a control. The time of change of a directory is jext's, so the kernel asks for it again after chattr; that of a file the
-    /// kernel keeps itself.
+    /// Answers an ioctl. jext keeps the change time of a directory, so the kernel must request it
+    /// again after chattr; it keeps that of a file itself.
     pub(super) fn control(
         &self,
         request: &Request,
@@ -66,7 +67,7 @@ impl<V: Vfs> Adapter<V> {
     }
 }
 
-/// Answers a control.
+/// Executes an ioctl.
 fn answer(
     vfs: &impl Vfs,
     request: &Request,
@@ -114,8 +115,9 @@ fn set(
     Ok(Vec::new())
 }
 
-/// That the caller may set flags: of its own files, and immutable and append-only with a right of its own. The kernel asks only where it
-/// knows the number of the control, and passes others on: the numbers of 32 bits from a program of 64, and on kernels before 5.13 all.
+/// Checks that the caller may set flags: those of its own files, immutable and append-only only
+/// with a capability. The kernel checks this only for ioctl numbers that it knows. It does not for
+/// the 32-bit numbers from a 64-bit program, nor for any number before Linux 5.13.
 fn check_rights(request: &Request, old: &Attributes, new: InodeFlags) -> Result<(), Errno> {
     let changed = (old.flags ^ new).intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
     if request.uid() == 0 || request.uid() == old.uid && !changed {
@@ -130,7 +132,7 @@ fn check_rights(request: &Request, old: &Attributes, new: InodeFlags) -> Result<
     }
 }
 
-/// What the Linux kernel refuses is refused, and what it takes is taken. Flags that the inode had come back as they were read.
+/// Accepts and refuses the same flags as Linux. Flags that the inode already had are accepted.
 fn check_settable(old: &Attributes, new: InodeFlags) -> Result<(), Errno> {
     let added = new.difference(old.flags);
     let known = InodeFlags::USER_VISIBLE.masked_for(old.kind.mode());
@@ -151,7 +153,8 @@ fn to_extended(flags: InodeFlags) -> u32 {
     present.map(|(number, _)| number).sum()
 }
 
-/// The flags with those that a `struct fsxattr` has. What else it can say is refused: there are no projects but 0.
+/// Returns the flags combined with those of a `struct fsxattr`. Its other fields are refused unless
+/// zero: only project 0 exists.
 fn with_extended(mut flags: InodeFlags, data: &[u8]) -> Result<InodeFlags, Errno> {
     let numbers = word(data)?;
     let project = word(data.get(PROJECT_OFFSET..).unwrap_or_default())?;

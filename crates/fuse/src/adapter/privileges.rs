@@ -1,14 +1,17 @@
-//! The bits that give a program the rights of its owner or group go when somebody changes what it does. The kernel leaves that
-//! to us (`FUSE_HANDLE_KILLPRIV_V2`), so that it need not ask for a file's capabilities at every write; capabilities it takes itself.
+//! Removal of set-user-ID and set-group-ID bits after a change of the file. The kernel leaves that
+//! to the file system (`FUSE_HANDLE_KILLPRIV_V2`), so that it need not query a file's capabilities
+//! at every write; capabilities it removes itself.
 //!
-//! | what is done | the bits go |
+//! | operation | the bits are removed |
 //! |---|---|
-//! | a file gets another owner or group | always |
-//! | a write | if the kernel says so |
-//! | another size, a range, a copy into the file, an open that empties it | unless the caller has CAP_FSETID: fuser does not carry what the kernel says |
-//! | an access control list is set | set-group-ID, if the caller neither is in the group nor has CAP_FSETID |
+//! | change of owner or group | always |
+//! | write | if the kernel requests it |
+//! | truncate, range change, copy, open with O_TRUNC | unless the caller has CAP_FSETID |
+//! | setting an access control list | set-group-ID, for an outsider without CAP_FSETID |
 //!
-//! Set-group-ID without the group's right to execute goes only if the caller is outside the group, as on ext3.
+//! In the third case the kernel requests it too, but fuser does not pass the request on.
+//! Set-group-ID without the group's execute permission is removed only if the caller is outside the
+//! group, as on ext3.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,10 +25,11 @@ use super::guard::Failure;
 use crate::attributes::node_of;
 use crate::vfs::Vfs;
 
-/// What tells the kernel that it knows a node no more. It is there once the session is.
+/// The session's notifier, which invalidates the kernel's cached nodes. It is set once the session
+/// exists.
 pub(crate) type NotifierSlot = Arc<OnceLock<Notifier>>;
 
-/// The permissions that are left; none if nothing goes.
+/// Returns the remaining permissions; `None` if no bit is removed.
 fn left(attributes: &Attributes, request: &Request) -> Option<u16> {
     if attributes.kind == FileKind::Directory {
         return None;
@@ -39,7 +43,7 @@ fn left(attributes: &Attributes, request: &Request) -> Option<u16> {
     (left != attributes.permissions).then_some(left)
 }
 
-/// Returns true if the caller is neither in the group nor has CAP_FSETID.
+/// True if the caller is not in the group and lacks CAP_FSETID.
 fn is_outside(request: &Request, gid: u32) -> bool {
     if request.uid() == 0 || request.gid() == gid {
         return false;
@@ -48,16 +52,16 @@ fn is_outside(request: &Request, gid: u32) -> bool {
     !caller.keeps_set_id() && !caller.groups.contains(&gid)
 }
 
-/// Returns true if there are bits to lose.
+/// True if there are bits to remove.
 fn has_set_id(attributes: &Attributes) -> bool {
     attributes.permissions & (mode::SET_UID | mode::SET_GID) != 0
 }
 
-/// The group may execute: without it the bit of the group means something else.
+/// Execute permission of the group; without it set-group-ID has another meaning.
 const GROUP_EXECUTE: u16 = 0o010;
 
 impl<V: Vfs> Adapter<V> {
-    /// What a change of attributes changes, too, if it is one that the bits do not survive.
+    /// Returns the change of permissions that must accompany a change of attributes, if any.
     pub(super) fn permissions_after(
         &self,
         request: &Request,
@@ -76,7 +80,7 @@ impl<V: Vfs> Adapter<V> {
         Ok(left(&attributes, request))
     }
 
-    /// Somebody other than root changes what is in a file.
+    /// Removes the bits after a change of a file's contents by a user other than root.
     pub(super) fn contents_change(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
         if request.uid() == 0 {
             return Ok(());
@@ -88,7 +92,8 @@ impl<V: Vfs> Adapter<V> {
         self.take_privileges(request, node)
     }
 
-    /// An access control list was set: set-group-ID goes if the caller is outside the group.
+    /// Removes set-group-ID after an access control list was set, if the caller is outside the
+    /// group.
     pub(super) fn list_was_set(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
         let attributes = self.vfs.attributes(node)?;
         if attributes.permissions & mode::SET_GID == 0 || !is_outside(request, attributes.gid) {
@@ -102,7 +107,7 @@ impl<V: Vfs> Adapter<V> {
         Ok(())
     }
 
-    /// Takes the bits, and has the kernel ask again.
+    /// Removes the bits, and invalidates the kernel's attributes.
     pub(super) fn take_privileges(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
         let Some(permissions) = left(&self.vfs.attributes(node)?, request) else {
             return Ok(());
@@ -116,7 +121,7 @@ impl<V: Vfs> Adapter<V> {
         Ok(())
     }
 
-    /// Has the kernel ask for the attributes of a node again.
+    /// Invalidates the kernel's attributes of a node.
     pub(super) fn ask_again(&self, node: InodeNr) {
         if let Some(notifier) = self.notifier.get()
             && let Err(error) = notifier.inval_inode(node_of(node), -1, 0)

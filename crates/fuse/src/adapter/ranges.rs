@@ -1,4 +1,4 @@
-//! Ranges of files that are changed as a whole: fallocate and copy_file_range.
+//! Operations on ranges of files: fallocate and copy_file_range.
 
 use fuser::{Errno, INodeNo, Request};
 
@@ -6,7 +6,7 @@ use super::flags::range_change;
 use super::{Adapter, inode};
 use crate::vfs::{Copy, Vfs};
 
-/// The answer to a copy has 32 bits.
+/// Maximum size of a copy: the answer has 32 bits.
 const COPY_BYTES_MAX: u64 = 1 << 30;
 
 impl<V: Vfs> Adapter<V> {
@@ -28,7 +28,7 @@ impl<V: Vfs> Adapter<V> {
         })
     }
 
-    /// How many bytes were copied.
+    /// Copies a range. Returns the number of bytes copied.
     pub(super) fn copy_range(
         &self,
         request: &Request,

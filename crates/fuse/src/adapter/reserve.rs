@@ -1,7 +1,8 @@
-//! Who may use the blocks that are reserved for root.
+//! Permission to use the blocks reserved for root.
 //!
-//! A request names its caller, but what the kernel writes from its cache comes from nobody. So the right of whoever opens a file for writing
-//! is kept in the number of its handle. With `lazy_open` there are no handles, and cached data have no right.
+//! A request names its caller, but the kernel's write-back has none. So the number of a handle
+//! records the permission of its opener. With `lazy_open` there are no handles, and cached data
+//! have no permission.
 
 use fuser::{Errno, FileHandle, Request};
 
@@ -10,29 +11,29 @@ use super::caller::Caller;
 use super::guard::Failure;
 use crate::vfs::{Handle, Vfs};
 
-/// The handle as the kernel knows it.
+/// Returns the handle in the kernel's form.
 pub(super) fn encode(handle: Handle, may_use_reserve: bool) -> FileHandle {
     FileHandle(handle.0 << 1 | u64::from(may_use_reserve))
 }
 
-/// The handle that the kernel names.
+/// Returns the handle of the kernel's form.
 pub(super) fn decode(handle: FileHandle) -> Handle {
     Handle(handle.0 >> 1)
 }
 
-/// Returns the right of whoever opened a file.
+/// True if the opener of a file had the permission.
 pub(super) fn opener_may(handle: FileHandle) -> bool {
     handle.0 & 1 != 0
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// Returns true if the caller may use the reserved blocks.
+    /// True if the caller may use the reserved blocks.
     pub(super) fn may_use_reserve(&self, request: &Request) -> bool {
         let groups = || Caller::of(request).groups;
         self.vfs.may_use_reserve(request.uid(), &groups)
     }
 
-    /// Does what a request asks for with the right of its caller.
+    /// Executes a request with the permission of its caller.
     pub(super) fn guard_for<T>(
         &self,
         request: &Request,

@@ -1,22 +1,24 @@
-//! Where data and holes begin: lseek with SEEK_DATA and SEEK_HOLE.
+//! lseek with SEEK_DATA and SEEK_HOLE.
 //!
-//! What was written is the kernel's for a while, and the volume's map has a hole there as long. The kernel asks all the same before it has passed
-//! on what it keeps. That can only be where somebody has the file open for writing; then the kernel is made to write it first, all of the file
-//! system, of which it keeps little at a time. What the map takes for data is data in any case.
+//! Written data stays in the kernel's cache for a while, and meanwhile the volume's block map has a
+//! hole there. The kernel requests data and holes all the same, without writing back first. This
+//! matters only if the file is open for writing. Then the kernel is made to write back the whole
+//! file system, of which it caches little at a time. Blocks that are mapped are data in any case.
 //!
-//! | asked for | the map says | open for writing | first |
+//! | request | the block map has | open for writing | first |
 //! |---|---|---|---|
 //! | data | data at the offset | any | nothing |
-//! | anything | anything | by nobody | nothing |
-//! | anything | anything else | by somebody, or not known | the kernel writes |
+//! | any | any | no | nothing |
+//! | any | anything else | yes, or unknown | the kernel writes back |
 //!
 //! # Rules
 //!
-//! - The kernel holds the lock of the inode while it asks, so that nobody writes, truncates or punches meanwhile; only memory that is mapped may
-//!   change, and then either answer is right.
-//! - The kernel's writing waits for WRITE requests. Those are answered by the threads of the session, so none of these waits for it: [`Seeker`] is a
-//!   thread of its own, and does one question after the other. Nor does it wait in the kernel, but a program does. What the program has made the
-//!   kernel submit is waited for here: see [`crate::arrivals`].
+//! - The kernel holds the lock of the inode during the request, so that no write, truncation or
+//!   hole punch intervenes; only mapped memory may change, and then either answer is right.
+//! - The kernel's write-back waits for WRITE requests. The threads of the session answer those, so
+//!   none of them may wait for it: [`Seeker`] is a separate thread that answers one question after
+//!   the other. It does not wait in the kernel either; a child process does. The Seeker then waits
+//!   for the requests that were submitted: see [`crate::arrivals`].
 
 use std::io;
 use std::sync::OnceLock;
@@ -35,17 +37,17 @@ use crate::vfs::Vfs;
 const SEEK_DATA: i32 = 3;
 /// lseek(2): the next byte of a hole.
 const SEEK_HOLE: i32 = 4;
-/// The name of the thread.
+/// Name of the thread.
 const THREAD: &str = "jext-seeker";
 
-/// The way to the thread that answers what takes its time.
+/// A handle to the thread that answers slow requests.
 #[derive(Default)]
 pub(crate) struct Seeker {
-    /// None ends it.
+    /// Questions to the thread; `None` stops it.
     questions: OnceLock<Sender<Option<Question>>>,
 }
 
-/// What the kernel asks.
+/// A request of the kernel.
 struct Question {
     node: InodeNr,
     offset: u64,
@@ -72,15 +74,15 @@ impl Seeker {
             })
     }
 
-    /// Lets the thread end when it has answered what it was asked.
+    /// Stops the thread after its pending questions.
     pub(crate) fn stop(&self) {
         if let Some(questions) = self.questions.get() {
-            // It may have ended by itself.
+            // The thread may have exited already.
             let _ = questions.send(None);
         }
     }
 
-    /// A reply that is dropped on the way says EIO.
+    /// Passes a question to the thread. A dropped reply answers EIO.
     fn ask(&self, question: Question) {
         if let Some(questions) = self.questions.get() {
             let _ = questions.send(Some(question));
@@ -89,7 +91,7 @@ impl Seeker {
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// Answers at once if the kernel need not write anything first.
+    /// Answers at once, unless the kernel has to write back first.
     pub(super) fn seek(&self, node: INodeNo, offset: i64, whence: i32, reply: ReplyLseek) {
         let begun = self.guard("lseek", || {
             let node = inode(node)?;
@@ -120,7 +122,7 @@ impl<V: Vfs> Adapter<V> {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Work<V> {
     guard: Guard<V>,
     arrivals: Arrivals,
@@ -145,7 +147,7 @@ impl<V: Vfs> Work<V> {
     }
 }
 
-/// What the map says.
+/// Searches the block map.
 fn find(vfs: &impl Vfs, node: InodeNr, offset: u64, whence: i32) -> Result<u64, Failure> {
     let found = match whence {
         SEEK_DATA => vfs.seek_data(node, offset)?,

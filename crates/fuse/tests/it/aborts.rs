@@ -1,4 +1,4 @@
-//! A journal that has aborted under the mount.
+//! A journal that aborts under the mount.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -12,10 +12,10 @@ use testkit::tool;
 
 use super::support::{Mounted, Place};
 
-/// How long it may take until the table of mounts says so.
+/// Maximum time until the table of mounts shows it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The options of the mount, as everybody sees them.
+/// Returns the options of the mount in the table of mounts.
 fn options(mounted: &Mounted) -> Vec<String> {
     let point = mounted.at("").canonicalize().unwrap();
     let words = [
@@ -33,7 +33,8 @@ fn says(mounted: &Mounted, option: &str) -> bool {
     options(mounted).iter().any(|found| found == option)
 }
 
-/// The table of mounts says `ro`, but only when no file is open for writing any more; other flags stay.
+/// The table of mounts must show `ro`, but only after all files open for writing are closed; other
+/// flags stay.
 #[test]
 fn the_table_of_mounts_says_that_changes_are_refused() {
     if !testkit::privilege::is_granted() {
@@ -66,7 +67,7 @@ fn the_table_of_mounts_says_that_changes_are_refused() {
     let refused = fs::create_dir(mounted.at("more")).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
     fault.set_armed(false);
-    // Longer than between two looks of the mount.
+    // Longer than the interval of the mount's checks.
     std::thread::sleep(Duration::from_millis(1500));
     assert!(says(&mounted, "rw"), "a file is open for writing");
     drop(open);
@@ -81,7 +82,7 @@ fn the_table_of_mounts_says_that_changes_are_refused() {
     assert_eq!(fs::read(mounted.at("old")).unwrap(), b"promised");
     let refused = fs::write(mounted.at("old"), "more").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
-    // The journal says what went wrong, and recovers.
+    // The journal records the error, and recovers.
     assert!(mounted.end().is_err());
     tool::run("e2fsck", &["-fp".as_ref(), place.image().as_os_str()]);
     place.check();

@@ -1,4 +1,4 @@
-//! Small scripts that run on the kernel's ext3 and on a mount: both must print the same.
+//! Shell scripts that run on the kernel's ext3 and on a mount: both must print the same.
 
 use std::cell::RefCell;
 use std::fs::{File, Permissions};
@@ -11,10 +11,11 @@ use testkit::tool;
 
 use super::support::{IMAGE_BYTES, Place};
 
-/// Blocks are as large as pages on both sides.
+/// Block size on both sides, equal to the page size.
 const BLOCK_BYTES: u32 = 4096;
 
-/// Functions that scripts use. `as_user UID GID GROUPS LINE` runs a line without privileges; a GROUPS of `-` is none.
+/// Functions for the scripts. `as_user UID GID GROUPS LINE` runs a line without privileges; a
+/// GROUPS of `-` means none.
 const PRELUDE: &str = r#"
 as_user() {
   local groups=--clear-groups
@@ -25,8 +26,8 @@ mode() { stat -c '%a' "$@"; }
 handle() { perl "$HANDLE" "$@"; }
 "#;
 
-/// Prints a file handle in hexadecimal digits (`make PATH`), or what it opens: the contents of a file, the names of a directory, or the
-/// error (`open HANDLE`).
+/// Prints a file handle in hexadecimal digits (`make PATH`), or the object that it opens: the
+/// contents of a file, the names of a directory, or the error (`open HANDLE`).
 const HANDLE: &str = r#"
 use strict; use warnings;
 my $is_arm = `uname -m` =~ /aarch64/;
@@ -186,7 +187,7 @@ cmp -n 500 f "$HANDLE" && echo "written over"
     ),
 ];
 
-/// Runs a script in a directory. What it printed, errors included.
+/// Runs a script in a directory. Returns its output, errors included.
 fn run(script: &str, directory: &Path, outside: &Path) -> String {
     let handle = outside.join("handle.pl");
     std::fs::write(&handle, HANDLE).unwrap();
@@ -199,13 +200,13 @@ fn run(script: &str, directory: &Path, outside: &Path) -> String {
     tool::run_well("bash", &["-c", &text])
 }
 
-/// Runs each of the scripts on the kernel's ext3, and does it again on a mount.
+/// Runs each of the scripts on the kernel's ext3, and again on a mount.
 #[track_caller]
 fn compare(name: &str) {
     compare_with(name, &[false, true]);
 }
 
-/// The same with these values of `lazy_open`.
+/// Runs the scripts with these values of `lazy_open`.
 #[track_caller]
 fn compare_with(name: &str, are_lazy: &[bool]) {
     if !testkit::privilege::is_granted() {
@@ -265,7 +266,7 @@ fn set_group_id_goes_with_a_list_of_somebody_outside_the_group() {
 
 #[test]
 fn append_only_files_can_be_touched() {
-    // With lazy_open nobody asks whether a file may be opened.
+    // With lazy_open there is no request that could refuse an open.
     compare_with("append-only and immutable files", &[false]);
 }
 
@@ -291,6 +292,6 @@ fn a_writer_hears_that_the_volume_is_full() {
 
 #[test]
 fn little_space_is_not_promised_twice() {
-    // With lazy_open there is no word to keep a file out of the kernel's cache.
+    // With lazy_open there is no answer that could disable the kernel's cache for a file.
     compare_with("a small write to a full volume", &[false]);
 }

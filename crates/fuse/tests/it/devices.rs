@@ -1,4 +1,4 @@
-//! A device that panics when it is told to.
+//! A device that panics on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ impl Bomb {
         }
     }
 
-    /// From now on every read panics, or none.
+    /// Makes every later read panic, or none.
     pub(crate) fn set_armed(&self, is_armed: bool) {
         self.is_armed.store(is_armed, Ordering::SeqCst);
     }

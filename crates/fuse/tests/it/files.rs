@@ -1,4 +1,4 @@
-//! Contents, attributes, and how long they live.
+//! Contents and attributes, and their lifetimes.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -110,8 +110,8 @@ fn attributes_are_kept() {
     });
 }
 
-/// Any user may ask for the earliest of all times, which fuser stumbles over if its overflow is checked: a thread of the mount
-/// would end each time.
+/// Any user may set the earliest of all times. If fuser's overflow were checked, it would panic and
+/// end a thread of the mount each time.
 #[test]
 fn the_earliest_time_ends_nothing() {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
@@ -134,7 +134,7 @@ fn the_earliest_time_ends_nothing() {
     });
 }
 
-/// Who writes to a program takes its set-user-id bit, and so does who gives it away.
+/// A write by another user clears the set-user-ID bit, and so does a change of the owner.
 #[test]
 fn set_id_bits_do_not_survive_a_stranger() {
     on_a_mount(|mounted| {
@@ -185,7 +185,8 @@ fn flags_are_set_and_obeyed() {
     });
 }
 
-/// A copy-on-write file or extents were never promised: a program that asks for them learns it, as from the kernel's ext3.
+/// Copy-on-write and extents are not supported: a program that sets them gets an error, as from the
+/// kernel's ext3.
 #[test]
 fn flags_that_mean_nothing_here_are_refused() {
     on_a_mount(|mounted| {

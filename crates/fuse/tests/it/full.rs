@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 
 use super::support::on_a_mount;
 
-/// A file is larger than what the volume keeps for root, and a part of what it has.
+/// Size of a file: larger than the reserved blocks, and a fraction of the volume.
 const FILE_BYTES: usize = 5_000_000;
 
 fn contents(number: usize) -> Vec<u8> {
@@ -21,7 +21,8 @@ fn write(path: &std::path::Path, number: usize) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Who writes too much is told, by the write or by the sync. All that was synced is there, and what is taken away makes room.
+/// A write to a full volume reports the error in the write or in the sync. All synced data remains,
+/// and deleting files frees space.
 #[test]
 fn what_was_synced_is_there_when_the_volume_is_full() {
     on_a_mount(|mounted| {
@@ -41,7 +42,7 @@ fn what_was_synced_is_there_when_the_volume_is_full() {
                 "file {number}"
             );
         }
-        // The error has been told: who opens the file anew hears nothing of it.
+        // The error has been reported: a new open file does not report it again.
         File::open(path(count)).unwrap().sync_all().unwrap();
         fs::remove_file(path(count)).unwrap();
         fs::remove_file(path(0)).unwrap();
@@ -50,7 +51,7 @@ fn what_was_synced_is_there_when_the_volume_is_full() {
     });
 }
 
-/// The kernel passes a whole megabyte on at once. If a part of it fits, that is not all that was promised.
+/// The kernel writes back a whole megabyte at once. A short write must not count as complete.
 #[test]
 fn a_part_that_fits_is_not_taken_for_all() {
     on_a_mount(|mounted| {
@@ -67,7 +68,8 @@ fn a_part_that_fits_is_not_taken_for_all() {
     });
 }
 
-/// Whoever does not sync is told by `write`, and what was written before is there as far as there was room.
+/// `write` reports the error to a program that does not sync, and all data written before that fits
+/// is present.
 #[test]
 fn nothing_that_had_room_is_lost_when_write_says_that_the_volume_is_full() {
     const PART: usize = 64 << 10;
@@ -80,7 +82,7 @@ fn nothing_that_had_room_is_lost_when_write_says_that_the_volume_is_full() {
         let before = space();
         let path = mounted.at("file");
         let mut file = File::create(&path).unwrap();
-        // Far more than there is, so that nobody waits for ever.
+        // Far more than the volume holds, so that the loop ends.
         let parts = 64 * before as usize / PART;
         let taken = (0..parts)
             .find(|number| {
@@ -96,7 +98,7 @@ fn nothing_that_had_room_is_lost_when_write_says_that_the_volume_is_full() {
             found.get(number * PART..(number + 1) * PART) == Some(&part(*number)[..])
         };
         let intact = (0..taken).take_while(is_there).count();
-        // The rest are blocks of the map.
+        // The rest are indirect blocks.
         assert!(
             (intact * PART) as u64 > before - before / 50,
             "{intact} parts of {taken}, {before} bytes"

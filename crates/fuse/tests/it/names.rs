@@ -1,4 +1,4 @@
-//! Names: made, linked, moved, taken away, and listed.
+//! Names: created, linked, renamed, removed, and listed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -71,7 +71,8 @@ fn renames_replace_refuse_and_exchange() {
     });
 }
 
-/// What overlay file systems ask of the one that they write to: the old name hides what lies below.
+/// Overlay file systems need this of their upper file system: after a rename, a whiteout hides the
+/// lower file.
 #[test]
 fn a_rename_can_leave_a_whiteout() {
     on_a_mount(|mounted| {
@@ -94,7 +95,7 @@ fn a_rename_can_leave_a_whiteout() {
         assert!(is_whiteout("a") && is_whiteout("d/below"));
         assert_eq!(fs::metadata(at("d")).unwrap().nlink(), 2);
         assert_eq!(fs::metadata(at("e")).unwrap().nlink(), 3);
-        // Whiteouts are names as others are.
+        // Whiteouts are entries like others.
         let both = RenameFlags::WHITEOUT | RenameFlags::NOREPLACE;
         assert_eq!(rename("b", "a", both), Err(rustix::io::Errno::EXIST));
         rename("b", "c", both).unwrap();
@@ -106,7 +107,7 @@ fn a_rename_can_leave_a_whiteout() {
     });
 }
 
-/// More than one answer of the kernel's, while names come and go.
+/// A listing takes several requests while names are added and removed.
 #[test]
 fn a_large_directory_is_listed_once() {
     on_a_mount(|mounted| {
@@ -130,7 +131,7 @@ fn a_large_directory_is_listed_once() {
     });
 }
 
-/// A name that the kernel believes to be absent can be made, and one that is taken away is absent at once.
+/// A name that the kernel caches as absent can be created, and a removed one is absent at once.
 #[test]
 fn what_is_absent_is_remembered_and_made() {
     on_a_mount(|mounted| {
@@ -147,7 +148,8 @@ fn what_is_absent_is_remembered_and_made() {
     });
 }
 
-/// Names are read through a small buffer while the directory, one block at first, becomes an htree and its leaves are split.
+/// Names are read through a small buffer while the directory, one block at first, becomes an htree
+/// and its leaves are split.
 #[test]
 fn a_listing_goes_on_beside_changes() {
     on_a_mount(|mounted| {
@@ -176,7 +178,7 @@ fn a_listing_goes_on_beside_changes() {
             (0..40).for_each(|number| create(1000 + 40 * step + number));
             fs::remove_file(at(1000 + 40 * step)).unwrap();
             if step == 5 {
-                // Back to where it was, as `seekdir` goes.
+                // Seek back, as `seekdir` does.
                 seen.truncate(10);
                 cookies.truncate(10);
                 rustix::fs::seek(&directory, rustix::fs::SeekFrom::Start(cookies[9])).unwrap();

@@ -11,7 +11,8 @@ use testkit::tool;
 use super::devices::Bomb;
 use super::support::Place;
 
-/// Who asked gets an error, nothing is done any more, the process goes on, and the image recovers to what was promised.
+/// The caller gets an error, no further request is executed, the process continues, and the image
+/// recovers all synced data.
 #[test]
 fn a_panic_is_an_error_and_the_end_of_changes() {
     if !testkit::privilege::is_granted() {
@@ -36,7 +37,7 @@ fn a_panic_is_an_error_and_the_end_of_changes() {
     let refused = fs::create_dir(mounted.at("more")).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(5));
     assert!(matches!(mounted.end(), Err(fuse::MountError::Panicked)));
-    // What a power cut would leave; the daemons of the volume may still have the image itself open.
+    // The image after a power cut; the daemons of the volume may still have the image itself open.
     let left = place.image().with_extension("left");
     fs::copy(place.image(), &left).unwrap();
     let device = Arc::new(FileDevice::open(&left, &Default::default()).unwrap());

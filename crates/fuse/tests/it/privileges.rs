@@ -1,4 +1,4 @@
-//! The bits that give programs the rights of others go when somebody changes the program.
+//! Set-user-ID and set-group-ID bits are removed when another user changes the program.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ fn mode_of(file: &Path) -> u32 {
     fs::metadata(file).unwrap().mode() & 0o7777
 }
 
-/// Runs a line of the shell as somebody who is not root, or as root.
+/// Runs a line of the shell as root or as another user.
 fn run(is_root: bool, line: &str, file: &Path) {
     let user: &[&str] = match is_root {
         true => &["--reuid", "0"],
@@ -61,7 +61,7 @@ fn they_go_with_the_owner() {
             run(true, &format!("chown {owner} \"$1\""), &file);
             assert_eq!(mode_of(&file), 0o777, "{owner}");
         }
-        // Without the right to execute, the group's bit means something else.
+        // Without execute permission, the group's bit has another meaning.
         fs::set_permissions(&file, Permissions::from_mode(0o6767)).unwrap();
         run(true, "chown 7 \"$1\"", &file);
         assert_eq!(mode_of(&file), 0o2767);
@@ -73,7 +73,8 @@ fn they_go_with_the_owner() {
     });
 }
 
-/// ext3 has no calls that allocate or zero a range: as a write they take the bits, also from a group that the caller is not in.
+/// ext3 has no calls that allocate or zero a range: here they clear the bits like a write, even for
+/// a group that the caller is not in.
 #[test]
 fn they_go_with_ranges_that_are_allocated_or_zeroed() {
     on_a_mount(|mounted| {
@@ -89,7 +90,8 @@ fn they_go_with_ranges_that_are_allocated_or_zeroed() {
     });
 }
 
-/// Everybody can make a namespace of users in which he has all rights. On files that belong to users outside of it he has none.
+/// Any user can create a user namespace and have all capabilities in it. They do not apply to files
+/// of users outside.
 #[test]
 fn rights_in_a_namespace_of_ones_own_keep_no_bits() {
     on_a_mount(|mounted| {
@@ -109,7 +111,7 @@ fn rights_in_a_namespace_of_ones_own_keep_no_bits() {
     });
 }
 
-/// The number of the control by which a program of 32 bits sets flags: the kernel does not check who does.
+/// Number of the ioctl by which a 32-bit program sets flags; the kernel does not check its caller.
 const SET_FLAGS_32: &str = "0x40046602";
 
 #[test]

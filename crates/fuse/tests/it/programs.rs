@@ -1,4 +1,4 @@
-//! Programs that are run from a mount, devices on it, and the options that forbid both.
+//! Programs run from a mount, devices on it, and the options that forbid both.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,8 +12,8 @@ use testkit::tool;
 
 use super::support::{Mounted, Place};
 
-/// A program that is copied to the mount: by another process, since what this one has open for writing is for an instant open in all
-/// that it starts.
+/// Copies a program to the mount. A child process copies it: a file that this process has open for
+/// writing is inherited for a moment by every process that it starts.
 fn install(mounted: &Mounted, name: &str, permissions: u32) -> PathBuf {
     let program = mounted.at(name);
     let source = Path::new("/usr/bin").join(name);
@@ -22,7 +22,7 @@ fn install(mounted: &Mounted, name: &str, permissions: u32) -> PathBuf {
     program
 }
 
-/// A device that reads as zeroes for ever.
+/// Creates a device that reads as zeroes.
 fn make_zero(mounted: &Mounted) -> PathBuf {
     let path = mounted.at("zero");
     let device = rustix::fs::makedev(1, 5);
@@ -46,7 +46,7 @@ fn with_flags(flags: &[&str], work: impl Fn(&Mounted)) {
     place.check();
 }
 
-/// What a program says, run by somebody who is not root.
+/// Returns the output of a program run by a user other than root.
 fn run_as_stranger(program: &Path) -> String {
     let words = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut words: Vec<_> = words.iter().map(std::ffi::OsStr::new).collect();
@@ -63,7 +63,7 @@ fn programs_run_and_devices_open() {
             let output = Command::new(&program).arg("-u").output().unwrap();
             assert_eq!(output.stdout, b"0\n");
         }
-        // A program that runs cannot be written to, and can be taken away.
+        // A running program cannot be written to, but it can be removed.
         let sleep = install(mounted, "sleep", 0o755);
         let mut sleeping = Command::new(&sleep).arg("60").spawn().unwrap();
         let busy = fs::OpenOptions::new().write(true).open(&sleep);
@@ -94,7 +94,7 @@ fn options_forbid_programs_and_devices() {
     });
 }
 
-/// The bit gives a stranger the rights of the owner, or not.
+/// The set-user-ID bit gives another user the owner's rights, unless forbidden.
 #[test]
 fn the_set_user_id_bit_works_unless_forbidden() {
     for (flags, said) in [(&[][..], "0"), (&["nosuid"][..], "65534")] {

@@ -19,8 +19,8 @@ fn open(path: &Path) -> File {
         .unwrap()
 }
 
-/// What punching, zeroing and allocating do to bytes, against a copy in memory; at the borders of direct, indirect and
-/// double indirect blocks.
+/// Punching, zeroing and allocating are compared with a copy in memory, at the boundaries of
+/// direct, indirect and double indirect blocks.
 #[test]
 fn ranges_become_what_was_asked_for() {
     on_a_mount(|mounted| {

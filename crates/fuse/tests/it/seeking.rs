@@ -1,4 +1,5 @@
-//! Data and holes, while the kernel keeps a part of the data to itself. The kernel's own ext3 says what is right.
+//! Data and holes, while the kernel caches a part of the data. The kernel's own ext3 is the
+//! reference.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,7 +13,7 @@ use testkit::tool;
 
 use super::support::{IMAGE_BYTES, Mounted, Place, on_a_mount};
 
-/// Bytes of a page, and of a block where the kernel's ext3 is asked, too.
+/// Page size in bytes, and the block size where the kernel's ext3 is compared.
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +23,7 @@ fn open(path: &Path) -> File {
     options.truncate(false).open(path).unwrap()
 }
 
-/// Where data begin and end, as programs find it that copy nothing else.
+/// Returns the extents of data, as programs find them that copy only data.
 fn stretches(file: &File) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -38,10 +39,10 @@ fn stretches(file: &File) -> Vec<(u64, u64)> {
     }
 }
 
-/// An offset, and where data and a hole begin from there on.
+/// An offset, and the next data and the next hole from there on.
 type Answer = (u64, Result<u64, Errno>, Result<u64, Errno>);
 
-/// What is there from each of many offsets on, and behind the end.
+/// Returns the answers at many offsets, within and beyond the file.
 fn answers(file: &File) -> Vec<Answer> {
     let size = file.metadata().unwrap().len();
     let mut offsets: Vec<_> = (0..size).step_by(50_001).collect();
@@ -61,7 +62,7 @@ fn answers(file: &File) -> Vec<Answer> {
         .collect()
 }
 
-/// A size that is set, and what is written then.
+/// A size that is set, and the writes that follow.
 struct Case {
     name: &'static str,
     size: u64,
@@ -122,7 +123,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Makes the file of a case; what was written is not synced.
+/// Creates the file of a case; its writes are not synced.
 fn make(path: &Path, case: &Case) -> File {
     let file = open(path);
     file.set_len(case.size).unwrap();
@@ -139,7 +140,7 @@ fn with_pages_for_blocks() -> Place {
     })
 }
 
-/// Does something on a mount of the kernel's ext3, and on one of ours.
+/// Runs a function on a mount of the kernel's ext3, and on one of jext.
 fn on_both(work: impl Fn(&dyn Fn(&str) -> std::path::PathBuf, bool)) {
     if !testkit::privilege::is_granted() {
         return;
@@ -173,7 +174,7 @@ fn on_both(work: impl Fn(&dyn Fn(&str) -> std::path::PathBuf, bool)) {
     }
 }
 
-/// What is found is remembered for the kernel's ext3, and must be the same on ours.
+/// Records the results on the kernel's ext3, and asserts that jext's are the same.
 fn compare<T: PartialEq + std::fmt::Debug>(find: impl Fn(&Path, &Case) -> T) {
     let expected = std::cell::RefCell::new(Vec::new());
     on_both(|at, is_kernel| {
@@ -191,7 +192,7 @@ fn compare<T: PartialEq + std::fmt::Debug>(find: impl Fn(&Path, &Case) -> T) {
 #[test]
 fn what_is_not_written_back_yet_is_found() {
     compare(|path, case| stretches(&make(path, case)));
-    // Each of the questions comes first once: the answer to one makes the kernel write what it keeps.
+    // Each question is asked first once: its answer makes the kernel write back.
     compare(|path, case| {
         let file = make(path, case);
         let hole = rustix::fs::seek(&file, SeekFrom::Hole(0));
@@ -224,7 +225,7 @@ fn holes_that_are_punched_are_found() {
     });
 }
 
-/// Pages that a program has changed in its memory, which it still has while it asks.
+/// Tests pages changed in mapped memory, which is still mapped during the search.
 #[test]
 fn what_is_written_to_mapped_memory_is_found() {
     let said = std::cell::RefCell::new(String::new());
@@ -260,7 +261,8 @@ fn what_is_written_to_mapped_memory_is_found() {
     });
 }
 
-/// Blocks that are smaller than the kernel's pages: what it writes are pages, and no byte of data is taken for a hole.
+/// With blocks smaller than the kernel's pages, writes are whole pages, and no data byte may be
+/// reported as a hole.
 #[test]
 fn blocks_may_be_smaller_than_pages() {
     on_a_mount(|mounted| {
@@ -288,7 +290,7 @@ fn cp_copies_data_and_leaves_holes() {
     on_a_mount(|mounted| {
         let (from, to) = (mounted.at("from"), mounted.at("to"));
         let file = make(&from, &CASES[CASES.len() - 1]);
-        // While it is open, the kernel keeps what was written.
+        // While the file is open, the kernel keeps the writes in its cache.
         for option in ["--sparse=auto", "--sparse=auto --reflink=never"] {
             let mut words: Vec<_> = option.split(' ').map(std::ffi::OsStr::new).collect();
             words.extend([from.as_os_str(), to.as_os_str()]);
@@ -304,7 +306,7 @@ fn cp_copies_data_and_leaves_holes() {
     });
 }
 
-/// Each byte that somebody has written is data for whoever looks, and nobody waits for ever.
+/// Each written byte must be data for every thread, and no thread may wait forever.
 #[test]
 fn sixteen_threads_write_and_look() {
     on_a_mount(|mounted| {
@@ -324,7 +326,7 @@ fn sixteen_threads_write_and_look() {
     });
 }
 
-/// The pages of the shared file that a thread writes: some, so that there are holes between them.
+/// Returns the pages of the shared file that a thread writes, with holes between them.
 fn pages_of(worker: u64) -> impl Iterator<Item = u64> {
     (0..30).map(move |round| (worker * 60 + round * 37) % 1000)
 }
@@ -351,7 +353,7 @@ fn write_and_look(mounted: &Mounted, shared: &File, worker: u64) {
     }
 }
 
-/// A mount that is taken from its users while they look ends all the same.
+/// A forced unmount during searches must still end.
 #[test]
 fn a_mount_ends_while_holes_are_looked_for() {
     if !testkit::privilege::is_granted() {
@@ -384,7 +386,7 @@ fn a_mount_ends_while_holes_are_looked_for() {
     place.check();
 }
 
-/// A byte that was just written is found, however much the kernel has to pass on first.
+/// A byte that was just written is found, however much the kernel has to write back first.
 #[test]
 fn a_byte_that_was_just_written_is_data() {
     on_a_mount(|mounted| {

@@ -8,12 +8,14 @@ use testkit::tool;
 
 use super::support::{Mounted, on_a_mount};
 
-/// Tries to lock the file in its first argument as fcntl(2) does, and says how it went. What is packed is `struct flock` of 64-bit machines.
+/// Tries to lock the file in its first argument as fcntl(2) does, and prints the result. The packed
+/// structure is `struct flock` of 64-bit machines.
 const LOCK: &str = "use Fcntl; open F, '+<', $ARGV[0] or die; \
     my $all = pack('s s x4 q q l x4', F_WRLCK, 0, 0, 0, 0); \
     print fcntl(F, F_SETLK, $all) ? 'locked' : 'refused'";
 
-/// What one process writes to memory that it shares, another one reads: from the file, and from its own memory.
+/// Writes of one process to shared memory are visible to another one, in the file and in its own
+/// mapping.
 #[test]
 fn mapped_memory_is_shared() {
     on_a_mount(|mounted| {
@@ -30,7 +32,7 @@ fn mapped_memory_is_shared() {
         assert!(fs::read(&path).unwrap() == expected);
         let seen = xfs_io(&path, &["mmap -r 0 100000", "mread -v 4999 3"]);
         assert!(seen.contains("61 62 62"), "{seen}");
-        // What a write changes is in memory that was mapped before.
+        // A write changes memory that was mapped before.
         let seen = xfs_io(
             &path,
             &[
@@ -41,7 +43,7 @@ fn mapped_memory_is_shared() {
             ],
         );
         assert!(seen.contains("63 63 61"), "{seen}");
-        // What nobody synced is there when the process has ended.
+        // Data that was never synced is present after the process has exited.
         xfs_io(&path, &["mmap -rw 0 100000", "mwrite -S 0x64 99990 10"]);
         assert_eq!(fs::read(&path).unwrap()[99_990..], [b'd'; 10]);
     });
@@ -53,7 +55,7 @@ fn xfs_io(path: &std::path::Path, lines: &[&str]) -> String {
     tool::run_well("xfs_io", &words)
 }
 
-/// Every line of every process is there, whole, and each process' own are in order.
+/// Every line of every process is present and whole, and each process's lines are in order.
 #[test]
 fn processes_append_to_one_file() {
     const LINES: usize = 300;

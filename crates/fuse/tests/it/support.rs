@@ -12,24 +12,24 @@ use fuse::{Mount, MountError, Settings, Unmounter};
 use tempfile::TempDir;
 use testkit::tool;
 
-/// The size of an image.
+/// Size of an image in bytes.
 pub(crate) const IMAGE_BYTES: u64 = 64 << 20;
 
-/// A folder with an image and a place to mount it.
+/// A folder with an image and a mount point.
 pub(crate) struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    /// With a new file system.
+    /// Creates a place with a new file system.
     pub(crate) fn new() -> Self {
         Self::with(&mkfs::Options::default())
     }
 
-    /// With a new file system of one's own choice.
+    /// Creates a place with a new file system and these options.
     pub(crate) fn with(options: &mkfs::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Others than root pass through it, too.
+        // Users other than root pass through it too.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         std::fs::create_dir(folder.path().join("mounted")).unwrap();
         let place = Self { folder };
@@ -50,7 +50,7 @@ impl Place {
         self.folder.path().join("mounted")
     }
 
-    /// Lets e2fsck look; it must find nothing.
+    /// Runs e2fsck, which must find no problem.
     pub(crate) fn check(&self) {
         tool::run_well("e2fsck", &["-fn".as_ref(), self.image().as_os_str()]);
     }
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// A mounted image, which is unmounted with its value.
+/// A mounted image; it is unmounted on drop.
 pub(crate) struct Mounted {
     point: PathBuf,
     unmounter: Unmounter,
@@ -89,7 +89,7 @@ impl Mounted {
         self.point.join(name)
     }
 
-    /// Unmounts; how the mount has ended.
+    /// Unmounts. Returns the result of serving the mount.
     pub(crate) fn end(mut self) -> Result<(), MountError> {
         self.unmounter.end().unwrap();
         self.server.take().unwrap().join().unwrap()
@@ -105,7 +105,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Does something on a mounted image, with both ways of opening files; the image is clean afterwards.
+/// Runs `work` on a mounted image, with both ways of opening files; the image must be clean
+/// afterwards.
 #[track_caller]
 pub(crate) fn on_a_mount(work: impl Fn(&Mounted)) {
     if !testkit::privilege::is_granted() {

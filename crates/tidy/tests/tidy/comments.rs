@@ -39,18 +39,20 @@ const PERSONS: &[&str] = &[
 const DONE: &[&str] = &[
     "crates/block",
     "crates/fsck",
+    "crates/fuse",
     "crates/fuzzing",
     "crates/layout",
     "crates/rt",
+    "crates/sim",
     "crates/testkit",
     "crates/tidy",
     "fuzz",
 ];
 /// The faults that remain in the other crates.
 const REMAINING: Faults = Faults {
-    question_words: 2309,
-    persons: 559,
-    long_lines: 2600,
+    question_words: 2100,
+    persons: 500,
+    long_lines: 2360,
 };
 
 /// Numbers of broken rules.
