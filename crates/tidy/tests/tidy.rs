@@ -2,6 +2,8 @@
 
 #[path = "tidy/comments.rs"]
 mod comments;
+#[path = "tidy/links.rs"]
+mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 
 mod directory;
 mod dirhash;
+mod format_document;
 mod image;
 mod inode;
 mod journal;
