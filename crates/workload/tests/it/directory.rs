@@ -1,4 +1,5 @@
-//! A directory of the host as a target: what is written is there, and what is asked of the host is what was meant.
+//! A directory of the host as a target: data that is written is present, and calls reach the host
+//! as intended.
 
 use workload::directory::{DirectoryTarget, Terminal};
 use workload::postmark::Console;
@@ -38,7 +39,8 @@ fn the_root_must_be_a_directory() {
     assert_eq!(kind(directory.path().join("none")), ErrorKind::NotFound);
 }
 
-/// Not every file system has these flags; one that has none must say so in a way that a benchmark can act on.
+/// Not every file system has these flags; without them the error must be one that a benchmark can
+/// handle.
 #[test]
 fn inode_flags_are_set_or_refused_as_unsupported() {
     let directory = tempfile::tempdir().expect("a temporary directory");

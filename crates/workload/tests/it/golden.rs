@@ -1,7 +1,7 @@
 //! Counts of the original at 50,000 transactions and seed 42, recorded from runs of it.
 //!
-//! Bytes were counted by the original in 32-bit floats, ours in integers, so they may differ by 1 in 10^4 and by the
-//! rounding of two decimals.
+//! The original counts bytes in 32-bit floats, this workload in integers, so they may differ by 1
+//! in 10^4 and by the rounding of two decimals.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use workload::{Control, Operation, Target};
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-/// One line of the table.
+/// A line of the table.
 struct Golden {
     size: (u32, u32),
     number: u32,
@@ -90,7 +90,7 @@ fn check(golden: &Golden, options: &Options) {
         size_high: golden.size.1,
         number: golden.number,
         transactions: 50_000,
-        // Large blocks: fewer calls. What is counted does not depend on them.
+        // Large blocks mean fewer calls. The counts do not depend on them.
         read_block: 1 << 20,
         write_block: 1 << 20,
         buffered: false,
@@ -170,8 +170,9 @@ fn the_lab_form_with_one_thread_does_the_same_work() {
     check(&TABLE[0], &Options::lab());
 }
 
-/// 4000 transactions on 2000 files in 10 subdirectories, unbuffered, seed 7. The bytes read are exact, because 32-bit
-/// floats add integers exactly up to 2^24; the original's 25,009,070 bytes written are beyond that.
+/// 4000 transactions on 2000 files in 10 subdirectories, unbuffered, seed 7. The bytes read are
+/// exact, because 32-bit floats add integers exactly up to 2^24; the original's 25,009,070 bytes
+/// written are beyond that.
 #[test]
 fn unbuffered_in_subdirectories() {
     let parameters = Parameters {
@@ -222,7 +223,8 @@ fn counts_depend_neither_on_buffering_nor_on_blocks() {
     }
 }
 
-/// How many system calls of each kind the original makes in 300 transactions, counted with `strace`.
+/// Number of system calls of each kind that the original makes in 300 transactions, counted with
+/// `strace`.
 #[test]
 fn the_system_calls_of_the_original() {
     let defaults = Parameters {

@@ -240,7 +240,7 @@ fn a_file_that_was_cut_is_noticed() {
             ..Parameters::default()
         };
         let root = directory.path().to_owned();
-        // After the pool is made, somebody else empties its files.
+        // After the pool is created, another program empties its files.
         let control = Arc::new(Control::with_progress(move |fraction| {
             if fraction > 0.3 {
                 for entry in std::fs::read_dir(&root).expect("it is there").flatten() {

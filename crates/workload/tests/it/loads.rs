@@ -1,4 +1,5 @@
-//! Every workload of the catalogue: what it does, counted; on a directory; and that it leaves nothing behind.
+//! Every workload of the catalogue: its calls, counted; on a directory; and that it leaves no files
+//! behind.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use workload::{
     Control, Definition, ErrorKind, Load, Operation, Outcome, RunError, Setting, Target, WORKLOADS,
 };
 
-/// Parameters with which a workload is done in a moment.
+/// Returns parameters with which a workload takes a moment only.
 fn small(name: &str) -> Vec<(&'static str, Setting)> {
     use Setting::{Bytes, Number, Text, Time};
     use std::borrow::Cow::Borrowed;
@@ -96,7 +97,7 @@ fn counted(name: &str, more: &[(&'static str, Setting)]) -> (Outcome, Arc<Counti
     (outcome, counting)
 }
 
-/// What a workload does, by exact numbers of calls.
+/// Checks the exact numbers of calls of a workload.
 fn check(name: &str, more: &[(&'static str, Setting)], expected: &[(Operation, u64)]) -> Outcome {
     let (outcome, target) = counted(name, more);
     for (operation, count) in expected {
@@ -163,7 +164,7 @@ fn a_folder_of_the_same_name_is_left_alone() {
 #[test]
 fn synctest_counts() {
     use Operation::{Fsync, FsyncDirectory, Open, Rename, SetFlags, Unlink};
-    // 4 tasks of 10 files; 3 of each task stay until the end.
+    // 4 tasks of 10 files; 3 of each task remain until the end.
     check(
         "synctest",
         &[],
@@ -218,7 +219,8 @@ fn tree_copy_counts() {
     use Operation::{Mkdir, Open, Readdir, Stat};
     let (outcome, target) = counted("tree-copy", &[]);
     assert_eq!(target.calls(Mkdir), 7 + 7 + 1);
-    // The source is made; then both sides of the copy are opened. The last listing is of what is removed.
+    // The source is created; then both sides of the copy are opened. The last listing is that of
+    // the removal.
     assert_eq!(target.calls(Open), 50 + 2 * 50);
     assert_eq!(target.calls(Stat), 50 + 6);
     assert_eq!(target.calls(Readdir), 7 + 15);
@@ -244,7 +246,7 @@ fn fs_mark_counts_by_sync_method() {
             &[(Open, opens), (Fsync, fsyncs), (Sync, syncs), (Unlink, 40)],
         );
     }
-    // The folder, a directory a thread, and one call for each file, as the original has it.
+    // The folder, a directory for each thread, and one call for each file, as in the original.
     check("fs_mark", &[], &[(Operation::Mkdir, 1 + 2 + 40)]);
     check(
         "fs_mark",
@@ -256,7 +258,7 @@ fn fs_mark_counts_by_sync_method() {
         ],
         &[(Operation::Mkdir, 1 + 2 + 40), (Fsync, 2 * 2)],
     );
-    // Both threads in one directory.
+    // Both threads use one directory.
     check(
         "fs_mark",
         &[("fs_mark.directories", Setting::Number(1))],
@@ -302,7 +304,7 @@ fn mongo_counts() {
     let (outcome, target) = counted("mongo", &[]);
     let files = outcome.value("created").expect("it is a figure") as u64;
     assert!(files > 100, "{files} files");
-    // The created trees' files get links, lose their names and are removed with their copies.
+    // The files of the created trees get links, lose their names and are removed with their copies.
     for (operation, count) in [(Symlink, files), (Rename, files), (Unlink, 3 * files)] {
         assert_eq!(target.calls(operation), count, "{operation}");
     }
@@ -322,8 +324,8 @@ fn mongo_counts() {
 #[test]
 fn iozone_counts() {
     use Operation::{Open, Pread, Pwrite, Read, Write};
-    // 32 records of 4 KiB; 5 tests that write and 7 that read at the position, 2 of each that do not, and 2 of each by
-    // 16 records.
+    // 32 records of 4 KiB; 5 tests that write and 7 that read at the position, 2 of each that do
+    // not, and 2 of each by 16 records.
     let outcome = check(
         "iozone",
         &[],
@@ -374,7 +376,8 @@ fn iozone_walks_its_matrix() {
 #[test]
 fn bonnie_counts_by_version() {
     use Operation::{Fsync, Open, Readdir, Stat, Sync, Unlink};
-    // Files are made and read once with each kind of names; the large file is opened by five phases and by the seekers.
+    // Files are created and read once with each kind of names; five phases and the seekers open the
+    // large file.
     let files = 2 * 1024;
     for (version, seekers, fsyncs, chunk_phases) in [("2.00", 5, 5, 256 << 10), ("1.03", 3, 0, 64)]
     {
@@ -387,7 +390,8 @@ fn bonnie_counts_by_version() {
                 (Stat, files),
                 (Unlink, 1 + files),
                 (Sync, 4),
-                // Each directory is listed to look at its files and to delete them; the folder when it is removed.
+                // Each directory is listed to stat its files and to delete them; the folder when it
+                // is removed.
                 (Readdir, 3 + 3 + 1),
             ],
         );
@@ -501,7 +505,7 @@ fn dbench_replays_a_recorded_load() {
     // The time may end within a pass of each of the two clients.
     let near = |calls: u64, each: u64| calls.abs_diff(passes * each) <= 2 * each;
     for (operation, each) in [
-        // Of one file, and of one that is not there.
+        // One file that exists, and one that does not.
         (Operation::Open, 2),
         (Operation::StatOpen, 2),
         (Operation::SetTimes, 1),
@@ -552,7 +556,7 @@ fn dbench_says_where_a_load_and_the_tree_differ() {
     }
 }
 
-/// Every line of it is a request, and every one is done.
+/// Every line of it is a request, and every request is executed.
 #[test]
 fn the_load_of_debians_dbench_is_read() {
     let path = "/usr/share/dbench/client.txt";

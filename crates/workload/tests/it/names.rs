@@ -6,7 +6,7 @@ use workload::counting::CountingTarget;
 use workload::directory::DirectoryTarget;
 use workload::{ErrorKind, FileKind, OpenFlags, Target, TargetError};
 
-/// Does `check` with both targets.
+/// Runs `check` with both targets.
 fn both(check: impl Fn(&dyn Target)) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     check(&DirectoryTarget::new(directory.path()).expect("it exists"));

@@ -1,6 +1,8 @@
-//! Ours beside the original: Debian's `postmark` runs the same command file, and prints the same.
+//! The workload compared with the original: Debian's `postmark` runs the same command file, and
+//! prints the same.
 //!
-//! The clock of whole seconds is no difficulty: as long as a run takes less than a second, both say 1.
+//! The clock of whole seconds does not matter: as long as a run takes less than a second, both
+//! print 1.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,7 +18,7 @@ use crate::recorder::Recorder;
 const MISSING: &str = "the original PostMark is missing: apt-get install postmark";
 const PROMPT: &str = "pm>";
 
-/// What the original prints to standard output and standard error, run in this directory.
+/// Returns the standard output and standard error of the original, run in this directory.
 fn original(directory: &Path, script: &str) -> (String, String) {
     let mut child = Command::new("postmark")
         .current_dir(directory)
@@ -38,7 +40,7 @@ fn original(directory: &Path, script: &str) -> (String, String) {
     (rest.replace(PROMPT, ""), text(output.stderr))
 }
 
-/// The same of ours.
+/// Returns the same output of jext's workload.
 fn ours(directory: &Path, script: &str) -> (String, String) {
     let target: Arc<dyn Target> = Arc::new(DirectoryTarget::new(directory).expect("it exists"));
     let mut console = Recorder::default();
@@ -48,7 +50,7 @@ fn ours(directory: &Path, script: &str) -> (String, String) {
     (console.printed.replace(PROMPT, ""), console.errors)
 }
 
-/// Both print the same, and both leave nothing behind.
+/// Checks that both print the same, and that both leave no files behind.
 fn check(script: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::create_dir(directory.path().join("a")).expect("it is empty");

@@ -1,4 +1,4 @@
-//! A console that keeps what it is told, with files in memory.
+//! A console that records its output, with files in memory.
 
 use std::collections::BTreeMap;
 use std::io;

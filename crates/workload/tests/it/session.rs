@@ -1,4 +1,4 @@
-//! Sessions on a target without data: scripts, files, and what differs from the original.
+//! Sessions on a target without data: scripts, files, and the differences from the original.
 
 use std::sync::Arc;
 
