@@ -1,20 +1,20 @@
-//! A batch of requests on its way: what its ticket waits for, and what the device's task completes.
+//! A batch of requests in progress: the state behind its ticket, completed by the device's task.
 //!
-//! A request's contents are read or written in the store below when its last piece is done, by the device's task, which
-//! is charged nothing: a disk moves its bytes by itself.
+//! A request's contents are read from or written to the store below when its last piece is done.
+//! The device's task does this without a charge: a disk moves its bytes by itself.
 
 use std::sync::{Arc, Weak};
 
 use block::{BlockDevice, DetachedErrors, DeviceError, Outcome, Request, Results, Work};
 use rt::{Condvar, Mutex};
 
-/// Somebody who must be told when a ticket is waited for.
+/// An object to be notified when a ticket is waited for.
 pub(super) trait Waited: Send + Sync {
-    /// A task is about to wait.
+    /// Handles a task that is about to wait.
     fn waited_for(&self);
 }
 
-/// One request of a batch: an answer, or what is still to be done.
+/// A request of a batch: open, or answered.
 #[derive(Debug)]
 enum Entry {
     Open { request: Request, pieces_left: u32 },
@@ -24,16 +24,16 @@ enum Entry {
 #[derive(Debug)]
 struct State {
     entries: Vec<Entry>,
-    /// How many entries are open.
+    /// Number of open entries.
     left: usize,
     is_abandoned: bool,
 }
 
-/// A batch.
+/// A batch of requests.
 pub(super) struct Batch {
     state: Mutex<State>,
     done: Condvar,
-    /// Not held: the device's queue holds the batch, and a world may end while it does.
+    /// A weak reference: the device's queue holds the batch, and a world may end while it does.
     device: Weak<dyn Waited>,
     detached: Arc<DetachedErrors>,
 }
@@ -42,14 +42,14 @@ pub(super) struct Batch {
 #[derive(Clone)]
 pub(super) struct Piece {
     pub(super) batch: Arc<Batch>,
-    /// The request's place in the batch.
+    /// Index of the request in the batch.
     pub(super) index: usize,
-    /// When it was submitted, in nanoseconds.
+    /// Time of submission in nanoseconds.
     pub(super) submitted: u64,
 }
 
 impl Batch {
-    /// A batch; `pieces` says of how many pieces each request is made.
+    /// Creates a batch; `pieces` returns the number of pieces of each request.
     pub(super) fn new(
         requests: Vec<Request>,
         mut pieces: impl FnMut(&Request) -> u32,
@@ -81,12 +81,13 @@ impl Batch {
         }
     }
 
-    /// Answers a request without doing it.
+    /// Answers a request without executing it.
     pub(super) fn refuse(&self, index: usize, error: DeviceError) {
         self.answer(index, |_| Some(Err(error)));
     }
 
-    /// Notes that a piece of a request is done; after the last one the contents move between the batch and the store.
+    /// Records that a piece of a request is done. After the last piece the contents move between
+    /// the batch and the store.
     pub(super) fn piece_done(&self, index: usize, store: &dyn BlockDevice) {
         self.answer(index, |entry| {
             let Entry::Open {
@@ -101,7 +102,7 @@ impl Batch {
         });
     }
 
-    /// Lets `decide` look at an entry, and answers it with what it says.
+    /// Answers an entry with the result of `decide`.
     fn answer(
         &self,
         index: usize,
@@ -126,7 +127,7 @@ impl Batch {
     }
 }
 
-/// Does a request in the store. A flush has nothing to do there: the store is not what is volatile.
+/// Executes a request in the store. A flush has no effect there: the store is not volatile.
 fn carry_out(store: &dyn BlockDevice, request: &mut Request) -> Result<Outcome, DeviceError> {
     let request = core::mem::replace(request, Request::Flush);
     if matches!(request, Request::Flush) {

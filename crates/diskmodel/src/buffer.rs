@@ -1,15 +1,15 @@
-//! The drive's read buffer: a few segments, each with one run of sectors that was read lately.
+//! The drive's read buffer: a few segments, each with one range of sectors that was read recently.
 
-/// One run of sectors.
+/// A range of sectors.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     start: u64,
     end: u64,
-    /// When it was used last, in uses of the buffer.
+    /// Time of the last use, counted in uses of the buffer.
     used: u64,
 }
 
-/// What the drive has read and still remembers.
+/// The sectors that the drive has read and still holds.
 #[derive(Debug, Clone)]
 pub(super) struct ReadBuffer {
     segments: Vec<Segment>,
@@ -28,7 +28,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Whether a whole range is there, which counts as a use.
+    /// True if the buffer holds a whole range; this counts as a use.
     pub(super) fn serves(&mut self, start: u64, end: u64) -> bool {
         self.uses += 1;
         let uses = self.uses;
@@ -39,8 +39,8 @@ impl ReadBuffer {
         found.map(|segment| segment.used = uses).is_some()
     }
 
-    /// Remembers a range: at the end of the run that it continues, or in place of the run that was not used for the
-    /// longest time. A run keeps its last sectors.
+    /// Adds a range: at the end of the segment that it continues, or in place of the least recently
+    /// used one. A segment keeps its last sectors.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         if self.segments_max == 0 || start >= end {
             return;
@@ -80,7 +80,7 @@ impl ReadBuffer {
         oldest.expect("there is at least one segment").0
     }
 
-    /// Forgets a range that was written: the run keeps what lies before it.
+    /// Drops a range that was written: the segment keeps the sectors before it.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         for held in &mut self.segments {
             if start < held.end && held.start < end {

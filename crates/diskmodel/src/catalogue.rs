@@ -1,4 +1,4 @@
-//! Named models: which disks there are, what their numbers are worth, and where they come from.
+//! Named models: the disks, the sources of their numbers and the reliability of those.
 
 mod ibm;
 mod memory;
@@ -13,17 +13,17 @@ pub use memory::{Memory, NvramModel};
 /// An entry of the catalogue, for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, as in `sim:NAME`.
+    /// Name, as in `sim:NAME`.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the device.
     pub description: &'static str,
-    /// Where its numbers come from.
+    /// Source of the numbers.
     pub source: &'static str,
-    /// What they are worth.
+    /// Reliability of the numbers.
     pub provenance: Provenance,
 }
 
-/// Everything that can be opened by name.
+/// Returns everything that can be opened by name.
 pub fn catalogue() -> Vec<Entry> {
     let disks = hard_disks().into_iter().map(|model| Entry {
         name: model.name,
@@ -36,7 +36,7 @@ pub fn catalogue() -> Vec<Entry> {
         .collect()
 }
 
-/// The hard disk of that name.
+/// Returns the hard disk of that name.
 pub fn hard_disk(name: &str) -> Option<DiskModel> {
     hard_disks().into_iter().find(|model| model.name == name)
 }
@@ -48,14 +48,14 @@ fn hard_disks() -> Vec<DiskModel> {
     disks
 }
 
-/// The entry of that name that is no hard disk.
+/// Returns the entry of that name that is not a hard disk.
 pub fn memory(name: &str) -> Option<Memory> {
     let mut all = memories().into_iter();
     all.find_map(|(entry, memory)| (entry.name == name).then_some(memory))
 }
 
-/// Zones of equal width whose tracks have evenly fewer sectors from the outer to the inner edge, for disks that turn 7200
-/// times a minute.
+/// Zones of equal width with a linear decrease of sectors per track, for disks with 7200
+/// revolutions per minute.
 struct EvenZones {
     cylinders: u32,
     zones: u32,
@@ -65,7 +65,7 @@ struct EvenZones {
     single_seek_us: u32,
 }
 
-/// A turn at 7200 revolutions per minute.
+/// Duration of a revolution at 7200 revolutions per minute.
 const TURN_US: u32 = 8_333;
 
 impl EvenZones {
@@ -87,7 +87,7 @@ impl EvenZones {
     }
 }
 
-/// Zones from rows of first cylinder, sectors per track, track skew, cylinder skew.
+/// Returns zones from rows of first cylinder, sectors per track, track skew, cylinder skew.
 fn zones(rows: &[[u32; 4]]) -> Vec<Zone> {
     rows.iter()
         .map(
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// The published rescaling: share of the stroke, milliseconds.
+    /// Published rescaling: fraction of the stroke, milliseconds.
     #[test]
     fn the_atlas_v_seek_curve_is_the_rescaled_one() {
         let model = hard_disk("atlas-v-18").expect("it is in the catalogue");
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// The formula for drives of which three numbers are known, against a measured curve.
+    /// Compares the formula for drives with three known numbers with a measured curve.
     #[test]
     fn three_numbers_come_close_to_a_measured_curve() {
         let model = hard_disk("atlas-iii").expect("it is in the catalogue");

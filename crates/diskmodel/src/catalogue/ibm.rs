@@ -3,7 +3,8 @@
 use super::zones;
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
-/// The drive has 43 zones, some parted by spare cylinders; those of one rate are put together.
+/// Returns the DNES. The drive has 43 zones, some divided by spare cylinders; those of one rate are
+/// merged.
 pub(super) fn dnes() -> DiskModel {
     DiskModel {
         name: "ibm-dnes",

@@ -6,19 +6,19 @@ use super::Entry;
 use crate::model::Provenance;
 use crate::ssd::SsdModel;
 
-/// NVRAM, or anything that behaves so: a bus and a latency.
+/// NVRAM, or a device with the same behaviour: a bus and a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NvramModel {
-    /// Of each request.
+    /// Latency of each request.
     pub latency: Nanos,
-    /// Of the bus.
+    /// Bandwidth of the bus.
     pub bytes_per_second: u64,
 }
 
-/// What an entry that is no hard disk is.
+/// A device that is not a hard disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// Flash behind a translation layer.
+    /// Flash with a translation layer.
     Ssd(SsdModel),
     /// Durable memory.
     Nvram(NvramModel),
@@ -26,7 +26,7 @@ pub enum Memory {
     RamDisk,
 }
 
-/// All of them.
+/// Returns all of them.
 pub(super) fn memories() -> Vec<(Entry, Memory)> {
     vec![ssd(), sata_ssd(), nvme(), nvram(), pmem(), ramdisk()]
 }

@@ -4,9 +4,10 @@ use super::quantum_seeks::{ATLAS_III_CYLINDERS, ATLAS_III_SEEKS};
 use super::{EvenZones, zones};
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
-/// Cylinders of the Atlas V model.
+/// Number of cylinders of the Atlas V model.
 const ATLAS_V_CYLINDERS: u32 = 18_400;
-/// Zones of the Atlas V model, with sectors per track falling evenly from the outer to the inner one.
+/// Zones of the Atlas V model, with a linear decrease of sectors per track from the outer to the
+/// inner one.
 const ATLAS_V_ZONES: u32 = 15;
 const ATLAS_V_OUTER_SECTORS: u32 = 480;
 const ATLAS_V_INNER_SECTORS: u32 = 300;

@@ -2,10 +2,10 @@
 
 use crate::model::SeekPoints;
 
-/// Cylinders of the drive.
+/// Number of cylinders of the drive.
 pub(super) const ATLAS_III_CYLINDERS: u32 = 8_057;
 
-/// The points as they were measured, noise included.
+/// The measured points, noise included.
 #[rustfmt::skip]
 pub(super) const ATLAS_III_SEEKS: SeekPoints = &[
     (1, 1.663), (2, 1.757), (3, 1.774), (4, 1.824), (5, 1.985), (6, 2.089),

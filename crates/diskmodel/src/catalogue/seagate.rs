@@ -7,7 +7,8 @@ pub(super) fn disks() -> Vec<DiskModel> {
     vec![cheetah9lp(), cheetah4lp(), barracuda(), constellation_es3()]
 }
 
-/// With these skews the media rates give the published 175 to 83 MB/s; the cylinders are as many as the capacity needs.
+/// Returns the Constellation ES.3. With these skews the media rates are the published 175 to 83
+/// MB/s; the number of cylinders follows from the capacity.
 fn constellation_es3() -> DiskModel {
     const CYLINDERS: u32 = 343_500;
     DiskModel {
