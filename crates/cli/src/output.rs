@@ -33,12 +33,12 @@ pub(crate) fn complain(text: &str) {
 
 /// Prints in one line what a reader should know of what it sees.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "jext: note: {text}");
+    let _ = writeln!(io::stderr(), "jext: note: {}", without_controls(text));
 }
 
 /// Warns in one line, and goes on.
 pub(crate) fn warn(text: &str) {
-    let _ = writeln!(io::stderr(), "jext: warning: {text}");
+    let _ = writeln!(io::stderr(), "jext: warning: {}", without_controls(text));
 }
 
 /// Tells in one line how it goes.
@@ -73,8 +73,12 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints text to standard output.
+/// Prints lines of text to standard output. A terminal, which would obey what names, labels and targets of links say, gets them
+/// without control characters.
 pub(crate) fn print(text: &str) -> Result<()> {
+    if io::stdout().is_terminal() {
+        return print_bytes(shown_lines(text).as_bytes());
+    }
     print_bytes(text.as_bytes())
 }
 
@@ -159,6 +163,15 @@ pub(crate) fn printed_name(name: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Text with `?` in the place of control characters but line feeds and tabs.
+fn shown_lines(text: &str) -> String {
+    let is_harmless = |letter: &char| matches!(letter, '\n' | '\t') || !letter.is_control();
+    let shown = text.chars();
+    shown
+        .map(|letter| Some(letter).filter(is_harmless).unwrap_or('?'))
+        .collect()
+}
+
 /// Text with `?` in the place of control characters.
 fn without_controls(text: &str) -> String {
     let shown = text.chars();
@@ -221,6 +234,7 @@ mod tests {
     #[test]
     fn names_are_shown_harmlessly() {
         assert_eq!(without_controls("a\u{1b}[2Jb\nü"), "a?[2Jb?ü");
+        assert_eq!(shown_lines("a\u{9b}2Jb\n\tü\u{1b}\r"), "a?2Jb\n\tü??");
         assert_eq!(name_hex("ü".as_bytes()), None);
         assert_eq!(name_hex(b"a\xFF"), Some("61ff".to_owned()));
     }
