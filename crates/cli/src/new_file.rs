@@ -123,11 +123,11 @@ impl Hidden {
     }
 }
 
-/// A hidden name beside a path, which no other process uses.
+/// Returns a hidden name beside a path that no other process uses, and none can know beforehand.
 pub(crate) fn hidden_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".unfinished-{}", std::process::id()));
+    name.push(format!(".unfinished-{:016x}", rt::random_u64()));
     path.with_file_name(name)
 }
 

@@ -177,18 +177,14 @@ fn write_archive(
 fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
     let out = without_slashes(out);
     let is_there = out.exists();
-    let place = if is_there {
-        out.to_owned()
+    let (place, mut sink) = if is_there {
+        (out.clone(), DirectorySink::fill(&out)?)
     } else {
-        hidden_name(&out)
+        let hidden = hidden_name(&out);
+        // The hidden name is nobody's business. What has it already may belong to anybody.
+        let made = DirectorySink::create(&hidden);
+        (hidden, made.with_context(|| out.display().to_string())?)
     };
-    let mut sink = DirectorySink::new(&place).map_err(|error| {
-        // The hidden name is nobody's business.
-        match error.downcast::<io::Error>() {
-            Ok(error) => anyhow::Error::from(error).context(out.display().to_string()),
-            Err(error) => error,
-        }
-    })?;
     let at_signal = place.clone();
     let _on_signal = interrupt::on_signal(out.display().to_string(), move || {
         remove_made(&at_signal, is_there);

@@ -19,20 +19,38 @@ const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
 /// Room for the names that most files have: the kernel takes as much memory as it is offered.
 const NAMES_BYTES: usize = 256;
 
+/// The set-user-ID and set-group-ID bits of a mode.
+pub(crate) const SET_ID: u16 = 0o6000;
+
 /// What was left out since only root may do it, for one warning at the end.
 #[derive(Default)]
 pub(crate) struct LeftOut(BTreeSet<&'static str>);
 
 impl LeftOut {
-    /// Passes on a result. What only root may do is noted and left out.
-    pub(crate) fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<()> {
+    /// Passes on a result: true if it was done. What only root may do is noted and left out.
+    pub(crate) fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<bool> {
         match result {
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
                 self.0.insert(what);
-                Ok(())
+                Ok(false)
             }
-            other => Ok(other?),
+            other => Ok(other.map(|()| true)?),
         }
+    }
+
+    /// Notes the owner of a file that is being copied, and returns the permissions that the copy gets. A file that stays its
+    /// copier's does not run as the copier for others.
+    pub(crate) fn note_owner(
+        &mut self,
+        result: Result<(), Errno>,
+        permissions: u16,
+    ) -> Result<u16> {
+        let is_owned = self.note("owners", result)?;
+        if is_owned || permissions & SET_ID == 0 {
+            return Ok(permissions);
+        }
+        self.0.insert("set-ID bits");
+        Ok(permissions & !SET_ID)
     }
 
     /// Warns of what was left out.

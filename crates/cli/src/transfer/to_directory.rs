@@ -1,9 +1,10 @@
 //! A directory of the host as a sink. Without root, owners, devices and attributes of the system are left out, and that is said once.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -14,8 +15,9 @@ use rustix::io::Errno;
 
 use super::{Item, Node, Sink, host};
 
-/// What a file is while it is being written.
+/// Permissions of a file that is being written, and of a directory that is being filled.
 const MODE_WHILE_OPEN: u32 = 0o600;
+const MODE_WHILE_FILLED: u32 = 0o700;
 
 /// A directory that is being filled.
 pub(crate) struct DirectorySink {
@@ -27,26 +29,31 @@ pub(crate) struct DirectorySink {
 }
 
 impl DirectorySink {
-    /// A directory that is not there yet, or is empty: so that nothing that stands there can lead out of it.
-    pub(crate) fn new(root: &Path) -> Result<Self> {
-        let context = || root.display().to_string();
-        match fs::create_dir(root) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                if fs::read_dir(root).with_context(context)?.next().is_some() {
-                    bail!(
-                        "{}: is not empty; export to a new directory",
-                        root.display()
-                    );
-                }
-            }
-            other => other.with_context(context)?,
+    /// Makes a directory to fill, which must not be there. Only its owner may enter it until it is whole.
+    pub(crate) fn create(root: &Path) -> io::Result<Self> {
+        make_directory(root)?;
+        Ok(Self::of(root))
+    }
+
+    /// Fills a directory that is there. It is empty, so that nothing in it can lead out of it.
+    pub(crate) fn fill(root: &Path) -> Result<Self> {
+        let mut entries = fs::read_dir(root).with_context(|| root.display().to_string())?;
+        if entries.next().is_some() {
+            bail!(
+                "{}: is not empty; export to a new directory",
+                root.display()
+            );
         }
-        Ok(Self {
+        Ok(Self::of(root))
+    }
+
+    fn of(root: &Path) -> Self {
+        Self {
             root: root.to_owned(),
             open: None,
             directories: Vec::new(),
             left_out: host::LeftOut::default(),
-        })
+        }
     }
 
     fn at(&self, path: &[u8]) -> PathBuf {
@@ -61,7 +68,7 @@ impl DirectorySink {
         match node.kind {
             FileKind::Directory => {
                 if !node.path.is_empty() {
-                    fs::create_dir(&at)?;
+                    make_directory(&at)?;
                 }
                 self.directories.push(*node);
                 return Ok(());
@@ -96,9 +103,9 @@ impl DirectorySink {
         let at = self.at(&node.path);
         let owner = std::os::unix::fs::lchown(&at, Some(node.uid), Some(node.gid));
         let owner = owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        self.left_out.note("owners", owner)?;
+        let permissions = self.left_out.note_owner(owner, node.permissions)?;
         if node.kind != FileKind::Symlink {
-            let permissions = Permissions::from_mode(u32::from(node.permissions));
+            let permissions = Permissions::from_mode(u32::from(permissions));
             fs::set_permissions(&at, permissions)?;
         }
         for (name, value) in &node.attributes {
@@ -115,6 +122,10 @@ impl DirectorySink {
         drop(file);
         self.adopt(&node).with_context(|| node.text())
     }
+}
+
+fn make_directory(at: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(MODE_WHILE_FILLED).create(at)
 }
 
 fn set_times(at: &Path, mtime: InodeTime) -> Result<()> {

@@ -12,6 +12,7 @@ mod building;
 mod checking;
 mod copying;
 mod crashes;
+mod exporting;
 mod facts;
 mod foreign;
 mod hostile;

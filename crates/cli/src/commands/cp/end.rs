@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -236,7 +237,10 @@ impl End {
     pub(super) fn create<'v>(&self, images: &'v Images, new: &NewInode) -> Result<Stream<'v>> {
         match self {
             Self::Host(path) => {
-                let file = File::create(path).with_context(|| self.text())?;
+                // It gets its permissions when its data is there.
+                let mut options = File::options();
+                let options = options.write(true).create(true).truncate(true).mode(0o600);
+                let file = options.open(path).with_context(|| self.text())?;
                 Ok(Stream::Host(file))
             }
             Self::Image { image, path } => {
@@ -248,7 +252,11 @@ impl End {
 
     pub(super) fn make_directory(&self, images: &Images) -> Result<()> {
         match self {
-            Self::Host(path) => fs::create_dir(path).with_context(|| self.text()),
+            Self::Host(path) => {
+                let mut builder = DirBuilder::new();
+                let made = builder.mode(0o700).create(path);
+                made.with_context(|| self.text())
+            }
             Self::Image { image, path } => {
                 let made = images.volume(image).create_directory(path);
                 made.map(drop).with_context(|| self.text())

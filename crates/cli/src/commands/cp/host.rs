@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::Result;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::end::Facts;
+use crate::transfer::host::SET_ID;
 
 /// What stands at a path, if anything does.
 pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
@@ -50,12 +51,20 @@ pub(super) fn set_owner(path: &Path, facts: &Facts) -> Result<(), Errno> {
     owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
+/// Returns the permissions of a copy that does not keep its source's: without set-ID bits, and what the umask leaves.
+pub(super) fn unpreserved(permissions: u16) -> u16 {
+    // It can only be read by setting it.
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask);
+    permissions & !SET_ID & !(umask.as_raw_mode() as u16)
+}
+
 /// Sets the mode, which links do not have.
-pub(super) fn set_mode(path: &Path, facts: &Facts) -> Result<()> {
-    if facts.kind == FileKind::Symlink {
+pub(super) fn set_mode(path: &Path, kind: FileKind, permissions: u16) -> Result<()> {
+    if kind == FileKind::Symlink {
         return Ok(());
     }
-    let permissions = Permissions::from_mode(u32::from(facts.permissions));
+    let permissions = Permissions::from_mode(u32::from(permissions));
     Ok(fs::set_permissions(path, permissions)?)
 }
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::end::{End, Facts, Images};
 use super::host;
 use crate::output;
-use crate::transfer::host::{AttributeReader, LeftOut, remove_attribute, set_attribute};
+use crate::transfer::host::{AttributeReader, LeftOut, SET_ID, remove_attribute, set_attribute};
 
 /// Access control lists, as attributes. A copy has none that its source does not have.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
@@ -82,9 +82,12 @@ impl<'v> Keeper<'v> {
         let End::Host(path) = target else {
             return Ok(());
         };
-        if all {
-            self.left_out.note("owners", host::set_owner(path, facts))?;
-        }
+        let permissions = if all {
+            let owner = host::set_owner(path, facts);
+            self.left_out.note_owner(owner, facts.permissions)?
+        } else {
+            host::unpreserved(facts.permissions)
+        };
         if let Some(attributes) = attributes {
             for (name, value) in attributes {
                 let set = set_attribute(path, name, value);
@@ -97,7 +100,7 @@ impl<'v> Keeper<'v> {
                 }
             }
         }
-        host::set_mode(path, facts)?;
+        host::set_mode(path, facts.kind, permissions)?;
         match all {
             true => host::set_times(path, facts),
             false => Ok(()),
@@ -137,8 +140,13 @@ impl<'v> Keeper<'v> {
             }
         }
         let is_link = facts.kind == FileKind::Symlink;
+        // Who owns the copy is another one then.
+        let permissions = match all {
+            true => facts.permissions,
+            false => facts.permissions & !SET_ID,
+        };
         let rest = SetAttributes {
-            permissions: (!is_link).then_some(facts.permissions),
+            permissions: (!is_link).then_some(permissions),
             atime: all.then_some(SetTime::At(facts.atime)),
             mtime: all.then_some(SetTime::At(facts.mtime)),
             ..SetAttributes::default()
