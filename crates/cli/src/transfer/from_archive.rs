@@ -10,8 +10,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::volume::{DeviceNumber, FileKind};
+use flate2::bufread::GzDecoder;
 use layout::time::InodeTime;
-use tar::EntryType;
+use tar::{EntryType, Header};
 
 use super::tar_entries::{Entries, Entry};
 use super::{CHUNK_BYTES, Item, Node, Source};
@@ -40,7 +41,7 @@ impl ArchiveSource {
             path: path.to_owned(),
             spool: spool.transpose().context("standard input")?,
         };
-        let first = source.entries()?.next_entry();
+        let first = source.entries()?.0.next_entry();
         match &first {
             Ok(Some(_)) => Ok(source),
             // A file system whose first block is empty would otherwise be an archive without entries.
@@ -69,18 +70,39 @@ impl ArchiveSource {
         file.with_context(|| self.path.display().to_string())
     }
 
-    fn entries(&self) -> Result<Entries<Box<dyn Read>>> {
+    /// The way through the archive from its beginning, and whether the archive is packed.
+    fn entries(&self) -> Result<(Entries<Box<dyn Read>>, bool)> {
         let file = self.file()?;
         let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
         let first = file.fill_buf()?;
-        let reader: Box<dyn Read> = if first.starts_with(&GZIP_MAGIC) {
-            Box::new(flate2::bufread::MultiGzDecoder::new(file))
+        let (reader, is_packed): (Box<dyn Read>, bool) = if first.starts_with(&GZIP_MAGIC) {
+            (Box::new(GzipReader(Some(GzDecoder::new(file)))), true)
         } else if first.starts_with(&ZSTD_MAGIC) {
-            Box::new(zstd::stream::read::Decoder::with_buffer(file)?)
+            let decoder = zstd::stream::read::Decoder::with_buffer(file)?;
+            (Box::new(decoder), true)
         } else {
-            Box::new(file)
+            (Box::new(file), false)
         };
-        Ok(Entries::new(reader))
+        Ok((Entries::new(reader), is_packed))
+    }
+}
+
+/// The contents of a gzip file: one member after another. What follows the last one, as zeroes on a tape, is left out, as gzip
+/// does.
+struct GzipReader<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for GzipReader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let count = member.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            let has_more = member.get_mut().fill_buf()?.first() == Some(&GZIP_MAGIC[0]);
+            let rest = self.0.take().map(GzDecoder::into_inner);
+            self.0 = rest.filter(|_| has_more).map(GzDecoder::new);
+        }
+        Ok(0)
     }
 }
 
@@ -130,7 +152,7 @@ fn spool() -> Result<File> {
 
 impl Source for ArchiveSource {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
-        let mut entries = self.entries()?;
+        let (mut entries, is_packed) = self.entries()?;
         let archive = || self.path.display().to_string();
         while let Some(entry) = entries.next_entry().with_context(archive)? {
             let name = String::from_utf8_lossy(&entry.path).into_owned();
@@ -144,7 +166,10 @@ impl Source for ArchiveSource {
                 send_data(&mut entries, &entry, send).with_context(context)?;
             }
         }
-        Ok(())
+        match is_packed {
+            true => entries.finish().with_context(archive),
+            false => Ok(()),
+        }
     }
 }
 
@@ -154,13 +179,13 @@ fn node(entry: &Entry) -> Result<Option<Node>> {
     let Some((kind, is_link)) = kind(header.entry_type())? else {
         return Ok(None);
     };
-    let seconds = i64::try_from(header.mtime()?).context("the time of its last change")?;
+    let mtime = entry.mtime.map_or_else(|| header_time(header), Ok);
     let mut node = Node {
         kind,
         permissions: (header.mode()? & 0o7777) as u16,
         uid: owner(entry.uid, header.uid()?)?,
         gid: owner(entry.gid, header.gid()?)?,
-        mtime: entry.mtime.unwrap_or(InodeTime::new(seconds, 0)),
+        mtime: mtime.context("the time of its last change")?,
         attributes: entry.attributes.clone(),
         ..Node::plain_directory(inner_path(&entry.path)?)
     };
@@ -178,6 +203,17 @@ fn node(entry: &Entry) -> Result<Option<Node>> {
         (node.size, node.held) = (entry.size, entry.stored.min(entry.size));
     }
     Ok(Some(node))
+}
+
+/// The time in a header. GNU tar writes one before 1970 as a number of 96 bits below zero.
+fn header_time(header: &Header) -> Result<InodeTime> {
+    let [high @ .., b7, b6, b5, b4, b3, b2, b1, b0] = header.as_old().mtime;
+    let low = i64::from_be_bytes([b7, b6, b5, b4, b3, b2, b1, b0]);
+    let seconds = match high {
+        [0xFF, 0xFF, 0xFF, 0xFF] if low < 0 => low,
+        _ => i64::try_from(header.mtime()?)?,
+    };
+    Ok(InodeTime::new(seconds, 0))
 }
 
 /// The owner that the extended header or else the header names.

@@ -2,22 +2,90 @@
 //!
 //! Source: POSIX.1-2017 `pax`, "pax Extended Header"; GNU tar's manual, "Storing Sparse Files", for `GNU.sparse`.
 
+use anyhow::Result;
+use layout::time::InodeTime;
+
 /// Before the name of an extended attribute.
-pub(super) const ATTRIBUTE_PREFIX: &str = "SCHILY.xattr.";
+const ATTRIBUTE_PREFIX: &[u8] = b"SCHILY.xattr.";
 /// Access control lists in words, and the attributes that they are.
 pub(super) const LISTS: [(&str, &[u8]); 2] = [
     ("SCHILY.acl.access", b"system.posix_acl_access"),
     ("SCHILY.acl.default", b"system.posix_acl_default"),
 ];
 
+/// The characters of an attribute's name that end a key or escape one, as GNU tar writes them.
+const ESCAPES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
+
+/// Returns the key of an extended attribute.
+pub(super) fn attribute_key(name: &[u8]) -> Vec<u8> {
+    let mut key = ATTRIBUTE_PREFIX.to_vec();
+    for byte in name {
+        match ESCAPES.iter().find(|(plain, _)| plain == byte) {
+            Some((_, escape)) => key.extend_from_slice(escape),
+            None => key.push(*byte),
+        }
+    }
+    key
+}
+
+/// Returns the name of the extended attribute that a key is of, if it is of one.
+pub(super) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = key.strip_prefix(ATTRIBUTE_PREFIX)?;
+    let mut name = Vec::with_capacity(rest.len());
+    while let [first, behind @ ..] = rest {
+        let escape = ESCAPES.iter().find(|(_, escape)| rest.starts_with(escape));
+        let (byte, behind) = match escape {
+            Some((plain, escape)) => (*plain, &rest[escape.len()..]),
+            None => (*first, behind),
+        };
+        name.push(byte);
+        rest = behind;
+    }
+    Some(name)
+}
+
+/// Nanoseconds of a second.
+const NANOS: u32 = 1_000_000_000;
+
+/// Returns a time as seconds with a fraction. Before 1970 both count backwards.
+pub(super) fn time_text(time: InodeTime) -> String {
+    let (seconds, nanos) = match (time.seconds, time.nanos) {
+        (seconds @ ..0, nanos @ 1..) => (seconds + 1, NANOS - nanos),
+        whole => whole,
+    };
+    let sign = if time.seconds < 0 { "-" } else { "" };
+    format!("{sign}{}.{nanos:09}", seconds.unsigned_abs())
+}
+
+/// Reads seconds with a fraction.
+pub(super) fn time(text: &str) -> Result<InodeTime> {
+    let (is_negative, text) = match text.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.chars().chain("000000000".chars());
+    let digits: String = digits.take(9).collect();
+    let seconds = i64::try_from(seconds.parse::<u64>()?)?;
+    let nanos = digits.parse()?;
+    Ok(match (is_negative, nanos) {
+        (false, nanos) => InodeTime::new(seconds, nanos),
+        (true, 0) => InodeTime::new(-seconds, 0),
+        (true, nanos) => InodeTime::new(-seconds - 1, NANOS - nanos),
+    })
+}
+
 /// Adds a line. Its length counts itself.
-pub(super) fn add(lines: &mut Vec<u8>, key: &str, value: &[u8]) {
+pub(super) fn add(lines: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
+    let key = key.as_ref();
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
     while length != rest + length.to_string().len() {
         length = rest + length.to_string().len();
     }
-    lines.extend_from_slice(format!("{length} {key}=").as_bytes());
+    lines.extend_from_slice(format!("{length} ").as_bytes());
+    lines.extend_from_slice(key);
+    lines.push(b'=');
     lines.extend_from_slice(value);
     lines.push(b'\n');
 }
@@ -25,6 +93,41 @@ pub(super) fn add(lines: &mut Vec<u8>, key: &str, value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_attributes_are_escaped() {
+        for (name, key) in [
+            (&b"user.a"[..], &b"SCHILY.xattr.user.a"[..]),
+            (b"user.a=b%c", b"SCHILY.xattr.user.a%3Db%25c"),
+            (b"user.\xFF%3D", b"SCHILY.xattr.user.\xFF%253D"),
+        ] {
+            assert_eq!(attribute_key(name), key);
+            assert_eq!(attribute_name(key).as_deref(), Some(name));
+        }
+        let plain = attribute_name(b"SCHILY.xattr.user.50%");
+        assert_eq!(plain.as_deref(), Some(&b"user.50%"[..]));
+        assert_eq!(attribute_name(b"path"), None);
+    }
+
+    #[test]
+    fn times_have_fractions_and_signs() {
+        for (text, seconds, nanos) in [
+            ("5.000000000", 5, 0),
+            ("5.250000000", 5, 250_000_000),
+            ("-1.500000000", -2, 500_000_000),
+            ("-0.250000000", -1, 750_000_000),
+            ("-7.000000000", -7, 0),
+        ] {
+            let time = InodeTime::new(seconds, nanos);
+            assert_eq!(super::time(text).expect(text), time);
+            assert_eq!(time_text(time), text);
+        }
+        let rounded = time("1.0000000019").expect("it is one");
+        assert_eq!(rounded, InodeTime::new(1, 1));
+        for text in ["", "-", "x", "1.x", "--1", "-9223372036854775808"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn lengths_count_themselves() {

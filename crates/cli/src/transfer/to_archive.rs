@@ -211,8 +211,7 @@ fn extended_lines(node: &Node, path: &[u8], target: &[u8], size: u64) -> Vec<u8>
         pax::add(&mut lines, "size", size.to_string().as_bytes());
     }
     if node.mtime.nanos > 0 || node.mtime.seconds < 0 {
-        let text = format!("{}.{:09}", node.mtime.seconds, node.mtime.nanos);
-        pax::add(&mut lines, "mtime", text.as_bytes());
+        pax::add(&mut lines, "mtime", pax::time_text(node.mtime).as_bytes());
     }
     if node.link_to.is_some() {
         return lines;
@@ -222,8 +221,7 @@ fn extended_lines(node: &Node, path: &[u8], target: &[u8], size: u64) -> Vec<u8>
         match list.and_then(|(key, _)| Some((key, acl_text::write(value)?))) {
             Some((key, text)) => pax::add(&mut lines, key, text.as_bytes()),
             None => {
-                let key = format!("{}{}", pax::ATTRIBUTE_PREFIX, String::from_utf8_lossy(name));
-                pax::add(&mut lines, &key, value);
+                pax::add(&mut lines, pax::attribute_key(name), value);
             }
         }
     }

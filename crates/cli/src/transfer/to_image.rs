@@ -221,10 +221,22 @@ impl<'v> ImageSink<'v> {
         match self.make_in(parent, name, node) {
             // Later entries of an archive replace earlier ones.
             Err(error) if matches!(error.downcast_ref(), Some(Error::Exists)) => {
+                if self.is_that_link(parent, name, node)? {
+                    return Ok(());
+                }
                 self.remove(parent, &node.path)?;
                 self.make_in(parent, name, node)
             }
             other => other,
+        }
+    }
+
+    /// True if a name is a link to the same file already: GNU tar writes a file with several names that it is given twice as a link
+    /// to itself.
+    fn is_that_link(&mut self, parent: InodeNr, name: &[u8], node: &Node) -> Result<bool> {
+        match &node.link_to {
+            Some(first) => Ok(self.find(first)? == self.volume.lookup(parent, name)?),
+            None => Ok(false),
         }
     }
 

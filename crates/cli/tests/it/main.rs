@@ -7,6 +7,7 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
+mod archives;
 mod bench;
 mod building;
 mod checking;
