@@ -21,10 +21,9 @@ use block::{BlockDevice, Request};
 use ext::volume::Stretch;
 use indicatif::ProgressBar;
 use layout::{Block, SectorNr};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-use super::{split_path, worker_count};
+use super::{host, split_path, worker_count};
 
 /// What is said of a file that has lost data since it was looked at.
 pub(super) const TOO_SHORT: &str = "it is shorter now than it was";
@@ -298,17 +297,13 @@ impl<'d> Writer<'d> {
             .as_ref()
             .is_some_and(|(known, _)| known == parent);
         if !is_known {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let at = self.at(parent);
-            let opened = retry_on_intr(|| rustix::fs::open(&at, flags, Mode::empty()))?;
+            let opened = host::open_below(self.root, parent)?;
             self.directory = Some((parent.to_vec(), opened));
         }
         let Some((_, directory)) = &self.directory else {
             bail!("a file lies in a directory");
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()));
-        Ok(opened?)
+        host::open_data_in(directory, name)
     }
 
     /// Fills the next blocks with bytes of a file, and with zeroes behind them.

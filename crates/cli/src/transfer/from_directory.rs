@@ -18,7 +18,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
-use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, scan};
+use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, host, scan};
 
 /// A directory of the host and all below it, as it was when it was opened.
 pub(crate) struct DirectorySource {
@@ -45,9 +45,8 @@ impl DirectorySource {
         for node in &self.nodes {
             see(Item::Node(Box::new(node.clone())))?;
             if node.is_regular_with_data() {
-                let file = File::open(self.at(node));
-                let read = file.map_err(anyhow::Error::from);
-                let read = read.and_then(|file| send_parts(&file, node.size, see));
+                let file = self.open_data(node);
+                let read = file.and_then(|file| send_parts(&file, node.size, see));
                 read.with_context(|| self.at(node).display().to_string())?;
             }
         }
@@ -87,6 +86,10 @@ impl DirectorySource {
         self.root.join(OsStr::from_bytes(&node.path))
     }
 
+    fn open_data(&self, node: &Node) -> Result<File> {
+        host::open_data(&self.root, &node.path).map(File::from)
+    }
+
     /// A file with data: the data is a job if there are no holes in it.
     fn make_file<'n>(
         &self,
@@ -97,7 +100,7 @@ impl DirectorySource {
         let size = node.size;
         // A file that is compressed has fewer blocks than bytes, too.
         if node.held < size {
-            let file = File::open(self.at(node))?;
+            let file = self.open_data(node)?;
             if next_data(&file, 0, size)? != Some((0, size)) {
                 sink.node(node)?;
                 return send_parts(&file, size, &mut |item| sink.take(item));
@@ -152,4 +155,45 @@ pub(crate) fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>>
         offset = end;
     }
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// What somebody else puts into a tree while it is read.
+    #[test]
+    fn a_tree_that_is_exchanged_leads_nowhere_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        for directory in ["tree/d", "secret"] {
+            fs::create_dir_all(at(directory)).expect("there is room");
+            fs::write(at(directory).join("file"), b"contents").expect("there is room");
+        }
+        let read = |source: &DirectorySource| {
+            let mut found = Vec::new();
+            let read = source.read(&mut |item| {
+                if let Item::Data { bytes, .. } = item {
+                    found.extend(bytes);
+                }
+                Ok(())
+            });
+            read.map(|()| found)
+        };
+        let source = DirectorySource::open(&at("tree")).expect("it is there");
+        assert_eq!(read(&source).expect("it is as it was"), b"contents");
+        let file = at("tree/d/file");
+        fs::remove_file(&file).expect("it is there");
+        symlink(at("secret/file"), &file).expect("there is room");
+        read(&source).expect_err("a link in the place of the file");
+        fs::remove_file(&file).expect("it is there");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("a fifo");
+        read(&source).expect_err("a fifo, which nobody writes");
+        fs::remove_dir_all(at("tree/d")).expect("it is there");
+        symlink(at("secret"), at("tree/d")).expect("there is room");
+        read(&source).expect_err("a link in the place of the directory");
+    }
 }

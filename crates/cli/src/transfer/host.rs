@@ -2,16 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
-use rustix::fs::{FileType, Stat, XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
-use rustix::io::Errno;
+use rustix::fs::{
+    FileType, Mode, OFlags, ResolveFlags, Stat, XattrFlags, lgetxattr, llistxattr, lremovexattr,
+    lsetxattr,
+};
+use rustix::io::{Errno, retry_on_intr};
 
-use super::Node;
+use super::{Node, split_path};
 use crate::output;
 
 /// The most that the kernel gives of names, or of a value.
@@ -107,6 +111,40 @@ impl AttributeReader {
         }
         Ok(attributes)
     }
+}
+
+/// Opens the data of a regular file below a directory. The file was looked at before: what has come into its place since, or into
+/// that of a directory on the way, leads nowhere else, and is not waited for.
+pub(super) fn open_data(root: &Path, path: &[u8]) -> Result<OwnedFd> {
+    let directory = open_below(root, split_path(path).0)?;
+    open_data_in(&directory, split_path(path).1)
+}
+
+/// Opens a directory below another one, through no symbolic link.
+pub(super) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty()))?;
+    if path.is_empty() {
+        return Ok(root);
+    }
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    let open = || rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve);
+    match retry_on_intr(open) {
+        // Linux before 5.6, or a sandbox.
+        Err(Errno::NOSYS) => rustix::fs::openat(&root, path, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// The same of a file in a directory that is open.
+pub(super) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if kind != FileType::RegularFile {
+        bail!("it is no regular file any more");
+    }
+    Ok(file)
 }
 
 /// Sets an attribute of a host's file.
