@@ -1,7 +1,7 @@
 //! mkfs, info, ls, cat, stat, mkdir, rm, mv, ln.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use crate::support::Folder;
 
@@ -253,4 +253,30 @@ fn traces_are_shown_when_asked_for() {
         String::from_utf8_lossy(&wrong.stderr)
             .starts_with("jext: JEXT_LOG=jbd2=loud: not a filter")
     );
+}
+
+/// The superblock of an array lies at the end of each of its disks.
+#[test]
+fn a_disk_of_an_array_is_one_no_more() {
+    let folder = Folder::new();
+    let path = folder.path().join("disk.img");
+    for (size, block_bytes) in [
+        (64 << 20, 1024),
+        ((64 << 20) + 40_960, 4096),
+        (1 << 20, 1024),
+    ] {
+        let end: u64 = size / (64 << 10) * (64 << 10);
+        // Version 0.90, and 1.0.
+        for at in [end - (64 << 10), (size - 8192) / 4096 * 4096] {
+            let disk = fs::File::create(&path).unwrap();
+            disk.set_len(size).unwrap();
+            disk.write_all_at(&0xA92B_4EFC_u32.to_le_bytes(), at)
+                .unwrap();
+            folder.good(&format!("mkfs -q -F -b {block_bytes} disk.img"));
+            let at = at as usize;
+            let magic = &folder.read("disk.img")[at..at + 4];
+            assert_eq!(magic, [0; 4], "{size}, {at}");
+            folder.check("disk.img");
+        }
+    }
 }

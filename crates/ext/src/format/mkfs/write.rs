@@ -18,6 +18,8 @@ use crate::disk::geometry::Geometry;
 use crate::error::Result;
 use crate::format::mkfs::image::{Image, LOST_FOUND};
 
+/// Superblocks of arrays lie at multiples of this many bytes.
+const ARRAY_BYTES: u64 = 64 << 10;
 /// How many blocks are gathered before they are written.
 const GATHERED_MAX: usize = 8192;
 
@@ -38,6 +40,9 @@ pub(super) fn write(
     // Whatever was there before is gone from now on.
     let (first, _) = geometry.superblock_place();
     writer.zeroes(BlockNr::new(0), first.get() + 1)?;
+    // Arrays of disks have their superblock at the end; it would make a member of the device again.
+    let end = end_of_arrays(geometry);
+    writer.zeroes(BlockNr::new(end), geometry.block_count - end)?;
     writer.finish()?;
     device.flush()?;
     let descriptors = descriptors(geometry, image);
@@ -64,6 +69,17 @@ pub(super) fn write(
     writer.finish()?;
     device.flush()?;
     Ok(())
+}
+
+/// Returns the first block of where an array of disks may have its superblock: 64 KiB from the end, at a multiple of that. Nothing
+/// there if the volume is no larger.
+fn end_of_arrays(geometry: &Geometry) -> u64 {
+    let unit = ARRAY_BYTES / u64::from(geometry.block_bytes);
+    let last = geometry.block_count / unit * unit;
+    match last.checked_sub(unit) {
+        Some(start) if start > geometry.first_data_block.get() => start,
+        _ => geometry.block_count,
+    }
 }
 
 /// Gathers blocks in ascending order and writes them in batches, and zeroes what is empty.
