@@ -249,6 +249,15 @@ impl Volume {
         Ok(self.opened(file)?.inode.nr)
     }
 
+    /// The inode of a file that is open for writing.
+    pub(super) fn writable_inode_of(&self, file: FileId) -> Result<InodeNr> {
+        let opened = self.opened(file)?;
+        if !opened.flags.write {
+            return Err(Error::BadHandle);
+        }
+        Ok(opened.inode.nr)
+    }
+
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
     ///
     /// # Errors

@@ -99,9 +99,10 @@ impl<'v> File<'v> {
     /// Sets the size. A file that grows reads as zeroes behind its old end.
     ///
     /// # Errors
-    /// As [`Volume::set_attributes`].
+    /// - [`Error::BadHandle`] if the file is not open for writing.
+    /// - As [`Volume::set_attributes`].
     pub fn set_len(&self, size: u64) -> Result<()> {
-        let inode = self.volume.inode_of(self.id)?;
+        let inode = self.volume.writable_inode_of(self.id)?;
         self.volume.set_attributes(
             inode,
             &SetAttributes {

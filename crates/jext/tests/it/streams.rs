@@ -181,3 +181,16 @@ fn errors_of_opening_have_the_kinds_of_the_system() {
     let wrong = jext::device::open("slice(").map(drop);
     assert_eq!(wrong.map_err(kind), Err(ErrorKind::InvalidInput));
 }
+
+#[test]
+fn a_file_that_is_open_for_reading_keeps_its_size() {
+    let volume = volume();
+    volume.write_file("/file", b"contents").unwrap();
+    let file = volume.open_file("/file", OpenFlags::READ).unwrap();
+    for size in [0, 8, 100] {
+        assert!(matches!(file.set_len(size), Err(Error::BadHandle)));
+    }
+    file.close().unwrap();
+    assert_eq!(volume.read_file("/file").unwrap(), b"contents");
+    volume.close().unwrap();
+}
