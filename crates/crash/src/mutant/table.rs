@@ -108,6 +108,7 @@ named! {
     "discard/block-in-use": "no block is discarded that may be allocated", by "ext/tests/it/discard.rs",
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
     "error/writer-not-stopped": "a writer learns that nothing can be written before memory is used up", by "ext/tests/it/failures/no_room.rs",
+    "free/forgotten-before-freed": "a block of metadata that cannot be freed keeps its contents", by "ext/tests/it/damage/kept.rs",
     "free/map-block-forgotten-late": "without a journal, a map block is forgotten before it can be somebody else's", by "ext/tests/it/locking.rs",
     "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",

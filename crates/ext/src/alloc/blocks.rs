@@ -75,25 +75,24 @@ impl Core {
         Ok(())
     }
 
-    /// Frees a map block and forgets its buffer. When it fails, the block and its buffer are as they were.
+    /// Frees blocks that are changed through the cache of metadata, and forgets their buffers. When
+    /// damage forbids it, blocks and buffers are as they were: a block that stays in use keeps its
+    /// newest contents.
     ///
-    /// With a journal nobody takes the block before a commit. Without one it may be somebody's at once, who must not find the old
-    /// buffer, and lose it.
-    pub(crate) fn free_map_block(
-        &self,
-        transaction: &mut Transaction<'_>,
-        block: BlockNr,
-    ) -> Result<()> {
-        let run = Run {
-            first: block,
-            count: 1,
+    /// With a journal no block is allocated again before a commit. Without one it may have another
+    /// owner at once, which must not get the old buffer, and lose it.
+    pub(crate) fn free_buffered(&self, transaction: &mut Transaction<'_>, run: Run) -> Result<()> {
+        let forget = |transaction: &mut Transaction<'_>| {
+            (0..u64::from(run.count)).try_for_each(|step| transaction.forget(run.first + step))
         };
-        if self.journal.is_some() || rt::mutant!("free/map-block-forgotten-late") {
+        let has_journal = self.journal.is_some() && !rt::mutant!("free/forgotten-before-freed");
+        if has_journal || rt::mutant!("free/map-block-forgotten-late") {
             self.free_blocks(transaction, run)?;
-            return transaction.forget(block);
+            return forget(transaction);
         }
-        let _held = self.check_parts(run)?;
-        transaction.forget(block)?;
+        let is_checked = !rt::mutant!("free/forgotten-before-freed");
+        let _held = is_checked.then(|| self.check_parts(run)).transpose()?;
+        forget(transaction)?;
         self.free_blocks(transaction, run)
     }
 

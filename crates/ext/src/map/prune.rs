@@ -175,7 +175,11 @@ impl Pruner<'_, '_> {
         }
         self.make_room(1)?;
         // It stays noted until it is freed: if that fails, its pointers are zeroed like those of the others on the way.
-        self.core.free_map_block(self.transaction, block)?;
+        let run = Run {
+            first: block,
+            count: 1,
+        };
+        self.core.free_buffered(self.transaction, run)?;
         self.count_freed(1);
         self.pending.pop();
         Ok(true)
@@ -233,7 +237,8 @@ impl Pruner<'_, '_> {
         self.check_off_the_way(run)?;
         if !self.has_buffers {
             self.make_room(0)?;
-            self.free(run)?;
+            self.core.free_blocks(self.transaction, run)?;
+            self.count_freed(run.count);
             return Ok(run.count);
         }
         self.make_room(1)?;
@@ -241,10 +246,8 @@ impl Pruner<'_, '_> {
             first: run.first,
             count: run.count.min(self.revokes()),
         };
-        for step in 0..part.count {
-            self.transaction.forget(part.first + u64::from(step))?;
-        }
-        self.free(part)?;
+        self.core.free_buffered(self.transaction, part)?;
+        self.count_freed(part.count);
         Ok(part.count)
     }
 
@@ -258,12 +261,6 @@ impl Pruner<'_, '_> {
                 block,
             })),
         }
-    }
-
-    fn free(&mut self, run: Run) -> Result<()> {
-        self.core.free_blocks(self.transaction, run)?;
-        self.count_freed(run.count);
-        Ok(())
     }
 
     /// The inode has so many blocks less.

@@ -32,11 +32,10 @@ pub(crate) fn unmap(
         },
     };
     if state.has_buffered_blocks(core) {
-        for step in 0..run.count {
-            transaction.forget(run.first + u64::from(step))?;
-        }
+        core.free_buffered(transaction, run)?;
+    } else {
+        core.free_blocks(transaction, run)?;
     }
-    core.free_blocks(transaction, run)?;
     match leaf {
         None => {
             state.claims(transaction).words[path.root..path.root + run.count as usize].fill(0);
@@ -79,7 +78,11 @@ pub(crate) fn free_empty_maps(
             0 => None,
             _ => Some(core.buffers.get(way[level - 1])?),
         };
-        core.free_map_block(transaction, *block)?;
+        let run = Run {
+            first: *block,
+            count: 1,
+        };
+        core.free_buffered(transaction, run)?;
         match above {
             None => state.claims(transaction).words[path.root] = 0,
             Some(above) => {

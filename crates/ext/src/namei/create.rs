@@ -273,9 +273,10 @@ fn give_first_block_back(
         count: 1,
     };
     if state.has_buffered_blocks(core) {
-        transaction.forget(run.first)?;
+        core.free_buffered(transaction, run)?;
+    } else {
+        core.free_blocks(transaction, run)?;
     }
-    core.free_blocks(transaction, run)?;
     let claims = state.claims(transaction);
     claims.words[0] = 0;
     claims.sectors = 0;

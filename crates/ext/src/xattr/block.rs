@@ -222,12 +222,11 @@ pub(crate) fn release(
     } else {
         shared.forget(block);
         drop(buffer);
-        transaction.forget(block)?;
         let run = Run {
             first: block,
             count: 1,
         };
-        core.free_blocks(transaction, run)?;
+        core.free_buffered(transaction, run)?;
     }
     let claims = state.claims(transaction);
     claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());

@@ -1,6 +1,7 @@
 //! Images that are not what they should be: one typed error that names the fact, no panic, and nothing written.
 
 mod changes;
+mod kept;
 mod noted;
 
 use std::sync::Arc;

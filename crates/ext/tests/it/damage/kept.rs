@@ -1,0 +1,92 @@
+//! Blocks that cannot be freed because of damage stay in use, with their newest contents: these are
+//! neither dropped from the journal nor revoked.
+
+use std::sync::Arc;
+
+use block::memory::MemoryDevice;
+use ext::options::DataMode;
+use ext::volume::{OpenFlags, RangeChange, SetMode};
+use ext::{Error, Volume};
+use layout::InodeNr;
+
+use super::{BLOCK_BYTES, VOLUME_BYTES, assert_notices, put};
+use crate::rig::{Place, Rig, quiet};
+
+const NAME: &[u8] = b"user.large";
+const FILE_BYTES: usize = 8 * BLOCK_BYTES;
+
+fn file(volume: &Volume) -> InodeNr {
+    volume.resolve("/file", true).expect("it is there")
+}
+
+/// Writes the file and its block of attributes, in place if they are there, durably.
+fn write(volume: &Volume, byte: u8) {
+    let open = volume.open_file("/file", OpenFlags::READ_WRITE);
+    let open = open.expect("open");
+    open.write_at(0, &[byte; FILE_BYTES]).expect("write");
+    open.close().expect("close");
+    volume
+        .set_attribute(file(volume), NAME, &[byte; 1000], SetMode::Any)
+        .expect("set");
+    volume.sync().expect("sync");
+}
+
+fn assert_newest(volume: &Volume, what: &str) {
+    let value = volume.get_attribute(file(volume), NAME).expect(what);
+    assert!(value == [2; 1000], "the attribute, {what}");
+    let bytes = volume.read_file("/file").expect(what);
+    assert!(bytes == [2; FILE_BYTES], "the file, {what}");
+}
+
+/// The descriptor of the only group counts a free block too many, so that nothing can be freed.
+fn keep_what_cannot_be_freed(place: Place, free: fn(&Volume) -> Result<(), Error>) {
+    let options = || match place {
+        Place::None => quiet(DataMode::Ordered),
+        _ => quiet(DataMode::Journal),
+    };
+    let rig = Rig::new(place, BLOCK_BYTES as u32, VOLUME_BYTES);
+    let volume = rig.open(options());
+    volume.write_file("/file", b"").expect("create");
+    write(&volume, 1);
+    volume.close().expect("close");
+    let mut bytes = rig.home.to_bytes();
+    let at = BLOCK_BYTES + 12;
+    let count = u16::from_le_bytes([bytes[at], bytes[at + 1]]) + 1;
+    put(&mut bytes, at, &count.to_le_bytes());
+    let rig = Rig {
+        home: Arc::new(MemoryDevice::from_bytes(&bytes)),
+        ..rig
+    };
+    let volume = rig.open(options());
+    write(&volume, 2);
+    let freed = free(&volume);
+    assert!(matches!(freed, Err(Error::Corrupt(_))), "{freed:?}");
+    assert_newest(&volume, "after the error");
+    volume.sync().expect("sync");
+    let cut = rig.copy().open(options());
+    assert_newest(&cut, "after a power cut");
+}
+
+fn remove_attribute(volume: &Volume) -> Result<(), Error> {
+    volume.remove_attribute(file(volume), NAME)
+}
+
+fn punch(volume: &Volume) -> Result<(), Error> {
+    let length = FILE_BYTES as u64;
+    volume.change_range(file(volume), 0, length, RangeChange::PunchHole, true)
+}
+
+#[test]
+fn attributes_and_journaled_data() {
+    for place in [Place::Internal, Place::External] {
+        keep_what_cannot_be_freed(place, remove_attribute);
+        keep_what_cannot_be_freed(place, punch);
+    }
+    keep_what_cannot_be_freed(Place::None, remove_attribute);
+    assert_notices("free/forgotten-before-freed", || {
+        keep_what_cannot_be_freed(Place::Internal, remove_attribute);
+    });
+    assert_notices("free/forgotten-before-freed", || {
+        keep_what_cannot_be_freed(Place::Internal, punch);
+    });
+}
