@@ -95,7 +95,10 @@ impl Shared {
         while !self.is_stopping() {
             let is_urgent = state.space_waiters > 0;
             let has_debts = self.checkpoint.lock().has_filed();
-            let has_work = has_debts && (is_urgent || self.is_short(&state));
+            let is_tail_behind = is_urgent
+                && state.has_settled_blocks()
+                && !rt::mutant!("tail/refused-move-forgotten");
+            let has_work = has_debts && (is_urgent || self.is_short(&state)) || is_tail_behind;
             let now = rt::monotonic();
             let (is_due, deadline) = if state.checkpoint_hold.is_held() {
                 state.checkpoint_hold.is_due(now)

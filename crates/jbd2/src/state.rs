@@ -129,6 +129,13 @@ impl State {
         self.limits.ring.capacity() - self.used
     }
 
+    /// True if log blocks are in use that the committing transaction does not take. Where no
+    /// transaction is filed, nothing needs them: the tail is to move past them.
+    pub(crate) fn has_settled_blocks(&self) -> bool {
+        let committing = self.committing.as_ref().map_or(0, |it| it.log_blocks);
+        self.used > committing
+    }
+
     /// Where the log begins.
     pub(crate) fn tail(&self) -> u32 {
         let ring = self.limits.ring;

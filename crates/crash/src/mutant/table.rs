@@ -120,6 +120,7 @@ named! {
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",
     "sync/follows-writers": "a sync writes what is dirty when it begins, and ends while others write", by "ext/tests/it/write_behind.rs",
     "sync/nothing-written-after-damage": "without a journal, what was changed before a volume became read-only is written by the next sync", by "ext/tests/it/damage/changes.rs",
+    "tail/refused-move-forgotten": "a tail that could not move for want of room is moved when a caller needs the space", by "jbd2/tests/it/abort.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
     "truncate/map-block-not-held": "a map block whose pointers are taken away is in memory when their blocks are freed", by "ext/src/file/tests/evicted.rs",
 }

@@ -9,7 +9,7 @@ use block::{
 };
 use jbd2::policy::Committer;
 use jbd2::{Config, Credits, Error, LogPolicy};
-use layout::Tid;
+use layout::{SectorNr, Tid};
 use rt::atomic::{AtomicBool, Ordering};
 use testkit::Random;
 
@@ -190,8 +190,8 @@ fn a_device_that_goes_away_aborts_and_nothing_hangs() {
 fn the_tail_never_passes_a_block_that_could_not_be_written_home() {
     // Home blocks fail, the log does not.
     let sectors = When::Sectors {
-        from: layout::SectorNr::new(0),
-        to: layout::SectorNr::new(crate::harness::BLOCKS * 2),
+        from: SectorNr::new(0),
+        to: SectorNr::new(crate::harness::BLOCKS * 2),
     };
     for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
         let mut bench = bench(rule(Operations::WRITES, sectors), policy);
@@ -464,4 +464,52 @@ fn what_is_committed_after_a_held_checkpoint_is_found() {
             check(kind, &copy, &bench.small.model, &context);
         }
     }
+}
+
+/// The log is full, and the write that would free a part of it finds no room. Handles are refused
+/// meanwhile, and start when there is room.
+#[test]
+fn a_full_log_whose_tail_could_not_move_is_freed_when_there_is_room() {
+    let run = |mutant| {
+        let config = sim::Config {
+            mutant,
+            ..sim::Config::fair(1)
+        };
+        sim::run(config, fill_log_without_room)
+    };
+    run(None).unwrap_or_else(|error| panic!("{error}"));
+    if rt::mutant::IS_POSSIBLE {
+        let broken = run(Some("tail/refused-move-forgotten"));
+        assert!(broken.is_err(), "nobody notices");
+    }
+}
+
+fn fill_log_without_room() {
+    let kind = Kind::default();
+    let log = kind.location(Arc::new(MemoryDevice::new(512)));
+    let from = log.extents[0].first.get() * u64::from(kind.block_bytes) / SectorNr::SIZE;
+    let from = SectorNr::new(from);
+    let superblock = When::Sectors { from, to: from + 1 };
+    let mut plan = rule(Operations::WRITES, superblock);
+    plan.rules[0].effect = Effect::NoSpace;
+    let mut bench = bench(plan, LogPolicy::DEFAULT);
+    bench.faults.set_armed(false);
+    bench.small.write(0);
+    bench.small.commit();
+    bench.faults.set_armed(true);
+    let journal = Arc::clone(&bench.small.journal);
+    let buffer = bench.small.buffer(1);
+    let change = || -> Result<(), Error> {
+        let mut handle = journal.start(Credits::blocks(1))?;
+        handle.write(&buffer)?[0] ^= 1;
+        handle.finish()?;
+        journal.commit_running().map(drop)
+    };
+    let refused = (0..1000).find_map(|_| change().err());
+    assert!(matches!(refused, Some(Error::Held(_))), "{refused:?}");
+    let again = journal.start(Credits::blocks(1)).map(drop);
+    assert!(matches!(again, Err(Error::Held(_))), "{again:?}");
+    bench.faults.set_armed(false);
+    change().expect("there is room");
+    journal.close().expect("there is room");
 }
