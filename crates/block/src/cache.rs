@@ -12,6 +12,7 @@
 
 mod overlay;
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
@@ -319,6 +320,14 @@ impl BlockDevice for CacheDevice {
 
     fn name(&self) -> String {
         format!("{}+cache({})", self.inner.name(), self.capacity_bytes)
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.inner.reserve(ranges)
+    }
+
+    fn intruder(&self) -> Option<String> {
+        self.inner.intruder()
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

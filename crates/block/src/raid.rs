@@ -29,6 +29,7 @@ mod striped;
 mod stripes;
 
 use core::fmt;
+use core::ops::Range;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -211,6 +212,17 @@ fn combined_geometry(members: &[Arc<dyn BlockDevice>], size_bytes: u64) -> Geome
         queue_depth: least(|one| one.queue_depth),
         is_read_only: all.iter().any(|one| one.is_read_only),
     }
+}
+
+/// Returns the ranges of a member in which the stripes lie that ranges of the array touch: each
+/// stripe has a chunk on every member.
+fn member_ranges(ranges: &[Range<u64>], chunk_bytes: u64, data_chunks: usize) -> Vec<Range<u64>> {
+    let stripe_bytes = chunk_bytes * data_chunks as u64;
+    let touched = ranges.iter().filter(|range| !range.is_empty());
+    let stripes = touched.map(|range| range.start / stripe_bytes..range.end.div_ceil(stripe_bytes));
+    stripes
+        .map(|stripes| stripes.start * chunk_bytes..stripes.end * chunk_bytes)
+        .collect()
 }
 
 fn array_name(level: RaidLevel, members: &[Arc<dyn BlockDevice>]) -> String {

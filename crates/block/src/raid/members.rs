@@ -1,11 +1,13 @@
 //! The members of an array, and those that have left it.
 
+use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rt::Mutex;
 
 use crate::device::BlockDevice;
+use crate::error::DeviceError;
 use crate::ticket::DetachedErrors;
 
 /// Devices, some of which may have failed.
@@ -45,6 +47,17 @@ impl Members {
         (0..self.devices.len())
             .filter(|member| !failed.contains(member))
             .collect()
+    }
+
+    /// Reserves space on those that are left.
+    pub(super) fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let mut healthy = self.healthy().into_iter();
+        healthy.try_for_each(|member| self.devices[member].reserve(ranges))
+    }
+
+    /// Another user of one of the members.
+    pub(super) fn intruder(&self) -> Option<String> {
+        self.devices.iter().find_map(|device| device.intruder())
     }
 
     /// Removes a member from the array. Returns false if the array cannot do without it; it stays

@@ -3,6 +3,7 @@
 //! A read goes to one member, see `balance`. If it fails, the waiting thread repeats it on the
 //! other members.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use super::balance::{Balance, Reading};
@@ -174,6 +175,14 @@ impl BlockDevice for MirrorDevice {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.members.reserve(ranges)
+    }
+
+    fn intruder(&self) -> Option<String> {
+        self.members.intruder()
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

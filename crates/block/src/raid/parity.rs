@@ -8,6 +8,7 @@
 //! Discards are accepted and ignored: discarded ranges of members read as anything, which would
 //! invalidate the parity.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::members::Members;
 use super::rebuild::Core;
 use super::stripe_plan::{Method, Need, NewData, StripeWrite};
 use super::stripes::{ChunkPart, Stripes};
-use super::{RaidLevel, array_name, check_array, combined_geometry};
+use super::{RaidLevel, array_name, check_array, combined_geometry, member_ranges};
 use crate::device::{BlockDevice, Geometry, Payload, Request};
 use crate::error::DeviceError;
 use crate::forward::{Answer, interleave};
@@ -385,6 +386,16 @@ impl BlockDevice for ParityDevice {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let stripes = self.core.stripes;
+        let ranges = member_ranges(ranges, stripes.chunk_bytes, stripes.data_chunks());
+        self.core.members.reserve(&ranges)
+    }
+
+    fn intruder(&self) -> Option<String> {
+        self.core.members.intruder()
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

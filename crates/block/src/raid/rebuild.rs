@@ -12,6 +12,7 @@ use super::stripe_plan::{Need, xor_into};
 use super::stripes::{ChunkPart, Stripes};
 use crate::device::Request;
 use crate::error::DeviceError;
+use crate::forward::Answer;
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 
 /// Contents read from members.
@@ -73,17 +74,37 @@ impl Core {
     }
 
     /// Removes the member that failed a write or a flush. Returns an error if the array cannot do
-    /// without it.
+    /// without it. A write that all members refuse for want of space has changed nothing: it is refused,
+    /// and all of them stay. One that is done in part, when no redundancy is left, has changed what
+    /// a missing member holds, and has failed.
     pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {
+        let take = |place: &Place| (place.member, returned.take(*place));
+        let answers: Vec<(usize, Answer)> = places.iter().map(take).collect();
+        let is_refused =
+            |(_, answer): &(usize, Answer)| matches!(answer, Err(DeviceError::NoSpace { .. }));
+        if let Some((_, Err(error))) = answers.first()
+            && answers.iter().all(is_refused)
+        {
+            return Some(error.clone());
+        }
         let mut lost = None;
-        for place in places {
-            if let Err(error) = returned.take(*place)
-                && !self.members.fail(place.member)
+        for (member, answer) in answers {
+            if let Err(error) = answer
+                && !self.members.fail(member)
             {
                 lost = Some(error);
             }
         }
-        lost
+        match lost {
+            Some(DeviceError::NoSpace { device }) => Some(DeviceError::Failed {
+                operation: "write",
+                sector: SectorNr::new(0),
+                sectors: 0,
+                device,
+                cause: "no space for a part of a stripe".to_owned(),
+            }),
+            lost => lost,
+        }
     }
 
     /// Computes part of a chunk from the other members, while no batch writes to its stripe.

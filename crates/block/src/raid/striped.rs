@@ -1,12 +1,16 @@
 //! RAID 0, RAID 10 as RAID 0 over mirrored pairs, and RAID 50 as RAID 0 over groups with parity:
 //! chunk `c` is on member `c % n`, as its chunk `c / n`.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use layout::SectorNr;
 
 use super::fanout::{Fanout, Place, Returned};
-use super::{MirrorDevice, ParityDevice, RaidLevel, array_name, check_array, combined_geometry};
+use super::{
+    MirrorDevice, ParityDevice, RaidLevel, array_name, check_array, combined_geometry,
+    member_ranges,
+};
 use crate::device::{BlockDevice, Geometry, Payload, Request};
 use crate::error::DeviceError;
 use crate::forward::Answer;
@@ -240,6 +244,16 @@ impl BlockDevice for StripedDevice {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        let ranges = member_ranges(ranges, self.chunk_bytes, self.members.len());
+        let mut members = self.members.iter();
+        members.try_for_each(|member| member.reserve(&ranges))
+    }
+
+    fn intruder(&self) -> Option<String> {
+        self.members.iter().find_map(|member| member.intruder())
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

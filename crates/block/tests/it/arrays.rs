@@ -1,13 +1,14 @@
 //! Arrays with failing members, and arrays written by many threads.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use block::fault::{Effect, FaultRule, Operations, When};
 use block::payload::{payload_from_bytes, payload_to_bytes};
 use block::raid::{MirrorDevice, ParityDevice, assemble};
 use block::{
-    BlockDevice, DeviceError, FaultDevice, FaultPlan, Geometry, MemoryDevice, RaidLevel, Request,
-    Results, Ticket, Work,
+    BlockDevice, CacheDevice, DeviceError, FaultDevice, FaultPlan, Geometry, MemoryDevice,
+    RaidLevel, Request, Results, Ticket, Work,
 };
 use layout::SectorNr;
 use testkit::Random;
@@ -208,6 +209,147 @@ fn errors_of_detached_writes_that_nothing_makes_up_for_are_kept() {
             ),
             "{level}"
         );
+    }
+}
+
+/// A full host refuses writes of a whole stripe, which can be tried again; or of a part of it in an
+/// array without one member, whose contents then cannot be computed any more: the write fails.
+#[test]
+fn a_write_of_a_stripe_is_refused_as_a_whole_or_fails() {
+    const CHUNK: usize = 16 * 1024;
+    let (parity, lost) = (2, 1);
+    for has_lost in [false, true] {
+        for refuses_all in [false, true] {
+            let effect = |member| match member {
+                member if member == lost => Effect::Gone,
+                _ => Effect::NoSpace,
+            };
+            let plan = |member| FaultPlan {
+                seed: 0,
+                rules: vec![FaultRule {
+                    operations: Operations::ALL,
+                    when: When::Always,
+                    effect: effect(member),
+                }],
+                bad_sectors: vec![],
+            };
+            let members = members(3, plan);
+            let arm = |armed: &[usize]| {
+                let all = members.iter().enumerate();
+                all.for_each(|(number, member)| member.set_armed(armed.contains(&number)));
+            };
+            arm(&[]);
+            let array = ParityDevice::new(devices(&members), CHUNK as u64).expect("an array");
+            let device: &dyn BlockDevice = &array;
+            let write = |chunk: u64, byte| {
+                let payload = payload_from_bytes(&[byte; CHUNK], 4096);
+                device.write_blocks(chunk * CHUNK as u64, payload)
+            };
+            let read = |chunk: u64| {
+                let blocks = device.read_blocks(chunk * CHUNK as u64, 1, CHUNK as u32);
+                payload_to_bytes(&blocks.expect("it can be read"))
+            };
+            write(0, 1).expect("there is room");
+            write(1, 2).expect("there is room");
+            let gone: &[usize] = if has_lost { &[lost] } else { &[] };
+            arm(gone);
+            assert!(read(1) == [2; CHUNK]);
+            let refusing: &[usize] = if refuses_all { &[0, parity] } else { &[parity] };
+            arm(&[refusing, gone].concat());
+            let written = write(0, 3);
+            arm(gone);
+            let what = format!("{has_lost}, {refuses_all}: {written:?}");
+            if refuses_all {
+                assert!(
+                    matches!(written, Err(DeviceError::NoSpace { .. })),
+                    "{what}"
+                );
+                assert_eq!(array.failed_member(), has_lost.then_some(lost), "{what}");
+                assert!(read(0) == [1; CHUNK] && read(1) == [2; CHUNK], "{what}");
+                write(0, 3).expect("there is room again");
+            } else if has_lost {
+                assert!(matches!(written, Err(DeviceError::Failed { .. })), "{what}");
+                continue;
+            } else {
+                assert_eq!(written, Ok(()), "the parity's member leaves");
+            }
+            assert!(read(0) == [3; CHUNK] && read(1) == [2; CHUNK], "{what}");
+        }
+    }
+}
+
+/// A member that has another user, and refuses writes to what is not reserved.
+struct Thin {
+    memory: MemoryDevice,
+    reserved: rt::Mutex<Vec<Range<u64>>>,
+}
+
+impl BlockDevice for Thin {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let (device, reserved) = (self.name(), self.reserved.lock());
+        for request in batch.iter().filter(|request| request.is_write()) {
+            let (sector, sectors) = request.range();
+            let (from, to) = (sector.byte_offset(), sector.byte_offset() + sectors * 512);
+            if !reserved
+                .iter()
+                .any(|range| range.start <= from && to <= range.end)
+            {
+                return Ticket::ready(vec![Err(DeviceError::NoSpace { device }); batch.len()]);
+            }
+        }
+        self.memory.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        "thin".to_owned()
+    }
+
+    fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
+        self.reserved.lock().extend(ranges.iter().cloned());
+        Ok(())
+    }
+
+    fn intruder(&self) -> Option<String> {
+        Some("somebody".to_owned())
+    }
+}
+
+/// Arrays and caches reserve space on the devices below, and name other users of these.
+#[test]
+fn devices_on_others_reserve_there_and_name_other_users() {
+    let thin = || -> Arc<dyn BlockDevice> {
+        Arc::new(Thin {
+            memory: MemoryDevice::new(MEMBER_BYTES),
+            reserved: rt::Mutex::default(),
+        })
+    };
+    let mut arrays: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(CacheDevice::new(thin(), 0))];
+    arrays.extend(RaidLevel::ALL.map(|level| {
+        let members = (0..level.members_min().max(4)).map(|_| thin()).collect();
+        assemble(level, members, 16 * 1024).expect("an array")
+    }));
+    for array in arrays {
+        let name = array.name();
+        assert_eq!(array.intruder(), Some("somebody".to_owned()), "{name}");
+        let payload = || payload_from_bytes(&[7; 60 * 1024], 4096);
+        let refused = array.write_blocks(40 * 1024, payload());
+        let refused = refused.and_then(|()| array.flush());
+        assert!(
+            matches!(refused, Err(DeviceError::NoSpace { .. })),
+            "{name}: {refused:?}"
+        );
+        let range = 40 * 1024..100 * 1024;
+        array
+            .reserve(std::slice::from_ref(&range))
+            .expect("there is room");
+        array.write_blocks(range.start, payload()).expect(&name);
+        array.flush().expect(&name);
+        let read = array.read_blocks(range.start, 15, 4096).expect(&name);
+        assert!(payload_to_bytes(&read) == [7; 60 * 1024], "{name}");
     }
 }
 
