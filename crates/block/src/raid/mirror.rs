@@ -29,6 +29,8 @@ enum Pending {
     Refused(DeviceError),
     /// The same request to several members.
     Everywhere(Vec<Place>),
+    /// A discard on several members.
+    Discard(Vec<Place>),
     /// A read, kept so that it can be repeated.
     Read(Place, Request, Reading),
 }
@@ -83,7 +85,10 @@ impl MirrorDevice {
             .iter()
             .map(|member| fanout.push(*member, request.clone()))
             .collect();
-        Pending::Everywhere(places)
+        match request {
+            Request::Discard { .. } => Pending::Discard(places),
+            _ => Pending::Everywhere(places),
+        }
     }
 }
 
@@ -92,6 +97,13 @@ impl Pending {
         match self {
             Self::Refused(error) => Err(error),
             Self::Everywhere(places) => settle_everywhere(&places, returned, members),
+            // Contents are undefined either way: a member that does not discard is not stale.
+            Self::Discard(places) => {
+                let answers: Vec<Answer> =
+                    places.iter().map(|place| returned.take(*place)).collect();
+                let failed = answers.into_iter().find(Result::is_err);
+                failed.unwrap_or(Ok(Outcome::Done))
+            }
             Self::Read(place, request, reading) => {
                 drop(reading);
                 match returned.take(place) {

@@ -212,6 +212,27 @@ fn errors_of_detached_writes_that_nothing_makes_up_for_are_kept() {
     }
 }
 
+/// A discard is advice: a member of a mirror that does not follow it stays.
+#[test]
+fn a_member_that_does_not_discard_stays_in_the_mirror() {
+    let plan = |member| FaultPlan {
+        rules: Vec::from_iter((member == 0).then_some(FaultRule {
+            operations: Operations::DISCARDS,
+            when: When::Always,
+            effect: Effect::Fail,
+        })),
+        ..FaultPlan::default()
+    };
+    let mirror = MirrorDevice::new(devices(&members(2, plan))).expect("a mirror");
+    let device: &dyn BlockDevice = &mirror;
+    let discarded = device.discard(&[0..4096]);
+    assert!(
+        matches!(discarded, Err(DeviceError::Failed { .. })),
+        "{discarded:?}"
+    );
+    assert_eq!(mirror.failed_members(), []);
+}
+
 /// A full host refuses writes of a whole stripe, which can be tried again; or of a part of it in an
 /// array without one member, whose contents then cannot be computed any more: the write fails.
 #[test]
