@@ -22,6 +22,7 @@ mod privileges;
 mod ranges;
 mod reserve;
 mod seek;
+mod stale;
 
 use std::ffi::OsStr;
 use std::io;
@@ -49,6 +50,7 @@ use guard::Failure;
 pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
 pub(crate) use seek::Seeker;
+pub(crate) use stale::Stale;
 
 /// Validity of the kernel's caches, unlimited: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -63,6 +65,7 @@ pub(crate) struct Adapter<V> {
     block_bytes: u32,
     notifier: NotifierSlot,
     seeker: Arc<Seeker>,
+    stale: Arc<Stale>,
     full: Full,
 }
 
@@ -76,6 +79,7 @@ impl<V: Vfs> Adapter<V> {
             block_bytes,
             notifier: NotifierSlot::default(),
             seeker: Arc::default(),
+            stale: Arc::default(),
             full: Full::default(),
         }
     }
@@ -90,11 +94,6 @@ impl<V: Vfs> Adapter<V> {
         self.guard.clone()
     }
 
-    /// Returns the seeker for data and holes.
-    pub(crate) fn seeker(&self) -> Arc<Seeker> {
-        Arc::clone(&self.seeker)
-    }
-
     /// Executes a request, unless an operation has panicked.
     fn guard<T>(
         &self,
@@ -102,11 +101,6 @@ impl<V: Vfs> Adapter<V> {
         operation: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Errno> {
         self.guard.run(name, operation)
-    }
-
-    /// Returns the slot for the session's notifier.
-    pub(crate) fn notifier_slot(&self) -> NotifierSlot {
-        Arc::clone(&self.notifier)
     }
 }
 
@@ -193,7 +187,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             };
             Ok(self.vfs.set_attributes(node, &change)?)
         });
-        self.answer_attributes(reply, changed);
+        self.answer_attributes(reply, self.changed_node(node, changed));
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
@@ -222,7 +216,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .vfs
                 .make_node(inode(parent)?, name, kind, device, &new)?)
         });
-        self.answer_entry(reply, made);
+        self.answer_entry(reply, self.changed(&[(parent, name)], made));
     }
 
     fn mkdir(
@@ -240,21 +234,21 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .vfs
                 .make_directory(inode(parent)?, name.as_bytes(), &new)?)
         });
-        self.answer_entry(reply, made);
+        self.answer_entry(reply, self.changed(&[(parent, name)], made));
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let done = self.guard("unlink", || {
             Ok(self.vfs.unlink(inode(parent)?, name.as_bytes())?)
         });
-        answer(reply, done);
+        answer(reply, self.changed(&[(parent, name)], done));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let done = self.guard("rmdir", || {
             Ok(self.vfs.remove_directory(inode(parent)?, name.as_bytes())?)
         });
-        answer(reply, done);
+        answer(reply, self.changed(&[(parent, name)], done));
     }
 
     fn symlink(
@@ -272,7 +266,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .vfs
                 .symlink(inode(parent)?, name.as_bytes(), target, &new)?)
         });
-        self.answer_entry(reply, made);
+        self.answer_entry(reply, self.changed(&[(parent, name)], made));
     }
 
     fn rename(
@@ -292,7 +286,10 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .vfs
                 .rename(from, name.as_bytes(), to, new_name.as_bytes(), mode)?)
         });
-        answer(reply, done);
+        answer(
+            reply,
+            self.changed(&[(parent, name), (new_parent, new_name)], done),
+        );
     }
 
     fn link(
@@ -307,7 +304,8 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             let (node, parent) = (inode(node)?, inode(new_parent)?);
             Ok(self.vfs.link(node, parent, new_name.as_bytes())?)
         });
-        self.answer_entry(reply, made);
+        let made = self.changed_node(node, made);
+        self.answer_entry(reply, self.changed(&[(new_parent, new_name)], made));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: fuser::OpenFlags, reply: ReplyOpen) {
@@ -352,7 +350,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 .create(inode(parent)?, name.as_bytes(), &new, flags)?;
             Ok((made, allowed))
         });
-        match made {
+        match self.changed(&[(parent, name)], made) {
             Ok(((made, file), allowed)) => reply.created(
                 &FOREVER,
                 &self.entry(&made),

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use ext::Volume;
 use fuser::{Config, Session, SessionACL};
 
-use crate::adapter::{Adapter, Seeker};
+use crate::adapter::{Adapter, Seeker, Stale};
 use crate::arrivals::Arrivals;
 use crate::mount_point::{Description, MountPoint};
 use crate::polling::Polling;
@@ -86,6 +86,8 @@ pub struct Mount<V: Vfs = Served> {
 struct Threads {
     seeker: Arc<Seeker>,
     seeking: JoinHandle<()>,
+    stale: Arc<Stale>,
+    invalidating: JoinHandle<()>,
     watch: Watch,
     polling: Option<Polling>,
 }
@@ -100,6 +102,10 @@ impl Threads {
         self.seeker.stop();
         if self.seeking.join().is_err() {
             tracing::error!("the thread that looks for data and holes has panicked");
+        }
+        self.stale.stop();
+        if self.invalidating.join().is_err() {
+            tracing::error!("the thread that invalidates entries has panicked");
         }
     }
 }
@@ -173,7 +179,7 @@ impl<V: Vfs> Mount<V> {
         config.clone_fd = true;
         let has_panicked = adapter.panic_mark();
         let notifier = adapter.notifier_slot();
-        let (seeker, guard) = (adapter.seeker(), adapter.guarded());
+        let (seeker, stale, guard) = (adapter.seeker(), adapter.stale(), adapter.guarded());
         // The kernel checks the users of the mount.
         let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
         // The slot is still empty.
@@ -194,6 +200,8 @@ impl<V: Vfs> Mount<V> {
             polling,
             seeking: seeker.start(guard.clone(), arrivals.clone())?,
             seeker,
+            invalidating: stale.start(notifier)?,
+            stale,
             watch: Watch::start(guard, point.clone())?,
         };
         Ok(Self {

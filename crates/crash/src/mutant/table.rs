@@ -113,6 +113,8 @@ named! {
     "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
+    "names/not-deleted-unless-durable": "what has no name is deleted, also if the removal could not be made durable", by "ext/tests/it/failures/no_room.rs",
+    "names/pin-of-undurable-kept": "a new inode that could not be made durable is not held for a caller that does not get it", by "ext/tests/it/failures/no_room.rs",
     "names/undone-number-freed-first": "the number of a new inode that is taken back is free when nothing is left of it", by "ext/tests/it/locking.rs",
     "orphan/left-until-close": "a deletion that found no room is done when there is room", by "ext/tests/it/failures/no_room.rs",
     "read/waits-for-access-time": "a read waits for no commit because of an access time", by "ext/src/file/tests/access_time.rs",

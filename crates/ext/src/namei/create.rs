@@ -8,7 +8,7 @@ use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 use rt::RwLockWriteGuard;
 
-use super::{LINKS_MAX, check_new_name, check_takes_names, gain_subdirectory};
+use super::{LINKS_MAX, check_new_name, check_takes_names, delete_if_unused, gain_subdirectory};
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -96,7 +96,7 @@ pub(super) fn make(
     core.check_writable()?;
     check_new_name(name)?;
     let directory = core.inode(parent)?;
-    with_space(core, || {
+    let (inode, synced) = with_space(core, || {
         let mut parent_state = directory.state.write();
         check_takes(core, &directory, &parent_state, name, kind)?;
         let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
@@ -147,9 +147,17 @@ pub(super) fn make(
         let tid = transaction.finish()?;
         core.inodes.pin(&inode);
         drop(state);
-        writeback::sync_operation(core, &parent_state, tid)?;
-        Ok(inode)
-    })
+        Ok((inode, writeback::sync_operation(core, &parent_state, tid)))
+    })?;
+    if let Err(error) = synced {
+        // The caller gets no inode, so that nothing else would end the pin.
+        let is_kept = rt::mutant!("names/pin-of-undurable-kept");
+        if !is_kept && core.inodes.unpin(&inode) {
+            delete_if_unused(core, &inode)?;
+        }
+        return Err(error);
+    }
+    Ok(inode)
 }
 
 /// That a directory takes a new inode with this name.

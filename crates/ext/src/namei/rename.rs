@@ -24,10 +24,10 @@ use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
 use super::create::{CREDITS_NAME, publish, undo_inode};
-use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, find_child};
+use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, end_removal, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
-    check_takes_names, delete_if_unused, gain_subdirectory, lose_subdirectory, whiteout,
+    check_takes_names, gain_subdirectory, lose_subdirectory, whiteout,
 };
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
@@ -109,7 +109,7 @@ pub(crate) fn rename(
         directory: core.inode(new_parent)?,
         name: new_name,
     };
-    let replaced = with_space(core, || {
+    let (replaced, synced) = with_space(core, || {
         loop {
             let moves_directory = parent != new_parent
                 || mode == RenameMode::Exchange
@@ -118,21 +118,22 @@ pub(crate) fn rename(
             if moves_directory {
                 check_no_loop(core, &source, &target, mode)?;
             }
-            if let Outcome::Done(replaced) = step(core, &source, &target, mode, moves_directory)? {
-                return Ok(replaced);
+            let outcome = step(core, &source, &target, mode, moves_directory)?;
+            if let Outcome::Done(replaced, synced) = outcome {
+                return Ok((replaced, synced));
             }
         }
     })?;
     match replaced {
-        Some(inode) => delete_if_unused(core, &inode),
-        None => Ok(()),
+        Some(inode) => end_removal(core, &inode, synced),
+        None => synced,
     }
 }
 
 /// How an attempt ends.
 enum Outcome {
-    /// The names are as they shall be; the inode that lost one.
-    Done(Option<Arc<Inode>>),
+    /// The entries are changed: the inode that lost one, and the result of making it durable.
+    Done(Option<Arc<Inode>>, Result<()>),
     /// The name has become a directory's, for which the rename lock is needed.
     Again,
 }
@@ -187,7 +188,7 @@ fn step(
     let existing = match (found, mode) {
         (Some(_), RenameMode::NoReplace) => return Err(Error::Exists),
         (None, RenameMode::Exchange) => return Err(Error::NotFound),
-        (Some((nr, _)), _) if nr == moved.nr => return Ok(Outcome::Done(None)),
+        (Some((nr, _)), _) if nr == moved.nr => return Ok(Outcome::Done(None, Ok(()))),
         (Some((nr, _)), _) if nr == target.directory.nr => {
             return Err(Error::Invalid("the entry names its directory"));
         }
@@ -200,11 +201,11 @@ fn step(
     if let Some(existing) = &existing {
         check_loses_names(directories.target_ref())?;
         if mode == RenameMode::Exchange {
-            exchange(core, source, target, &mut directories, &moved, existing)?;
-            return Ok(Outcome::Done(None));
+            let synced = exchange(core, source, target, &mut directories, &moved, existing)?;
+            return Ok(Outcome::Done(None, synced));
         }
     }
-    replace(
+    let synced = replace(
         core,
         source,
         target,
@@ -213,7 +214,7 @@ fn step(
         existing.as_ref(),
         mode,
     )?;
-    Ok(Outcome::Done(existing))
+    Ok(Outcome::Done(existing, synced))
 }
 
 fn lock_directories<'a>(
@@ -288,7 +289,7 @@ fn check_kinds(
     }
 }
 
-/// The usual rename: the target's entry is set or added, the source's removed.
+/// The usual rename: the target's entry is set or added, the source's removed. Returns the result of making it durable.
 fn replace(
     core: &Core,
     source: &Side<'_>,
@@ -297,7 +298,7 @@ fn replace(
     moved: &Arc<Inode>,
     existing: Option<&Arc<Inode>>,
     mode: RenameMode,
-) -> Result<()> {
+) -> Result<Result<()>> {
     let (mut state, mut existing_state) = lock_children(moved, existing);
     check_name_changes(&state)?;
     if let (Some(existing), Some(existing_state)) = (existing, &existing_state) {
@@ -387,7 +388,7 @@ fn replace(
     store_parents(core, t, source, target, directories)?;
     let tid = transaction.finish()?;
     drop((state, existing_state, left_state));
-    writeback::sync_operation(core, directories.target(), tid)
+    Ok(writeback::sync_operation(core, directories.target(), tid))
 }
 
 /// The inode that the old name is to have, if any.
@@ -423,7 +424,7 @@ fn take_old_name(
     }
 }
 
-/// Both entries point to the other's inode.
+/// Both entries point to the other's inode. Returns the result of making it durable.
 fn exchange(
     core: &Core,
     source: &Side<'_>,
@@ -431,7 +432,7 @@ fn exchange(
     directories: &mut Directories<'_>,
     moved: &Arc<Inode>,
     existing: &Arc<Inode>,
-) -> Result<()> {
+) -> Result<Result<()>> {
     let (mut state, other) = lock_children(moved, Some(existing));
     let Some(mut other) = other else {
         return Err(Error::NotFound);
@@ -501,7 +502,7 @@ fn exchange(
     store_parents(core, t, source, target, directories)?;
     let tid = transaction.finish()?;
     drop((state, other));
-    writeback::sync_operation(core, directories.target(), tid)
+    Ok(writeback::sync_operation(core, directories.target(), tid))
 }
 
 /// That the directory that gets another subdirectory by an exchange, if there is one, may have one more.

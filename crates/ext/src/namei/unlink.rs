@@ -30,7 +30,7 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
     if inode.kind == FileKind::Directory {
         return Err(Error::IsDirectory);
     }
-    {
+    let synced = {
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
@@ -49,10 +49,18 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
         drop(state);
-        writeback::sync_operation(core, &parent_state, tid)?;
-    }
+        writeback::sync_operation(core, &parent_state, tid)
+    };
     drop(parent_state);
-    delete_if_unused(core, &inode)
+    end_removal(core, &inode, synced)
+}
+
+/// Deletes an inode that has lost its entry, if nothing uses it, also if the removal could not be made durable.
+pub(super) fn end_removal(core: &Core, inode: &Arc<Inode>, synced: Result<()>) -> Result<()> {
+    if synced.is_err() && rt::mutant!("names/not-deleted-unless-durable") {
+        return synced;
+    }
+    synced.and(delete_if_unused(core, inode))
 }
 
 /// Removes an empty directory.
@@ -74,7 +82,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
             break (parent_state, inode);
         }
     };
-    {
+    let synced = {
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         if !dir::is_empty(core, &inode, &state)? {
@@ -93,10 +101,10 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
         parent_state.store(core, &mut transaction, parent, true)?;
         let tid = transaction.finish()?;
         drop(state);
-        writeback::sync_operation(core, &parent_state, tid)?;
-    }
+        writeback::sync_operation(core, &parent_state, tid)
+    };
     drop(parent_state);
-    delete_if_unused(core, &inode)
+    end_removal(core, &inode, synced)
 }
 
 /// That a directory lies in the one that names it, as both say; its number. On a damaged volume a name may lead upwards, and who

@@ -44,7 +44,7 @@ impl<V: Vfs> Adapter<V> {
             }
             Ok(())
         });
-        answer(reply, done);
+        answer(reply, self.changed_node(node, done));
     }
 
     pub(super) fn get_attribute(&self, node: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
@@ -76,7 +76,7 @@ impl<V: Vfs> Adapter<V> {
         let done = self.guard_for(request, "removexattr", || {
             Ok(self.vfs.remove_attribute(inode(node)?, name.as_bytes())?)
         });
-        answer(reply, done);
+        answer(reply, self.changed_node(node, done));
     }
 }
 

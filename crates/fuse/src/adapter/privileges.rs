@@ -61,6 +61,11 @@ fn has_set_id(attributes: &Attributes) -> bool {
 const GROUP_EXECUTE: u16 = 0o010;
 
 impl<V: Vfs> Adapter<V> {
+    /// Returns the slot for the session's notifier.
+    pub(crate) fn notifier_slot(&self) -> NotifierSlot {
+        Arc::clone(&self.notifier)
+    }
+
     /// Returns the change of permissions that must accompany a change of attributes, if any.
     pub(super) fn permissions_after(
         &self,

@@ -21,8 +21,8 @@
 //!   for the requests that were submitted: see [`crate::arrivals`].
 
 use std::io;
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use fuser::{Errno, INodeNo, ReplyLseek};
@@ -91,6 +91,11 @@ impl Seeker {
 }
 
 impl<V: Vfs> Adapter<V> {
+    /// Returns the seeker for data and holes.
+    pub(crate) fn seeker(&self) -> Arc<Seeker> {
+        Arc::clone(&self.seeker)
+    }
+
     /// Answers at once, unless the kernel has to write back first.
     pub(super) fn seek(&self, node: INodeNo, offset: i64, whence: i32, reply: ReplyLseek) {
         let begun = self.guard("lseek", || {

@@ -21,4 +21,5 @@ mod programs;
 mod ranges;
 mod seeking;
 mod sharing;
+mod stale;
 mod support;

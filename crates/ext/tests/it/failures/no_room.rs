@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use ext::options::{DataMode, Memory};
-use ext::volume::{NewInode, OpenFlags, RangeChange};
+use ext::volume::{NewInode, OpenFlags, RangeChange, RenameMode};
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 
@@ -341,4 +341,50 @@ fn remove_without_room() {
     assert!(volume.usage().blocks_free >= before + 256);
     host.volume.close().expect("close");
     host.rig.assert_fsck_clean("after a late deletion");
+}
+
+/// On a volume with `dirsync` whose device has no room a change of names is done and fails. What it leaves without a name is deleted.
+#[test]
+fn what_loses_its_name_undurably_is_deleted() {
+    for name in [
+        "names/not-deleted-unless-durable",
+        "names/pin-of-undurable-kept",
+    ] {
+        assert_notices(name, change_undurably);
+    }
+}
+
+fn change_undurably() {
+    let options = MountOptions {
+        directory_sync: true,
+        ..with_policy(jbd2::LogPolicy::DEFAULT)
+    };
+    let host = Host::new(Place::Internal, false, options);
+    let volume = &host.volume;
+    let root = InodeNr::ROOT;
+    let new = NewInode::default();
+    let free = || volume.usage().inodes_free;
+    let before = free();
+    for name in ["removed", "replaced", "moved"] {
+        host.create(name).expect("create");
+    }
+    volume
+        .make_directory(root, b"empty", &new)
+        .expect("make a directory");
+    host.device.set_armed(true);
+    assert_full(host.create("made"));
+    assert_full(volume.make_directory(root, b"directory", &new));
+    assert_eq!(free(), before - 6, "all of them are made");
+    assert_full(volume.unlink(root, b"removed"));
+    assert_full(volume.remove_directory(root, b"empty"));
+    let replace = RenameMode::Replace;
+    assert_full(volume.rename(root, b"moved", root, b"replaced", replace));
+    assert_full(volume.unlink(root, b"made"));
+    assert_full(volume.remove_directory(root, b"directory"));
+    assert_eq!(volume.orphan_count(), 0, "nothing waits for a close");
+    host.device.set_armed(false);
+    volume.sync().expect("there is room again");
+    assert_eq!(free(), before - 1, "one file is left");
+    host.volume.close().expect("close");
+    host.rig.assert_fsck_clean("after undurable changes");
 }
