@@ -1,24 +1,27 @@
 //! A controller with a battery-backed write-back cache in front of any device: [`Controller`].
 //!
-//! - A *write* is done when the controller has it: it takes the command's time, the bytes' time on the bus and, while the
-//!   cache is full, the time until there is room. `submit` waits for room. Forced writes are no different.
-//! - A *flush* takes the command's time. The battery is what makes that right.
-//! - A *read* finds what is dirty in the cache; the array is asked for the rest. Clean data are not kept: the host has a
-//!   larger cache.
-//! - *Destaging* begins when the cache is filled to the high-water mark, and goes on to below it; or when no host has asked
-//!   for anything for a while, and goes on until somebody does. Neighbours go together, in ascending order (`cache.rs`), so
-//!   that an array with parity sees whole stripes where there are any.
+//! - A *write* is complete when the controller has the data. It takes the command's time, the
+//!   transfer time on the bus and, while the cache is full, the time until there is room. `submit`
+//!   waits for room. Forced writes are no different.
+//! - A *flush* takes the command's time. The battery makes this correct.
+//! - A *read* finds dirty data in the cache; the rest is read from the array. Clean data is not
+//!   kept: the host has a larger cache.
+//! - *Destaging* starts at the high-water mark of the cache and continues to below it. It also
+//!   starts after a period without requests, and continues until the next one. Adjacent sectors are
+//!   written together, in ascending order (`cache.rs`), so that an array with parity gets whole
+//!   stripes if possible.
 //!
-//! The command and the bus are each one at a time. What the array's members are asked for is asked by tasks of the
-//! controller: the host pays for one request, and for no parity.
+//! The processor and the bus handle one request at a time each. Tasks of the controller submit the
+//! requests to the array's members: the host pays for one request, and for no parity.
 //!
-//! # What a power cut leaves
+//! # Power cuts
 //!
-//! The memory is part of the device: what is acknowledged is durable, and `has_volatile_cache` says so. What is dirty stays
-//! in the memory until it and its parity are durable on the array: it is sent with forced writes if the members have
-//! volatile caches, or followed by a flush if they do not know those. After a power cut a controller writes what it holds
-//! once more, stripe by stripe, so that no parity is left wrong. Without one, members keep what each of them had: an array
-//! in software has its write hole.
+//! The memory is part of the device: acknowledged data is durable, as `has_volatile_cache` reports.
+//! Dirty data stays in the memory until it and its parity are durable on the array. It is written
+//! by forced writes if the members have volatile caches, or followed by a flush if they do not
+//! support those. After a power cut a controller writes its dirty data again, stripe by stripe, so
+//! that no parity remains wrong. Without a controller, each member keeps its own state: a software
+//! array has its write hole.
 
 mod cache;
 mod options;
@@ -40,40 +43,41 @@ use crate::timed::timed_ticket;
 use cache::{Cache, Destage, Part, join};
 pub use options::open_controller;
 
-/// How many reads the controller has under way at the array.
+/// Maximum number of reads in progress at the array.
 const READS_MAX: usize = 32;
 
-/// How many batches it writes to the array at a time: while the last arm finishes one, the others begin the next.
+/// Maximum number of batches written to the array at a time: while the last arm finishes one, the
+/// others start the next.
 const DESTAGES_MAX: usize = 2;
 
-/// How many requests are taken before the host should hold back.
+/// Number of requests accepted before the host should hold back.
 const QUEUE_DEPTH: u32 = 256;
 
-/// What a controller is made of.
+/// The parameters of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerModel {
-    /// How much the cache holds.
+    /// Size of the cache in bytes.
     pub cache_bytes: u64,
-    /// What the controller's processor needs for a command.
+    /// Processor time of a command.
     pub command: Nanos,
-    /// Bytes per second between the host and the controller.
+    /// Bandwidth between the host and the controller in bytes per second.
     pub bus_bytes_per_second: u64,
-    /// From how many percent of dirty sectors on they are destaged without waiting for an idle moment.
+    /// Percentage of dirty sectors from which on destaging does not wait for an idle period.
     pub high_water_percent: u32,
-    /// How long no host asks for anything before the moment is idle.
+    /// Time without requests after which the controller is idle.
     pub idle: Nanos,
 }
 
 impl ControllerModel {
-    /// What it is, for lists.
+    /// Description, for lists.
     pub const DESCRIPTION: &str = "RAID controller with a battery-backed write-back cache, bbu(DEV,...) in front of any device";
-    /// Where its numbers come from.
+    /// Source of the numbers.
     pub const SOURCE: &str = "of the class of 64-bit, 66 MHz PCI controllers with an i960 or 80303 of about 2003; cache, \
                               latency, bandwidth, high-water mark and idle time can be set";
 }
 
 impl ControllerModel {
-    /// What they are worth.
+    /// Reliability of the numbers.
     pub const PROVENANCE: Provenance = Provenance::Calibrated;
 }
 
@@ -89,7 +93,7 @@ impl Default for ControllerModel {
     }
 }
 
-/// A simulated controller. It lives in the world that made it.
+/// A simulated controller. It exists in the world that created it.
 pub struct Controller {
     shared: Arc<Shared>,
     geometry: Geometry,
@@ -100,11 +104,11 @@ struct Shared {
     array: Arc<dyn BlockDevice>,
     model: ControllerModel,
     state: Mutex<State>,
-    /// Readers wait here for reads.
+    /// Signalled when there are reads for a reader.
     reads: Condvar,
-    /// Destagers wait here for a reason.
+    /// Signalled when there is a reason to destage.
     dirt: Condvar,
-    /// Hosts wait here for room in the cache.
+    /// Signalled when there is room in the cache.
     room: Condvar,
     detached: Arc<DetachedErrors>,
 }
@@ -113,40 +117,42 @@ struct State {
     cache: Cache,
     /// Reads that no reader has taken yet.
     reads: VecDeque<Read>,
-    /// When the processor is free.
+    /// Time at which the processor is free.
     processor_free: Nanos,
-    /// When the bus is free.
+    /// Time at which the bus is free.
     bus_free: Nanos,
-    /// When a host last asked for something.
+    /// Time of the last request of a host.
     asked: Nanos,
-    /// Hosts that wait for room.
+    /// Number of hosts that wait for room.
     waiters: u32,
     stats: DiskStats,
 }
 
-/// A read of which the array has at least a part.
+/// A read with at least a part on the array.
 struct Read {
     parts: Vec<Part>,
     block_bytes: usize,
     sectors: u64,
     began: Nanos,
-    /// When the controller has understood it.
+    /// Time at which the controller has processed the command.
     understood: Nanos,
     completer: Completer,
 }
 
-/// What becomes of a request.
+/// The answer to a request.
 enum Answer {
-    /// These results at that moment.
+    /// Results, and the time at which they are available.
     At(Nanos, Result<Outcome, DeviceError>),
     Later(Ticket),
 }
 
 impl Controller {
-    /// A controller in front of an array, of which a stripe has so many bytes of data if it has stripes with parity.
+    /// Creates a controller in front of an array. `stripe_bytes` is the data in a stripe of the
+    /// array, if it has parity.
     ///
     /// # Panics
-    /// Outside a simulated world, or if the cache is smaller than a sector or the bus moves nothing.
+    /// Panics outside a simulated world, or if the cache is smaller than a sector or the bandwidth
+    /// is zero.
     pub fn new(
         model: ControllerModel,
         array: Arc<dyn BlockDevice>,
@@ -267,7 +273,7 @@ impl SimulatedDevice for Controller {
 }
 
 impl Shared {
-    /// Takes one request of a host.
+    /// Accepts one request of a host.
     fn take<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -311,14 +317,14 @@ impl Shared {
                 let payload = join(parts, Vec::new(), block_bytes);
                 return (state, Answer::At(done, Ok(Outcome::Read(payload))));
             }
-            // Nothing is given back to an array: its parity would be wrong.
+            // Discards are not passed to an array: its parity would become wrong.
             Request::Flush | Request::Discard { .. } => understood,
         };
         state.finish(began, done);
         (state, Answer::At(done, Ok(Outcome::Done)))
     }
 
-    /// Waits until so many sectors fit into the cache.
+    /// Waits until the sectors fit into the cache.
     fn wait_for_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -339,7 +345,7 @@ impl Shared {
         state
     }
 
-    /// A reader's task. It ends with the world.
+    /// Runs a reader's task. It ends with the world.
     fn run_reader(&self) {
         let mut state = self.state.lock();
         loop {
@@ -364,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// What the array has of a read.
+    /// Reads the missing parts of a read from the array.
     fn ask_array(&self, parts: &mut [Part]) -> Result<Vec<Payload>, DeviceError> {
         let requests = parts
             .iter()
@@ -383,7 +389,7 @@ impl Shared {
             .collect()
     }
 
-    /// A destager's task. It ends with the world.
+    /// Runs a destager's task. It ends with the world.
     fn run_destager(&self) {
         let mut state = self.state.lock();
         loop {
@@ -412,7 +418,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// Makes a batch durable on the array. What fails is lost, and said to whoever flushes next.
+    /// Makes a batch durable on the array. Data of a failed write is lost, and the next flush
+    /// reports the error.
     fn write_to_array(&self, destage: &Destage) {
         let geometry = self.array.geometry();
         let is_forced = geometry.has_volatile_cache && geometry.has_force_unit_access;
@@ -426,13 +433,14 @@ impl Shared {
 }
 
 impl State {
-    /// The processor's time for a command; when it has passed.
+    /// Occupies the processor for a command. Returns the time at which it is done.
     fn understand(&mut self, model: ControllerModel, now: Nanos) -> Nanos {
         self.processor_free = self.processor_free.max(now) + model.command;
         self.processor_free
     }
 
-    /// The bus's time for some sectors, from a moment on; when the last byte has passed.
+    /// Occupies the bus for some sectors, starting at a time. Returns the time at which the last
+    /// byte has passed.
     fn transfer(&mut self, model: ControllerModel, from: Nanos, sectors: u64) -> Nanos {
         let bytes = u128::from(sectors * SectorNr::SIZE);
         let nanos = bytes * 1_000_000_000 / u128::from(model.bus_bytes_per_second);

@@ -1,19 +1,23 @@
-//! The drive: command queue, controller, buffer, write cache and arm, as a machine that is told the time.
+//! The drive: command queue, controller, buffer, write cache and arm, as a state machine that is
+//! given the time.
 //!
-//! The drive has no task of its own. Whoever owns it hands over commands with [`Drive::submit`], asks when something
-//! will be done with [`Drive::next_completion_check`], and calls [`Drive::advance`] then. What happened in between
-//! (destaging, reading ahead) is worked out step by step in the order of time, with nothing known that came later.
+//! The drive has no task of its own. Its owner submits commands with [`Drive::submit`], queries the
+//! next completion with [`Drive::next_completion_check`], and calls [`Drive::advance`] at that
+//! time. The events in between (destaging, read-ahead) are computed step by step in order of time,
+//! without knowledge of later ones.
 //!
-//! - The *controller* takes commands one after another: overhead, and for what the buffer or the cache serves, the bus.
-//!   A command that needs the arm is *ready* after its overhead; the bus then works while the arm does.
-//! - The *arm* takes the ready command with the shortest positioning time (SPTF: Seltzer, Chen, Ousterhout, "Disk
-//!   scheduling revisited", 1990; Jacobson, Wilkes, 1991), unless the oldest one has waited for [`STARVATION_TURNS`].
-//! - After a read the head goes on *reading ahead* until something else is to be done. A read that is on its way into
-//!   the buffer waits for its last sector and costs no positioning.
-//! - With the *volatile cache*, a write is acknowledged when its bytes have crossed the bus. Dirty runs are destaged by
-//!   SPTF among the nearest when the drive is idle; together with the commands while the cache is above its high
-//!   water, a write waits for room, or a flush waits. A FUA write goes to the platter, and so does one that is larger
-//!   than the cache.
+//! - The *controller* processes commands one after another: overhead, and the bus transfer if the
+//!   buffer or the cache serves the command. A command that needs the arm is *ready* after its
+//!   overhead; the bus then works in parallel with the arm.
+//! - The *arm* takes the ready command with the shortest positioning time (SPTF: Seltzer, Chen,
+//!   Ousterhout, "Disk scheduling revisited", 1990; Jacobson, Wilkes, 1991), unless the oldest one
+//!   has waited for [`STARVATION_TURNS`].
+//! - After a read the head continues with *read-ahead* until there is other work. A read of sectors
+//!   that are about to enter the buffer waits for its last sector and costs no positioning.
+//! - With the *volatile cache*, a write is acknowledged when its bytes have crossed the bus. Dirty
+//!   extents are destaged by SPTF among the nearest when the drive is idle. They compete with the
+//!   commands while the cache is above its high-water mark, a write waits for room, or a flush
+//!   waits. A FUA write goes to the platter, and so does one that is larger than the cache.
 
 mod arm;
 mod read_ahead;
@@ -31,17 +35,17 @@ use crate::write_cache::WriteCache;
 use arm::Job;
 use read_ahead::Fill;
 
-/// How long a command or flush may be passed over before it goes first: so many turns for each place of the queue. First
-/// come, first served takes about one and a third each; the bound must lie above that, or a queue that was once served in
-/// that order would never leave it.
+/// Number of revolutions, per place of the queue, for which a command or flush may be passed over
+/// before it goes first. First come, first served takes about one and a third each. The bound must
+/// be above that: otherwise a queue that was once served in that order would never leave it.
 const STARVATION_TURNS: u64 = 3;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Read,
     Write {
-        /// To the platter, not into the volatile cache.
+        /// True if the data goes to the platter and not into the volatile cache.
         is_through: bool,
     },
     Flush,
@@ -50,7 +54,7 @@ pub(super) enum Action {
 /// A command to the drive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Command {
-    /// By which the owner knows it when it is done.
+    /// Tag by which the owner identifies the completed command.
     pub(super) tag: u32,
     pub(super) action: Action,
     pub(super) sector: u64,
@@ -75,7 +79,7 @@ struct Waiting {
     ready: u64,
 }
 
-/// A flush that waits for dirty runs.
+/// A flush that waits for dirty extents.
 #[derive(Debug, Clone, Copy)]
 struct PendingFlush {
     tag: u32,
@@ -83,7 +87,7 @@ struct PendingFlush {
     mark: u64,
 }
 
-/// Nanoseconds of the controller and the bus.
+/// Times of the controller and the bus in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
     read_hit: u64,
@@ -105,7 +109,7 @@ impl Timing {
         }
     }
 
-    /// How long so many sectors take on the bus.
+    /// Returns the transfer time of some sectors on the bus.
     fn bus(&self, sectors: u64) -> u64 {
         sectors * 512 * 1_000_000_000 / self.bus_bytes_per_second
     }
@@ -118,13 +122,13 @@ pub(super) struct Drive {
     timing: Timing,
     read_ahead: u64,
     queue_depth: u32,
-    /// How long a command or flush may be passed over.
+    /// Time for which a command or flush may be passed over.
     starvation: u64,
-    /// Up to when everything has been worked out.
+    /// Time up to which all events have been computed.
     clock: u64,
-    /// The track that the head is over, or will be when the arm is free.
+    /// Track under the head, or the track when the arm is free again.
     track: Track,
-    /// When the arm is free.
+    /// Time at which the arm is free.
     arm_free: u64,
     job: Option<Job>,
     // Invariant: a fill exists only while there is no job.
@@ -135,7 +139,7 @@ pub(super) struct Drive {
     /// Writes that wait for room in the cache, first come, first served.
     throttled: VecDeque<Command>,
     flushes: VecDeque<PendingFlush>,
-    /// Completions by time; the second number keeps those of one moment in order.
+    /// Completions by time; the second number orders those of one time.
     finished: BinaryHeap<Reverse<(u64, u64, u32)>>,
     finished_count: u64,
     outstanding: u32,
@@ -145,7 +149,7 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    /// A drive at rest at time zero, with the head over the first track.
+    /// Creates a drive at rest at time zero, with the head over the first track.
     pub(super) fn new(model: &DiskModel) -> Self {
         let mechanics = Mechanics::new(model);
         let track = mechanics.platter.track_at(0);
@@ -177,23 +181,23 @@ impl Drive {
         }
     }
 
-    /// Whether another command can be queued.
+    /// True if another command can be queued.
     pub(super) fn has_room(&self) -> bool {
         self.outstanding < self.queue_depth
     }
 
-    /// How many commands are not done.
+    /// Returns the number of outstanding commands.
     pub(super) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// What the drive has done up to a moment.
+    /// Returns the statistics up to a time.
     pub(super) fn stats(&mut self, now: u64) -> DriveStats {
         self.catch_up(now);
         self.stats
     }
 
-    /// Takes a command.
+    /// Accepts a command.
     pub(super) fn submit(&mut self, now: u64, command: Command) {
         self.catch_up(now);
         self.outstanding += 1;
@@ -204,7 +208,8 @@ impl Drive {
         }
     }
 
-    /// Works everything out up to a moment, and adds the tags of the commands that are done to `done`, in order.
+    /// Computes all events up to a time, and appends the tags of completed commands to `done`, in
+    /// order.
     pub(super) fn advance(&mut self, now: u64, done: &mut Vec<u32>) {
         self.catch_up(now);
         while let Some(Reverse((at, _, tag))) = self.finished.peek().copied() {
@@ -217,7 +222,8 @@ impl Drive {
         }
     }
 
-    /// The moment at which to call [`Self::advance`]: no command is done before. `None` if none is outstanding.
+    /// Returns the time at which to call [`Self::advance`]: no command completes earlier. Returns
+    /// `None` if none is outstanding.
     pub(super) fn next_completion_check(&self) -> Option<u64> {
         let finished = self.finished.peek().map(|Reverse((at, _, _))| *at);
         let is_awaited =
@@ -226,7 +232,7 @@ impl Drive {
         finished.into_iter().chain(step).min()
     }
 
-    /// Takes the controller for a time and returns when it is done.
+    /// Occupies the controller for a time. Returns the time at which it is done.
     fn occupy_controller(&mut self, now: u64, time: u64) -> u64 {
         self.controller_free = self.controller_free.max(now) + time;
         self.controller_free
@@ -276,7 +282,7 @@ impl Drive {
         }
     }
 
-    /// Lets writes into the cache as long as there is room.
+    /// Admits waiting writes into the cache as long as there is room.
     fn admit_writes(&mut self, now: u64) {
         let Some(cache) = &mut self.cache else { return };
         let mut admitted = Vec::new();
@@ -310,7 +316,7 @@ impl Drive {
         }
     }
 
-    /// Completes the flushes that have nothing left to wait for.
+    /// Completes the flushes that wait for no dirty extent any more.
     fn finish_flushes(&mut self, now: u64) {
         while let Some(flush) = self.flushes.front().copied() {
             if !self.is_clean_before(flush.mark) {
@@ -336,7 +342,7 @@ impl Drive {
         });
     }
 
-    /// Works out what happens up to a moment.
+    /// Computes all events up to a time.
     fn catch_up(&mut self, now: u64) {
         assert!(self.clock <= now, "time does not run backwards");
         while let Some(at) = self.next_step() {
@@ -349,7 +355,7 @@ impl Drive {
         self.clock = now;
     }
 
-    /// When the arm does something next: ends what it does, or begins something.
+    /// Returns the time of the arm's next step: the end of its job, or the start of one.
     fn next_step(&self) -> Option<u64> {
         if self.job.is_some() {
             return Some(self.arm_free);
@@ -365,7 +371,7 @@ impl Drive {
         is_dirty.then(|| self.fill.as_ref().map_or(free, |fill| free.max(fill.ends)))
     }
 
-    /// Whether dirty runs compete with the commands.
+    /// True if dirty extents compete with the commands.
     fn must_destage(&self) -> bool {
         self.cache.as_ref().is_some_and(|cache| {
             let is_pressed = cache.is_above_high_water()

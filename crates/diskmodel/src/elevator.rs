@@ -1,15 +1,16 @@
 //! The host's elevator: the queue in front of the drive, in which requests are merged and sorted.
 //!
-//! Merging looks for a request that ends where the new one begins, or begins where it ends, of the same class, and
-//! joins the two up to a limit; a merge that closes a gap joins three. The order in which requests leave is that of
-//! one of three schedulers:
+//! Merging looks for a request of the same class that ends where the new one starts, or starts
+//! where it ends, and joins the two up to a limit; a merge that closes a gap joins three. One of
+//! three schedulers determines the order in which requests leave:
 //!
-//! - [`Elevator::Linux24`]: sweeps in ascending order of sectors, with a bound on how many later arrivals may pass a
-//!   request (`linux24.rs`);
-//! - [`Elevator::Deadline`]: batches in ascending order, reads before writes, with a bound on time (`deadline.rs`);
+//! - [`Elevator::Linux24`]: sweeps in ascending order of sectors, with a bound on the number of
+//!   later arrivals that may pass a request (`linux24.rs`);
+//! - [`Elevator::Deadline`]: batches in ascending order, reads before writes, with a bound on time
+//!   (`deadline.rs`);
 //! - [`Elevator::Noop`]: first come, first served.
 //!
-//! Everything is found by ordered maps: a request costs O(log n) wherever it goes.
+//! All look-ups use ordered maps: each step of a request costs O(log n).
 
 mod deadline;
 mod linux24;
@@ -22,30 +23,30 @@ use deadline::Deadline;
 use linux24::Linux24;
 use noop::Noop;
 
-/// How many requests of one direction must have left a full queue before those who wait for room are woken.
+/// Number of requests of one direction that must leave a full queue before its waiters are woken.
 const WAKE_BATCH: u32 = 32;
 
-/// Which elevator.
+/// The schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Elevator {
-    /// That of Linux 2.4.
+    /// The elevator of Linux 2.4.
     #[default]
     Linux24,
-    /// That of Linux 2.6 for databases.
+    /// The deadline elevator of Linux 2.6.
     Deadline,
-    /// First come, first served, merging all the same.
+    /// First come, first served, with merging.
     Noop,
 }
 
 impl Elevator {
-    /// The elevator of that name.
+    /// Returns the elevator of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Linux24, Self::Deadline, Self::Noop]
             .into_iter()
             .find(|kind| kind.name() == name)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linux24 => "linux24",
@@ -54,8 +55,9 @@ impl Elevator {
         }
     }
 
-    /// How many requests of each direction the queue holds before `submit` blocks. Linux 2.4.18 had 128 for a queue, half
-    /// for reads and half for writes; Linux 2.6 has 128 for each.
+    /// Returns the number of requests of each direction that the queue holds before `submit`
+    /// blocks. Linux 2.4.18 had 128 for a queue, half for reads and half for writes; Linux 2.6 has
+    /// 128 for each.
     fn requests_max(self) -> u32 {
         match self {
             Self::Linux24 => 64,
@@ -63,7 +65,7 @@ impl Elevator {
         }
     }
 
-    /// The longest request that merging makes, in sectors.
+    /// Returns the maximum length of a merged request in sectors.
     pub(super) fn sectors_max(self) -> u64 {
         match self {
             Self::Linux24 => 255,
@@ -81,19 +83,19 @@ impl fmt::Display for Elevator {
 /// An elevator and the length of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queueing {
-    /// In which order requests leave.
+    /// Order in which requests leave.
     pub elevator: Elevator,
-    /// How many requests of each direction there may be, within [`Queueing::LENGTHS`].
+    /// Maximum number of requests of each direction, within [`Queueing::LENGTHS`].
     pub requests_max: u32,
 }
 
 impl Queueing {
-    /// How long a queue may be: those who wait for room are woken when a batch of requests has left.
+    /// Allowed lengths of a queue: waiters are woken when a batch of requests has left.
     pub const LENGTHS: std::ops::RangeInclusive<u32> = WAKE_BATCH..=65_536;
 }
 
 impl From<Elevator> for Queueing {
-    /// As long as that elevator's was.
+    /// Creates a queue of that elevator's own length.
     fn from(elevator: Elevator) -> Self {
         Self {
             elevator,
@@ -108,7 +110,7 @@ impl Default for Queueing {
     }
 }
 
-/// What may be merged with what.
+/// Classes of requests; only equal classes are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Read,
@@ -118,7 +120,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// 0 for reads, 1 for writes.
+    /// Returns 0 for reads, 1 for writes.
     fn direction(self) -> usize {
         match self {
             Self::Read => 0,
@@ -127,20 +129,20 @@ impl Class {
     }
 }
 
-/// A request of the queue, put together from pieces of the host's requests.
+/// A request of the queue, merged from pieces of the host's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IoRequest<P> {
     pub(super) class: Class,
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) pieces: Vec<P>,
-    /// When its first piece came, in nanoseconds.
+    /// Arrival time of its first piece in nanoseconds.
     arrived: u64,
-    /// How many pieces had come then.
+    /// Number of pieces that had arrived before.
     arrivals_before: u64,
 }
 
-/// A request's number; later requests have greater ones.
+/// Number of a request; later requests have greater ones.
 type Id = u64;
 
 /// Requests by number, oldest first.
@@ -151,9 +153,9 @@ type Requests<P> = BTreeMap<Id, IoRequest<P>>;
 pub(super) struct HostQueue<P> {
     requests: Requests<P>,
     next_id: Id,
-    /// Pieces that ever came.
+    /// Number of pieces that have arrived.
     arrivals: u64,
-    /// Requests of each direction.
+    /// Number of requests of each direction.
     counts: [u32; 2],
     requests_max: u32,
     sectors_max: u64,
@@ -189,24 +191,24 @@ impl<P> HostQueue<P> {
         }
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether a request that does not merge can be added.
+    /// True if a request that does not merge can be added.
     pub(super) fn has_room(&self, class: Class) -> bool {
         self.counts[class.direction()] < self.requests_max
     }
 
-    /// Whether enough requests have left for those to be woken who wait for room.
+    /// True if enough requests have left to wake the waiters.
     pub(super) fn has_room_for_waiters(&self) -> bool {
         self.counts
             .iter()
             .all(|count| *count <= self.requests_max - WAKE_BATCH)
     }
 
-    /// Merges a piece with a request of the queue, or gives it back.
+    /// Merges a piece with a request of the queue, or returns it.
     pub(super) fn merge(&mut self, class: Class, start: u64, end: u64, piece: P) -> Result<(), P> {
         let length = end - start;
         let fits =
@@ -234,7 +236,7 @@ impl<P> HostQueue<P> {
     /// Adds a request that did not merge.
     ///
     /// # Panics
-    /// If there is no room.
+    /// Panics if there is no room.
     pub(super) fn add(&mut self, now: u64, class: Class, start: u64, end: u64, piece: P) {
         assert!(self.has_room(class), "the caller waits for room");
         let id = self.next_id;
@@ -315,7 +317,8 @@ impl<P> HostQueue<P> {
         }
     }
 
-    /// Joins a request with the one that begins where it now ends, if there is one and both fit together.
+    /// Joins a request with the one that starts at its end, if there is one and the sum fits the
+    /// limit.
     fn close_gap(&mut self, id: Id) {
         let (class, start, end) = {
             let request = &self.requests[&id];
@@ -332,7 +335,8 @@ impl<P> HostQueue<P> {
     }
 }
 
-/// Removes an entry if it is still that of the request; another one at the same place may have replaced it.
+/// Removes an entry if it still belongs to the request; another one at the same place may have
+/// replaced it.
 fn unlist(index: &mut BTreeMap<(Class, u64), Id>, key: (Class, u64), id: Id) {
     if index.get(&key) == Some(&id) {
         index.remove(&key);

@@ -1,8 +1,8 @@
 //! The hard disk as a block device: [`HardDisk`].
 //!
-//! `submit` puts pieces of requests into the host's queue and blocks while that is full. One device task hands them to
-//! the drive, sleeps until something is done, and completes tickets. The host pays for building requests; the device
-//! pays with time.
+//! `submit` adds pieces of requests to the host's queue and blocks while it is full. A device task
+//! submits them to the drive, sleeps until the next event, and completes tickets. Building requests
+//! costs host time; serving them costs virtual time.
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,8 @@ use crate::host_queue::Queue;
 use crate::model::DiskModel;
 use crate::stats::DiskStats;
 
-/// A simulated hard disk with the host's elevator in front of it. It lives in the world that made it.
+/// A simulated hard disk with the host's elevator in front of it. It exists in the world that
+/// created it.
 pub struct HardDisk {
     shared: Arc<Shared>,
     geometry: Geometry,
@@ -27,19 +28,20 @@ pub struct HardDisk {
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// The device's task waits here for something to do.
+    /// Signalled when the device's task has work.
     work: Condvar,
-    /// Submitters wait here for room in the queue.
+    /// Signalled when there is room in the queue.
     room: Condvar,
-    /// What is on the platters.
+    /// Contents of the platters.
     store: Arc<dyn BlockDevice>,
 }
 
 impl HardDisk {
-    /// A disk whose contents are in `store`, which must answer at once and be at least as large as the model.
+    /// Creates a disk with its contents in `store`, which must answer at once and be at least as
+    /// large as the model.
     ///
     /// # Panics
-    /// Outside a simulated world, or if the store is too small.
+    /// Panics outside a simulated world, or if the store is too small.
     pub fn new(
         model: &DiskModel,
         queueing: Queueing,
@@ -80,7 +82,7 @@ impl HardDisk {
         }
     }
 
-    /// Into how many pieces a request is cut.
+    /// Returns the number of pieces of a request.
     fn pieces(&self, request: &Request) -> u32 {
         let (_, sectors) = request.range();
         match request {
@@ -92,7 +94,7 @@ impl HardDisk {
         }
     }
 
-    /// Puts one request into the queue, or answers it at once.
+    /// Adds a request to the queue, or answers it at once.
     fn enqueue<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,
@@ -134,11 +136,11 @@ impl HardDisk {
     }
 }
 
-/// What a request means to the queue.
+/// The treatment of a request by the queue.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     Flush,
-    /// Nothing to wait for.
+    /// Completes at once.
     Instant,
     Transfer {
         class: Class,
@@ -152,7 +154,7 @@ impl Plan {
         let (sector, sectors) = request.range();
         let class = match request {
             Request::Flush => return Self::Flush,
-            // These drives know no discard: the host forgets, the platters keep turning.
+            // These drives do not support discard: only the store forgets.
             Request::Discard { .. } => return Self::Instant,
             Request::Read { .. } => Class::Read,
             Request::Write {
@@ -242,7 +244,7 @@ impl Waited for Shared {
 }
 
 impl Shared {
-    /// The device's task. It ends with the world.
+    /// Runs the device's task. It ends with the world.
     fn run(&self) {
         let mut done = Vec::new();
         let mut queue = self.queue.lock();

@@ -1,11 +1,13 @@
-//! What stands between the host's requests and the drive: the plug, the elevator, and the commands that are out.
+//! The layer between the host's requests and the drive: the plug, the elevator, and the commands in
+//! progress.
 //!
-//! *Plugging.* A request that comes to an idle device stays in the elevator for a while, so that those that follow can
-//! merge with it. The queue is unplugged when somebody waits for a ticket of the device, when a flush or FUA write comes,
-//! when [`UNPLUG_COUNT`] requests are there or one direction is full, and [`UNPLUG_NANOS`] after it was plugged. While
-//! the drive is busy nothing is plugged: requests leave as soon as the drive has room.
+//! *Plugging.* A request to an idle device stays in the elevator for a while, so that later ones
+//! can merge with it. The queue is unplugged when a ticket of the device is waited for, when a
+//! flush or FUA write arrives, when there are [`UNPLUG_COUNT`] requests or one direction is full,
+//! and [`UNPLUG_NANOS`] after it was plugged. While the drive is busy nothing is plugged: requests
+//! leave as soon as the drive has room.
 //!
-//! A *flush* passes the elevator: it covers only what has completed, and that is in the drive.
+//! A *flush* bypasses the elevator: it covers only completed writes, which are in the drive.
 
 use std::collections::VecDeque;
 
@@ -17,10 +19,10 @@ use crate::elevator::{Class, HostQueue, IoRequest, Queueing};
 use crate::model::DiskModel;
 use crate::stats::DiskStats;
 
-/// How many requests unplug the queue.
+/// Number of requests that unplugs the queue.
 const UNPLUG_COUNT: usize = 32;
 
-/// After how long the queue unplugs itself.
+/// Time after which the queue unplugs itself.
 const UNPLUG_NANOS: u64 = 3_000_000;
 
 /// The queue and the drive of one device.
@@ -29,12 +31,12 @@ pub(super) struct Queue {
     sectors_max: u64,
     flushes: VecDeque<Piece>,
     drive: Drive,
-    /// Pieces of the commands that are out, by tag.
+    /// Pieces of the commands in progress, by tag.
     sent: Vec<Vec<Piece>>,
     free_tags: Vec<u32>,
-    /// When the queue unplugs itself, if it is plugged.
+    /// Time at which the queue unplugs itself, if it is plugged.
     plugged_until: Option<u64>,
-    /// Whether tasks wait for room.
+    /// True if tasks wait for room.
     pub(super) has_room_waiters: bool,
     stats: DiskStats,
 }
@@ -43,7 +45,7 @@ impl Queue {
     pub(super) fn new(model: &DiskModel, queueing: Queueing) -> Self {
         Self {
             elevator: HostQueue::new(queueing),
-            // Whole pages, so that a long request is not cut within one.
+            // Whole pages, so that a long request is not divided within one.
             sectors_max: queueing.elevator.sectors_max() / 8 * 8,
             flushes: VecDeque::new(),
             drive: Drive::new(model),
@@ -55,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// What was counted up to a moment.
+    /// Returns the statistics up to a time.
     pub(super) fn stats(&mut self, now: u64) -> DiskStats {
         self.stats.drive = self.drive.stats(now);
         self.stats.clone()
@@ -73,7 +75,7 @@ impl Queue {
         self.stats.submit_waits += 1;
     }
 
-    /// Adds a piece of a read or write, or gives it back if there is no room.
+    /// Adds a piece of a read or write, or returns it if there is no room.
     pub(super) fn add(
         &mut self,
         now: u64,
@@ -109,7 +111,7 @@ impl Queue {
         self.plugged_until = None;
     }
 
-    /// Lets the drive have what is there. Returns whether that makes a difference.
+    /// Unplugs the queue. Returns true if it was plugged.
     pub(super) fn unplug(&mut self) -> bool {
         self.plugged_until.take().is_some()
     }
@@ -118,21 +120,21 @@ impl Queue {
         self.plugged_until.is_some()
     }
 
-    /// Whether there is something that the drive could begin with.
+    /// True if there is a request for the drive and room in it.
     pub(super) fn can_send(&self) -> bool {
         let has_request = self.elevator.len() > 0 && self.plugged_until.is_none();
         self.drive.has_room() && (has_request || !self.flushes.is_empty())
     }
 
-    /// Whether those who wait for room are to be woken now.
+    /// True if the waiters for room are to be woken now; clears the flag.
     pub(super) fn takes_waiters(&mut self) -> bool {
         let is_time = self.has_room_waiters && self.elevator.has_room_for_waiters();
         self.has_room_waiters &= !is_time;
         is_time
     }
 
-    /// Adds the pieces that are done at a moment to `done`, gives the drive what it has room for, and returns when to
-    /// come again.
+    /// Appends the pieces completed at a time to `done`, submits requests to the drive, and returns
+    /// the time of the next call.
     pub(super) fn turn(&mut self, now: u64, done: &mut Vec<Piece>) -> Option<u64> {
         let mut tags = Vec::new();
         loop {
@@ -156,7 +158,7 @@ impl Queue {
         }
     }
 
-    /// Gives the drive what it has room for.
+    /// Submits as many requests as the drive has room for.
     fn send(&mut self, now: u64) {
         while self.drive.has_room() {
             if let Some(flush) = self.flushes.pop_front() {
@@ -203,7 +205,7 @@ impl Queue {
         );
     }
 
-    /// The longest piece that goes into the elevator, in sectors.
+    /// Returns the maximum length of a piece in the elevator in sectors.
     pub(super) fn sectors_max(&self) -> u64 {
         self.sectors_max
     }

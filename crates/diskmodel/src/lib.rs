@@ -1,13 +1,15 @@
-//! Models of storage devices that take virtual time: hard disks behind a host's elevator, SSDs, RAID controllers with a
-//! battery-backed cache, NVRAM, RAM disks, and a catalogue of named models.
+//! Models of storage devices that take virtual time: hard disks behind a host's elevator, SSDs,
+//! RAID controllers with a battery-backed cache, NVRAM, RAM disks, and a catalogue of named models.
 //!
-//! The devices implement [`block::BlockDevice`] and run in the simulated world of the crate [`sim`].
+//! The devices implement [`block::BlockDevice`] and run in the simulated world of the crate
+//! [`sim`].
 //!
 //! ```
 //! use block::BlockDevice;
 //!
 //! let report = sim::run(sim::Config::fair(7), || {
-//!     let disk = diskmodel::open("atlas-v-18", &[("wcache", "off")]).expect("it is in the catalogue");
+//!     let options = [("wcache", "off")];
+//!     let disk = diskmodel::open("atlas-v-18", &options).expect("it is in the catalogue");
 //!     let device: &dyn BlockDevice = &*disk;
 //!     device.read_block(1 << 30, 4096).expect("the disk works");
 //!     rt::monotonic()
@@ -23,21 +25,23 @@
 //! | host | `hard_disk` | building the request (charged to the caller), free slots of the queue |
 //! | elevator | `host_queue`, `elevator` | the plug, merging and sorting |
 //! | drive | `drive` | controller, bus, command queue, read buffer, write cache |
-//! | mechanics | `mechanics`, `platter`, `seek` | seek, head switch, settling, rotation, transfer, skews |
+//! | mechanics | `mechanics`, `platter`, `seek` | seek, head switch, settling, rotation, transfer |
 //!
 //! # Rules
 //!
-//! - Timing and contents are separate: contents are in a store that answers at once (memory, unless the caller passes
-//!   another), and move when the request completes.
-//! - Only integers decide about time while a device runs. Floating point builds tables, by operations that IEEE 754 rounds
-//!   exactly.
-//! - Rotation is absolute: the angle of the platters follows from the time. A transfer that misses its sector waits a turn.
+//! - Timing and contents are separate: contents are in a store that answers at once (memory, unless
+//!   the caller passes another), and move when the request completes.
+//! - Only integers decide about time while a device runs. Floating point builds tables, by
+//!   operations that IEEE 754 rounds exactly.
+//! - Rotation is absolute: the angle of the platters follows from the time. A transfer that misses
+//!   its sector waits a turn.
 //! - A device belongs to the world that made it and ends with it.
 //!
 //! # Sources
 //!
-//! C. Ruemmler, J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994. J. Bucy, J. Schindler,
-//! S. Schlosser, G. Ganger, "The DiskSim simulation environment version 4.0 reference manual", CMU-PDL-08-101, 2008.
+//! C. Ruemmler, J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994. J.
+//! Bucy, J. Schindler, S. Schlosser, G. Ganger, "The DiskSim simulation environment version 4.0
+//! reference manual", CMU-PDL-08-101, 2008.
 
 mod batch;
 mod buffer;

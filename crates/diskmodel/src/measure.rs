@@ -1,15 +1,17 @@
-//! What a device does, as somebody finds who measures it from outside: [`measure`].
+//! Measurement of a device from outside: [`measure`].
 //!
-//! | figure | how |
+//! | figure | method |
 //! |---|---|
-//! | sequential write and read | 64 MiB from the first byte on, in requests of 1 MiB, four in flight; then a flush |
+//! | sequential write and read | 64 MiB from the start by 1 MiB, four in flight; flush |
 //! | the same, inside | the last 64 MiB |
 //! | random read | 500 blocks of 4 KiB anywhere, one at a time |
 //! | random reads a second | 32 readers, 100 blocks each |
 //! | durable write | 300 blocks of 4 KiB anywhere, forced, one at a time |
 //!
-//! A span includes the way to its first sector. A controller's cache may take all that is written. Small devices are measured over what they have. What was never written is read at random too: flash answers such reads
-//! without its dies, so an SSD should be no larger than what is written here first.
+//! A span includes the access to its first sector. A controller's cache may absorb all writes.
+//! Small devices are measured over their whole size. Random reads also hit blocks that were never
+//! written: flash answers those without its dies, so an SSD should be no larger than the data
+//! written here first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,29 +31,29 @@ const READS_OF_READER: u64 = 100;
 const WRITES: u64 = 300;
 const SEED: u64 = 0x005E_EDED;
 
-/// The figures of a device. Nothing where no time passed.
+/// The figures of a device; `None` where no time passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Bytes per second at the beginning, written and then flushed.
+    /// Bytes per second at the start, written and then flushed.
     pub write_outer: Option<u64>,
-    /// Bytes per second at the beginning.
+    /// Bytes per second read at the start.
     pub read_outer: Option<u64>,
-    /// Bytes per second at the end.
+    /// Bytes per second read at the end.
     pub read_inner: Option<u64>,
-    /// The mean time of a random read, one at a time.
+    /// Mean time of a random read, one at a time.
     pub random_read: Nanos,
     /// Random reads per second with 32 in flight.
     pub random_reads_queued: Option<u64>,
-    /// The mean time of a random write that is durable when it is done.
+    /// Mean time of a random durable write.
     pub durable_write: Nanos,
 }
 
 /// Measures a device in the world of the calling task, and overwrites it.
 ///
 /// # Errors
-/// The first that the device gives.
+/// Returns the first error of the device.
 pub fn measure(shared: &Arc<dyn BlockDevice>) -> Result<Measured, DeviceError> {
     let device = &**shared;
     let size_bytes = device.geometry().size_bytes;
@@ -59,7 +61,7 @@ pub fn measure(shared: &Arc<dyn BlockDevice>) -> Result<Measured, DeviceError> {
     let last = (size_bytes - span) / u64::from(BLOCK_BYTES) * u64::from(BLOCK_BYTES);
     let mut places = Places::new(size_bytes, SEED);
     let write_outer = transfer(device, 0, span, true)?;
-    // The first read finds what the drive has read ahead or still holds.
+    // The first read may hit the drive's buffer.
     read_at(device, last)?;
     let read_outer = transfer(device, 0, span, false)?;
     let read_inner = transfer(device, last, span, false)?;
@@ -80,7 +82,7 @@ pub fn measure(shared: &Arc<dyn BlockDevice>) -> Result<Measured, DeviceError> {
     })
 }
 
-/// Reads or writes a span; how many bytes a second.
+/// Reads or writes a span. Returns the bytes per second.
 fn transfer(
     device: &dyn BlockDevice,
     from: u64,
@@ -105,7 +107,7 @@ fn transfer(
     Ok(per_second(span, took))
 }
 
-/// Does requests in order, so many in flight.
+/// Executes requests in order, `depth` of them in flight.
 fn run_queued(
     device: &dyn BlockDevice,
     depth: usize,
@@ -123,7 +125,7 @@ fn run_queued(
     tickets.into_iter().try_for_each(Ticket::wait_all)
 }
 
-/// Many readers, each of whom reads one block after another.
+/// Runs many readers; each reads one block after another.
 fn read_together(device: &Arc<dyn BlockDevice>, size_bytes: u64) -> Result<(), DeviceError> {
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
@@ -184,7 +186,7 @@ fn per_second(amount: u64, time: Nanos) -> Option<u64> {
     u64::try_from(rate).ok()
 }
 
-/// Random places of blocks.
+/// Random positions of blocks.
 struct Places {
     random: SplitMix,
     blocks: u64,

@@ -1,8 +1,8 @@
-//! The moving parts: arm, heads and platters, as functions of the time. Nothing here has a state.
+//! The moving parts: arm, heads and platters, as functions of time without state.
 //!
-//! An access takes max(seek, head switch), the settling of a write if the head has moved, the wait until the first
-//! sector comes round, and the sectors themselves with the skews between tracks. A head that goes on to the next track
-//! in the order of sectors needs no settling: the skew was made for that.
+//! An access takes max(seek, head switch), the settling time of a write if the head has moved, the
+//! rotation to the first sector, and the sectors themselves with the skews between tracks. A head
+//! that moves on to the next track in the order of sectors needs no settling: the skew covers it.
 
 use crate::model::DiskModel;
 use crate::platter::{Platter, Track};
@@ -18,14 +18,14 @@ pub(super) struct Mechanics {
     has_zero_latency: bool,
 }
 
-/// How the head gets to a sector.
+/// The approach of the head to a sector.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Approach {
-    /// How far the arm goes.
+    /// Distance of the arm in cylinders.
     pub(super) cylinders: u32,
-    /// When the head is over the track and has settled.
+    /// Time at which the head is over the track and has settled.
     pub(super) arrives: u64,
-    /// When the sector begins to pass.
+    /// Time at which the sector starts to pass.
     pub(super) starts: u64,
     pub(super) track: Track,
 }
@@ -34,15 +34,15 @@ pub(super) struct Approach {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
     pub(super) cylinders: u32,
-    /// Time for seek, head switch and settling.
+    /// Time of seek, head switch and settling.
     pub(super) seek: u64,
-    /// Time in which the head waits over the track.
+    /// Time for which the head waits over the track.
     pub(super) rotation: u64,
-    /// When the first byte passes.
+    /// Time at which the first byte passes.
     pub(super) starts: u64,
-    /// When the last byte has passed.
+    /// Time at which the last byte has passed.
     pub(super) ends: u64,
-    /// The track that the head is over then.
+    /// Track under the head at the end.
     pub(super) track: Track,
 }
 
@@ -57,7 +57,7 @@ impl Mechanics {
         }
     }
 
-    /// How long the head takes from one track to another.
+    /// Returns the time of the head from one track to another.
     fn move_time(&self, from: &Track, to: &Track, is_write: bool) -> u64 {
         if from.is_same(to) {
             return 0;
@@ -76,7 +76,7 @@ impl Mechanics {
         seek.max(switch) + settle
     }
 
-    /// How the head, over the track `from` at time `at`, gets to a sector.
+    /// Returns the approach of the head, over the track `from` at time `at`, to a sector.
     pub(super) fn approach(&self, from: &Track, at: u64, sector: u64, is_write: bool) -> Approach {
         let track = self.platter.track_at(sector);
         let arrives = at + self.move_time(from, &track, is_write);
@@ -90,7 +90,7 @@ impl Mechanics {
         }
     }
 
-    /// The first moment, not before `at`, at which a sector of a track begins to pass.
+    /// Returns the first time, not before `at`, at which a sector of a track starts to pass.
     fn when_begins(&self, track: &Track, index: u32, at: u64) -> u64 {
         let turn = self.platter.revolution();
         let wanted = self.platter.angle(track, index) % turn;
@@ -102,7 +102,7 @@ impl Mechanics {
         }
     }
 
-    /// Reads or writes `count` sectors, the head being over `from` at time `at`.
+    /// Reads or writes `count` sectors, with the head over `from` at time `at`.
     pub(super) fn access(
         &self,
         from: &Track,
@@ -128,7 +128,8 @@ impl Mechanics {
         }
     }
 
-    /// A head that arrives within the sectors wanted reads the rest of them first and is done after one turn.
+    /// Computes an access without rotational latency: a head that arrives within the range reads
+    /// the rest of it first and is done after one revolution.
     fn zero_latency(&self, approach: &Approach, access: Access) -> Access {
         let ends = approach.arrives + self.platter.revolution();
         if ends >= access.ends {
@@ -142,7 +143,8 @@ impl Mechanics {
         }
     }
 
-    /// When `count` sectors have passed, the first of which begins at `at` on `track`; and the track of the last one.
+    /// Returns the time at which `count` sectors have passed, the first of which starts at `at` on
+    /// `track`, and the track of the last one.
     pub(super) fn stream(
         &self,
         mut track: Track,
@@ -168,8 +170,8 @@ impl Mechanics {
         }
     }
 
-    /// How far a stream has come at `until`: the first sector that has not passed yet, when it begins, and its track.
-    /// It stops at `limit`.
+    /// Returns the state of a stream at `until`: the first sector that has not passed yet, the time
+    /// at which it starts, and its track. The stream stops at `limit`.
     pub(super) fn streamed(
         &self,
         mut at: u64,

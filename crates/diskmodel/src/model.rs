@@ -1,18 +1,18 @@
-//! What a hard disk is made of: the numbers from which its tables are built.
+//! The parameters of a hard disk, from which its tables are built.
 //!
-//! Times are given in milliseconds as data sheets and measurements do; they become integer nanoseconds when the disk is
-//! built, and nothing but integers is used while it runs.
+//! Times are in milliseconds, as in data sheets and measurements. They become integer nanoseconds
+//! when the disk is built; a running disk uses only integers.
 
 use std::fmt;
 
-/// How much a model's numbers are worth.
+/// The reliability of a model's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
     /// Extracted from a real drive and validated against its traces.
     Measured,
-    /// What the vendor says.
+    /// Stated by the vendor.
     DataSheet,
-    /// Put together from partial facts so that the known figures come out.
+    /// Derived from partial facts so that the known figures result.
     Calibrated,
 }
 
@@ -26,60 +26,61 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// Neighbouring cylinders whose tracks have the same number of sectors. A zone ends where the next one begins.
+/// Adjacent cylinders with the same number of sectors per track. A zone ends where the next one
+/// starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// The first cylinder, counted from the outer edge.
+    /// First cylinder, counted from the outer edge.
     pub first_cylinder: u32,
-    /// Sectors in each track.
+    /// Number of sectors in each track.
     pub track_sectors: u32,
-    /// By how many sectors a track begins later than the one before it in the same cylinder.
+    /// Offset of a track's start from the previous one's in the same cylinder, in sectors.
     pub track_skew: u32,
-    /// By how many sectors a cylinder's first track begins later than the last one of the cylinder before.
+    /// Offset of a cylinder's first track from the previous cylinder's last one, in sectors.
     pub cylinder_skew: u32,
 }
 
 /// Points of a measured seek curve: distance in cylinders, time in milliseconds; distances ascend.
 pub type SeekPoints = &'static [(u32, f64)];
 
-/// Where the seek curve comes from.
+/// The source of the seek curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SeekSource {
     /// A measured curve, with straight lines between its points.
     Measured {
-        /// The points.
+        /// Points of the curve.
         points: SeekPoints,
     },
     /// The two-piece curve of Ruemmler and Wilkes through three published numbers.
     ThreePoint {
-        /// To the next cylinder.
+        /// Seek to the next cylinder.
         single_ms: f64,
-        /// The mean over random pairs of cylinders.
+        /// Mean over random pairs of cylinders.
         mean_ms: f64,
-        /// From edge to edge.
+        /// Seek from edge to edge.
         full_ms: f64,
     },
-    /// The shape of another drive's measured curve, stretched over this one's cylinders.
+    /// The shape of another drive's measured curve, scaled to this drive's cylinders.
     Rescaled {
-        /// The other drive's points.
+        /// Points of the other drive.
         points: SeekPoints,
-        /// The other drive's cylinders.
+        /// Number of cylinders of the other drive.
         points_cylinders: u32,
-        /// To the next cylinder.
+        /// Seek to the next cylinder.
         single_ms: f64,
-        /// The mean over random pairs of cylinders.
+        /// Mean over random pairs of cylinders.
         mean_ms: f64,
     },
 }
 
-/// What the drive's controller needs for a command, besides the mechanics and the bus.
+/// The overhead of the drive's controller for a command, besides the mechanics and the bus.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Overheads {
     /// A read that is served from the buffer.
     pub read_hit_ms: f64,
     /// A read that needs the arm.
     pub read_miss_ms: f64,
-    /// A write that the volatile cache takes.
+    /// A write into the volatile cache.
     pub write_hit_ms: f64,
     /// A write that goes to the platter.
     pub write_miss_ms: f64,
@@ -88,61 +89,61 @@ pub struct Overheads {
 /// The drive's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferModel {
-    /// How many sequential streams are kept.
+    /// Number of sequential streams.
     pub segments: u32,
-    /// Sectors of each stream.
+    /// Number of sectors of each stream.
     pub segment_sectors: u32,
-    /// How far the drive reads ahead of what was asked for.
+    /// Number of sectors read ahead.
     pub read_ahead_sectors: u32,
-    /// How many dirty sectors the volatile write cache holds, when it is on.
+    /// Number of dirty sectors that the volatile write cache holds, if enabled.
     pub cache_sectors: u32,
 }
 
 /// A hard disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskModel {
-    /// The name in the catalogue.
+    /// Name in the catalogue.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the disk.
     pub description: &'static str,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: &'static str,
-    /// What they are worth.
+    /// Reliability of the numbers.
     pub provenance: Provenance,
     /// Revolutions per minute.
     pub rpm: u32,
-    /// Data surfaces.
+    /// Number of data surfaces.
     pub heads: u32,
-    /// Cylinders.
+    /// Number of cylinders.
     pub cylinders: u32,
-    /// The zones, from the outer edge inwards.
+    /// Zones, from the outer edge inwards.
     pub zones: Vec<Zone>,
-    /// Sectors that the host sees; what the zones have beyond is spare.
+    /// Number of sectors visible to the host; the others of the zones are spare.
     pub capacity_sectors: u64,
-    /// The seek curve.
+    /// Seek curve.
     pub seek: SeekSource,
-    /// From one head to another of the same cylinder.
+    /// Switch from one head to another of the same cylinder.
     pub head_switch_ms: f64,
-    /// What a write waits for after the arm or the head has moved.
+    /// Settling time of a write after the arm or the head has moved.
     pub write_settle_ms: f64,
-    /// The controller.
+    /// Overheads of the controller.
     pub overheads: Overheads,
-    /// The memory.
+    /// Memory of the drive.
     pub buffer: BufferModel,
-    /// Bytes per second on the way between host and drive.
+    /// Bandwidth between host and drive in bytes per second.
     pub bus_bytes_per_second: u64,
-    /// Whether a read begins wherever the head arrives on the track.
+    /// True if a read starts wherever the head arrives on the track.
     pub has_zero_latency: bool,
-    /// Whether the volatile write cache is on unless told otherwise.
+    /// True if the volatile write cache is enabled by default.
     pub has_write_cache: bool,
-    /// Whether the drive says that it knows FUA. It writes such requests to the platter in any case.
+    /// True if the drive reports FUA. It writes such requests to the platter in any case.
     pub has_force_unit_access: bool,
-    /// How many commands the drive queues.
+    /// Depth of the command queue.
     pub queue_depth: u32,
 }
 
 impl DiskModel {
-    /// Sectors per track in a cylinder.
+    /// Returns the number of sectors per track in a cylinder.
     pub fn track_sectors(&self, cylinder: u32) -> u32 {
         let after = self
             .zones
@@ -150,7 +151,7 @@ impl DiskModel {
         self.zones[after.saturating_sub(1)].track_sectors
     }
 
-    /// How many bytes a second pass under a head in a cylinder.
+    /// Returns the media rate in a cylinder in bytes per second.
     pub fn media_bytes_per_second(&self, cylinder: u32) -> f64 {
         f64::from(self.track_sectors(cylinder)) * 512.0 * f64::from(self.rpm) / 60.0
     }

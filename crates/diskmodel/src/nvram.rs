@@ -1,11 +1,11 @@
-//! Memory that keeps its contents: [`Nvram`] behind a bus, and [`RamDisk`] as part of the host's memory.
+//! Nonvolatile memory: [`Nvram`] behind a bus, and [`RamDisk`] as part of the host's memory.
 //!
-//! *NVRAM* takes a latency for each request and the bytes at the bus's rate, one request after another on the bus. It
-//! has no volatile cache: what is complete is durable, and a flush has nothing to do. No task is needed: whoever waits
-//! sleeps until the moment that was worked out when the request came.
+//! *NVRAM* takes a latency for each request and the transfer time on the bus, one request after
+//! another. It has no volatile cache: a completed write is durable, and a flush has no effect. It
+//! needs no task: a waiter sleeps until the completion time computed at submission.
 //!
-//! A *RAM disk* copies: the host's processor is charged for the bytes, and nobody waits. It stands for the RAM disks of
-//! experiments that stood for NVRAM.
+//! A *RAM disk* copies: the host's processor is charged for the bytes, and there is no wait. It
+//! models the RAM disks that stood for NVRAM in experiments.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::SimulatedDevice;
 use crate::stats::DiskStats;
 use crate::timed::timed_ticket;
 
-/// How many requests are taken before the host should hold back.
+/// Number of requests accepted before the host should hold back.
 const QUEUE_DEPTH: u32 = 128;
 
 /// Battery-backed memory on a bus.
@@ -32,16 +32,16 @@ pub struct Nvram {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the bus is free.
+    /// Time at which the bus is free.
     bus_free: Nanos,
     stats: DiskStats,
 }
 
 impl Nvram {
-    /// NVRAM whose contents are in `store`, which must answer at once.
+    /// Creates NVRAM with its contents in `store`, which must answer at once.
     ///
     /// # Panics
-    /// If the bus moves nothing.
+    /// Panics if the bandwidth is zero.
     pub fn new(
         store: Arc<dyn BlockDevice>,
         latency: Nanos,
@@ -62,7 +62,7 @@ impl Nvram {
         }
     }
 
-    /// When a batch that comes now is done.
+    /// Returns the completion time of a batch submitted now.
     fn done_at(&self, requests: &[Request]) -> Nanos {
         let now = rt::monotonic();
         let mut state = self.state.lock();
@@ -108,7 +108,7 @@ impl SimulatedDevice for Nvram {
     }
 }
 
-/// Part of the host's memory.
+/// A part of the host's memory.
 pub struct RamDisk {
     store: Arc<dyn BlockDevice>,
     geometry: Geometry,
@@ -117,7 +117,7 @@ pub struct RamDisk {
 }
 
 impl RamDisk {
-    /// A RAM disk whose contents are in `store`, which must answer at once.
+    /// Creates a RAM disk with its contents in `store`, which must answer at once.
     pub fn new(store: Arc<dyn BlockDevice>, name: String) -> Self {
         let geometry = durable(store.geometry());
         Self {
@@ -154,7 +154,7 @@ impl SimulatedDevice for RamDisk {
     }
 }
 
-/// The store's geometry, as a device without a volatile cache has it.
+/// Returns the store's geometry without a volatile cache.
 fn durable(store: Geometry) -> Geometry {
     Geometry {
         has_volatile_cache: false,
@@ -165,7 +165,7 @@ fn durable(store: Geometry) -> Geometry {
     }
 }
 
-/// How many bytes cross the bus.
+/// Returns the number of bytes that cross the bus.
 fn transferred(request: &Request) -> u64 {
     match request {
         Request::Read { .. } | Request::Write { .. } => request.range().1 * 512,

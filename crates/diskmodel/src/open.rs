@@ -1,20 +1,20 @@
-//! From a name and options to a device: [`Builder`], [`open`] and [`factory`].
+//! Creation of devices from names and options: [`Builder`], [`open`] and [`factory`].
 //!
 //! | option | of | meaning |
 //! |---|---|---|
-//! | `wcache=on` or `off` | disks | the volatile write cache; as the model has it if absent |
-//! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; `linux24` if absent |
-//! | `requests=64` | disks | how many requests of each direction that queue holds, 32 to 65536; if absent 64 with `linux24`, otherwise 128 |
-//! | `tcq=32` | disks | how many commands the drive queues, 1 to 256 |
-//! | `seek=6.9` | disks | the mean seek over random pairs in milliseconds; the curve is stretched |
-//! | `fua=on` or `off` | disks | whether the drive says that it knows FUA; it does if absent |
-//! | `plp=on` or `off` | ssd | whether the cache survives a power cut; it does not if absent |
-//! | `capacity=9GB` | all | the size: of a disk, its outer part; of memory, how much |
-//! | `latency=10us` | nvram, bbu | of each request, in ns, us or ms |
+//! | `wcache=on` or `off` | disks | the volatile write cache; default: the model's |
+//! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; default `linux24` |
+//! | `requests=64` | disks | its requests of each direction, 32 to 65536; default 64 or 128 |
+//! | `tcq=32` | disks | the depth of the drive's queue, 1 to 256 |
+//! | `seek=6.9` | disks | the mean seek in milliseconds; scales the curve |
+//! | `fua=on` or `off` | disks | true if the drive reports FUA; default on |
+//! | `plp=on` or `off` | ssd | true if the cache survives a power cut; default off |
+//! | `capacity=9GB` | all | the size: of a disk, its outer part |
+//! | `latency=10us` | nvram, bbu | the latency of each request, in ns, us or ms |
 //! | `bandwidth=256MiB` | nvram, bbu | bytes per second |
-//! | `cache=64MiB` | bbu | what the controller's cache holds |
-//! | `high=80` | bbu | from how many percent of dirty sectors on it destages at once, 1 to 100 |
-//! | `idle=20ms` | bbu | after how long without a request it destages what there is |
+//! | `cache=64MiB` | bbu | the size of the controller's cache |
+//! | `high=80` | bbu | the high-water mark of dirty sectors in percent, 1 to 100 |
+//! | `idle=20ms` | bbu | the time without requests before it destages |
 
 use std::sync::Arc;
 
@@ -32,61 +32,61 @@ use crate::model::{DiskModel, SeekSource};
 use crate::nvram::{Nvram, RamDisk};
 use crate::ssd::Ssd;
 
-/// The deepest command queue: SCSI tags are a byte.
+/// Maximum depth of the command queue: SCSI tags are a byte.
 const QUEUE_DEPTH_MAX: u32 = 256;
 
-/// Why a device could not be made.
+/// The reason why a device could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The catalogue has no such entry.
     #[error("no simulated device is called {name}; there are {known}")]
     UnknownDevice {
-        /// What was asked for.
+        /// Name that was requested.
         name: String,
-        /// The names that there are.
+        /// Known names.
         known: String,
     },
     /// The device has no such option.
     #[error("{device} has no option {key}; it takes {known}")]
     UnknownOption {
-        /// The device.
+        /// Device.
         device: String,
-        /// The option.
+        /// Option.
         key: String,
-        /// The options that there are.
+        /// Known options.
         known: &'static str,
     },
     /// The option cannot have that value.
     #[error("{key}={value}: expected {expected}")]
     BadValue {
-        /// The option.
+        /// Option.
         key: String,
-        /// What it was set to.
+        /// Value that was given.
         value: String,
-        /// What would have been right.
+        /// Expected value.
         expected: String,
     },
     /// Memory needs a size.
     #[error("{device} needs a size: capacity=128MiB")]
     NoCapacity {
-        /// The device.
+        /// Device.
         device: String,
     },
-    /// The store that was handed in is too small.
+    /// The given store is too small.
     #[error("{device} has {wanted} bytes, but its store only {found}")]
     StoreTooSmall {
-        /// The device.
+        /// Device.
         device: String,
-        /// The device's size in bytes.
+        /// Size of the device in bytes.
         wanted: u64,
-        /// The store's size in bytes.
+        /// Size of the store in bytes.
         found: u64,
     },
-    /// There is no simulated world to live in.
+    /// The calling task is not in a simulated world.
     #[error("{device} exists only in simulated time")]
     NotSimulated {
-        /// The device.
+        /// Device.
         device: String,
     },
 }
@@ -96,13 +96,13 @@ enum Kind {
     HardDisk {
         model: Box<DiskModel>,
         elevator: Elevator,
-        /// As long as the elevator's was if absent.
+        /// Length of the queue; the elevator's own if absent.
         requests_max: Option<u32>,
     },
     Memory(Memory),
 }
 
-/// A device that is being put together.
+/// A builder of a device.
 #[derive(Clone)]
 pub struct Builder {
     kind: Kind,
@@ -117,8 +117,9 @@ const RAMDISK_OPTIONS: &str = "capacity";
 const SSD_OPTIONS: &str = "capacity, plp";
 
 impl Builder {
-    /// The entry of the catalogue with that name.
+    /// Creates a builder for the entry of the catalogue with that name.
     ///
+    /// # Errors
     /// - [`OpenError::UnknownDevice`] if there is none.
     pub fn new(name: &str) -> Result<Self, OpenError> {
         let kind = match (catalogue::hard_disk(name), catalogue::memory(name)) {
@@ -138,7 +139,7 @@ impl Builder {
         })
     }
 
-    /// A hard disk of a model that is not in the catalogue.
+    /// Creates a builder for a hard disk that is not in the catalogue.
     pub fn from_model(model: DiskModel) -> Self {
         let name = model.name.to_owned();
         let kind = Kind::HardDisk {
@@ -154,7 +155,7 @@ impl Builder {
         }
     }
 
-    /// The model, if it is a hard disk.
+    /// Returns the model, if it is a hard disk.
     pub fn model(&self) -> Option<&DiskModel> {
         match &self.kind {
             Kind::HardDisk { model, .. } => Some(model),
@@ -164,6 +165,7 @@ impl Builder {
 
     /// Sets an option from its text.
     ///
+    /// # Errors
     /// - [`OpenError::UnknownOption`] if the device does not have it.
     /// - [`OpenError::BadValue`] if it cannot have that value.
     pub fn option(mut self, key: &str, value: &str) -> Result<Self, OpenError> {
@@ -220,7 +222,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// The volatile write cache of a hard disk. Other devices have none.
+    /// Sets the volatile write cache of a hard disk. Other devices have none.
     #[must_use]
     pub fn write_cache(mut self, is_on: bool) -> Self {
         if let Kind::HardDisk { model, .. } = &mut self.kind {
@@ -229,7 +231,7 @@ impl Builder {
         self
     }
 
-    /// The host's elevator in front of a hard disk. Other devices have none.
+    /// Sets the host's elevator in front of a hard disk. Other devices have none.
     #[must_use]
     pub fn elevator(mut self, wanted: Elevator) -> Self {
         if let Kind::HardDisk { elevator, .. } = &mut self.kind {
@@ -238,7 +240,7 @@ impl Builder {
         self
     }
 
-    /// How many commands a hard disk queues. Other devices have no queue.
+    /// Sets the queue depth of a hard disk. Other devices have no queue.
     #[must_use]
     pub fn queue_depth(mut self, depth: u32) -> Self {
         if let Kind::HardDisk { model, .. } = &mut self.kind {
@@ -247,21 +249,22 @@ impl Builder {
         self
     }
 
-    /// What the contents are kept in: a device that answers at once, at least as large. New memory if absent.
+    /// Sets the store of the contents: a device that answers at once, at least as large. The
+    /// default is new memory.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn BlockDevice>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// What the device is called in messages.
+    /// Sets the name for messages.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// The size, rounded down to 4096 bytes; what would have been right otherwise.
+    /// Sets the size, rounded down to 4096 bytes. The error is the expected text.
     pub fn capacity(mut self, bytes: u64) -> Result<Self, String> {
         let bytes = bytes - bytes % 4096;
         let largest = self
@@ -277,11 +280,12 @@ impl Builder {
         Ok(self)
     }
 
-    /// Makes the device, in the simulated world of the calling task.
+    /// Creates the device, in the simulated world of the calling task.
     ///
+    /// # Errors
     /// - [`OpenError::NotSimulated`] in the real world.
-    /// - [`OpenError::NoCapacity`] for memory of no size.
-    /// - [`OpenError::StoreTooSmall`] if the store does not hold the device.
+    /// - [`OpenError::NoCapacity`] for memory without a size.
+    /// - [`OpenError::StoreTooSmall`] if the store is smaller than the device.
     pub fn open(self) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
         let device = self.name.clone();
         if !rt::is_simulated() {
@@ -328,7 +332,7 @@ impl Builder {
         })
     }
 
-    /// The options that it takes, with commas between them.
+    /// Returns the supported options, separated by commas.
     pub fn options(&self) -> &'static str {
         match &self.kind {
             Kind::HardDisk { .. } => DISK_OPTIONS,
@@ -338,7 +342,7 @@ impl Builder {
         }
     }
 
-    /// The model's parameters.
+    /// Returns the parameters of the model.
     pub fn parameters(&self) -> Vec<Parameter> {
         match &self.kind {
             Kind::HardDisk { model, .. } => model.parameters(),
@@ -355,9 +359,10 @@ impl Builder {
     }
 }
 
-/// Makes the device of the catalogue with that name and these options.
+/// Creates the device of the catalogue with that name and these options.
 ///
-/// The errors are those of [`Builder::new`], [`Builder::option`] and [`Builder::open`].
+/// # Errors
+/// Fails as [`Builder::new`], [`Builder::option`] and [`Builder::open`] do.
 pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
     let builder = options
         .iter()
@@ -376,8 +381,9 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
     builder.name(&name).open()
 }
 
-/// Makes what a device text asks for.
+/// Creates the device of a device text.
 ///
+/// # Errors
 /// - [`DeviceError::Open`] with the reason.
 pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
     fn pairs(settings: &[Setting]) -> impl Iterator<Item = (&str, &str)> {
@@ -412,8 +418,9 @@ pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceErr
     })
 }
 
-/// The same, as the factory for `block::text::open`.
+/// Creates the device of a device text: the factory for `block::text::open`.
 ///
+/// # Errors
 /// - [`DeviceError::Open`] with the reason.
 pub fn factory(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     make(wanted).map(|device| device as _)
@@ -442,7 +449,7 @@ fn parse_depth(value: &str) -> Option<u32> {
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
 }
 
-/// A whole number of ns, us or ms, up to 10^9 of them.
+/// Parses a whole number of ns, us or ms, up to 10^9 of them.
 pub(super) fn parse_time(value: &str) -> Option<Nanos> {
     let digits = value
         .find(|letter: char| !letter.is_ascii_digit())
@@ -460,7 +467,7 @@ pub(super) fn parse_time(value: &str) -> Option<Nanos> {
     }
 }
 
-/// Stretches the seek curve to another mean; what would have been right otherwise.
+/// Scales the seek curve to another mean. The error is the expected text.
 fn set_mean_seek(model: &mut DiskModel, value: &str) -> Result<(), String> {
     let wanted: f64 = value
         .parse()

@@ -1,42 +1,44 @@
-//! Where a sector is: cylinder, head, and the angle at which it begins.
+//! The location of a sector: cylinder, head, and the angle at which it starts.
 //!
-//! Sectors are numbered along a track, then over the heads of a cylinder, then inwards. Each track begins a *skew*
-//! later than the one before it, so that the head, once switched, meets the next sector and does not lose a turn.
+//! Sectors are numbered along a track, then over the heads of a cylinder, then inwards. Each track
+//! starts a *skew* later than the previous one, so that the head, once switched, meets the next
+//! sector without losing a revolution.
 //!
-//! An angle is the time since the last index mark, in nanoseconds: the platters stand at `t mod revolution` at time
-//! `t`. This is absolute, so that whoever comes one sector too late waits a full turn.
+//! An angle is the time since the last index mark, in nanoseconds: the platters are at `t mod
+//! revolution` at time `t`. This is absolute, so an access that misses its sector waits a full
+//! revolution.
 
 use crate::model::{DiskModel, Zone};
 
 /// A track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Track {
-    /// The zone's place in the table.
+    /// Index of the zone in the table.
     zone: u32,
-    /// The track's number within the zone.
+    /// Number of the track within the zone.
     number: u32,
     pub(super) cylinder: u32,
     pub(super) head: u32,
-    /// The first sector.
+    /// First sector.
     pub(super) first: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub(super) sectors: u32,
-    /// How many sectors after the index mark the first one begins.
+    /// Offset of the first sector from the index mark in sectors.
     offset: u32,
 }
 
 impl Track {
-    /// The sector after the last one.
+    /// Returns the sector after the last one.
     pub(super) fn end(&self) -> u64 {
         self.first + u64::from(self.sectors)
     }
 
-    /// Whether it is the same track.
+    /// True if it is the same track.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.first == other.first
     }
 
-    /// Whether it follows `other` in the order of sectors.
+    /// True if it follows `other` in the order of sectors.
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.first == other.end()
     }
@@ -47,7 +49,7 @@ struct ZoneTable {
     zone: Zone,
     first_sector: u64,
     end_sector: u64,
-    /// By how much the first track of a cylinder begins later than that of the cylinder before.
+    /// Offset of a cylinder's first track from that of the previous cylinder.
     turn_per_cylinder: u64,
 }
 
@@ -56,16 +58,17 @@ struct ZoneTable {
 pub(super) struct Platter {
     zones: Vec<ZoneTable>,
     heads: u32,
-    /// Nanoseconds.
+    /// Duration of a revolution in nanoseconds.
     revolution: u64,
     capacity: u64,
 }
 
 impl Platter {
-    /// The layout of a model.
+    /// Creates the layout of a model.
     ///
     /// # Panics
-    /// If the zones do not ascend or do not hold the capacity, which is a mistake in the catalogue.
+    /// Panics if the zones do not ascend or do not hold the capacity, which is a mistake in the
+    /// catalogue.
     pub(super) fn new(model: &DiskModel) -> Self {
         let mut zones = Vec::with_capacity(model.zones.len());
         let mut first_sector = 0;
@@ -100,17 +103,17 @@ impl Platter {
         }
     }
 
-    /// How long a turn takes, in nanoseconds.
+    /// Returns the duration of a revolution in nanoseconds.
     pub(super) fn revolution(&self) -> u64 {
         self.revolution
     }
 
-    /// How many sectors the host sees.
+    /// Returns the number of sectors visible to the host.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The track that holds a sector.
+    /// Returns the track that holds a sector.
     pub(super) fn track_at(&self, sector: u64) -> Track {
         let zone = self.zones.partition_point(|zone| zone.end_sector <= sector);
         let table = &self.zones[zone];
@@ -118,7 +121,7 @@ impl Platter {
         self.track(zone, number)
     }
 
-    /// The track after another, or `None` after the last one.
+    /// Returns the track after another, or `None` after the last one.
     pub(super) fn track_after(&self, track: &Track) -> Option<Track> {
         let zone = track.zone as usize;
         if track.end() < self.zones[zone].end_sector {
@@ -146,14 +149,14 @@ impl Platter {
         }
     }
 
-    /// The angle at which the sector `index` of a track begins, counted on from the track's first turn: below two
-    /// revolutions, and ascending with the index up to the track's end.
+    /// Returns the angle at which the sector `index` of a track starts, counted from the track's
+    /// first revolution: below two revolutions, and ascending with the index up to the track's end.
     pub(super) fn angle(&self, track: &Track, index: u32) -> u64 {
         (u64::from(track.offset) + u64::from(index)) * self.revolution / u64::from(track.sectors)
     }
 
-    /// How many sectors from `index` on have passed `elapsed` nanoseconds after the first of them began, and when the
-    /// last of these ended. Counts up to the track's end.
+    /// Returns the number of sectors from `index` on that have passed `elapsed` nanoseconds after
+    /// the first of them started, and the end time of the last one. Counts up to the track's end.
     pub(super) fn passed(&self, track: &Track, index: u32, elapsed: u64) -> (u32, u64) {
         let begin = self.angle(track, index);
         let elapsed = elapsed.min(2 * self.revolution);

@@ -1,23 +1,26 @@
-//! The seek curve: how long the arm takes from one cylinder to another, as a table by distance.
+//! The seek curve: the time of the arm between two cylinders, as a table by distance.
 //!
-//! The table is built once, with plain IEEE additions, multiplications, divisions and square roots, each of which is
-//! exactly rounded, so that it is the same in every build. Three ways lead to it:
+//! The table is built once, with plain IEEE additions, multiplications, divisions and square roots,
+//! each of which is exactly rounded, so that it is the same in every build. There are three
+//! sources:
 //!
 //! - *measured*: straight lines between the points;
-//! - *three point*: C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994,
-//!   found seeks to take c + A sqrt(d - 1) for short distances and a straight line for long ones. The knee is put at
-//!   0.15 of the stroke and A chosen so that the mean comes out. Against seven measured drives this is off by
-//!   0.07 to 0.30 ms (root mean square; 0.61 for one with a noisy curve);
-//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion and k chosen so that the mean comes out.
+//! - *three point*: C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE
+//!   Computer 27(3), 1994, found seeks to take c + A sqrt(d - 1) for short distances and a straight
+//!   line for long ones. The knee is at 0.15 of the stroke, and A is chosen to give the mean.
+//!   Against seven measured drives the error is 0.07 to 0.30 ms (root mean square; 0.61 for one
+//!   with a noisy curve);
+//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion and k chosen to give the
+//!   mean.
 //!
-//! The mean is the one over all pairs of cylinders, sum of 2 (C - d) t(d) / C^2, not the seek over a third of the
-//! stroke, which is 1 to 7 percent longer.
+//! The mean is the one over all pairs of cylinders, sum of 2 (C - d) t(d) / C^2, not the seek over
+//! a third of the stroke, which is 1 to 7 percent longer.
 
 use rt::Nanos;
 
 use crate::model::{SeekPoints, SeekSource};
 
-/// Where the square root ends and the straight line begins, as a share of the cylinders.
+/// End of the square root and start of the straight line, as a fraction of the cylinders.
 const KNEE: f64 = 0.15;
 
 const NANOS_PER_MS: f64 = 1e6;
@@ -25,15 +28,15 @@ const NANOS_PER_MS: f64 = 1e6;
 /// Seek times by distance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeekCurve {
-    /// Nanoseconds; the index is the distance in cylinders.
+    /// Times in nanoseconds; the index is the distance in cylinders.
     table: Vec<u64>,
 }
 
 impl SeekCurve {
-    /// The curve of an arm over so many cylinders.
+    /// Creates the curve of an arm over a number of cylinders.
     ///
     /// # Panics
-    /// If there are fewer than three cylinders, or no points.
+    /// Panics if there are fewer than three cylinders, or no points.
     pub fn new(source: SeekSource, cylinders: u32) -> Self {
         assert!(cylinders >= 3, "a seek curve needs a distance");
         let times = match source {
@@ -59,12 +62,12 @@ impl SeekCurve {
         Self { table }
     }
 
-    /// How long the arm takes over a distance in cylinders.
+    /// Returns the time over a distance in cylinders.
     pub fn time(&self, distance: u32) -> Nanos {
         Nanos::new(self.table[distance as usize])
     }
 
-    /// The longest seek.
+    /// Returns the longest seek.
     pub fn full_stroke(&self) -> Nanos {
         Nanos::new(
             *self
@@ -74,7 +77,7 @@ impl SeekCurve {
         )
     }
 
-    /// The mean over random pairs of cylinders.
+    /// Returns the mean over random pairs of cylinders.
     pub fn mean(&self) -> Nanos {
         let cylinders = self.table.len() as u128;
         let weighted: u128 = (0..cylinders)
@@ -86,7 +89,7 @@ impl SeekCurve {
     }
 }
 
-/// Milliseconds of a data sheet as nanoseconds.
+/// Converts milliseconds of a data sheet to nanoseconds.
 pub(super) fn nanos_from_ms(ms: f64) -> Nanos {
     assert!(
         (0.0..1e6).contains(&ms),
@@ -95,14 +98,14 @@ pub(super) fn nanos_from_ms(ms: f64) -> Nanos {
     Nanos::new((ms * NANOS_PER_MS).round() as u64)
 }
 
-/// A function of the distance as a table; no distance takes no time.
+/// Tabulates a function of the distance; distance zero takes no time.
 fn shape(cylinders: u32, mut time: impl FnMut(u32) -> f64) -> Vec<f64> {
     (0..cylinders)
         .map(|distance| if distance == 0 { 0.0 } else { time(distance) })
         .collect()
 }
 
-/// The mean over random pairs of a table.
+/// Returns the mean of a table over random pairs.
 fn mean_of(times: &[f64]) -> f64 {
     let cylinders = times.len() as f64;
     let weighted = times
@@ -113,7 +116,8 @@ fn mean_of(times: &[f64]) -> f64 {
     weighted / (cylinders * cylinders)
 }
 
-/// The mean depends on the free factor in a straight line, so two curves decide it: with factor 0 and with factor 1.
+/// Returns the mean depends on the free factor in a straight line, so two curves decide it: with
+/// factor 0 and with factor 1.
 fn factor_for(mean: f64, without: &[f64], with: &[f64]) -> f64 {
     let base = mean_of(without);
     (mean - base) / (mean_of(with) - base)
@@ -154,7 +158,7 @@ fn rescaled(
     curve(factor_for(mean, &curve(0.0), &curve(1.0)))
 }
 
-/// The measured time over a distance; beyond the ends, that of the end.
+/// Returns the measured time over a distance; beyond the ends, that of the end.
 fn interpolate(points: SeekPoints, distance: f64) -> f64 {
     let after = points.partition_point(|(at, _)| f64::from(*at) <= distance);
     if after == 0 {
@@ -220,6 +224,6 @@ mod tests {
         assert_eq!(digest, EXPECTED_DIGEST);
     }
 
-    /// Of the table above, as one x86-64 build computed it.
+    /// Digest of the table above, as one x86-64 build computed it.
     const EXPECTED_DIGEST: u64 = 12_614_366_287_181_222_847;
 }

@@ -1,4 +1,4 @@
-//! The numbers of each kind of model, by name: what somebody reads who chooses one.
+//! The numbers of each kind of model, by name, as a help in choosing one.
 
 use sim::Parameter;
 
@@ -8,11 +8,11 @@ use crate::model::DiskModel;
 use crate::seek::SeekCurve;
 use crate::ssd::SsdModel;
 
-/// Slots of the flash's map are of this many bytes.
+/// Size of a slot of the flash's map in bytes.
 const SLOT_BYTES: u64 = 4_096;
 
 impl DiskModel {
-    /// All parameters but the zones' borders and the points of a measured seek curve.
+    /// Returns all parameters except the zones' boundaries and the points of a measured seek curve.
     pub fn parameters(&self) -> Vec<Parameter> {
         let seek = SeekCurve::new(self.seek, self.cylinders);
         let ms = |time: rt::Nanos| time.as_secs_f64() * 1e3;
@@ -54,7 +54,7 @@ impl DiskModel {
 }
 
 impl Memory {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         match self {
             Self::Ssd(model) => model.parameters(),
@@ -65,7 +65,7 @@ impl Memory {
 }
 
 impl SsdModel {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         let cache = u64::from(self.cache_slots) * SLOT_BYTES;
         vec![
@@ -87,7 +87,7 @@ impl SsdModel {
 }
 
 impl NvramModel {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         vec![
             Parameter::main("latency_ns", self.latency.get()),
@@ -97,7 +97,7 @@ impl NvramModel {
 }
 
 impl ControllerModel {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         vec![
             Parameter::main("cache_bytes", self.cache_bytes),

@@ -1,14 +1,18 @@
-//! A solid-state disk: dies that work in parallel behind a page-mapping translation layer and a cache in DRAM.
+//! A solid-state disk: dies that work in parallel behind a page-mapping translation layer and a
+//! cache in DRAM.
 //!
-//! - A *write* is acknowledged when it is in the cache, and waits while that is full. Slots of 4 KiB gather in the open
-//!   page of a die, taken in turn; a full page is programmed, and leaves the cache when that is done.
-//! - A *flush* programs the open pages, half full as they may be, and waits for all programs; with power-loss protection
-//!   it takes [`SsdModel::flush_protected`], because the cache need not be emptied. A FUA write is a write and the program of its
-//!   own pages.
-//! - A *read* waits for the die that has the page; what is in the cache or was never written takes no die.
-//! - A die works first come, first served. When it runs short of free blocks, it collects garbage first (`ftl.rs`).
+//! - A *write* is acknowledged when it is in the cache, and waits while that is full. Slots of 4
+//!   KiB are collected in the open page of a die, in rotation. A full page is programmed, and
+//!   leaves the cache when that is done.
+//! - A *flush* programs the open pages, full or not, and waits for all programs. With power-loss
+//!   protection it takes [`SsdModel::flush_protected`], because the cache need not be emptied. A
+//!   FUA write also programs its own pages.
+//! - A *read* waits for the die that has the page. Data in the cache, or never written, needs no
+//!   die.
+//! - A die works first come, first served. When it is short of free blocks, it collects garbage
+//!   first (`ftl.rs`).
 //!
-//! Everything is worked out when a request comes, in the order in which they come. No task is needed.
+//! All times are computed at submission, in the order of requests. No task is needed.
 
 mod ftl;
 
@@ -24,46 +28,47 @@ use crate::stats::{DiskStats, FlashStats};
 use crate::timed::timed_ticket;
 use ftl::{Ftl, Place};
 
-/// What the translation layer maps, in sectors: 4 KiB.
+/// Size of a slot, the unit of the translation layer, in sectors: 4 KiB.
 const SLOT_SECTORS: u64 = 8;
 
-/// How many requests are taken before the host should hold back.
+/// Number of requests accepted before the host should hold back.
 const QUEUE_DEPTH: u32 = 1_024;
 
-/// What an SSD is made of.
+/// The parameters of an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SsdModel {
-    /// Dies that work in parallel.
+    /// Number of dies that work in parallel.
     pub dies: u32,
-    /// Slots of 4 KiB in a page, which is programmed at once.
+    /// Number of slots of 4 KiB in a page, the unit of programming.
     pub page_slots: u32,
-    /// Pages in a block, which is erased at once.
+    /// Number of pages in a block, the unit of erasing.
     pub block_pages: u32,
-    /// What there is beyond the capacity, in percent of it.
+    /// Additional flash in percent of the capacity.
     pub over_provisioning_percent: u32,
-    /// Reading a page.
+    /// Time to read a page.
     pub read: Nanos,
-    /// Programming a page.
+    /// Time to program a page.
     pub program: Nanos,
-    /// Erasing a block.
+    /// Time to erase a block.
     pub erase: Nanos,
-    /// Moving a page between the die and the controller.
+    /// Time to move a page between the die and the controller.
     pub transfer: Nanos,
-    /// Each command on the host's side.
+    /// Time of each command on the host's side.
     pub command: Nanos,
     /// Bytes per second on the host's side.
     pub bus_bytes_per_second: u64,
-    /// Slots that the cache holds.
+    /// Number of slots in the cache.
     pub cache_slots: u32,
-    /// Whether the cache survives a power cut.
+    /// True if the cache survives a power cut.
     pub has_power_loss_protection: bool,
-    /// A flush, if it does.
+    /// Time of a flush, if it does.
     pub flush_protected: Nanos,
 }
 
 impl Default for SsdModel {
-    /// The defaults of MQSim (A. Tavakkol et al., "MQSim: a framework for enabling realistic studies of modern
-    /// multi-queue SSD devices", FAST 2018), with the chips' two planes left out and a cache of 16 MiB.
+    /// Returns the defaults of MQSim (A. Tavakkol et al., "MQSim: a framework for enabling
+    /// realistic studies of modern multi-queue SSD devices", FAST 2018), without the chips' two
+    /// planes and with a cache of 16 MiB.
     fn default() -> Self {
         Self {
             dies: 64,
@@ -83,7 +88,7 @@ impl Default for SsdModel {
     }
 }
 
-/// A simulated solid-state disk. It lives in the world that made it.
+/// A simulated solid-state disk. It exists in the world that created it.
 pub struct Ssd {
     store: Arc<dyn BlockDevice>,
     geometry: Geometry,
@@ -93,8 +98,8 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    /// An SSD as large as `store`, which holds its contents and must answer at once. The flash is empty: what the store
-    /// has already counts as never written.
+    /// Creates an SSD as large as `store`, which holds its contents and must answer at once. The
+    /// flash is empty: the present contents of the store count as never written.
     pub fn new(model: &SsdModel, store: Arc<dyn BlockDevice>, name: String) -> Self {
         let geometry = Geometry {
             has_volatile_cache: !model.has_power_loss_protection,
@@ -164,17 +169,17 @@ struct OpenPage {
 struct Controller {
     model: SsdModel,
     ftl: Ftl,
-    /// When each die is free.
+    /// Time at which each die is free.
     die_free: Vec<Nanos>,
     open: Vec<OpenPage>,
-    /// The die whose page is filled next.
+    /// Die whose page is filled next.
     next_die: usize,
     bus_free: Nanos,
     /// Slots in open pages and their dies: in the cache until they are programmed.
     gathered: BTreeMap<u64, usize>,
-    /// Programs that are not done, by when they are: how many slots they free.
+    /// Unfinished programs by completion time, with the number of slots that they free.
     programs: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Slots in the cache.
+    /// Number of slots in the cache.
     cached: usize,
     stats: DiskStats,
     flash: FlashStats,
@@ -198,7 +203,7 @@ impl Controller {
         }
     }
 
-    /// Takes a request and says when it is done.
+    /// Accepts a request and returns its completion time.
     fn take(&mut self, now: Nanos, request: &Request) -> Nanos {
         self.stats.count(request);
         let (sector, sectors) = request.range();
@@ -234,7 +239,8 @@ impl Controller {
         done
     }
 
-    /// The command and its bytes on the host's side; returns when the last byte has passed.
+    /// Occupies the bus for a command and its data. Returns the time at which the last byte has
+    /// passed.
     fn occupy_bus(&mut self, now: Nanos, request: &Request, sectors: u64) -> Nanos {
         let bytes = match request {
             Request::Read { .. } | Request::Write { .. } => sectors * 512,
@@ -246,13 +252,13 @@ impl Controller {
         self.bus_free + self.model.command
     }
 
-    /// Gives a die something to do; returns when it is done.
+    /// Occupies a die. Returns the time at which it is done.
     fn occupy_die(&mut self, now: Nanos, die: usize, time: Nanos) -> Nanos {
         self.die_free[die] = self.die_free[die].max(now) + time;
         self.die_free[die]
     }
 
-    /// Reads slots; those of one page are read together.
+    /// Reads slots; those of one page are read together. Returns the completion time.
     fn read(&mut self, now: Nanos, slots: core::ops::Range<u64>) -> Nanos {
         let mut done = now;
         let mut last: Option<(usize, u64)> = None;
@@ -273,7 +279,7 @@ impl Controller {
         done + self.model.command
     }
 
-    /// Puts a slot into the cache when there is room; returns when.
+    /// Puts a slot into the cache when there is room. Returns that time.
     fn write(&mut self, now: Nanos, slot: u64) -> Nanos {
         self.flash.host_slots += 1;
         if self.gathered.contains_key(&slot) {
@@ -291,7 +297,8 @@ impl Controller {
         room
     }
 
-    /// The die whose open page takes the next slot; a page is begun only where there is room for it.
+    /// Returns the die whose open page takes the next slot; a page is opened only on a die with
+    /// room for it.
     fn die_for_next_slot(&mut self) -> usize {
         for _ in 0..self.die_free.len() {
             let die = self.next_die;
@@ -303,7 +310,7 @@ impl Controller {
         self.next_die
     }
 
-    /// When there is room for one more slot in the cache.
+    /// Returns the time at which there is room for one more slot in the cache.
     fn wait_for_room(&mut self, now: Nanos) -> Nanos {
         let mut at = now;
         let mut is_late = false;
@@ -322,7 +329,7 @@ impl Controller {
         at
     }
 
-    /// Programs a die's open page; returns when it is done.
+    /// Programs a die's open page. Returns the completion time.
     fn program(&mut self, now: Nanos, die: usize) -> Nanos {
         let slots = core::mem::take(&mut self.open[die].slots);
         if slots.is_empty() {
@@ -344,7 +351,8 @@ impl Controller {
         done
     }
 
-    /// Programs the pages that hold these slots, or waits for their programs.
+    /// Programs the pages that hold these slots, or waits for their programs. Returns the
+    /// completion time.
     fn force(&mut self, now: Nanos, slots: core::ops::Range<u64>) -> Nanos {
         let mut done = now;
         for slot in slots {

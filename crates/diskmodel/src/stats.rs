@@ -1,4 +1,4 @@
-//! What a simulated device has counted.
+//! The counters of a simulated device.
 
 use core::ops::AddAssign;
 
@@ -39,22 +39,23 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values were recorded.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The mean, rounded down; zero if there is nothing.
+    /// Returns the mean, rounded down; zero without values.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// The greatest value.
+    /// Returns the greatest value.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The smallest bucket border that at least `percent` percent of the values lie below or at.
+    /// Returns the smallest bucket bound that is at least as large as `percent` percent of the
+    /// values.
     pub fn percentile_bound(&self, percent: u64) -> u64 {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut seen = 0;
@@ -70,7 +71,7 @@ impl Histogram {
         self.max
     }
 
-    /// The buckets that hold anything: the greatest value that fits into each, and its count.
+    /// Returns the nonempty buckets: the largest value that fits into each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets
             .iter()
@@ -85,7 +86,7 @@ impl Histogram {
     }
 }
 
-/// A snapshot of a device's counters. What a kind of device does not have stays zero.
+/// A snapshot of a device's counters. Those that do not apply to a device stay zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskStats {
     /// Read requests of the host.
@@ -108,23 +109,23 @@ pub struct DiskStats {
     pub commands: u64,
     /// Times at which `submit` had to wait because the queue was full.
     pub submit_waits: u64,
-    /// From submission to completion of a request (of each part, if it was longer than the elevator takes), in
-    /// nanoseconds.
+    /// Time from submission to completion of a request in nanoseconds (of each piece, if it was
+    /// longer than the elevator's limit).
     pub request_nanos: Histogram,
-    /// Requests in the elevator and the drive when one is added.
+    /// Number of requests in the elevator and the drive when one is added.
     pub queue_length: Histogram,
-    /// What the drive did.
+    /// Counters of the drive.
     pub drive: DriveStats,
-    /// What the flash did.
+    /// Counters of the flash.
     pub flash: FlashStats,
-    /// What the controller's cache did.
+    /// Counters of the controller's cache.
     pub controller: ControllerStats,
 }
 
 /// Counters of a controller with a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ControllerStats {
-    /// Reads of which the cache had everything.
+    /// Reads served entirely from the cache.
     pub read_hits: u64,
     /// Dirty sectors that were written again before they left the cache.
     pub replaced_sectors: u64,
@@ -132,7 +133,7 @@ pub struct ControllerStats {
     pub throttled_writes: u64,
     /// Sectors written to the array.
     pub destaged_sectors: u64,
-    /// Runs of neighbouring sectors in which they were written.
+    /// Ranges of adjacent sectors in which they were written.
     pub destaged_runs: u64,
 }
 
@@ -154,7 +155,8 @@ pub struct FlashStats {
 }
 
 impl FlashStats {
-    /// Slots written to flash for each hundred that the host wrote: 100 is no amplification.
+    /// Returns the number of slots written to flash for each hundred that the host wrote: 100 means
+    /// no amplification.
     pub fn write_amplification_percent(&self) -> u64 {
         ((self.host_slots + self.moved_slots) * 100)
             .checked_div(self.host_slots)
@@ -162,7 +164,7 @@ impl FlashStats {
     }
 }
 
-/// The sum of the members of an array.
+/// Adds the counters of a member of an array.
 impl AddAssign<&Self> for DiskStats {
     fn add_assign(&mut self, other: &Self) {
         self.reads += other.reads;
@@ -267,7 +269,7 @@ pub struct DriveStats {
 }
 
 impl DriveStats {
-    /// How long the arm was busy.
+    /// Returns the time for which the arm was busy.
     pub fn busy_time(&self) -> Nanos {
         self.seek_time + self.rotation_time + self.transfer_time
     }

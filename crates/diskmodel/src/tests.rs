@@ -51,7 +51,7 @@ fn read(sector: u64) -> Request {
     }
 }
 
-/// Does something and returns how long it took, in nanoseconds.
+/// Runs `action` and returns its duration in nanoseconds.
 fn time(action: impl FnOnce()) -> u64 {
     let begin = rt::monotonic();
     action();
@@ -278,7 +278,7 @@ fn errors_of_the_store_come_out_of_the_ticket() {
     });
 }
 
-/// Eight tasks that read, write and flush at random; a digest of when what was done.
+/// Runs eight tasks that read, write and flush at random. Returns a digest of the completion times.
 fn mixed_load(config: Config) -> (u64, u64, DiskStats) {
     let report = sim::run(config, || {
         let device = disk("atlas-v-18", &[]);

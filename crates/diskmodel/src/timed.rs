@@ -1,11 +1,11 @@
-//! Tickets whose moment is known when they are made: nobody works, whoever waits sleeps.
+//! Tickets with a known completion time: they need no task, and a waiter sleeps.
 
 use std::sync::Arc;
 
 use block::{DetachedErrors, Results, Ticket, Work};
 use rt::{Mutex, Nanos};
 
-/// A ticket with these results from a moment on.
+/// Creates a ticket with these results from a time on.
 pub(super) fn timed_ticket(
     done: Nanos,
     results: Results,
@@ -19,7 +19,7 @@ pub(super) fn timed_ticket(
     }))
 }
 
-/// Results that are there from a moment on.
+/// Results that are available from a time on.
 struct Timed {
     done: Nanos,
     results: Mutex<Results>,

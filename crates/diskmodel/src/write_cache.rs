@@ -1,11 +1,11 @@
-//! The drive's volatile write cache: runs of dirty sectors, by place and by age.
+//! The drive's volatile write cache: extents of dirty sectors, by location and by age.
 //!
-//! Writes that touch or overlap become one run, as old as its oldest part, so that a run that is destaged fulfils every
-//! flush that asked for any part of it.
+//! Writes that touch or overlap become one extent, as old as its oldest part, so that destaging an
+//! extent satisfies every flush that waits for any part of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A run of dirty sectors. Its start is its key.
+/// An extent of dirty sectors; its key is its start.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     end: u64,
@@ -16,14 +16,14 @@ struct Run {
 #[derive(Debug, Clone)]
 pub(super) struct WriteCache {
     capacity: u64,
-    /// Dirty sectors, those on their way included.
+    /// Number of dirty sectors, those in flight included.
     used: u64,
     runs: BTreeMap<u64, Run>,
-    /// The same runs as (age, start).
+    /// The same extents as (age, start).
     ages: BTreeSet<(u64, u64)>,
-    /// The age of the next write.
+    /// Age of the next write.
     next_age: u64,
-    /// What is being written: how many sectors, and how old.
+    /// Number and age of the sectors in flight.
     on_the_way: Option<(u64, u64)>,
 }
 
@@ -39,27 +39,27 @@ impl WriteCache {
         }
     }
 
-    /// Whether a write of so many sectors can ever be taken.
+    /// True if a write of this length can ever be accepted.
     pub(super) fn can_hold(&self, sectors: u64) -> bool {
         sectors <= self.capacity
     }
 
-    /// Whether a write of so many sectors can be taken now.
+    /// True if a write of this length can be accepted now.
     pub(super) fn has_room(&self, sectors: u64) -> bool {
         self.used + sectors <= self.capacity
     }
 
-    /// Whether there is anything that could be destaged.
+    /// True if there is an extent to destage.
     pub(super) fn is_dirty(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Whether so much is dirty that destaging must not wait for an idle moment.
+    /// True if destaging must not wait for an idle period.
     pub(super) fn is_above_high_water(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }
 
-    /// Whether a whole range is dirty and so can be read from here.
+    /// True if a whole range is dirty and so can be read from the cache.
     pub(super) fn serves(&self, start: u64, end: u64) -> bool {
         self.runs
             .range(..=start)
@@ -67,7 +67,7 @@ impl WriteCache {
             .is_some_and(|(_, run)| end <= run.end)
     }
 
-    /// Takes a write.
+    /// Stores a write.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         let mut whole = (start, end);
         let mut age = self.next_age;
@@ -80,7 +80,7 @@ impl WriteCache {
         self.add_run(whole.0, Run { end: whole.1, age });
     }
 
-    /// Forgets a range that has been written past the cache.
+    /// Drops a range that has been written past the cache.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         while let Some((from, run)) = self.overlapping(start, end) {
             self.remove_run(from);
@@ -105,7 +105,7 @@ impl WriteCache {
         }
     }
 
-    /// The runs nearest to a sector, `each` at most on either side: start and length.
+    /// Returns the starts of the extents nearest to a sector, at most `each` on either side.
     pub(super) fn nearest(&self, sector: u64, each: usize) -> impl Iterator<Item = u64> + '_ {
         let after = self
             .runs
@@ -121,15 +121,16 @@ impl WriteCache {
         after.chain(before)
     }
 
-    /// Where the oldest run begins.
+    /// Returns the start of the oldest extent.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.ages.first().map(|(_, start)| *start)
     }
 
-    /// Sends the run at `start` on its way, or its first `sectors_max` sectors; returns how many.
+    /// Starts writing the extent at `start`, or its first `sectors_max` sectors. Returns their
+    /// number.
     ///
     /// # Panics
-    /// If there is no such run, or another is on its way.
+    /// Panics if there is no such extent, or another is in flight.
     pub(super) fn send(&mut self, start: u64, sectors_max: u64) -> u64 {
         assert!(self.on_the_way.is_none(), "there is one arm");
         let run = self.remove_run(start);
@@ -149,25 +150,25 @@ impl WriteCache {
         sectors
     }
 
-    /// What was on its way is on the platter.
+    /// Completes the write in flight.
     pub(super) fn land(&mut self) {
         let (sectors, _) = self.on_the_way.take().expect("something was on its way");
         self.used -= sectors;
     }
 
-    /// A mark that stands for all writes taken so far.
+    /// Returns a mark that covers all writes accepted so far.
     pub(super) fn mark(&self) -> u64 {
         self.next_age
     }
 
-    /// Whether all writes before a mark are on the platter.
+    /// True if all writes before a mark are on the platter.
     pub(super) fn is_clean_before(&self, mark: u64) -> bool {
         let resting = self.ages.first().is_some_and(|(age, _)| *age < mark);
         let on_the_way = self.on_the_way.is_some_and(|(_, age)| age < mark);
         !resting && !on_the_way
     }
 
-    /// A run that overlaps or touches a range.
+    /// Returns an extent that overlaps or touches a range.
     fn touching(&self, start: u64, end: u64) -> Option<(u64, Run)> {
         let (from, run) = self.runs.range(..=end).next_back()?;
         (run.end >= start).then_some((*from, *run))

@@ -1,4 +1,5 @@
-//! The seek curve of a Quantum Atlas III QM39100TD-SW, measured for DiskSim 4: distance in cylinders, milliseconds.
+//! The seek curve of a Quantum Atlas III QM39100TD-SW, measured for DiskSim 4: distance in
+//! cylinders, milliseconds.
 
 use crate::model::SeekPoints;
 

@@ -1,8 +1,9 @@
-//! What the controller's memory holds: the newest version of each sector that is not on the array yet, and which sectors
-//! are on their way.
+//! The contents of the controller's memory: the newest version of each sector that is not on the
+//! array yet, and the sectors in flight.
 //!
-//! Batches for the array are taken in ascending order from where the last one ended, and around (C-LOOK). A batch ends with
-//! a stripe of the array where it can, so that neighbours that come later find a whole stripe left.
+//! Batches for the array are taken in ascending order from the end of the last one, and wrap around
+//! (C-LOOK). If possible a batch ends with a stripe of the array, so that adjacent later writes
+//! find a whole stripe left.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,36 +13,36 @@ use block::versions::{Version, Versions, write_requests};
 use block::{Payload, Request};
 use layout::SectorNr;
 
-/// Sectors that are written to the array together: half a MiB.
+/// Number of sectors written to the array together: half a MiB.
 const BATCH_SECTORS: usize = 1_024;
 
 /// The dirty sectors.
 pub(super) struct Cache {
-    /// Invariant: of each sector at most one version.
+    /// Dirty sectors. Invariant: at most one version of each sector.
     dirty: Versions,
-    /// The number of the last write.
+    /// Number of the last write.
     sequence: u64,
     capacity_sectors: u64,
-    /// Sectors of one stripe of the array; one if it has none.
+    /// Number of sectors in a stripe of the array; one if it has none.
     stripe_sectors: u64,
-    /// The sector after the last batch.
+    /// Sector after the last batch.
     hand: u64,
-    /// First sectors of the runs that are on their way, and their ends.
+    /// Ranges in flight: end by first sector.
     moving: BTreeMap<u64, u64>,
 }
 
-/// Sectors on their way to the array.
+/// Sectors in flight to the array.
 pub(super) struct Destage {
     sectors: Vec<(u64, Version)>,
-    /// What is there until the array has it.
+    /// Number of the last write included.
     sequence: u64,
     pub(super) runs: Vec<Range<u64>>,
 }
 
-/// Part of what a host reads.
+/// A part of a read.
 pub(super) enum Part {
     Known(Payload),
-    /// To be read from the array.
+    /// A request to the array.
     Missing(Request),
 }
 
@@ -57,33 +58,33 @@ impl Cache {
         }
     }
 
-    /// Dirty sectors.
+    /// Returns the number of dirty sectors.
     pub(super) fn used(&self) -> u64 {
         self.dirty.count()
     }
 
-    /// Whether more than so many percent are dirty.
+    /// True if more than `percent` of the sectors are dirty.
     pub(super) fn is_above(&self, percent: u32) -> bool {
         self.used() * 100 > self.capacity_sectors * u64::from(percent)
     }
 
-    /// Whether so many sectors fit in. An empty cache takes whatever comes.
+    /// True if the sectors fit in. An empty cache accepts any number.
     pub(super) fn has_room(&self, sectors: u64) -> bool {
         self.used() == 0 || self.used() + sectors <= self.capacity_sectors
     }
 
-    /// Takes what a host writes; how many dirty sectors it replaced.
+    /// Stores a write. Returns the number of dirty sectors that it replaced.
     pub(super) fn write(&mut self, sector: SectorNr, payload: &Payload) -> u64 {
         let sectors = block::payload::payload_bytes(payload) / SectorNr::SIZE;
         let before = self.used();
-        // What is on its way and written again lives on in the request that carries it.
+        // A sector in flight that is written again lives on in the request that carries it.
         self.dirty.drop_through(sector, sectors, self.sequence);
         self.sequence += 1;
         self.dirty.add(sector, payload, self.sequence);
         before + sectors - self.used()
     }
 
-    /// What a read finds here, and what the array must be asked for.
+    /// Returns the cached parts of a read, and the requests for the others.
     pub(super) fn read(&self, sector: SectorNr, sectors: u64) -> Vec<Part> {
         let known = self.dirty.newest(sector, sectors);
         let end = sector.get() + sectors;
@@ -109,7 +110,7 @@ impl Cache {
         parts
     }
 
-    /// The next batch for the array, if there is anything that is not on its way.
+    /// Returns the next batch for the array, if there are dirty sectors that are not in flight.
     pub(super) fn next_batch(&mut self) -> Option<Destage> {
         let ahead = self.idle_from(self.hand);
         let mut batch = match ahead.is_empty() {
@@ -135,7 +136,7 @@ impl Cache {
         })
     }
 
-    /// Forgets what the array has, unless it was written again meanwhile.
+    /// Drops the sectors that are on the array, unless they were written again meanwhile.
     pub(super) fn landed(&mut self, destage: &Destage) {
         for run in &destage.runs {
             self.moving.remove(&run.start);
@@ -145,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// Dirty sectors from a place on that are not on their way.
+    /// Returns dirty sectors that are not in flight, starting at a sector.
     fn idle_from(&self, from: u64) -> Vec<(u64, Version)> {
         let limit = BATCH_SECTORS.max(2 * self.stripe_sectors as usize);
         let moving: u64 = self.moving.iter().map(|(first, end)| end - first).sum();
@@ -162,7 +163,7 @@ impl Cache {
         run.is_some_and(|(_, end)| sector < *end)
     }
 
-    /// Leaves the last stripe of a full batch for the next one, if it is not the only one.
+    /// Leaves the last stripe of a full batch for the next one, unless it is the only one.
     fn end_with_a_stripe(&self, batch: &mut Vec<(u64, Version)>) {
         let limit = BATCH_SECTORS.max(2 * self.stripe_sectors as usize);
         let Some((last, _)) = batch.last().filter(|_| batch.len() == limit) else {
@@ -177,7 +178,7 @@ impl Cache {
 }
 
 impl Destage {
-    /// The writes that carry it.
+    /// Returns the writes of the batch.
     pub(super) fn requests(&self, is_forced: bool) -> Vec<Request> {
         let mut requests = write_requests(&self.sectors);
         for request in &mut requests {
@@ -192,7 +193,7 @@ impl Destage {
     }
 }
 
-/// Puts the parts of a read together; `found` are the answers to its missing parts, in order.
+/// Joins the parts of a read; `found` holds the answers to its missing parts, in order.
 pub(super) fn join(parts: Vec<Part>, found: Vec<Payload>, block_bytes: usize) -> Payload {
     let mut found = found.into_iter();
     let pieces = parts
@@ -214,7 +215,7 @@ fn read_request(range: Range<u64>) -> Request {
     }
 }
 
-/// How many sectors follow each other at the beginning.
+/// Returns the number of contiguous sectors at the start.
 fn run_length(sectors: &[(u64, Version)]) -> usize {
     let first = sectors.first().map_or(0, |(sector, _)| *sector);
     sectors

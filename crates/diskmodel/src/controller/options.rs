@@ -1,4 +1,4 @@
-//! From options to a controller: [`open_controller`].
+//! Conversion of options to a controller: [`open_controller`].
 
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use crate::SimulatedDevice;
 use crate::open::{OpenError, parse_time};
 
 impl ControllerModel {
-    /// The options that a controller takes, with commas between them.
+    /// The options of a controller, separated by commas.
     pub const OPTIONS: &str = "cache, latency, bandwidth, high, idle";
 }
 
-/// Makes a controller in front of a device, of which a stripe has so many bytes of data if it has stripes with parity.
+/// Creates a controller in front of a device. `stripe_bytes` is the data in a stripe of the device,
+/// if it has parity.
 ///
+/// # Errors
 /// - [`OpenError::UnknownOption`], [`OpenError::BadValue`] or [`OpenError::NotSimulated`].
 pub fn open_controller(
     array: Arc<dyn BlockDevice>,

@@ -1,4 +1,5 @@
-//! The controller in front of one disk and of arrays: times, contents, what reaches the array, what is promised.
+//! The controller in front of a disk and of arrays: times, contents, the requests to the array,
+//! durability.
 
 use block::raid::ParityDevice;
 use block::{MemoryDevice, Replay, Trace};
@@ -111,7 +112,7 @@ fn writes_are_taken_at_the_speed_of_the_array_once_the_cache_is_full() {
             }
         });
         let each = slow / 600;
-        // The arm sorts what the cache holds, but moves for each block all the same.
+        // The arm sorts the cached writes, but moves for each block all the same.
         assert!(each > Nanos::from_millis(2), "{each:?}");
         assert!(each < Nanos::from_millis(10), "{each:?}");
         assert!(device.stats().controller.throttled_writes > 0);
@@ -164,8 +165,8 @@ fn a_block_that_is_written_again_and_again_reaches_the_array_once() {
     });
 }
 
-/// Eight hosts that write, read and flush their own sectors of a small cache's array; the trace watches that no two requests
-/// to the array meet, and that what was acknowledged is durable.
+/// Eight hosts write, read and flush their own sectors through a small cache. The trace checks that
+/// no two requests to the array overlap, and that acknowledged data is durable.
 #[test]
 fn contents_are_right_whatever_is_on_its_way() {
     for seed in 0..6 {
@@ -206,7 +207,7 @@ fn mixed() {
 
 fn host_of(device: &dyn BlockDevice, host: u64) {
     const SECTORS: u64 = 48;
-    // Neighbours of other hosts, so that blocks and stripes are shared.
+    // Adjacent to the sectors of other hosts, so that blocks and stripes are shared.
     let mut expected = vec![0_u8; SECTORS as usize];
     for round in 0..60_u64 {
         let first = rt::random_u64() % SECTORS;
@@ -254,7 +255,7 @@ fn what_the_array_cannot_take_is_said_to_whoever_flushes_next() {
     });
 }
 
-/// What a world made is gone with it, whatever its devices were doing when it ended.
+/// A controller is dropped with its world, regardless of the state of its devices at the end.
 #[test]
 fn nothing_is_left_of_a_controller_that_was_busy_when_its_world_ended() {
     let check = |what: &str, work: fn(&Controller)| {

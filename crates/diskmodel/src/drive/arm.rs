@@ -1,16 +1,17 @@
-//! The arm: which access comes next, and what each one does.
+//! The arm: the choice of the next access, and its execution.
 
 use super::{Action, Command, Drive, Waiting};
 use crate::mechanics::Access;
 use crate::write_cache::WriteCache;
 
-/// The most sectors that are destaged at once, so that a long run neither holds the arm nor keeps its room for long.
+/// Maximum number of sectors destaged at once, so that a long extent neither holds the arm nor
+/// keeps its room for long.
 const DESTAGE_SECTORS_MAX: u64 = 512;
 
-/// Dirty runs looked at on either side of the head.
+/// Number of dirty extents considered on either side of the head.
 const DESTAGE_CHOICES: usize = 16;
 
-/// What the arm is busy with.
+/// The current job of the arm.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Job {
     Read { start: u64, end: u64 },
@@ -18,17 +19,17 @@ pub(super) enum Job {
     Destage,
 }
 
-/// What the arm could do next.
+/// A candidate for the next access.
 #[derive(Debug, Clone, Copy)]
 enum Choice {
-    /// The command at this place of the queue.
+    /// Command at this place of the queue.
     Command(usize),
-    /// The dirty run that begins at this sector.
+    /// Dirty extent that starts at this sector.
     Destage(u64),
 }
 
 impl Drive {
-    /// Begins the next access, if reads that the buffer has in the meantime do not come first.
+    /// Starts the next access, unless reads can be served from the buffer first.
     pub(super) fn begin_something(&mut self, at: u64) {
         if self.serve_from_buffer(at) {
             return;
@@ -44,7 +45,8 @@ impl Drive {
         }
     }
 
-    /// Serves the ready reads that are in the buffer or on their way into it. Returns whether there was one.
+    /// Serves the ready reads that are in the buffer or about to enter it. Returns true if there
+    /// was one.
     fn serve_from_buffer(&mut self, at: u64) -> bool {
         let mut has_served = false;
         let mut index = 0;
@@ -86,7 +88,7 @@ impl Drive {
         self.nearest(at)
     }
 
-    /// The choice with the shortest positioning time; the earlier one of two.
+    /// Returns the candidate with the shortest positioning time; the earlier one of two equal ones.
     fn nearest(&self, at: u64) -> Option<Choice> {
         let cost = |sector: u64, is_write: bool| {
             self.mechanics
@@ -164,7 +166,7 @@ impl Drive {
         self.job = Some(Job::Destage);
     }
 
-    /// Moves the arm and counts what that takes.
+    /// Moves the arm and counts the time.
     fn begin_access(&mut self, at: u64, command: &Command) -> Access {
         let is_write = command.is_write();
         let access =
@@ -182,7 +184,7 @@ impl Drive {
         access
     }
 
-    /// Ends an access and begins what follows from it.
+    /// Completes a job and starts its consequences.
     pub(super) fn end_job(&mut self, at: u64, job: Job) {
         match job {
             Job::Read { start, end } => {

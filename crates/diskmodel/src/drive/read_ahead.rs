@@ -1,4 +1,4 @@
-//! Reading ahead: after a read the head stays on the track and goes on filling the buffer.
+//! Read-ahead: after a read the head stays on the track and continues to fill the buffer.
 
 use super::Drive;
 use crate::platter::Track;
@@ -6,22 +6,22 @@ use crate::platter::Track;
 /// A stream of sectors into the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fill {
-    /// The first sector of the stream that the buffer still has.
+    /// First sector of the stream that the buffer still holds.
     start: u64,
-    /// The sector at which the head was at `at`.
+    /// Sector under the head at the time `at`.
     sector: u64,
-    /// When that sector begins to pass.
+    /// Time at which that sector starts to pass.
     at: u64,
-    /// The sector before which the stream stops.
+    /// Sector before which the stream stops.
     limit: u64,
-    /// When it gets there.
+    /// Time at which it gets there.
     pub(super) ends: u64,
-    /// The track of `sector`.
+    /// Track of `sector`.
     track: Track,
 }
 
 impl Drive {
-    /// Goes on reading at `end`, after the sectors `start..end` were read.
+    /// Starts read-ahead at `end`, after the sectors `start..end` were read.
     pub(super) fn read_on(&mut self, now: u64, start: u64, end: u64) {
         let limit = self.limit_after(end);
         self.fill = None;
@@ -43,12 +43,12 @@ impl Drive {
         });
     }
 
-    /// How far to read if a read ends at `end`.
+    /// Returns the limit of read-ahead after a read up to `end`.
     fn limit_after(&self, end: u64) -> u64 {
         (end + self.read_ahead).min(self.mechanics.platter.capacity())
     }
 
-    /// Moves the stream's mark to where the head is, and hands what has passed to the buffer.
+    /// Advances the stream to the position of the head, and passes the sectors read to the buffer.
     fn follow(&mut self, now: u64) {
         let Some(fill) = &mut self.fill else { return };
         let (sector, at, track) = self
@@ -60,7 +60,8 @@ impl Drive {
         (fill.sector, fill.at, fill.track) = (sector, at, track);
     }
 
-    /// When a range is in the buffer; `None` if it is not on its way there. What is on its way keeps the arm.
+    /// Returns the time at which a range is in the buffer; `None` if the stream does not read it. A
+    /// range that is being read keeps the arm.
     pub(super) fn buffered_when(&mut self, now: u64, start: u64, end: u64) -> Option<u64> {
         if self.job.is_none() {
             self.follow(now);
@@ -91,14 +92,14 @@ impl Drive {
         Some(ready)
     }
 
-    /// Whether what the buffer lacks of a range from `start` on is what the stream brings next.
+    /// True if the stream reads next the sectors that the buffer lacks of a range from `start` on.
     fn buffer_continues(&mut self, start: u64) -> bool {
         let reached = self.fill.as_ref().map_or(0, |fill| fill.sector);
         start >= reached || self.buffer.serves(start, reached)
     }
 
-    /// Lets the stream go on for a reader that has got to `end`. A stream that had stopped has lost its place, and goes
-    /// on only when the reader has used up half of what it is ahead.
+    /// Extends the stream for a reader that has reached `end`. A stopped stream has lost its
+    /// position, and restarts only when the reader has used half of the read-ahead.
     fn extend(&mut self, now: u64, end: u64) {
         let wanted = self.limit_after(end);
         let Some(fill) = self.fill.as_mut() else {
@@ -124,7 +125,7 @@ impl Drive {
         fill.ends = self.mechanics.stream(begins, fill.at, fill.sector, left).0;
     }
 
-    /// Ends the stream because the arm is wanted elsewhere.
+    /// Stops the stream because the arm is needed elsewhere.
     pub(super) fn stop_reading_ahead(&mut self, now: u64) {
         self.follow(now);
         if let Some(fill) = self.fill.take() {
@@ -132,13 +133,14 @@ impl Drive {
         }
     }
 
-    /// Forgets sectors that are about to be written, and stops a stream that comes by them.
+    /// Drops sectors that are about to be written, and stops a stream that would read them.
     pub(super) fn forget_read(&mut self, now: u64, start: u64, end: u64) {
         if self
             .fill
             .is_some_and(|fill| fill.start < end && start < fill.limit)
         {
-            // What was promised from the stream has passed before the arm is free, and is on its way to the host.
+            // Sectors promised from the stream have passed before the arm is free, and are on the
+            // bus.
             self.stop_reading_ahead(self.arm_free.max(now));
         }
         self.buffer.forget(start, end);

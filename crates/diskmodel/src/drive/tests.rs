@@ -1,4 +1,4 @@
-//! The drive against the formulas: service times, queueing, reading ahead and the write cache.
+//! The drive against the formulas: service times, queueing, read-ahead and the write cache.
 
 use super::*;
 use crate::catalogue;
@@ -41,7 +41,7 @@ impl Bench {
         self.tags
     }
 
-    /// Goes on until commands are done, and returns them.
+    /// Advances until commands are done, and returns them.
     fn next(&mut self) -> Vec<u32> {
         let mut done = Vec::new();
         while done.is_empty() {
@@ -56,7 +56,7 @@ impl Bench {
         done
     }
 
-    /// Does one command alone and returns how long it took.
+    /// Runs one command alone and returns its duration.
     fn run(&mut self, action: Action, sector: u64, sectors: u64) -> u64 {
         let begin = self.now;
         let tag = self.submit(action, sector, sectors);
@@ -97,7 +97,7 @@ impl Random {
     }
 }
 
-/// Random reads of 4 KiB a second with so many in the queue.
+/// Returns the number of random reads of 4 KiB per second at a queue depth.
 fn random_reads_per_second(name: &str, depth: u32) -> f64 {
     let mut bench = Bench::uncached(name);
     let capacity = bench.drive.mechanics.platter.capacity();
@@ -186,7 +186,8 @@ fn reading_on_hits_the_buffer_and_waits_for_what_is_on_its_way() {
     bench.now += 20 * MS;
     let hit = bench.read(1_000_008, 8);
     assert!(hit < MS / 2, "{hit}");
-    // The head is somewhere in the next track's gap or sectors; what is beyond comes without a seek or a lost turn.
+    // The head is in the next track's gap or sectors; the sectors after it need neither a seek nor
+    // a lost revolution.
     bench.read(1_000_016, 400);
     let coming = bench.read(1_000_416, 400);
     assert!(coming < 2 * bench.turn(), "{coming}");
@@ -322,5 +323,5 @@ fn the_same_commands_take_the_same_time() {
     assert_eq!(digest, EXPECTED_DIGEST, "debug and release builds agree");
 }
 
-/// Of the run above.
+/// Digest of the run above.
 const EXPECTED_DIGEST: u64 = 9_078_195_929_830_926_862;

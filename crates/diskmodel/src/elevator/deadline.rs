@@ -1,20 +1,20 @@
-//! The deadline elevator of Linux 2.6 (J. Axboe, "Deadline I/O scheduler tunables", kernel documentation): batches in
-//! ascending order of sectors within one direction, reads first.
+//! The deadline elevator of Linux 2.6 (J. Axboe, "Deadline I/O scheduler tunables", kernel
+//! documentation): batches in ascending order of sectors within one direction, reads first.
 //!
-//! A batch begins where the last one ended, unless the oldest request of its direction has expired: then there. Reads
-//! may go first [`WRITES_STARVED`] times while writes wait.
+//! A batch starts at the end of the last one, or at the oldest request of its direction if that has
+//! expired. Reads may go first [`WRITES_STARVED`] times while writes wait.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Class, Id, Requests};
 
-/// After how long a request begins the next batch of its direction, in nanoseconds: reads, writes.
+/// Age at which a request starts the next batch of its direction, in nanoseconds: reads, writes.
 const EXPIRY: [u64; 2] = [500_000_000, 5_000_000_000];
 
-/// Requests of a batch.
+/// Number of requests in a batch.
 const FIFO_BATCH: u32 = 16;
 
-/// Batches of reads that may go before waiting writes.
+/// Number of read batches that may go before waiting writes.
 const WRITES_STARVED: u32 = 2;
 
 const READ: usize = 0;
@@ -24,14 +24,14 @@ const WRITE: usize = 1;
 pub(super) struct Deadline {
     /// By first sector.
     sorted: [BTreeSet<(u64, Id)>; 2],
-    /// In the order in which they came; some have left.
+    /// Requests in the order of arrival; some have left.
     queues: [VecDeque<Id>; 2],
-    /// The direction of the running batch.
+    /// Direction of the running batch.
     direction: usize,
-    /// What the running batch may still take.
+    /// Number of requests that the running batch may still take.
     left: u32,
     position: u64,
-    /// How many batches of reads have gone before waiting writes.
+    /// Number of read batches that have gone before waiting writes.
     starved: u32,
 }
 
@@ -62,7 +62,7 @@ impl Deadline {
         Some(id)
     }
 
-    /// The next request of the running direction in the order of sectors.
+    /// Returns the next request of the running direction in the order of sectors.
     fn ahead(&self) -> Option<Id> {
         self.sorted[self.direction]
             .range((self.position, 0)..)

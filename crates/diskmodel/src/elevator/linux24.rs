@@ -1,29 +1,30 @@
-//! The elevator of Linux 2.4: one list in ascending order of sectors, swept in one direction and then from the
-//! beginning again, with a bound on how often a request may be passed.
+//! The elevator of Linux 2.4: one list in ascending order of sectors, swept in one direction and
+//! then again from the start, with a bound on the number of times that a request may be passed.
 //!
-//! Each request may be passed by [`READ_LATENCY`] or [`WRITE_LATENCY`] later arrivals, counted in pieces, merged or
-//! not. When one has used that up, nothing is put into the running sweep any more: what comes waits for the next.
-//! (The kernel forbids it only the places before the request; what lies behind it in the list is served later anyhow.)
+//! Each request may be passed by [`READ_LATENCY`] or [`WRITE_LATENCY`] later arrivals, counted in
+//! pieces, merged or not. After that no request joins the running sweep: new ones wait for the
+//! next. (The kernel excludes only the places before the request; those after it are served later
+//! anyway.)
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Class, Id, Requests};
 
-/// Arrivals that may pass a read.
+/// Number of arrivals that may pass a read.
 const READ_LATENCY: u64 = 8_192;
 
-/// Arrivals that may pass a write.
+/// Number of arrivals that may pass a write.
 const WRITE_LATENCY: u64 = 16_384;
 
 #[derive(Debug, Default)]
 pub(super) struct Linux24 {
-    /// The running sweep, by first sector.
+    /// Running sweep, by first sector.
     sweep: BTreeSet<(u64, Id)>,
-    /// The next one.
+    /// Next sweep.
     following: BTreeSet<(u64, Id)>,
-    /// Where the running sweep has got to.
+    /// Position of the running sweep.
     position: u64,
-    /// Requests of each direction in the order in which they came; some have left.
+    /// Requests of each direction in the order of arrival; some have left.
     queues: [VecDeque<Id>; 2],
 }
 
@@ -46,7 +47,7 @@ impl Linux24 {
         self.queues[class.direction()].push_back(id);
     }
 
-    /// Whether a request of the running sweep has been passed as often as it may be.
+    /// True if a request of the running sweep has been passed as often as allowed.
     fn has_expired<P>(&mut self, arrivals: u64, requests: &Requests<P>) -> bool {
         let sweep = &self.sweep;
         let bounds = [READ_LATENCY, WRITE_LATENCY];

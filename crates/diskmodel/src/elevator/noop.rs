@@ -6,7 +6,7 @@ use super::{Id, Requests};
 
 #[derive(Debug, Default)]
 pub(super) struct Noop {
-    /// In the order in which they came; some have been merged into others.
+    /// Requests in the order of arrival; some have been merged into others.
     queue: VecDeque<Id>,
 }
 

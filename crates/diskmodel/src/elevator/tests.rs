@@ -8,7 +8,7 @@ fn queue(kind: Elevator) -> HostQueue<u32> {
     HostQueue::new(kind.into())
 }
 
-/// Adds pieces of one class: (start, end), numbered from `first` on. Returns how many merged.
+/// Adds pieces of one class: (start, end), numbered from `first` on. Returns the number of merges.
 fn fill(queue: &mut HostQueue<u32>, now: u64, class: Class, ranges: &[(u64, u64)]) -> usize {
     let mut merged = 0;
     for (number, (start, end)) in ranges.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Names, options and what is wrong with them.
+//! Names, options and their errors.
 
 use super::*;
 

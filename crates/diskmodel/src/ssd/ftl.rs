@@ -1,35 +1,38 @@
-//! The flash translation layer: which page of which die holds a slot, and garbage collection.
+//! The flash translation layer: the map from slots to pages of dies, and garbage collection.
 //!
-//! Flash is written page by page into the open block of a die, and erased block by block. A slot that is written again
-//! leaves a dead one behind. When a die has fewer than [`FREE_BLOCKS_MIN`] free blocks left, the full block with the
-//! fewest live slots is the victim (*greedy*): its live slots are written to the open block, and it is erased. What that
-//! takes is what a host sees as write amplification.
+//! Flash is written page by page into the open block of a die, and erased block by block. A slot
+//! that is written again leaves a dead one behind. When a die has fewer than [`FREE_BLOCKS_MIN`]
+//! free blocks left, the full block with the fewest live slots is the victim (*greedy*): its live
+//! slots are written to the open block, and it is erased. The host sees the cost as write
+//! amplification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SsdModel;
 
-/// Free blocks of a die below which garbage is collected. One of them takes in what the victim had alive.
+/// Number of free blocks of a die below which garbage is collected. One of them receives the
+/// victim's live slots.
 const FREE_BLOCKS_MIN: usize = 2;
 
 /// No slot, no page.
 const NOTHING: u64 = u64::MAX;
 
-/// The least over-provisioning, in percent: with less, a victim may have no whole page to gain.
+/// Minimum over-provisioning in percent: with less, a victim may not free a whole page.
 const OVER_PROVISIONING_MIN: u32 = 5;
 
-/// How much of a die may be alive, in percent of its slots, so that garbage collection always gains something.
+/// Maximum live part of a die, in percent of its slots, so that garbage collection always frees
+/// space.
 const LIVE_PERCENT_MAX: u64 = 97;
 
-/// Where a slot is.
+/// The location of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) die: usize,
-    /// The page's number within the die.
+    /// Number of the page within the die.
     pub(super) page: u64,
 }
 
-/// What garbage collection did before a page was programmed.
+/// The work of garbage collection before a page was programmed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Work {
     pub(super) reads: u64,
@@ -40,7 +43,8 @@ pub(super) struct Work {
 
 #[derive(Debug, Clone)]
 struct FlashBlock {
-    /// The slots written, page after page; [`NOTHING`] where they are dead, or where a page was not full.
+    /// Slots written, page after page; [`NOTHING`] for dead ones, and for the rest of a page that
+    /// was not full.
     slots: Vec<u64>,
     live: u64,
 }
@@ -52,34 +56,34 @@ struct Die {
     open: u64,
     /// Full blocks as (live slots, number).
     full: BTreeSet<(u64, u64)>,
-    /// Live slots.
+    /// Number of live slots.
     live: u64,
 }
 
 /// The map and the dies.
 #[derive(Debug, Clone)]
 pub(super) struct Ftl {
-    /// Die and index of the slot within it.
+    /// Die, and index within it, by slot.
     map: BTreeMap<u64, (usize, u64)>,
     dies: Vec<Die>,
     page_slots: usize,
     block_slots: usize,
-    /// How many slots of a die may be alive.
+    /// Maximum number of live slots of a die.
     live_max: u64,
 }
 
 impl Ftl {
-    /// An empty layer for so many slots.
+    /// Creates an empty layer for a number of slots.
     ///
     /// # Panics
-    /// If there is too little flash beyond the capacity.
+    /// Panics if there is too little flash beyond the capacity.
     pub(super) fn new(model: &SsdModel, slots: u64) -> Self {
         let is_enough = model.over_provisioning_percent >= OVER_PROVISIONING_MIN;
         assert!(is_enough, "flash needs space to collect garbage in");
         let block_slots = u64::from(model.page_slots) * u64::from(model.block_pages);
         let physical = slots + slots * u64::from(model.over_provisioning_percent) / 100;
         let per_die = physical.div_ceil(u64::from(model.dies));
-        // The open block and the reserve are there even where the percentage is less than that.
+        // The open block and the reserve exist even if the percentage is less than that.
         let spare = FREE_BLOCKS_MIN as u64 + 2;
         let live = slots.div_ceil(u64::from(model.dies)).div_ceil(block_slots);
         let blocks = per_die.div_ceil(block_slots).max(live + spare);
@@ -99,12 +103,12 @@ impl Ftl {
         }
     }
 
-    /// Whether a die can take slots that were elsewhere or nowhere before. At least one die always can.
+    /// True if a die can take slots from other dies or new ones. At least one die always can.
     pub(super) fn has_room(&self, die: usize) -> bool {
         self.dies[die].live < self.live_max
     }
 
-    /// Where a slot is, if it was written.
+    /// Returns the location of a slot, if it was written.
     pub(super) fn place(&self, slot: u64) -> Option<Place> {
         let (die, index) = *self.map.get(&slot)?;
         Some(Place {
@@ -113,7 +117,7 @@ impl Ftl {
         })
     }
 
-    /// Forgets a slot.
+    /// Drops a slot.
     pub(super) fn forget(&mut self, slot: u64) {
         let Some((die, index)) = self.map.remove(&slot) else {
             return;
@@ -197,7 +201,7 @@ impl Ftl {
         true
     }
 
-    /// Checks that the map and the blocks say the same.
+    /// Checks that the map and the blocks agree.
     #[cfg(test)]
     pub(super) fn check(&self) {
         for (slot, (die, index)) in &self.map {

@@ -44,7 +44,7 @@ impl Bench {
         }
     }
 
-    /// Does a request alone; returns how long it took in microseconds.
+    /// Executes a request alone. Returns its duration in microseconds.
     fn run(&mut self, request: &Request) -> u64 {
         let done = self.controller.take(self.now, request);
         let time = done - self.now;
@@ -124,7 +124,8 @@ fn garbage_collection_amplifies_random_writes_and_not_sequential_ones() {
     }
 }
 
-/// Every other page is written once and the rest again and again, so that the first would pile up on every other die.
+/// Every other page is written once and the rest repeatedly, so that the former would accumulate on
+/// every other die.
 #[test]
 fn dies_that_are_full_are_passed_over() {
     let slots = 16 * 1024;

@@ -1,4 +1,5 @@
-//! Arrays of simulated disks, measured against what arithmetic says; and what a power cut leaves of RAID 5.
+//! Arrays of simulated disks, measured and compared with calculations; and the state of RAID 5
+//! after a power cut.
 
 use std::sync::Arc;
 
@@ -55,14 +56,15 @@ fn a_disk_does_what_its_geometry_says() {
         (6_300 + 4_167 + 350) * 1_000,
         6,
     );
-    // What sorting 32 requests by time gains over doing one at a time, as such drives do.
+    // Gain from sorting 32 requests by time over one at a time, as for such drives.
     let singly = 1_000_000_000 / one.random_read.get();
     let gain = one.random_reads_queued.expect("a rate") * 100 / singly;
     assert!((180..=220).contains(&gain), "{gain} %");
 }
 
-/// The product manual: 83 to 175 MB/s sustained. Before each span of 64 MiB the arm crosses the whole disk, and waits half a
-/// turn in the mean, which is 5 % of the time of so fast a disk.
+/// The product manual states 83 to 175 MB/s sustained. Before each span of 64 MiB the arm crosses
+/// the whole disk, and waits half a revolution on average, which is 5 % of the time of so fast a
+/// disk.
 #[test]
 fn a_disk_of_the_2010s_streams_as_its_manual_says() {
     let one = measured("sim:constellation-es3");
@@ -91,7 +93,8 @@ fn stripes_add_up() {
         near(text, is(array.write_outer), times(one.write_outer), 8);
         near(text, array.random_read.get(), one.random_read.get(), 6);
         let (queued, alone) = (is(array.random_reads_queued), is(one.random_reads_queued));
-        // Each arm has fewer requests to choose from than one disk alone, and more than one at a time.
+        // Each arm has fewer requests to choose from than a single disk, and more than one at a
+        // time.
         let singly = count * 1_000_000_000 / one.random_read.get();
         assert!(queued > singly, "{text}: {queued} of {singly}");
         assert!(queued < alone * count, "{text}: {queued} of {alone}");
@@ -113,7 +116,7 @@ fn parity_gives_what_its_data_disks_give() {
         assert!(read > single * data * 8 / 10, "{text}: {read}");
         assert!(read < single * (data + 2), "{text}: {read}");
         near(text, array.random_read.get(), one.random_read.get(), 6);
-        // A small write reads and then writes: at least a turn more than a write alone.
+        // A small write reads and then writes: at least a revolution more than a write alone.
         let turn = 8_333_333;
         let least = one.durable_write.get() + turn * 8 / 10;
         assert!(
@@ -124,7 +127,7 @@ fn parity_gives_what_its_data_disks_give() {
     }
 }
 
-/// The members' reads and writes for one request of the host.
+/// Returns the members' reads and writes for one request of the host.
 fn requests_for(level: RaidLevel, members: usize, sector: u64, bytes: usize) -> (u64, u64) {
     in_world(Config::fair(0), move || {
         let disks: Vec<_> = (0..members).map(|_| disk("barracuda", &[])).collect();
@@ -159,12 +162,12 @@ fn a_write_costs_as_many_requests_as_its_level_says() {
         (RaidLevel::Raid5, 3, 0, 4_096, (1, 2)),
         // More than half of the stripe: the rest is read.
         (RaidLevel::Raid5, 5, 0, 3 * chunk, (1, 4)),
-        // Less than half of it: what is replaced is read.
+        // Less than half of it: the replaced data is read.
         (RaidLevel::Raid5, 8, 0, 2 * chunk, (3, 3)),
         (RaidLevel::Raid5, 5, 0, 4 * chunk, (0, 5)),
         (RaidLevel::Raid5, 5, 0, 8 * chunk, (0, 10)),
         (RaidLevel::Raid50, 10, 0, 8 * chunk, (0, 10)),
-        // The end of one stripe and the beginning of the next.
+        // The end of one stripe and the start of the next.
         (RaidLevel::Raid5, 5, 4 * CHUNK / 512 - 8, 8_192, (4, 4)),
     ];
     for (level, members, sector, bytes, expected) in cases {
@@ -176,7 +179,7 @@ fn a_write_costs_as_many_requests_as_its_level_says() {
     }
 }
 
-/// Reads at random, one at a time or several; the members' statistics.
+/// Reads at random, one at a time or several. Returns the members' statistics.
 fn mirrored_reads(members: usize, tasks: u64) -> Vec<DriveStats> {
     in_world(Config::fair(0), move || {
         let disks: Vec<_> = (0..members).map(|_| disk("barracuda", &[])).collect();
@@ -211,8 +214,8 @@ fn mirrors_read_where_the_arm_is_near_and_share_the_work() {
         let accesses: u64 = drives.iter().map(|drive| drive.accesses).sum();
         cylinders * 1_000 / accesses
     };
-    // Two arms move 5/8 as far as one, by arithmetic for arms that stand anywhere; less, because each stays where it is
-    // wanted.
+    // Two arms move 5/8 as far as one, calculated for arms at random positions; less, because each
+    // stays in its region.
     let (one, two) = (mean(&mirrored_reads(1, 1)), mean(&mirrored_reads(2, 1)));
     assert!(two * 8 <= one * 5, "{two} of {one}");
     assert!(two * 2 > one * 9 / 10, "{two} of {one}");
@@ -221,7 +224,7 @@ fn mirrors_read_where_the_arm_is_near_and_share_the_work() {
     near("share", shares[1].accesses, 1_000, 5);
 }
 
-/// Eight hosts on an array behind a controller, and on one without: the same seed, the same instants.
+/// Eight hosts use an array with and without a controller: the same seed must give the same times.
 #[test]
 fn arrays_are_as_deterministic_as_disks() {
     for text in [
@@ -262,8 +265,9 @@ fn load(array: &Arc<dyn BlockDevice>) -> u64 {
     ends.fold(0, |sum, end| sum.rotate_left(7) ^ end)
 }
 
-/// What the members of a RAID 5 of three were asked for while block 0 was overwritten, and what they held before: block 0 is
-/// of byte 1 and later 3, its neighbour in the stripe, on another member, of byte 2.
+/// Returns the requests to the members of a RAID 5 of three during an overwrite of block 0. Before
+/// it, block 0 holds byte 1 (later 3); its neighbour in the stripe, on another member, holds byte
+/// 2.
 fn overwrite() -> (Vec<Event>, block::Geometry) {
     in_world(Config::fair(0), || {
         let trace = Trace::new();
@@ -282,7 +286,8 @@ fn overwrite() -> (Vec<Event>, block::Geometry) {
     })
 }
 
-/// What is found of blocks 0 and 1 after a power cut before event `cut`, with all members and without the second one.
+/// Returns the contents of blocks 0 and 1 after a power cut before event `cut`, with all members
+/// and without the second one.
 fn after_cut(events: &[Event], geometry: &block::Geometry, cut: usize, seed: u64) -> [[u8; 2]; 2] {
     let images: Vec<MemoryDevice> = (0..3)
         .map(|member| {
@@ -306,9 +311,10 @@ fn after_cut(events: &[Event], geometry: &block::Geometry, cut: usize, seed: u64
     })
 }
 
-/// Members keep what each of them had. With all of them an array is as good as a disk: old or new where it was written, and
-/// nothing else is touched. Its parity may be wrong, so that the loss of another member takes a neighbour with it that
-/// nobody wrote to: the write hole, which is there as it is in the world, and closed once a flush is done.
+/// Each member keeps its own state. With all members an array is as good as a disk: old or new data
+/// in the written range, and no change elsewhere. Its parity may be wrong, so that the loss of
+/// another member destroys an unwritten neighbour: the write hole, which exists as in reality, and
+/// is closed once a flush is done.
 #[test]
 fn a_power_cut_leaves_raid_5_its_write_hole() {
     let (events, geometry) = overwrite();
@@ -336,7 +342,8 @@ fn a_power_cut_leaves_raid_5_its_write_hole() {
     assert!(old > 0 && new > 0 && holes > 0, "{old}, {new}, {holes}");
 }
 
-/// A controller before the same array: small writes at memory's speed, a power cut takes none of them.
+/// A controller in front of the same array: small writes run at memory speed, and a power cut loses
+/// none of them.
 #[test]
 fn a_controller_takes_small_writes_at_its_own_speed() {
     let bare = measured("raid5(sim:atlas-v-18 x5)");

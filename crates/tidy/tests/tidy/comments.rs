@@ -38,6 +38,7 @@ const PERSONS: &[&str] = &[
 /// Folders in which every comment keeps the rules.
 const DONE: &[&str] = &[
     "crates/block",
+    "crates/diskmodel",
     "crates/fsck",
     "crates/fuse",
     "crates/fuzzing",
@@ -50,9 +51,9 @@ const DONE: &[&str] = &[
 ];
 /// The faults that remain in the other crates.
 const REMAINING: Faults = Faults {
-    question_words: 2100,
-    persons: 500,
-    long_lines: 2360,
+    question_words: 1960,
+    persons: 450,
+    long_lines: 2200,
 };
 
 /// Numbers of broken rules.
