@@ -1,25 +1,31 @@
-//! The laboratory: a plan says what is to be found out, trials find it out, records keep it, a report shows it.
+//! The laboratory: a plan says what is to be found out, trials find it out, records keep it, a
+//! report shows it.
 //!
 //! # The map
 //!
-//! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys mean, typed.
-//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, a directory, or a file system
-//!   that is made and mounted for the trial. [`system`]: the tools, devices and mounts that this takes.
-//! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of JSON lines.
+//! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys
+//!   mean, typed.
+//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, a
+//!   directory, or a file system that is made and mounted for the trial. [`system`]: the tools,
+//!   devices and mounts that this takes.
+//! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of
+//!   JSON lines.
 //! - [`preflight`]: what this machine lacks for a plan, before anything is touched.
 //! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
-//! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as words, tables and a page, with the
-//!   published figures beside them, and two record files beside each other.
+//! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as words, tables
+//!   and a page, with the published figures beside them, and two record files beside each other.
 //! - [`reproduction`]: what others have published, and which of it comes out here, from records.
 //! - [`warning`]: what is wrong with an experiment although it can be run.
 //!
 //! # The rules
 //!
 //! - Nothing is touched before the whole plan has been checked.
-//! - A simulated trial depends on its parameters and its seed only: the same plan gives the same table, to the digit.
-//! - **A factor must not change the memory that is left for caching.** Where it does, the report says so.
-//! - A record carries every parameter, the program that made it and the machine that it ran on. Records of another program
-//!   are never taken for this one's.
+//! - A simulated trial depends on its parameters and its seed only: the same plan gives the same
+//!   table, to the digit.
+//! - **A factor must not change the memory that is left for caching.** Where it does, the report
+//!   says so.
+//! - A record carries every parameter, the program that made it and the machine that it ran on.
+//!   Records of another program are never taken for this one's.
 //! - Values are kept in SI base units; only a report picks others.
 
 #![allow(

@@ -1,9 +1,11 @@
 //! What a machine lacks for a plan, found before anything is touched.
 //!
-//! A plan that was read is right in itself. Whether it can be run *here* depends on devices, directories, memory, space and
-//! permissions; each lack is one line with the file and line of the plan that asks for it.
+//! A plan that was read is right in itself. Whether it can be run *here* depends on devices,
+//! directories, memory, space and permissions; each lack is one line with the file and line of the
+//! plan that asks for it.
 //!
-//! Nothing is made, written or locked. What is asked may change before the trial is run: then the trial fails and says so.
+//! Nothing is made, written or locked. What is asked may change before the trial is run: then the
+//! trial fails and says so.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,9 +14,8 @@ use std::path::Path;
 use block::DeviceText;
 use block::text::Size;
 use rustix::fs::{Access, access, statvfs};
+use workload::Load;
 
-use crate::plan::settings::Settings;
-use crate::plan::value::Value;
 use crate::plan::{Plan, PlanError, Spot};
 use crate::setup::{JournalPlace, Place, Setup, size_of};
 use crate::trial;
@@ -75,7 +76,7 @@ pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), Pla
             // A plan that was read has none.
             continue;
         };
-        check_setup(machine, settings, &setup, &mut seen).map_err(|lack| {
+        check_setup(machine, &setup, &mut seen).map_err(|lack| {
             let start = Spot {
                 file: file.into(),
                 line: 1,
@@ -99,7 +100,6 @@ fn lack(key: &'static str, message: String) -> Result<(), Lack> {
 
 fn check_setup(
     machine: &dyn Offers,
-    settings: &Settings,
     setup: &Setup,
     seen: &mut BTreeSet<String>,
 ) -> Result<(), Lack> {
@@ -112,13 +112,13 @@ fn check_setup(
                     return lack(key, format!("{error:#}"));
                 }
             }
-            check_simulated(machine, settings, volume.memory_left())
+            check_simulated(machine, &setup.workload, volume.memory_left())
         }
         Place::Process { volume } => {
             let devices = devices(&volume.device, &volume.journal);
             check_devices(machine, devices, volume.memory_left())
         }
-        Place::Directory { path } => check_directory(machine, settings, path),
+        Place::Directory { path } => check_directory(machine, &setup.workload, path),
         Place::Mounted { file_system } => {
             let devices = devices(&file_system.device, &file_system.journal);
             check_devices(machine, devices, 0)?;
@@ -191,7 +191,7 @@ fn check_file(machine: &dyn Offers, key: &'static str, path: &Path) -> Result<()
     Ok(())
 }
 
-fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Result<(), Lack> {
+fn check_directory(machine: &dyn Offers, load: &Load, path: &Path) -> Result<(), Lack> {
     let shown = path.display();
     match fs::metadata(path) {
         Err(error) => return lack("target", format!("{shown}: {error}")),
@@ -206,7 +206,7 @@ fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Re
             format!("{shown} cannot be written by this user; run as root, or own it"),
         );
     }
-    let wanted = bytes_wanted(settings);
+    let wanted = load.footprint();
     match machine.space(path).zip(wanted) {
         Some((free, wanted)) if free < wanted => {
             let (wanted, free) = (Size::from(wanted), Size::from(free));
@@ -219,7 +219,8 @@ fn check_directory(machine: &dyn Offers, settings: &Settings, path: &Path) -> Re
     }
 }
 
-/// How many simulated trials of a plan, at most so many, this machine's memory holds at once; at least one.
+/// How many simulated trials of a plan, at most so many, this machine's memory holds at once; at
+/// least one.
 #[must_use]
 pub fn jobs_in_memory(plan: &Plan, jobs: usize) -> usize {
     jobs_on(&ThisMachine, plan, jobs)
@@ -229,9 +230,7 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
     let wanted = plan.combinations().into_iter().filter_map(|combination| {
         let setup = Setup::of(&combination.settings).ok()?;
         match &setup.place {
-            Place::Simulated { volume, .. } => {
-                memory_wanted(&combination.settings, volume.memory_left())
-            }
+            Place::Simulated { volume, .. } => memory_wanted(&setup.workload, volume.memory_left()),
             _ => None,
         }
     });
@@ -245,8 +244,8 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
 }
 
 /// Looks for the memory that a simulated machine takes.
-fn check_simulated(machine: &dyn Offers, settings: &Settings, cache: u64) -> Result<(), Lack> {
-    match machine.memory().zip(memory_wanted(settings, cache)) {
+fn check_simulated(machine: &dyn Offers, load: &Load, cache: u64) -> Result<(), Lack> {
+    match machine.memory().zip(memory_wanted(load, cache)) {
         Some((free, wanted)) if free < wanted => {
             let (wanted, free) = (Size::from(wanted), Size::from(free));
             lack(
@@ -260,41 +259,12 @@ fn check_simulated(machine: &dyn Offers, settings: &Settings, cache: u64) -> Res
     }
 }
 
-/// The memory that a simulated machine takes: its disks keep what is written to them, and arrays their parity; beside that
-/// there is the machine's own memory.
-fn memory_wanted(settings: &Settings, cache: u64) -> Option<u64> {
-    let written = bytes_wanted(settings)?;
+/// The memory that a simulated machine takes: its disks keep what is written to them, and arrays
+/// their parity; beside that there is the machine's own memory.
+fn memory_wanted(load: &Load, cache: u64) -> Option<u64> {
+    let written = load.footprint()?;
     let kept = written.saturating_add(written / 2);
     Some(kept.saturating_add(cache.min(written)))
-}
-
-/// About how much a workload writes before it deletes anything, where its parameters say it.
-fn bytes_wanted(settings: &Settings) -> Option<u64> {
-    let Some(Value::Text(workload)) = settings.get("workload") else {
-        return None;
-    };
-    let bytes = |key: &str| match settings.get(key) {
-        Some(Value::Bytes(bytes)) => Some(*bytes),
-        _ => None,
-    };
-    match workload.as_str() {
-        "postmark" => match (
-            settings.get("postmark.number")?,
-            settings.get("postmark.size")?,
-        ) {
-            (Value::Number(number), Value::Range(low, high)) => {
-                let mean = u64::from(*low).midpoint(u64::from(*high));
-                u64::try_from(*number).ok()?.checked_mul(mean)
-            }
-            _ => None,
-        },
-        // The tree and its copy.
-        "tree-copy" => bytes("tree-copy.bytes")?.checked_mul(2),
-        "bonnie" => bytes("bonnie.size"),
-        "obldisk" => bytes("obldisk.size"),
-        "oblload" => bytes("oblload.size"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

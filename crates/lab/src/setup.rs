@@ -11,7 +11,7 @@ use block::DeviceText;
 use ext::MountOptions;
 use rt::Nanos;
 use sim::HostProfile;
-use workload::postmark;
+use workload::Load;
 
 use crate::plan::key::{INTERNAL, NONE, TIMELINE};
 use crate::plan::settings::Settings;
@@ -27,8 +27,8 @@ pub use options::load;
 pub struct Setup {
     /// Where it runs.
     pub place: Place,
-    /// The benchmark.
-    pub workload: Workload,
+    /// The benchmark with its parameters.
+    pub workload: Load,
     /// Whether the first repetition has a timeline.
     pub has_timeline: bool,
 }
@@ -103,20 +103,6 @@ pub struct FormatSetup {
     pub journal_bytes: Option<u64>,
     /// Blocks only for the privileged.
     pub reserved_percent: u8,
-}
-
-/// A benchmark with its parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Workload {
-    /// PostMark.
-    PostMark {
-        /// Its parameters.
-        parameters: postmark::Parameters,
-        /// How it is done and measured.
-        options: postmark::Options,
-    },
-    /// Another one.
-    Load(workload::Load),
 }
 
 /// Settings that do not go together.
@@ -258,7 +244,7 @@ impl Reader<'_> {
         self.settings.spot(key).is_some()
     }
 
-    fn setup(&self, place: Place, workload: Workload) -> Setup {
+    fn setup(&self, place: Place, workload: Load) -> Setup {
         let has_timeline = match self.text(TIMELINE) {
             "always" => true,
             "simulated" => matches!(place, Place::Simulated { .. }),

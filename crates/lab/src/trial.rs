@@ -7,8 +7,8 @@
 //! | directory | whatever is mounted there | real | no |
 //! | mounted | files, block devices, memory | real | no |
 //!
-//! A file system is always made anew, and closed before the trial ends: an error then fails the trial. What mkfs, mount and
-//! close take is not part of the workload's time.
+//! A file system is always made anew, and closed before the trial ends: an error then fails the
+//! trial. What mkfs, mount and close take is not part of the workload's time.
 
 mod devices;
 mod format;
@@ -21,12 +21,11 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use block::DeviceText;
-use workload::postmark::NoObserver;
-use workload::{Control, Outcome, Target, postmark};
+use workload::{Control, Load, Outcome, Target};
 
 use crate::plan::Trial;
 use crate::record::Measured;
-use crate::setup::{Place, Setup, Workload};
+use crate::setup::{Place, Setup};
 use crate::targets::{Watched, mounted};
 use crate::timeline::{Counts, Recorder};
 
@@ -85,7 +84,7 @@ pub fn check_system(setup: &Setup) -> Result<()> {
 
 /// What a trial does once its target is there.
 struct Work {
-    workload: Workload,
+    workload: Load,
     has_timeline: bool,
     control: Arc<Control>,
 }
@@ -98,28 +97,14 @@ impl Work {
         counts: impl Fn() -> Counts + Send + Sync + 'static,
     ) -> Result<Measured> {
         if !self.has_timeline {
-            return Ok(measured(&self.run_on(&target)?));
+            return Ok(measured(&self.workload.run(&target, &self.control)?));
         }
         let recorder = Arc::new(Recorder::new(counts));
         let target: Arc<dyn Target> = Arc::new(Watched::new(target, Arc::clone(&recorder)));
-        let outcome = self.run_on(&target)?;
+        let outcome = self.workload.run(&target, &self.control)?;
         let mut measured = measured(&outcome);
         measured.timeline = Some(recorder.finish(&outcome.phases));
         Ok(measured)
-    }
-
-    fn run_on(&self, target: &Arc<dyn Target>) -> Result<Outcome> {
-        match &self.workload {
-            Workload::PostMark {
-                parameters,
-                options,
-            } => {
-                let control = &self.control;
-                let outcome = postmark::run(parameters, options, target, control, &mut NoObserver)?;
-                Ok(Outcome::from(outcome))
-            }
-            Workload::Load(load) => Ok(load.run(target, &self.control)?),
-        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Bonnie++: one large file by bytes, by chunks and by random seeks, then thousands of files in directories.
+//! Bonnie++: one large file by bytes, by chunks and by random seeks, then thousands of files in
+//! directories.
 //!
 //! # Origin
 //!
-//! R. Coker's bonnie++, after T. Bray's Bonnie; both the semantics of 2.00 and those of 1.03, with which the published
-//! runs of 2001 to 2007 were made ([`Version`]).
+//! R. Coker's bonnie++, after T. Bray's Bonnie; both the semantics of 2.00 and those of 1.03, with
+//! which the published runs of 2001 to 2007 were made ([`Version`]).
 //!
 //! | phase | 2.00 | 1.03 |
 //! |---|---|---|
@@ -12,25 +13,30 @@
 //! | seeks | 8192 by 5 threads | 8000 by 3 tasks |
 //! | names of files | ten hexadecimal digits | seven decimal digits |
 //!
-//! A seek reads a random chunk, and every tenth writes it back. A *rewrite* reads a chunk, goes back and writes it. The six
-//! phases of files create, look at (in the directory's order, reading what has bytes) and delete `files` times 1024 of
-//! them, once with names in order and once with random names; the sync of everything is within creating and deleting.
+//! A seek reads a random chunk, and every tenth writes it back. A *rewrite* reads a chunk, goes
+//! back and writes it. The six phases of files create, look at (in the directory's order, reading
+//! what has bytes) and delete `files` times 1024 of them, once with names in order and once with
+//! random names; the sync of everything is within creating and deleting.
 //!
 //! # Reports
 //!
-//! `csv-2.00` is a row of 50 fields (format 1.98), `csv-1.03` one of 27. The header that 2.00's `-x` prints names only 48 of
-//! its fields: the two before the first rate, seeks and seekers, are missing there.
+//! `csv-2.00` is a row of 50 fields (format 1.98), `csv-1.03` one of 27. The header that 2.00's
+//! `-x` prints names only 48 of its fields: the two before the first rate, seeks and seekers, are
+//! missing there.
 //!
 //! # Where ours differs
 //!
-//! - Phases under half a second are printed like all others, where the original prints `+++++`; `short_phases` counts them.
-//!   The columns of CPU are `+++`: a task cannot tell its share of a machine that others use.
-//! - Bytes are those of this laboratory, so that every read is compared with what was written; a rewrite writes other
-//!   bytes, and a seek that writes puts back what is there.
-//! - Direct requests are direct in every phase but those of single bytes; the original opens so only once.
+//! - Phases under half a second are printed like all others, where the original prints `+++++`;
+//!   `short_phases` counts them. The columns of CPU are `+++`: a task cannot tell its share of a
+//!   machine that others use.
+//! - Bytes are those of this laboratory, so that every read is compared with what was written; a
+//!   rewrite writes other bytes, and a seek that writes puts back what is there.
+//! - Direct requests are direct in every phase but those of single bytes; the original opens so
+//!   only once.
 //! - Names are spread evenly over directories; the original puts one too many into each.
-//! - A file smaller than twice the memory is not refused: sweep the size against the host's memory instead of believing one
-//!   size. Nothing sleeps for three seconds before the seeks. `-c` and `-p` (several at once) are not there.
+//! - A file smaller than twice the memory is not refused: sweep the size against the host's memory
+//!   instead of believing one size. Nothing sleeps for three seconds before the seeks. `-c` and
+//!   `-p` (several at once) are not there.
 
 mod csv;
 mod file;
@@ -39,8 +45,8 @@ mod phase;
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::{Document, Outcome};
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -120,6 +126,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |values| Some(values.bytes("bonnie.size")),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

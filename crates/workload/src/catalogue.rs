@@ -1,43 +1,22 @@
 //! All workloads by their names, and [`Load`]: one of them with its parameters.
 //!
-//! PostMark is not in this list: it has its original's own command language, phases and report. Everything else here is
-//! reached by name, from plans and from `jext bench`.
+//! This list is the only one: plans take their keys from it, and `jext bench` its commands. The
+//! first workload is the one of a plan that names none.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::control::Control;
-use crate::figure::Headline;
+use crate::definition::{Definition, Frame, Workload};
 use crate::outcome::Outcome;
-use crate::parameter::{Parameter, ParameterError, Values};
+use crate::parameter::{ParameterError, Values};
 use crate::run_error::RunError;
-use crate::stage::{self, Stage};
+use crate::stage::Stage;
 use crate::target::Target;
 use crate::tree;
 
-/// A workload whose parameters were read and checked.
-pub trait Workload: Send + Sync + fmt::Debug {
-    /// Does it once. The folder named as the workload is there and empty, and is removed afterwards with all that is in it.
-    fn run(&self, stage: &Stage) -> Result<Outcome, RunError>;
-}
-
-/// A workload by its name.
-#[derive(Debug)]
-pub struct Definition {
-    /// Its name in plans and commands, and of its folder.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub title: &'static str,
-    /// Its own parameters; those of [`stage::PARAMETERS`] come on top.
-    pub parameters: &'static [Parameter],
-    /// What its runs are told by.
-    pub headline: Headline,
-    /// Reads and checks parameters.
-    pub read: fn(&Values) -> Result<Arc<dyn Workload>, ParameterError>,
-}
-
-/// All of them, in the order in which they are listed.
+/// All workloads, in the order in which they are listed.
 pub const WORKLOADS: &[&Definition] = &[
+    &crate::postmark::DEFINITION,
     &crate::synctest::DEFINITION,
     &crate::make_many_files::DEFINITION,
     &crate::tree_copy::DEFINITION,
@@ -54,19 +33,13 @@ pub const WORKLOADS: &[&Definition] = &[
 ];
 
 impl Definition {
-    /// The workload of this name.
+    /// Returns the workload of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         WORKLOADS
             .iter()
             .copied()
             .find(|definition| definition.name == name)
-    }
-
-    /// The defaults of all its parameters.
-    #[must_use]
-    pub fn defaults(&self) -> Values {
-        Values::defaults([stage::PARAMETERS, self.parameters])
     }
 }
 
@@ -87,10 +60,10 @@ impl PartialEq for Load {
 impl Eq for Load {}
 
 impl Load {
-    /// A workload with these values, which begin as its [`Definition::defaults`].
+    /// Returns a workload with these values, which start as its [`Definition::defaults`].
     ///
     /// # Errors
-    /// The first value that makes no sense.
+    /// Fails with the first value that is invalid.
     pub fn new(definition: &'static Definition, values: Values) -> Result<Self, ParameterError> {
         Ok(Self {
             workload: (definition.read)(&values)?,
@@ -99,32 +72,43 @@ impl Load {
         })
     }
 
-    /// Which it is.
+    /// Returns the workload's definition.
     #[must_use]
     pub fn definition(&self) -> &'static Definition {
         self.definition
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     #[must_use]
     pub fn values(&self) -> &Values {
         &self.values
     }
 
-    /// Does it once, in a folder of its own below the target's root, which is removed afterwards in any case.
+    /// Returns the number of bytes that a run writes before it deletes anything, if the parameters
+    /// determine it.
+    #[must_use]
+    pub fn footprint(&self) -> Option<u64> {
+        (self.definition.footprint)(&self.values)
+    }
+
+    /// Runs it once. With [`Frame::Common`] it runs in a directory of its own below the target's
+    /// root, which is removed afterwards in any case.
     ///
     /// # Errors
-    /// Whatever went wrong; also if the folder is there already.
+    /// Fails with the first error of the run; also if the directory exists already.
     pub fn run(
         &self,
         target: &Arc<dyn Target>,
         control: &Arc<Control>,
     ) -> Result<Outcome, RunError> {
-        let folder = self.definition.name;
-        target.mkdir(folder)?;
+        if self.definition.frame == Frame::Original {
+            return self.workload.run(&Stage::bare(target, control));
+        }
+        let directory = self.definition.name;
+        target.mkdir(directory)?;
         let stage = Stage::new(target, control, &self.values);
         let result = self.workload.run(&stage);
-        let removed = tree::remove(&**target, folder);
+        let removed = tree::remove(&**target, directory);
         let outcome = result?;
         removed?;
         Ok(outcome)
@@ -135,7 +119,6 @@ impl Load {
 mod tests {
     use super::*;
     use crate::figure::Figure;
-    use crate::postmark;
 
     #[test]
     fn names_are_unique_and_parameters_carry_the_workloads() {
@@ -155,8 +138,7 @@ mod tests {
 
     #[test]
     fn every_headline_is_of_figures_and_its_primary_has_a_direction() {
-        let all = WORKLOADS.iter().map(|definition| &definition.headline);
-        for headline in all.chain([&postmark::HEADLINE]) {
+        for headline in WORKLOADS.iter().map(|definition| &definition.headline) {
             assert!(headline.shown.contains(&headline.primary));
             for name in headline.shown {
                 let figure = Figure::named(name).unwrap_or_else(|| panic!("no figure {name}"));

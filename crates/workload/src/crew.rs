@@ -1,4 +1,5 @@
-//! The threads of a phase: one a worker, through `rt`, so that they run in simulated and in real worlds.
+//! The threads of a phase: one a worker, through `rt`, so that they run in simulated and in real
+//! worlds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,18 +20,17 @@ impl Failed {
     }
 }
 
-/// Lets every worker do its part, each on a thread of its own, and waits for all. The workers come back in their order,
-/// but for those whose thread panicked; the first error counts.
-pub fn each<W, E, F>(
+/// Lets every worker do its part, each on a thread of its own, and waits for all. The workers come
+/// back in their order, but for those whose thread panicked; the first error counts.
+pub fn each<W, F>(
     name: &str,
     workers: Vec<W>,
     failed: &Failed,
     work: F,
-) -> (Vec<W>, Result<(), E>)
+) -> (Vec<W>, Result<(), RunError>)
 where
     W: Send + 'static,
-    E: From<RunError> + Send + 'static,
-    F: Fn(&mut W) -> Result<(), E> + Clone + Send + 'static,
+    F: Fn(&mut W) -> Result<(), RunError> + Clone + Send + 'static,
 {
     let start = |(index, mut worker): (usize, W)| {
         let (failed, work) = (failed.clone(), work.clone());
@@ -50,7 +50,7 @@ where
                 workers.push(worker);
                 result
             }
-            Err(_) => Err(RunError::Panicked { thread }.into()),
+            Err(_) => Err(RunError::Panicked { thread }),
         };
         first_error = first_error.and(result);
     }

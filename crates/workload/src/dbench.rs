@@ -2,19 +2,22 @@
 //!
 //! # Origin
 //!
-//! A. Tridgell's dbench 4: every client replays a *load*, a text with one request a line ([`load`]), again and again until
-//! the time is over, `client1` in its names replaced by the client's own. The figure is payload of reads and writes a
-//! second, over the time, which begins after a warm-up of a fifth of it; next to it here are all requests a second and the
-//! latencies of the calls.
+//! A. Tridgell's dbench 4: every client replays a *load*, a text with one request a line
+//! ([`load`]), again and again until the time is over, `client1` in its names replaced by the
+//! client's own. The figure is payload of reads and writes a second, over the time, which begins
+//! after a warm-up of a fifth of it; next to it here are all requests a second and the latencies of
+//! the calls.
 //!
-//! The original's load, 458,344 lines recorded from NetBench, is not shipped here: `dbench.load` names a file of that
-//! format, on Debian `/usr/share/dbench/client.txt`. Without one a load is generated: small documents made, written, looked
-//! at, read, renamed and removed with the recorded load's mix of requests and about its 25 MB a client.
+//! The original's load, 458,344 lines recorded from NetBench, is not shipped here: `dbench.load`
+//! names a file of that format, on Debian `/usr/share/dbench/client.txt`. Without one a load is
+//! generated: small documents made, written, looked at, read, renamed and removed with the recorded
+//! load's mix of requests and about its 25 MB a client.
 //!
 //! # What a request does
 //!
-//! As the original, to the system call: every name is looked at first, and if it is not there its directory is read, as a
-//! server must for clients that do not care about capitals (`dbench.resolve`, its `--no-resolve`). Then
+//! As the original, to the system call: every name is looked at first, and if it is not there its
+//! directory is read, as a server must for clients that do not care about capitals
+//! (`dbench.resolve`, its `--no-resolve`). Then
 //!
 //! | request | calls |
 //! |---|---|
@@ -27,14 +30,18 @@
 //!
 //! # Where ours differs
 //!
-//! - Clients are tasks of one process and begin together; the warm-up has a fixed length, where the original also waits for
-//!   the slowest client. The original looks at the clock once a second, and ends with the last whole one.
-//! - The load is read once, before the clock runs. The original reads and takes apart every line when its turn has come, and
-//!   asks with each whether its parent lives: on a file system in memory that is a fifth of its time.
+//! - Clients are tasks of one process and begin together; the warm-up has a fixed length, where the
+//!   original also waits for the slowest client. The original looks at the clock once a second, and
+//!   ends with the last whole one.
+//! - The load is read once, before the clock runs. The original reads and takes apart every line
+//!   when its turn has come, and asks with each whether its parent lives: on a file system in
+//!   memory that is a fifth of its time.
 //! - Bytes are not zeros but this laboratory's, and reads of what was written are compared.
-//! - A request that failed on the recorded server for another reason than that a name was missing is not done; one that
-//!   should have succeeded, or should have failed, and does not, fails the run.
-//! - Locks are counted and do nothing, as on any file that only one client uses. There are no extended attributes (`-x`).
+//! - A request that failed on the recorded server for another reason than that a name was missing
+//!   is not done; one that should have succeeded, or should have failed, and does not, fails the
+//!   run.
+//! - Locks are counted and do nothing, as on any file that only one client uses. There are no
+//!   extended attributes (`-x`).
 
 mod client;
 mod generate;
@@ -44,7 +51,7 @@ use std::sync::Arc;
 
 use rt::Nanos;
 
-use crate::catalogue::{Definition, Workload};
+use crate::definition::{Definition, Frame, Workload};
 use crate::directory::read_text;
 use crate::figure::Headline;
 use crate::outcome::Outcome;
@@ -92,6 +99,8 @@ pub const DEFINITION: Definition = Definition {
         primary: "throughput",
         shown: &["throughput", "operations_rate", "longest_call"],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

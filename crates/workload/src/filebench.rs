@@ -2,8 +2,9 @@
 //!
 //! # Origin
 //!
-//! filebench 1.5 by R. McDougall and others, whose language describes threads that cycle through lists of operations on
-//! sets of files until a timer ends. Built in here are four of its personalities with their defaults:
+//! filebench 1.5 by R. McDougall and others, whose language describes threads that cycle through
+//! lists of operations on sets of files until a timer ends. Built in here are four of its
+//! personalities with their defaults:
 //!
 //! | personality | files | threads | what each does, again and again |
 //! |---|---|---|---|
@@ -12,18 +13,24 @@
 //! | webserver | 1000, mean 16 KiB | 100 | ten times open, read, close; append to one log |
 //! | oltp | 10 of 10 MB, and a log | 200 + 10 + 1 | readers of 2 KiB, writers of 100 blocks, a log writer; see [`oltp`] |
 //!
-//! Sizes are a gamma distribution of shape 1.5. An append has a uniform size from 0 to 16 KiB: what the original calls
-//! its mean is its maximum, and an append of nothing is an operation that does nothing.
+//! Sizes are a gamma distribution of shape 1.5. An append has a uniform size from 0 to 16 KiB: what
+//! the original calls its mean is its maximum, and an append of nothing is an operation that does
+//! nothing.
 //!
 //! # What was chosen, and where ours differs
 //!
 //! - The timer ends on time: no operation is begun after it, and whoever waits stops waiting.
 //! - Random streams are seeded; the original's are not.
-//! - A file that one thread appends to is not opened by another meanwhile, so that all that is read can be compared.
-//! - Where no file can be found (all deleted, or all there), the rest of the cycle's group is left out; the original waits.
-//! - Files lie in directories of `dirwidth` files, one level deep; the original draws depths about that mean.
-//! - An operation of a personality is one of the original's flowops. Latencies are those of the calls below them.
-//! - The defaults fit in the cache of any machine today (16 MB!): sweep `filebench.files` against the host's memory.
+//! - A file that one thread appends to is not opened by another meanwhile, so that all that is read
+//!   can be compared.
+//! - Where no file can be found (all deleted, or all there), the rest of the cycle's group is left
+//!   out; the original waits.
+//! - Files lie in directories of `dirwidth` files, one level deep; the original draws depths about
+//!   that mean.
+//! - An operation of a personality is one of the original's flowops. Latencies are those of the
+//!   calls below them.
+//! - The defaults fit in the cache of any machine today (16 MB!): sweep `filebench.files` against
+//!   the host's memory.
 
 mod fileset;
 pub mod oltp;
@@ -34,13 +41,14 @@ use std::sync::Arc;
 
 use rt::Nanos;
 
-use crate::catalogue::{Definition, Workload};
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::{Run, Stage};
+use crate::stage::Stage;
 
 use fileset::FileSet;
 use personality::{FILESERVER, Personality, VARMAIL, WEBSERVER};
@@ -90,6 +98,8 @@ pub const DEFINITION: Definition = Definition {
             "longest_call",
         ],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

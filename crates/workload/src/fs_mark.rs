@@ -2,33 +2,35 @@
 //!
 //! # Origin
 //!
-//! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop makes `-n` files of `-s` bytes in each of the threads' directories,
-//! by writes of `-w` bytes, then removes them. Before each file it makes the file's directory, which nearly always is
-//! there; that call belongs to the loop's time and to the overhead. The sync method `-S`: 0 none; 1 fsync before each close
-//! (the default); 2 a sync of everything and an fsync of each thread's first file, after the loop; 3 every file opened
-//! again and synced, the last first; 4 as 3 behind a sync of everything; 5 as 3 in the order of creation; 6 as 5 behind a
-//! sync.
+//! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop makes `-n` files of `-s` bytes in each of the
+//! threads' directories, by writes of `-w` bytes, then removes them. Before each file it makes the
+//! file's directory, which nearly always is there; that call belongs to the loop's time and to the
+//! overhead. The sync method `-S`: 0 none; 1 fsync before each close (the default); 2 a sync of
+//! everything and an fsync of each thread's first file, after the loop; 3 every file opened again
+//! and synced, the last first; 4 as 3 behind a sync of everything; 5 as 3 in the order of creation;
+//! 6 as 5 behind a sync.
 //!
 //! # Figures
 //!
-//! `files_rate` is files over the time of the loops including what is synced after them, without the removal, as in the
-//! original; `overhead` is what of that was spent outside file operations. The original's min, average and maximum per
-//! operation are the latencies here, with percentiles.
+//! `files_rate` is files over the time of the loops including what is synced after them, without
+//! the removal, as in the original; `overhead` is what of that was spent outside file operations.
+//! The original's min, average and maximum per operation are the latencies here, with percentiles.
 //!
 //! # Where ours differs
 //!
 //! - Threads are threads, not processes, and share one clock.
-//! - Names have the original's length, 40, and 24 random characters, but a sequence number where it has process time stamps.
-//! - With subdirectories files go round robin by [`Parameters::files_per_subdirectory`] to the next one; the original's
-//!   other mode, a change every 180 s, depends on the clock and is not there.
+//! - Names have the original's length, 40, and 24 random characters, but a sequence number where it
+//!   has process time stamps.
+//! - With subdirectories files go round robin by [`Parameters::files_per_subdirectory`] to the next
+//!   one; the original's other mode, a change every 180 s, depends on the clock and is not there.
 //! - The contents are checked before the removal, unmeasured.
 
 mod writer;
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -93,6 +95,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -2,25 +2,28 @@
 //!
 //! # Origin
 //!
-//! SGI's `fsstress`, as in xfstests: tasks choose operations by their frequencies and do them to random names. What it
-//! shows there is whether the machine survives, and whether `fsck` and another mount find the file system whole.
+//! SGI's `fsstress`, as in xfstests: tasks choose operations by their frequencies and do them to
+//! random names. What it shows there is whether the machine survives, and whether `fsck` and
+//! another mount find the file system whole.
 //!
 //! # Where ours differs
 //!
-//! - Every task works in a directory of its own and keeps a model of it, so that all results are checked at once and all
-//!   names, kinds, sizes, links and bytes at the end. The original's tasks share one tree and expect any result.
-//! - Frequencies are the original's for the operations that the trait [`Target`](crate::Target) has calls for: creat 4,
-//!   write 4, read 4, mkdir 2, symlink 2, rename 2, truncate 2; unlink, link, rmdir, stat, readdir, readlink, fsync,
-//!   fdatasync, fsync of a directory and sync 1 each. Direct, mapped and vectored transfers, devices, owners, attributes and
-//!   ranges have none.
-//! - Writes begin within the file or at its end, and truncation makes files shorter, so that every byte is known.
+//! - Every task works in a directory of its own and keeps a model of it, so that all results are
+//!   checked at once and all names, kinds, sizes, links and bytes at the end. The original's tasks
+//!   share one tree and expect any result.
+//! - Frequencies are the original's for the operations that the trait [`Target`](crate::Target) has
+//!   calls for: creat 4, write 4, read 4, mkdir 2, symlink 2, rename 2, truncate 2; unlink, link,
+//!   rmdir, stat, readdir, readlink, fsync, fdatasync, fsync of a directory and sync 1 each.
+//!   Direct, mapped and vectored transfers, devices, owners, attributes and ranges have none.
+//! - Writes begin within the file or at its end, and truncation makes files shorter, so that every
+//!   byte is known.
 
 mod model;
 mod task;
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -54,6 +57,8 @@ pub const DEFINITION: Definition = Definition {
         primary: "elapsed",
         shown: &["operations_rate", "longest_call", "elapsed"],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -2,16 +2,17 @@
 //!
 //! # Origin
 //!
-//! Apple's and SGI's `fsx`, as in xfstests: one file of at most 256 KiB, operations of at most 64 KiB at random places,
-//! chosen among reading, writing, truncating, and closing and opening again; the program keeps what the file must hold, and
-//! compares.
+//! Apple's and SGI's `fsx`, as in xfstests: one file of at most 256 KiB, operations of at most 64
+//! KiB at random places, chosen among reading, writing, truncating, and closing and opening again;
+//! the program keeps what the file must hold, and compares.
 //!
 //! # Where ours differs
 //!
-//! - It is a correctness load: its figure is how many operations were done, and a difference fails the run with the offset
-//!   and the last operations before it.
-//! - Of the original's operations those that the trait [`Target`](crate::Target) has no call for are not there: mapped
-//!   reads and writes, allocating, punching, collapsing, inserting and cloning ranges. An fsync is.
+//! - It is a correctness load: its figure is how many operations were done, and a difference fails
+//!   the run with the offset and the last operations before it.
+//! - Of the original's operations those that the trait [`Target`](crate::Target) has no call for
+//!   are not there: mapped reads and writes, allocating, punching, collapsing, inserting and
+//!   cloning ranges. An fsync is.
 //! - A target that keeps no contents is not compared, only its sizes.
 
 mod shadow;
@@ -19,8 +20,8 @@ mod shadow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::meter::Call;
 use crate::outcome::Outcome;
@@ -50,6 +51,8 @@ pub const DEFINITION: Definition = Definition {
         primary: "elapsed",
         shown: &["operations_rate", "longest_call", "elapsed"],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -2,30 +2,34 @@
 //!
 //! # Origin
 //!
-//! IOzone 3.x by W. Norcott and D. Capps. One *cell* is a file size and a record size; its tests, by the numbers of `-i`:
-//! 0 write and rewrite, 1 read and re-read, 2 random read and random write, 3 backward read, 4 record rewrite, 5 stride
-//! read, 6 fwrite and re-fwrite, 7 fread and re-fread, 8 a mix of random reads and writes (with several threads), 9 pwrite,
-//! 10 pread, 11 pwritev, 12 preadv, each twice. The automatic mode (`-a`) walks the matrix of all cells.
+//! IOzone 3.x by W. Norcott and D. Capps. One *cell* is a file size and a record size; its tests,
+//! by the numbers of `-i`: 0 write and rewrite, 1 read and re-read, 2 random read and random write,
+//! 3 backward read, 4 record rewrite, 5 stride read, 6 fwrite and re-fwrite, 7 fread and re-fread,
+//! 8 a mix of random reads and writes (with several threads), 9 pwrite, 10 pread, 11 pwritev, 12
+//! preadv, each twice. The automatic mode (`-a`) walks the matrix of all cells.
 //!
-//! A figure is bytes over the time of the transfers. As in the original that leaves out opening, and closing and fsync
-//! unless [`Parameters::with_close`] (`-c`) and [`Parameters::with_fsync`] (`-e`) say so: without them and with a file that
-//! fits in memory a figure is the cache's, which a published run of 2.5 GB/s on a disk of 58 MB/s did not know.
+//! A figure is bytes over the time of the transfers. As in the original that leaves out opening,
+//! and closing and fsync unless [`Parameters::with_close`] (`-c`) and [`Parameters::with_fsync`]
+//! (`-e`) say so: without them and with a file that fits in memory a figure is the cache's, which a
+//! published run of 2.5 GB/s on a disk of 58 MB/s did not know.
 //!
-//! With several threads (`-t`) each has its file; all begin together, and the first to finish ends the test for all
-//! (`stonewall`; the first write goes on, uncounted, because the other tests need the whole file). The rate is the parent's:
-//! all bytes from the first one's start to the last one's end.
+//! With several threads (`-t`) each has its file; all begin together, and the first to finish ends
+//! the test for all (`stonewall`; the first write goes on, uncounted, because the other tests need
+//! the whole file). The rate is the parent's: all bytes from the first one's start to the last
+//! one's end.
 //!
 //! # Reports
 //!
-//! `excel` is the text of `-R`: for each test a row of record sizes and a row for each file size, KiB/s, 0 where there is no
-//! such cell. `csv` is one row a figure.
+//! `excel` is the text of `-R`: for each test a row of record sizes and a row for each file size,
+//! KiB/s, 0 where there is no such cell. `csv` is one row a figure.
 //!
 //! # Where ours differs
 //!
 //! - The random order is an unbiased shuffle of all records; the original's favours some orders.
 //! - There are no vectored requests here: tests 11 and 12 hand over 16 records in one request.
-//! - Every test of a cell shares one file, as in the original, but every pass over a whole file writes other bytes, and all
-//!   that is read is compared; switch `bench.verify` off where cached reading itself is measured.
+//! - Every test of a cell shares one file, as in the original, but every pass over a whole file
+//!   writes other bytes, and all that is read is compared; switch `bench.verify` off where cached
+//!   reading itself is measured.
 //! - Remounting between tests (`-U`) and purging processor caches (`-p`) are not there.
 
 mod matrix;
@@ -35,13 +39,14 @@ mod worker;
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::{Run, Stage};
+use crate::stage::Stage;
 
 use matrix::{Bounds, Cell};
 use report::CellResult;
@@ -132,6 +137,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -1,31 +1,36 @@
 //! The benchmarks that file systems have been compared with, against one trait.
 //!
-//! A workload does path-level file operations on a [`Target`] and measures them. It sees only that trait and `rt`: the
-//! same code runs on the engine in a simulated world, on the engine over a real device, and on any mounted directory.
+//! A workload does path-level file operations on a [`Target`] and measures them. It sees only that
+//! trait and `rt`: the same code runs on the engine in a simulated world, on the engine over a real
+//! device, and on any mounted directory.
 //!
 //! # The map
 //!
 //! - [`target`]: the trait [`Target`], open files and flags. [`error`]: why an operation failed.
-//! - [`directory`]: a target over a directory of the host. **The only module that touches `std::fs`.**
+//! - [`directory`]: a target over a directory of the host. **The only module that touches
+//!   `std::fs`.**
 //! - [`counting`]: a target that keeps names and sizes but no data, and counts.
-//! - [`catalogue`]: all workloads by name; [`parameter`]: their parameters.
-//! - What they share: [`stage`] (a run and its phases), [`crew`] (a thread a task), [`client`] (timed, checked file
-//!   operations) over [`meter`], [`contents`] (what is written, and whether it is what is read), [`random`], [`outcome`].
-//! - [`control`]: cancelling a run and watching how far it is. [`latency`]: histograms. [`metric`], [`figure`]: figures
-//!   with units.
+//! - [`catalogue`]: all workloads by name; [`definition`]: one of them; [`parameter`]: their
+//!   parameters.
+//! - Shared parts: [`stage`] (target and options of a run), [`run`](mod@run) (a run and its
+//!   phases), [`crew`] (a thread for each task), [`client`] (timed, checked file operations) over
+//!   [`meter`], [`contents`] (the bytes of files), [`random`], [`outcome`].
+//! - [`control`]: cancelling a run and watching how far it is. [`latency`]: histograms. [`metric`],
+//!   [`figure`]: figures with units.
 //! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
-//! - [`postmark`]: the benchmark PostMark, with its original's own language and report.
+//! - [`postmark`]: the benchmark PostMark, also with its original's language and report.
 //! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
 //!   [`mongo`], [`iozone`], [`bonnie`], [`dbench`], [`filebench`], [`fsx`],
 //!   [`fsstress`]: the others.
 //!
 //! # The rules
 //!
-//! - Time is read with `rt::monotonic` and kept in nanoseconds; counters are 64-bit integers; a figure is formatted only
-//!   where it is printed.
-//! - Every result of a target is checked. A workload that meets an error removes what it made, as far as it can, and
-//!   returns the error.
-//! - The cost of a system call is charged by the target; the cost of copying in user space is charged here.
+//! - Time is read with `rt::monotonic` and kept in nanoseconds; counters are 64-bit integers; a
+//!   figure is formatted only where it is printed.
+//! - Every result of a target is checked. A workload that meets an error removes what it made, as
+//!   far as it can, and returns the error.
+//! - The cost of a system call is charged by the target; the cost of copying in user space is
+//!   charged here.
 
 mod aligned;
 pub mod bonnie;
@@ -37,6 +42,7 @@ mod copier;
 pub mod counting;
 pub mod crew;
 pub mod dbench;
+pub mod definition;
 pub mod directory;
 pub mod error;
 pub mod figure;
@@ -56,6 +62,7 @@ pub mod outcome;
 pub mod parameter;
 pub mod postmark;
 pub mod random;
+pub mod run;
 mod run_error;
 pub mod stage;
 pub mod stdio;
@@ -64,8 +71,9 @@ pub mod target;
 mod tree;
 pub mod tree_copy;
 
-pub use catalogue::{Definition, Load, WORKLOADS, Workload};
+pub use catalogue::{Load, WORKLOADS};
 pub use control::Control;
+pub use definition::{Definition, Frame, Workload};
 pub use error::{ErrorKind, Operation, TargetError};
 pub use figure::{Better, FIGURES, Figure, Headline};
 pub use latency::{Latencies, LatencySummary};

@@ -2,24 +2,27 @@
 //!
 //! # Origin
 //!
-//! Two programs of this name. A. Morton's (2001) fills a decimal tree of five levels, the last of files: 10 x 10 x 10 x 10
-//! directories with 10 files of 4096 bytes each, 100,000 files and 11,110 directories, run as `(prog; sync)`. Linuxinsight's
-//! (2006) makes 405,000 small files in a tree and then removes them; its sizes and fan-out are lost with its graphs.
+//! Two programs of this name. A. Morton's (2001) fills a decimal tree of five levels, the last of
+//! files: 10 x 10 x 10 x 10 directories with 10 files of 4096 bytes each, 100,000 files and 11,110
+//! directories, run as `(prog; sync)`. Linuxinsight's (2006) makes 405,000 small files in a tree
+//! and then removes them; its sizes and fan-out are lost with its graphs.
 //!
 //! # What was chosen, and where ours differs
 //!
 //! - The preset `linuxinsight-405k` is 30 x 30 directories of 450 files of 1 KiB.
-//! - Files are written directory by directory, depth first, one write a file; removed in the same order, each directory
-//!   after its files.
-//! - Syncs are inside the run and phases of their own; the original's sync was outside its program's time.
-//! - Between the phases one file of each directory is compared with what was written to it, unmeasured.
+//! - Files are written directory by directory, depth first, one write a file; removed in the same
+//!   order, each directory after its files.
+//! - Syncs are inside the run and phases of their own; the original's sync was outside its
+//!   program's time.
+//! - Between the phases one file of each directory is compared with what was written to it,
+//!   unmeasured.
 //! - Tasks, where there are several, share the directories of the first level.
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -67,6 +70,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

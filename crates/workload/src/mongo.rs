@@ -1,12 +1,14 @@
-//! Mongo: trees of files of very different sizes are made, copied, linked, read, looked at, renamed and removed.
+//! Mongo: trees of files of very different sizes are made, copied, linked, read, looked at, renamed
+//! and removed.
 //!
 //! # Origin
 //!
-//! `mongo.pl` of Namesys (H. Reiser and others), the edition of 2000 that the Linux Test Project kept. For a median file
-//! size it does seven phases, each [`Parameters::repetitions`] times, each repetition with a tree a process; a phase's
-//! time is the sum over the repetitions, and a `sync` follows it outside that time. The original's medians are 100, 1000,
-//! 10,000 and 100,000 bytes with 50 MiB a tree for the smallest and 100 MiB for the others; here one run is one median, and a
-//! plan's factor is the four.
+//! `mongo.pl` of Namesys (H. Reiser and others), the edition of 2000 that the Linux Test Project
+//! kept. For a median file size it does seven phases, each [`Parameters::repetitions`] times, each
+//! repetition with a tree a process; a phase's time is the sum over the repetitions, and a `sync`
+//! follows it outside that time. The original's medians are 100, 1000, 10,000 and 100,000 bytes
+//! with 50 MiB a tree for the smallest and 100 MiB for the others; here one run is one median, and
+//! a plan's factor is the four.
 //!
 //! | phase | what is done |
 //! |---|---|
@@ -18,15 +20,18 @@
 //! | rename | every file `X` of the first tree to `X.r` |
 //! | delete | both trees |
 //!
-//! `fragmentation` and `copy_fragmentation` are extents a file, over regular files above 16 KiB, from the file system's
-//! own block maps after the phases create and copy; 1 is contiguous. `bytes_allocated` is the space of both.
+//! `fragmentation` and `copy_fragmentation` are extents a file, over regular files above 16 KiB,
+//! from the file system's own block maps after the phases create and copy; 1 is contiguous.
+//! `bytes_allocated` is the space of both.
 //!
 //! # What was chosen, and where ours differs
 //!
-//! - Sizes are `median * x / (1 - x)` for a uniform `x`, drawn again above [`Parameters::file_max`]: half of them lie below
-//!   the median and the tail is heavy. A directory's number of files is drawn alike, median 100 and at most 10,000. The
-//!   original's branching has the median 0, so directories lie side by side below the tree's root.
-//! - Processes are tasks of this one. `mkfs` and `mount` before a set are the plan's: every trial has a new file system.
+//! - Sizes are `median * x / (1 - x)` for a uniform `x`, drawn again above
+//!   [`Parameters::file_max`]: half of them lie below the median and the tail is heavy. A
+//!   directory's number of files is drawn alike, median 100 and at most 10,000. The original's
+//!   branching has the median 0, so directories lie side by side below the tree's root.
+//! - Processes are tasks of this one. `mkfs` and `mount` before a set are the plan's: every trial
+//!   has a new file system.
 //! - An original phase that failed counted as no time at all; here it fails the run.
 //! - A target without block maps (a directory of the host) has no fragmentation.
 
@@ -36,13 +41,14 @@ use std::sync::Arc;
 
 use rt::Nanos;
 
-use crate::catalogue::{Definition, Workload};
+use crate::definition::{Definition, Frame, Workload};
 use crate::error::ErrorKind;
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::{Run, Stage};
+use crate::stage::Stage;
 
 use gang::{Process, Tree};
 
@@ -91,6 +97,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -1,29 +1,34 @@
-//! OBLdisk: one file read and written sequentially with growing requests, by one thread or by several.
+//! OBLdisk: one file read and written sequentially with growing requests, by one thread or by
+//! several.
 //!
 //! # Origin
 //!
-//! OpenBench Labs' `OBLdisk` (about 2000), without public source: sequential reads and writes of one file with requests
-//! that grow; one thread, or several threads at different offsets of the same file. Published were the shapes of curves for
-//! files of 256 and 512 MB on a host with 512 MB of memory.
+//! OpenBench Labs' `OBLdisk` (about 2000), without public source: sequential reads and writes of
+//! one file with requests that grow; one thread, or several threads at different offsets of the
+//! same file. Published were the shapes of curves for files of 256 and 512 MB on a host with 512 MB
+//! of memory.
 //!
 //! # What was chosen
 //!
-//! - Requests double from 2 KiB to 1 MiB; each size transfers the whole file once, thread `i` of `n` beginning at `i/n` of
-//!   it and staying within its part.
-//! - Write phases come first, smallest request first, so that the file that is read is the one that was written last; each
-//!   ends with an fsync inside its time, without which it would measure memory.
-//! - `bundling` is the rate with 4 KiB over the best rate of reading: what the file system makes of small requests.
+//! - Requests double from 2 KiB to 1 MiB; each size transfers the whole file once, thread `i` of
+//!   `n` beginning at `i/n` of it and staying within its part.
+//! - Write phases come first, smallest request first, so that the file that is read is the one that
+//!   was written last; each ends with an fsync inside its time, without which it would measure
+//!   memory.
+//! - `bundling` is the rate with 4 KiB over the best rate of reading: what the file system makes of
+//!   small requests.
 //! - Direct requests ([`Parameters::direct`]) go past the cache where the target can.
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::client::{Client, Opened};
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::{Run, Stage};
+use crate::stage::Stage;
 use crate::target::OpenFlags;
 
 /// The workload by its name.
@@ -50,6 +55,8 @@ pub const DEFINITION: Definition = Definition {
             "elapsed",
         ],
     },
+    frame: Frame::Common,
+    footprint: |values| Some(values.bytes("obldisk.size")),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

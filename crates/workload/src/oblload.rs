@@ -2,23 +2,29 @@
 //!
 //! # Origin
 //!
-//! OpenBench Labs' `OBLload` (about 2000), without public source: requests of 8 KB, some to a hot spot (an index) and the
-//! others anywhere; the number of simulated users grows until the mean response exceeds 100 ms; the figure is the I/O a
-//! second at that point. Published: Windows 2000 3500; Linux 2.4 on a NetRAID-2M 1500, on a DuraStor 500.
+//! OpenBench Labs' `OBLload` (about 2000), without public source: requests of 8 KB, some to a hot
+//! spot (an index) and the others anywhere; the number of simulated users grows until the mean
+//! response exceeds 100 ms; the figure is the I/O a second at that point. Published: Windows 2000
+//! 3500; Linux 2.4 on a NetRAID-2M 1500, on a DuraStor 500.
 //!
 //! # What was chosen
 //!
-//! - Arrivals are open-loop: a user's requests come as a Poisson process, and a response counts from when the request was
-//!   *due*, so that a slow request delays what follows it without hiding it (coordinated omission). Requests that were
-//!   due and not answered when a level ends count with the time that they had waited by then.
-//! - [`Parameters::hot_accesses`] percent of the requests go to the first [`Parameters::hot_space`] percent of the file,
-//!   80 and 20 by default; [`Parameters::reads`] percent of them read.
-//! - After the file was made and synced comes [`Parameters::pause`], none by default: what a controller's cache still holds of the file
-//!   goes to its disks then, and not at the expense of the first users.
-//! - Levels of [`Parameters::step`] more users each last [`Parameters::level`]; the first half second of it, at most a
-//!   tenth, is not counted. The load stops behind the first level above the limit, or at [`Parameters::users_max`].
-//! - A level ends on time: nothing new is begun after it, and whoever waits for a request to become due stops waiting.
-//! - `supported_rate` is the completed I/O a second of the last level whose mean response was within the limit.
+//! - Arrivals are open-loop: a user's requests come as a Poisson process, and a response counts
+//!   from when the request was *due*, so that a slow request delays what follows it without hiding
+//!   it (coordinated omission). Requests that were due and not answered when a level ends count
+//!   with the time that they had waited by then.
+//! - [`Parameters::hot_accesses`] percent of the requests go to the first [`Parameters::hot_space`]
+//!   percent of the file, 80 and 20 by default; [`Parameters::reads`] percent of them read.
+//! - After the file was made and synced comes [`Parameters::pause`], none by default: what a
+//!   controller's cache still holds of the file goes to its disks then, and not at the expense of
+//!   the first users.
+//! - Levels of [`Parameters::step`] more users each last [`Parameters::level`]; the first half
+//!   second of it, at most a tenth, is not counted. The load stops behind the first level above the
+//!   limit, or at [`Parameters::users_max`].
+//! - A level ends on time: nothing new is begun after it, and whoever waits for a request to become
+//!   due stops waiting.
+//! - `supported_rate` is the completed I/O a second of the last level whose mean response was
+//!   within the limit.
 
 mod user;
 
@@ -26,15 +32,16 @@ use std::sync::Arc;
 
 use rt::Nanos;
 
-use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::latency::Latencies;
 use crate::meter::Call;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::{Run, Stage};
+use crate::stage::Stage;
 use crate::target::OpenFlags;
 
 use user::{FILE_KEY, User};
@@ -118,6 +125,8 @@ pub const DEFINITION: Definition = Definition {
             "response_p99",
         ],
     },
+    frame: Frame::Common,
+    footprint: |values| Some(values.bytes("oblload.size")),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -1,8 +1,9 @@
-//! Parameters of workloads: closed tables of typed, named values, from which plans take their keys and commands their
-//! options.
+//! Parameters of workloads: closed tables of typed, named values, from which plans take their keys
+//! and commands their options.
 //!
-//! A table is the only place that says a parameter's name, limits, default and meaning. Whoever reads text checks it
-//! against the [`ParameterKind`]; a workload reads its typed form out of [`Values`].
+//! A table is the only place that says a parameter's name, limits, default and meaning. Whoever
+//! reads text checks it against the [`ParameterKind`]; a workload reads its typed form out of
+//! [`Values`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub enum ParameterKind {
     Bytes,
     /// A span of time.
     Time,
+    /// Two numbers from 1 to this limit, the first not above the second.
+    Range(u32),
     /// One of these words.
     Word(&'static [&'static str]),
     /// Any text.
@@ -50,6 +53,8 @@ pub enum Setting {
     Bytes(u64),
     /// A span of time.
     Time(Nanos),
+    /// Two numbers, the first not above the second.
+    Range(u32, u32),
     /// A word or a text.
     Text(Cow<'static, str>),
 }
@@ -114,6 +119,22 @@ impl Parameter {
             name,
             kind: ParameterKind::Time,
             default: Setting::Time(default),
+            meaning,
+        }
+    }
+
+    /// Two numbers from 1 to `most`, the first not above the second.
+    #[must_use]
+    pub const fn range(
+        name: &'static str,
+        most: u32,
+        default: (u32, u32),
+        meaning: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: ParameterKind::Range(most),
+            default: Setting::Range(default.0, default.1),
             meaning,
         }
     }
@@ -192,17 +213,30 @@ impl Values {
         *self.get(name) == Setting::Switch(true)
     }
 
-    /// A number of the tables, whose limits begin at 0 or above.
+    /// Returns a number of the tables whose limits are within 0 and 2^32 - 1.
     ///
     /// # Panics
-    /// If the table says that it may be negative or larger than 32 bits.
+    /// Panics if the table allows it to be negative or larger than 32 bits.
     #[must_use]
     pub fn number(&self, name: &str) -> u32 {
+        u32::try_from(self.signed(name)).expect("its limits are within 32 bits")
+    }
+
+    /// Returns a number of the tables.
+    #[must_use]
+    pub fn signed(&self, name: &str) -> i64 {
         match self.get(name) {
-            Setting::Number(number) => {
-                u32::try_from(*number).expect("its limits are within 32 bits")
-            }
+            Setting::Number(number) => *number,
             other => unreachable!("{name} is {other:?}, not a number"),
+        }
+    }
+
+    /// Returns the two numbers of a range of the tables.
+    #[must_use]
+    pub fn range(&self, name: &str) -> (u32, u32) {
+        match self.get(name) {
+            Setting::Range(low, high) => (*low, *high),
+            other => unreachable!("{name} is {other:?}, not a range"),
         }
     }
 

@@ -13,6 +13,12 @@ pub enum RunError {
     /// A parameter makes no sense.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
+    /// The bytes to write from need more memory than there is.
+    #[error("failed to allocate source file of size {bytes}")]
+    NoMemory {
+        /// Their number.
+        bytes: u64,
+    },
     /// A file ended before the size that was written to it.
     #[error("{path} ends after {got} of {expected} bytes")]
     ShortFile {

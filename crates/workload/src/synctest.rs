@@ -1,34 +1,40 @@
-//! synctest: many tasks that write small files, make each durable, rename it three times and remove it later, as a mail
-//! server's queue does.
+//! synctest: many tasks that write small files, make each durable, rename it three times and remove
+//! it later, as a mail server's queue does.
 //!
 //! # Origin
 //!
-//! A. Morton's `synctest`, of his ext3 tools (2000 to 2004), with which the journal of ext3 was measured against `ext2`
-//! with synchronous inodes. Its source was not found; what it does is known from published descriptions: for each of 100
-//! names a task creates the file, writes 5 to 250 kB (exponentially distributed), makes it durable if asked, closes it,
-//! makes the directory durable if asked; renames it three times, each followed by the same; and removes the file that it
-//! made 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1 of them in a directory.
+//! A. Morton's `synctest`, of his ext3 tools (2000 to 2004), with which the journal of ext3 was
+//! measured against `ext2` with synchronous inodes. Its source was not found; what it does is known
+//! from published descriptions: for each of 100 names a task creates the file, writes 5 to 250 kB
+//! (exponentially distributed), makes it durable if asked, closes it, makes the directory durable
+//! if asked; renames it three times, each followed by the same; and removes the file that it made
+//! 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1 of them in a directory.
 //!
 //! # What was chosen where the source is missing
 //!
-//! - Sizes are exponential with the mean [`Parameters::size_mean`], drawn again until they lie within the limits.
-//! - The three renames stay in the directory: `NAME.new`, `.in`, `.active`, `.done`; further ones add a number.
+//! - Sizes are exponential with the mean [`Parameters::size_mean`], drawn again until they lie
+//!   within the limits.
+//! - The three renames stay in the directory: `NAME.new`, `.in`, `.active`, `.done`; further ones
+//!   add a number.
 //! - Names begin with the task's number, so tasks share directories and no names.
-//! - Directories are made before the clock starts. What is left after the last pass is verified and removed after it stops.
-//! - `+S` is the inode flag that a directory hands down to its files; `O_SYNC` opens the files so instead.
+//! - Directories are made before the clock starts. What is left after the last pass is verified and
+//!   removed after it stops.
+//! - `+S` is the inode flag that a directory hands down to its files; `O_SYNC` opens the files so
+//!   instead.
 //!
 //! # Figures
 //!
-//! `elapsed` is the time of the slowest task; `files_rate` and `write_rate` are over it; `longest_call` shows the stalls
-//! that a wrapping journal causes (15 to 20 s were reported of one of 400 MB). The original has no latencies and one
-//! run, and its disk had its write cache on, so that its "durable" was not.
+//! `elapsed` is the time of the slowest task; `files_rate` and `write_rate` are over it;
+//! `longest_call` shows the stalls that a wrapping journal causes (15 to 20 s were reported of one
+//! of 400 MB). The original has no latencies and one run, and its disk had its write cache on, so
+//! that its "durable" was not.
 
 mod task;
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::contents::PIECE_BYTES_MAX;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -81,6 +87,8 @@ pub const DEFINITION: Definition = Definition {
         primary: "elapsed",
         shown: &["files_rate", "write_rate", "elapsed"],
     },
+    frame: Frame::Common,
+    footprint: |_| None,
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -2,28 +2,31 @@
 //!
 //! # Origin
 //!
-//! OpenBench Labs' comparison of journaling file systems (2001): `cp` of a tree of 14,648 files in 1645 directories, 3 GB
-//! in all, from and to the same volume. Published: ReiserFS and JFS 135 s, ext2 147 s, ext3 170 s, ext3 with data=journal
-//! 203 s. Its tree is lost but for these numbers.
+//! OpenBench Labs' comparison of journaling file systems (2001): `cp` of a tree of 14,648 files in
+//! 1645 directories, 3 GB in all, from and to the same volume. Published: ReiserFS and JFS 135 s,
+//! ext2 147 s, ext3 170 s, ext3 with data=journal 203 s. Its tree is lost but for these numbers.
 //!
 //! # What was chosen
 //!
-//! - Directories: each new one hangs below a random earlier one, so that the tree is bushy at the root; files are dealt to
-//!   directories at random.
-//! - Sizes: lognormal with [`Parameters::sigma_permille`], scaled so that all files have exactly [`Parameters::bytes`]
-//!   together.
+//! - Directories: each new one hangs below a random earlier one, so that the tree is bushy at the
+//!   root; files are dealt to directories at random.
+//! - Sizes: lognormal with [`Parameters::sigma_permille`], scaled so that all files have exactly
+//!   [`Parameters::bytes`] together.
 //! - The copy walks directories in the file system's order and reads and writes through a buffer of
-//!   [`Parameters::buffer`] bytes (4 KiB, which `cp` took of `st_blksize` then; 128 KiB and more today).
-//! - The tree is made and made durable before the clock starts. A sync after the copy is a phase of its own: the original's
-//!   seconds end with `cp`. Then the copy is compared with what was written, unmeasured.
-//! - The tree lies in the cache as far as that holds it. Cold is a smaller cache, or a host with less memory.
+//!   [`Parameters::buffer`] bytes (4 KiB, which `cp` took of `st_blksize` then; 128 KiB and more
+//!   today).
+//! - The tree is made and made durable before the clock starts. A sync after the copy is a phase of
+//!   its own: the original's seconds end with `cp`. Then the copy is compared with what was
+//!   written, unmeasured.
+//! - The tree lies in the cache as far as that holds it. Cold is a smaller cache, or a host with
+//!   less memory.
 
 use std::sync::Arc;
 
-use crate::catalogue::{Definition, Workload};
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
 use crate::copier::Copier;
+use crate::definition::{Definition, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -60,6 +63,8 @@ pub const DEFINITION: Definition = Definition {
         primary: "elapsed",
         shown: &["copy_rate", "copy_time", "copy_sync_time", "elapsed"],
     },
+    frame: Frame::Common,
+    footprint: |values| values.bytes("tree-copy.bytes").checked_mul(2),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -1,7 +1,7 @@
 //! The keys of a plan: closed, typed, each with its default.
 //!
-//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are jext's own. The keys of
-//! the workloads come from their own tables of parameters.
+//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are
+//! jext's own. The keys of the workloads come from their own tables of parameters.
 
 mod workloads;
 
@@ -20,7 +20,8 @@ pub struct Key {
     pub name: &'static str,
     /// What its value must be.
     pub kind: Kind,
-    /// What it is where a plan does not say; a key without a default must be given if the target needs it.
+    /// What it is where a plan does not say; a key without a default must be given if the target
+    /// needs it.
     pub default: Initial,
     /// What it means, in one line.
     pub meaning: &'static str,
@@ -63,8 +64,6 @@ pub(crate) const NONE: &str = "none";
 pub(crate) const JOURNAL: &str = "journal";
 
 const MIB: u64 = 1 << 20;
-/// The largest number that PostMark takes.
-const POSTMARK_MAX: i64 = i32::MAX as i64;
 
 use Initial as D;
 use Kind as K;
@@ -72,14 +71,14 @@ use Kind as K;
 /// All keys, in the order in which they are listed and recorded.
 pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 
-pub(crate) use workloads::{POSTMARK, concerns};
+pub(crate) use workloads::concerns;
 
 /// The keys that are not of a table of the workloads.
-const OWN: [Key; 56] = [
+const OWN: [Key; 42] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
-        D::Text(POSTMARK),
+        D::Text(workloads::NAMES[0]),
         "the benchmark",
     ),
     key(
@@ -300,85 +299,6 @@ const OWN: [Key; 56] = [
         K::Time,
         D::Seconds(30),
         "how old dirty data may become",
-    ),
-    key("postmark.size", K::Range, D::Range(500, 10_000), "set size"),
-    key(
-        "postmark.number",
-        K::Number(1, POSTMARK_MAX),
-        D::Number(500),
-        "set number",
-    ),
-    key(
-        "postmark.transactions",
-        K::Number(1, POSTMARK_MAX),
-        D::Number(500),
-        "set transactions",
-    ),
-    key(
-        "postmark.seed",
-        K::Number(1, POSTMARK_MAX),
-        D::Number(42),
-        "set seed",
-    ),
-    key(
-        "postmark.subdirectories",
-        K::Number(0, POSTMARK_MAX),
-        D::Number(0),
-        "set subdirectories",
-    ),
-    key(
-        "postmark.read",
-        K::Number(1, POSTMARK_MAX),
-        D::Number(512),
-        "set read",
-    ),
-    key(
-        "postmark.write",
-        K::Number(1, POSTMARK_MAX),
-        D::Number(512),
-        "set write",
-    ),
-    key(
-        "postmark.buffering",
-        K::Switch,
-        D::Switch(true),
-        "set buffering",
-    ),
-    key(
-        "postmark.bias_read",
-        K::Number(-1, 10),
-        D::Number(5),
-        "set bias read",
-    ),
-    key(
-        "postmark.bias_create",
-        K::Number(-1, 10),
-        D::Number(5),
-        "set bias create",
-    ),
-    key(
-        "postmark.threads",
-        K::Number(1, 1024),
-        D::Number(1),
-        "how many threads share the work",
-    ),
-    key(
-        "postmark.fsync",
-        K::Word(&["none", "close", "every-write"]),
-        D::Text("none"),
-        "when files are synced",
-    ),
-    key(
-        "postmark.final_sync",
-        K::Word(&["none", "end", "each-phase"]),
-        D::Text("none"),
-        "whether the time counts a sync",
-    ),
-    key(
-        "postmark.latencies",
-        K::Switch,
-        D::Switch(false),
-        "whether a latency is measured for every call",
     ),
     key(
         TIMELINE,

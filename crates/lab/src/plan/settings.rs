@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Spot;
-use super::key::{KEYS, POSTMARK, concerns};
+use super::key::{KEYS, concerns};
 use super::value::Value;
 
 /// A value for every key that has one.
@@ -55,17 +55,20 @@ impl Settings {
         said.map(|(key, _)| *key)
     }
 
-    /// The name of the workload.
+    /// Returns the name of the workload.
+    ///
+    /// # Panics
+    /// Panics if the key was set to something else than a text.
     #[must_use]
     pub fn workload(&self) -> &str {
         match self.get("workload") {
             Some(Value::Text(name)) => name,
-            _ => POSTMARK,
+            other => unreachable!("the workload is {other:?}, not a text"),
         }
     }
 
-    /// The keys and values that mean something: those that a plan says, and the defaults of all that does not belong to
-    /// another workload. Sorted by key.
+    /// The keys and values that mean something: those that a plan says, and the defaults of all
+    /// that does not belong to another workload. Sorted by key.
     pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         let workload = self.workload();
         self.values

@@ -43,8 +43,8 @@ pub enum Kind {
     BytesOr(&'static [&'static str]),
     /// A time: a number of seconds, or a text such as `"5s"` or `"250ms"`.
     Time,
-    /// Two numbers: `"1000 100000"` or `[1000, 100000]`.
-    Range,
+    /// Two numbers from 1 to this limit: `"1000 100000"` or `[1000, 100000]`.
+    Range(u32),
     /// Any text.
     Text,
     /// A device text.
@@ -53,12 +53,11 @@ pub enum Kind {
     DeviceOr(&'static [&'static str]),
     /// A host profile.
     Host,
-    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, `fuse:jext`, or `fuse:passthrough`.
+    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, `fuse:jext`, or
+    /// `fuse:passthrough`.
     Target,
 }
 
-/// The largest number that PostMark takes.
-const RANGE_MAX: i64 = i32::MAX as i64;
 /// What a directory's path stands behind in a target.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
 /// What the type of a file system of the kernel stands behind.
@@ -80,7 +79,7 @@ impl Kind {
             Self::Bytes => "a size such as \"512MiB\"".to_owned(),
             Self::BytesOr(words) => format!("a size such as \"512MiB\", or {}", one_of(words)),
             Self::Time => "a time such as \"5s\" or \"250ms\"".to_owned(),
-            Self::Range => "two numbers such as [1000, 100000]".to_owned(),
+            Self::Range(_) => "two numbers such as [1000, 100000]".to_owned(),
             Self::Text => "a text".to_owned(),
             Self::Device => "a device text such as \"sim:atlas-v-18\"".to_owned(),
             Self::DeviceOr(words) => {
@@ -100,7 +99,8 @@ impl Kind {
         }
     }
 
-    /// Reads a value from a command's text: as it stands in a plan, or a word or size without its quotes.
+    /// Reads a value from a command's text: as it stands in a plan, or a word or size without its
+    /// quotes.
     ///
     /// # Errors
     /// What was expected.
@@ -145,7 +145,7 @@ impl Kind {
             Self::Time => time(given)
                 .map(|time| Value::Time(time.get()))
                 .ok_or_else(wrong),
-            Self::Range => range(given).ok_or_else(wrong),
+            Self::Range(most) => range(given, most).ok_or_else(wrong),
             Self::Text => text
                 .map(|text| Value::Text(text.to_owned()))
                 .ok_or_else(wrong),
@@ -288,28 +288,23 @@ fn time_text(time: Nanos) -> String {
     format!("{}{unit}", time.get() / nanos)
 }
 
-fn range(given: &DeValue<'_>) -> Option<Value> {
-    let numbers: Vec<i64> = match given {
+fn range(given: &DeValue<'_>, most: u32) -> Option<Value> {
+    let numbers: Vec<u32> = match given {
         DeValue::String(text) => text
             .split_whitespace()
             .map(|word| word.parse().ok())
             .collect::<Option<_>>()?,
         DeValue::Array(array) => array
             .iter()
-            .map(|item| whole(item.get_ref()))
+            .map(|item| u32::try_from(whole(item.get_ref())?).ok())
             .collect::<Option<_>>()?,
         _ => return None,
     };
     let &[low, high] = numbers.as_slice() else {
         return None;
     };
-    if !(1..=RANGE_MAX).contains(&low) || !(low..=RANGE_MAX).contains(&high) {
-        return None;
-    }
-    Some(Value::Range(
-        u32::try_from(low).ok()?,
-        u32::try_from(high).ok()?,
-    ))
+    let is_valid = (1..=high).contains(&low) && high <= most;
+    is_valid.then_some(Value::Range(low, high))
 }
 
 fn device(text: &str, notes: &mut Vec<String>) -> Result<Value, String> {
@@ -345,8 +340,8 @@ mod tests {
         ok(Kind::BytesOr(&["journal"]), "\"journal\"", "journal");
         ok(Kind::Time, "5", "5s");
         ok(Kind::Time, "\"250ms\"", "250ms");
-        ok(Kind::Range, "[1000, 100000]", "1000 100000");
-        ok(Kind::Range, "\"1 1000\"", "1 1000");
+        ok(Kind::Range(100_000), "[1000, 100000]", "1000 100000");
+        ok(Kind::Range(100_000), "\"1 1000\"", "1 1000");
         ok(
             Kind::Device,
             "\"slice(sim:atlas-v-18,1GiB..2GiB)\"",
@@ -402,7 +397,7 @@ mod tests {
         bad(Kind::Bytes, "\"12 parsecs\"", "a unit");
         bad(Kind::Bytes, "-1", "a size");
         bad(Kind::Time, "\"5 lightyears\"", "a time");
-        bad(Kind::Range, "[5, 4]", "two numbers");
+        bad(Kind::Range(100_000), "[5, 4]", "two numbers");
         bad(Kind::Device, "\"disk:9\"", "column 1");
         bad(Kind::Host, "\"p5\"", "not a host profile");
         let not_targets = [

@@ -1,19 +1,25 @@
 //! By what rows are compared, and which figures a table begins with: their workload's [`Headline`].
 
-use workload::{Definition, Headline, postmark};
+use workload::{Definition, Headline};
 
-/// The headline of a workload by its name.
+/// The headline of workloads that differ: every workload takes time.
+const COMMON: Headline = Headline {
+    primary: "elapsed",
+    shown: &["read_rate", "write_rate", "elapsed"],
+};
+
+/// Returns the headline of a workload by its name.
 #[must_use]
 pub fn of_workload(name: &str) -> &'static Headline {
-    Definition::named(name).map_or(&postmark::HEADLINE, |definition| &definition.headline)
+    Definition::named(name).map_or(&COMMON, |definition| &definition.headline)
 }
 
-/// The headline of several: the one that they share, or PostMark's, since every workload takes time.
+/// Returns the headline that several workloads share, or the common one.
 pub fn of_workloads<'n>(names: impl IntoIterator<Item = &'n str>) -> &'static Headline {
     let mut headlines = names.into_iter().map(of_workload);
     match headlines.next() {
         Some(first) if headlines.all(|other| other == first) => first,
-        _ => &postmark::HEADLINE,
+        _ => &COMMON,
     }
 }
 

@@ -3,11 +3,9 @@
 use ext::MountOptions;
 use ext::options::{AccessTime, AllocationProfile, DataMode, Memory, OrderedScope};
 use jbd2::LogPolicy;
-use workload::postmark::{Bias, FinalSync, Fsync, Options, Parameters};
+use workload::{Definition, Load, Setting};
 
-use workload::{Definition, Load, Setting, stage};
-
-use super::{FormatSetup, Reader, SetupError, Workload, wrong};
+use super::{CHECKED, FormatSetup, Reader, SetupError, wrong};
 use crate::plan::key::{AS_POLICY, LOG_PART_PREFIX};
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;
@@ -104,81 +102,27 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn workload(&self) -> Result<Workload, SetupError> {
-        match Definition::named(self.text("workload")) {
-            Some(definition) => Ok(Workload::Load(load(definition, self.settings)?)),
-            None => self.postmark(),
-        }
-    }
-
-    fn postmark(&self) -> Result<Workload, SetupError> {
-        let &Value::Range(size_low, size_high) = self.value("postmark.size") else {
-            unreachable!("the kind of postmark.size was checked");
-        };
-        let parameters = Parameters {
-            size_low,
-            size_high,
-            number: self.small("postmark.number"),
-            transactions: self.small("postmark.transactions"),
-            seed: self.small("postmark.seed"),
-            subdirectories: self.small("postmark.subdirectories"),
-            read_block: self.small("postmark.read"),
-            write_block: self.small("postmark.write"),
-            buffered: self.switch("postmark.buffering"),
-            read_bias: self.bias("postmark.bias_read"),
-            create_bias: self.bias("postmark.bias_create"),
-            ..Parameters::default()
-        };
-        let options = Options {
-            fsync: match self.text("postmark.fsync") {
-                "close" => Fsync::Close,
-                "every-write" => Fsync::EveryWrite,
-                _ => Fsync::None,
-            },
-            final_sync: match self.text("postmark.final_sync") {
-                "end" => FinalSync::End,
-                "each-phase" => FinalSync::EachPhase,
-                _ => FinalSync::None,
-            },
-            threads: self.small("postmark.threads"),
-            latencies: self.switch("postmark.latencies"),
-            ..Options::lab()
-        };
-        let keys = ["postmark.size", "postmark.number", "postmark.threads"];
-        parameters
-            .check()
-            .map_err(|error| wrong(&keys, &format!("postmark: {error}")))?;
-        options
-            .check(&parameters)
-            .map_err(|error| wrong(&keys, &format!("postmark: {error}")))?;
-        Ok(Workload::PostMark {
-            parameters,
-            options,
-        })
-    }
-
-    fn bias(&self, key: &str) -> Bias {
-        match u8::try_from(self.number(key)) {
-            Ok(tenths) => Bias::new(tenths).expect("checked against its limits"),
-            Err(_) => Bias::DISABLED,
-        }
+    pub(super) fn workload(&self) -> Result<Load, SetupError> {
+        let definition = Definition::named(self.settings.workload());
+        load(definition.expect(CHECKED), self.settings)
     }
 }
 
-/// A workload with the parameters that the settings have.
+/// Returns a workload with the parameters of the settings.
 ///
 /// # Errors
-/// If they do not go together.
+/// Fails if they do not fit together.
 pub fn load(definition: &'static Definition, settings: &Settings) -> Result<Load, SetupError> {
     let mut values = definition.defaults();
-    for parameter in stage::PARAMETERS.iter().chain(definition.parameters) {
+    for parameter in definition.all_parameters() {
         let setting = match settings.get(parameter.name) {
             Some(Value::Switch(on)) => Setting::Switch(*on),
             Some(Value::Number(number)) => Setting::Number(*number),
             Some(Value::Bytes(bytes)) => Setting::Bytes(*bytes),
             Some(Value::Time(nanos)) => Setting::Time(rt::Nanos::new(*nanos)),
+            Some(Value::Range(low, high)) => Setting::Range(*low, *high),
             Some(Value::Text(text)) => Setting::Text(text.clone().into()),
-            Some(Value::Range(..)) | None => continue,
+            None => continue,
         };
         values.set(parameter.name, setting);
     }

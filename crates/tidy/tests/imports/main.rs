@@ -55,7 +55,6 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("jbd2", 6),
     ("rt", 3),
     ("sim", 3),
-    ("workload", 28),
 ];
 
 /// A crate with its uses and circles.

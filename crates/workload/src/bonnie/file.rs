@@ -10,8 +10,8 @@ use crate::client::{Client, Opened};
 use crate::contents;
 use crate::latency::Latencies;
 use crate::meter::Call;
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::Run;
 use crate::stdio::BUFFER_BYTES;
 use crate::target::OpenFlags;
 

@@ -5,8 +5,8 @@ use super::{FOLDER, FileKind, Parameters, Version};
 use crate::client::Client;
 use crate::contents;
 use crate::meter::Call;
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::Run;
 use crate::target::OpenFlags;
 
 /// What the random part of a name is made of.

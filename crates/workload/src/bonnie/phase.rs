@@ -6,8 +6,8 @@ use super::Parameters;
 use crate::client::Client;
 use crate::latency::Latencies;
 use crate::outcome::Outcome;
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::Run;
 
 /// Phases below this are those that the original does not print.
 const SHORT: Nanos = Nanos::from_millis(500);

@@ -1,13 +1,15 @@
 //! The personality of a database: many readers, whose reads let writers and a log writer go on.
 //!
-//! A reader reads 2 KiB anywhere in a random data file and then posts two semaphores. The log writer writes 256 KiB,
-//! durable when the call returns, for every [`LOG_VALUE`] posts; each of ten writers writes 100 random blocks of 2 KiB,
-//! durable likewise, for every [`WRITER_VALUE`] posts. A reader waits while more posts are outstanding than a semaphore's
-//! high water, so that no side runs away.
+//! A reader reads 2 KiB anywhere in a random data file and then posts two semaphores. The log
+//! writer writes 256 KiB, durable when the call returns, for every [`LOG_VALUE`] posts; each of ten
+//! writers writes 100 random blocks of 2 KiB, durable likewise, for every [`WRITER_VALUE`] posts. A
+//! reader waits while more posts are outstanding than a semaphore's high water, so that no side
+//! runs away.
 //!
-//! The original's writers hand their 100 blocks over asynchronously and wait for all; there is no such call here, so they
-//! write one after the other. Its `hog`, a loop that burns a processor's time between operations, is left out: in a
-//! simulated world the host's profile charges what operations cost.
+//! The original's writers hand their 100 blocks over asynchronously and wait for all; there is no
+//! such call here, so they write one after the other. Its `hog`, a loop that burns a processor's
+//! time between operations, is left out: in a simulated world the host's profile charges what
+//! operations cost.
 
 use std::sync::Arc;
 
@@ -16,8 +18,8 @@ use rt::{Condvar, Mutex, Nanos};
 use super::{FOLDER, Parameters, Served};
 use crate::client::{Client, Opened};
 use crate::contents;
+use crate::run::Run;
 use crate::run_error::RunError;
-use crate::stage::Run;
 use crate::target::OpenFlags;
 
 /// Data files, bytes of each, and readers.

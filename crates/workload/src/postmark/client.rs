@@ -1,4 +1,5 @@
-//! The program's side of the file operations: which calls a whole-file operation makes, and how long each takes.
+//! The program's side of the file operations: which calls a whole-file operation makes, and how
+//! long each takes.
 //!
 //! | operation | buffered, as stdio | not buffered |
 //! |---|---|---|
@@ -6,10 +7,9 @@
 //! | append | open write, create, append; writes; close | open read-write, append; writes; close |
 //! | read | open read; reads of a buffer; close | open read; a read a block; close |
 //!
-//! A file is transferred in whole blocks and a remainder. Without buffering the remainder is a call even if it has no
-//! bytes, because the original makes that call.
+//! A file is transferred in whole blocks and a remainder. Without buffering the remainder is a call
+//! even if it has no bytes, because the original makes that call.
 
-use super::error::PostMarkError;
 use super::options::{Fsync, Options};
 use super::parameters::Parameters;
 use crate::meter::{Call, Meter};
@@ -48,7 +48,7 @@ impl Client {
     }
 
     /// Makes a file with these bytes.
-    pub(super) fn create(&mut self, path: &str, data: &[u8]) -> Result<(), PostMarkError> {
+    pub(super) fn create(&mut self, path: &str, data: &[u8]) -> Result<(), RunError> {
         let flags = if self.buffered {
             OpenFlags::WRITE.create().truncate()
         } else {
@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// Adds these bytes to a file.
-    pub(super) fn append(&mut self, path: &str, data: &[u8]) -> Result<(), PostMarkError> {
+    pub(super) fn append(&mut self, path: &str, data: &[u8]) -> Result<(), RunError> {
         let flags = if self.buffered {
             OpenFlags::WRITE.create().append()
         } else {
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Reads a file of `size` bytes.
-    pub(super) fn read(&mut self, path: &str, size: u32) -> Result<(), PostMarkError> {
+    pub(super) fn read(&mut self, path: &str, size: u32) -> Result<(), RunError> {
         let file = self
             .meter
             .time(Call::Open, |target| target.open(path, OpenFlags::READ))?;
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Removes a file.
-    pub(super) fn delete(&mut self, path: &str) -> Result<(), PostMarkError> {
+    pub(super) fn delete(&mut self, path: &str) -> Result<(), RunError> {
         Ok(self
             .meter
             .time(Call::Delete, |target| target.unlink(path))?)
@@ -109,7 +109,7 @@ impl Client {
         file: OpenFile,
         how: Transfer<'_>,
         data: &[u8],
-    ) -> Result<(), PostMarkError> {
+    ) -> Result<(), RunError> {
         self.finish(file, |client, file| {
             client.write_blocks(how, file, data)?;
             if how.fsync == Fsync::Close {
@@ -125,11 +125,11 @@ impl Client {
     fn finish(
         &mut self,
         mut file: OpenFile,
-        work: impl FnOnce(&mut Self, &mut OpenFile) -> Result<(), PostMarkError>,
-    ) -> Result<(), PostMarkError> {
+        work: impl FnOnce(&mut Self, &mut OpenFile) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
         let worked = work(self, &mut file);
         let closed = self.meter.time(Call::Close, |target| target.close(file));
-        worked.and(closed.map_err(PostMarkError::from))
+        worked.and(closed.map_err(RunError::from))
     }
 
     fn write_blocks(
@@ -137,7 +137,7 @@ impl Client {
         how: Transfer<'_>,
         file: &mut OpenFile,
         data: &[u8],
-    ) -> Result<(), PostMarkError> {
+    ) -> Result<(), RunError> {
         let meter = &mut self.meter;
         let mut sink = |piece: &[u8]| {
             meter.write_all(how.call, file, how.path, piece, |meter, file| {
@@ -163,12 +163,7 @@ impl Client {
         stream.flush(&mut sink)
     }
 
-    fn read_blocks(
-        &mut self,
-        file: &mut OpenFile,
-        path: &str,
-        size: u32,
-    ) -> Result<(), PostMarkError> {
+    fn read_blocks(&mut self, file: &mut OpenFile, path: &str, size: u32) -> Result<(), RunError> {
         let meter = &mut self.meter;
         let mut stream = stdio::Reader::new(&mut self.stream);
         let mut left = size as usize;
@@ -191,8 +186,7 @@ impl Client {
                     path,
                     expected,
                     got,
-                }
-                .into());
+                });
             }
             if wanted < self.block.len() {
                 return Ok(());

@@ -1,7 +1,7 @@
 //! How a run is done and measured, beside the parameters of the original.
 
-use super::error::PostMarkError;
 use super::parameters::Parameters;
+use crate::parameter::ParameterError;
 use crate::stdio;
 
 /// How a run is done and measured.
@@ -46,20 +46,31 @@ impl Options {
     }
 
     /// Checks that the options fit each other and the parameters.
-    pub fn check(&self, parameters: &Parameters) -> Result<(), PostMarkError> {
+    ///
+    /// # Errors
+    /// Fails if the original has no such option, if there are more threads than files, or if
+    /// streams have no buffer.
+    pub fn check(&self, parameters: &Parameters) -> Result<(), ParameterError> {
         let plain = Self {
             latencies: self.latencies,
             ..Self::compat()
         };
         if self.mode == Mode::Compat && *self != plain {
-            return Err(PostMarkError::NotCompatible);
+            return Err(ParameterError::new(
+                "postmark",
+                "the original neither syncs nor has threads: use the lab form",
+            ));
         }
         if self.threads == 0 || self.threads > parameters.number {
             let (threads, files) = (self.threads, parameters.number);
-            return Err(PostMarkError::Threads { threads, files });
+            let message = format!("{threads} threads cannot share {files} files");
+            return Err(ParameterError::new("postmark.threads", message));
         }
         if self.stdio_buffer == 0 {
-            return Err(PostMarkError::NoBuffer);
+            return Err(ParameterError::new(
+                "postmark.buffering",
+                "the stdio buffer has no bytes",
+            ));
         }
         Ok(())
     }

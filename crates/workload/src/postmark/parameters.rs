@@ -12,7 +12,8 @@ pub(super) const BIAS_SCALE: u32 = 10;
 pub struct Parameters {
     /// The smallest file in bytes (`set size`, first number).
     pub size_low: u32,
-    /// The size in bytes that files stay below when they are made, and may reach by appending (`set size`, second).
+    /// The size in bytes that files stay below when they are made, and may reach by appending (`set
+    /// size`, second).
     pub size_high: u32,
     /// How many files are in the pool at the start (`set number`).
     pub number: u32,
@@ -144,12 +145,20 @@ pub enum ReportFormat {
     Terse,
 }
 
-impl fmt::Display for ReportFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl ReportFormat {
+    /// Returns its name, which is also that of its document in an [`Outcome`](crate::Outcome).
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Verbose => "verbose",
             Self::Terse => "terse",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ReportFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -201,6 +210,29 @@ pub enum ParameterError {
     /// A weight is 0, or all weights together are too much.
     #[error("cannot build weighted index of locations")]
     Weight,
+}
+
+impl From<ParameterError> for crate::parameter::ParameterError {
+    fn from(error: ParameterError) -> Self {
+        let name = match error {
+            ParameterError::Unknown => "postmark",
+            ParameterError::Size => "postmark.size",
+            ParameterError::Number => "postmark.number",
+            ParameterError::Transactions => "postmark.transactions",
+            ParameterError::Seed => "postmark.seed",
+            ParameterError::Subdirectories => "postmark.subdirectories",
+            ParameterError::ReadBlock => "postmark.read",
+            ParameterError::WriteBlock => "postmark.write",
+            ParameterError::Bias => "postmark.bias_read",
+            ParameterError::Buffering => "postmark.buffering",
+            ParameterError::Report => "postmark.report",
+            ParameterError::NoLocation
+            | ParameterError::UnknownLocation(_)
+            | ParameterError::IgnoredWeight(_)
+            | ParameterError::Weight => "postmark.location",
+        };
+        Self::new(name, error.to_string())
+    }
 }
 
 #[cfg(test)]

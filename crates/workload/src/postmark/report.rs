@@ -1,40 +1,49 @@
 //! The reports: the original's two, and ours.
 //!
-//! The original divides by whole seconds, 0 replaced by 1: what was created and deleted in all, and the bytes, by the
-//! whole time; what was created and deleted alone by its own phase; everything else by the time of the transactions. The
-//! lab form divides by the same spans in nanoseconds.
+//! The original divides by whole seconds, 0 replaced by 1: what was created and deleted in all, and
+//! the bytes, by the whole time; what was created and deleted alone by its own phase; everything
+//! else by the time of the transactions. The lab form divides by the same spans in nanoseconds.
 //!
-//! The terse report is one line: seconds in all, seconds of transactions, transactions/s; created/s, alone, mixed; read/s,
-//! appended/s; deleted/s, alone, mixed; bytes read/s, bytes written/s.
+//! The terse report is one line: seconds in all, seconds of transactions, transactions/s;
+//! created/s, alone, mixed; read/s, appended/s; deleted/s, alone, mixed; bytes read/s, bytes
+//! written/s.
 
 use std::fmt::Write;
 
 use rt::Nanos;
 
+use super::account::Account;
 use super::options::Mode;
-use super::outcome::Outcome;
 use super::parameters::ReportFormat;
+use crate::outcome::Document;
 
 const KILOBYTE: f64 = 1024.0;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 const NANOS_PER_MICROSECOND: f64 = 1000.0;
 
-/// The report that the parameters and the options ask for, or nothing where the original gives none.
-#[must_use]
-pub fn render(outcome: &Outcome) -> Option<String> {
-    let compat = outcome.options.mode == Mode::Compat;
-    match outcome.parameters.report {
-        _ if compat && outcome.out_of_files => None,
-        ReportFormat::Terse => Some(terse(outcome)),
-        ReportFormat::Verbose if compat => Some(verbose(outcome)),
-        ReportFormat::Verbose => Some(verbose(outcome) + &measurements(outcome)),
+/// Returns the reports of a run; none of a run that ran out of files where the original gives none.
+pub(super) fn documents(account: &Account) -> Vec<Document> {
+    let is_compat = account.options.mode == Mode::Compat;
+    if is_compat && account.out_of_files {
+        return Vec::new();
     }
+    let mut text = verbose(account);
+    if !is_compat {
+        text.push_str(&measurements(account));
+    }
+    let document = |format: ReportFormat, text| Document {
+        name: format.name(),
+        text,
+    };
+    vec![
+        document(ReportFormat::Verbose, text),
+        document(ReportFormat::Terse, terse(account)),
+    ]
 }
 
 /// The original's report for people.
-#[must_use]
-pub fn verbose(outcome: &Outcome) -> String {
-    let (counts, spans) = (&outcome.counts, Spans::of(outcome));
+fn verbose(account: &Account) -> String {
+    let (counts, spans) = (&account.counts, Spans::of(account));
     let Spans {
         elapsed,
         create,
@@ -83,10 +92,10 @@ pub fn verbose(outcome: &Outcome) -> String {
     )
 }
 
-/// The original's report for programs: one line of thirteen fields. A rate over no time at all is `-`.
-#[must_use]
-pub fn terse(outcome: &Outcome) -> String {
-    let (counts, spans) = (&outcome.counts, Spans::of(outcome));
+/// The original's report for programs: one line of thirteen fields. A rate over no time at all is
+/// `-`.
+fn terse(account: &Account) -> String {
+    let (counts, spans) = (&account.counts, Spans::of(account));
     let Spans {
         elapsed,
         create,
@@ -116,9 +125,8 @@ pub fn terse(outcome: &Outcome) -> String {
 }
 
 /// What the original does not measure: the phases one by one, and the latencies.
-#[must_use]
-pub fn measurements(outcome: &Outcome) -> String {
-    let (timing, counts) = (&outcome.timing, &outcome.counts);
+fn measurements(account: &Account) -> String {
+    let (timing, counts) = (&account.timing, &account.counts);
     let mut text = String::from("\nPhases:\n");
     let phases = [
         ("create", timing.create(), counts.created_alone),
@@ -135,12 +143,12 @@ pub fn measurements(outcome: &Outcome) -> String {
         );
         text.push_str(&line);
     }
-    if outcome.out_of_files {
-        let asked = outcome.parameters.transactions;
+    if account.out_of_files {
+        let asked = account.parameters.transactions;
         let done = counts.transactions;
         writeln!(text, "\tout of files: {done} of {asked} transactions done").expect(INFALLIBLE);
     }
-    if let Some(latencies) = &outcome.latencies {
+    if let Some(latencies) = &account.latencies {
         text.push_str("\nLatencies in microseconds:\n");
         let heads = ["mean", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>12}"));
         writeln!(text, "\t{:<12}{:>10}{}", "call", "count", heads.concat()).expect(INFALLIBLE);
@@ -168,9 +176,9 @@ struct Spans {
 }
 
 impl Spans {
-    fn of(outcome: &Outcome) -> Self {
-        let timing = &outcome.timing;
-        let span = |from, to: Nanos| match outcome.options.mode {
+    fn of(account: &Account) -> Self {
+        let timing = &account.timing;
+        let span = |from, to: Nanos| match account.options.mode {
             Mode::Compat => Span::Whole(timing.whole_seconds(from, to)),
             Mode::Lab => Span::Exact(to.saturating_sub(from)),
         };

@@ -1,33 +1,41 @@
-//! A run: subdirectories, the three phases, and what is left behind after a failure (nothing, if the target lets us).
+//! A run: subdirectories, the three phases, and what is left behind after a failure (nothing, if
+//! the target lets us).
 
 use std::sync::Arc;
 
+use super::account::{Account, Timing};
 use super::console::{NoObserver, Observer, Phase};
-use super::error::PostMarkError;
 use super::options::{FinalSync, Options};
-use super::outcome::{Outcome, Timing};
 use super::parameters::Parameters;
+use super::report;
 use super::worker::{Shared, Worker};
 use crate::control::Control;
 use crate::crew::{self, Failed};
 use crate::meter::{Call, Meter};
+use crate::outcome::Outcome;
+use crate::parameter::ParameterError;
+use crate::run_error::RunError;
 use crate::target::Target;
 
 /// What a thread does in a phase.
-type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), PostMarkError>;
+type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), RunError>;
 
 /// Runs the benchmark once.
 ///
-/// The observer is called on the calling thread; the control's callback on any. After an error the files made so far are
-/// removed, as far as the target allows.
+/// The observer is called on the calling thread; the control's callback on any. The outcome has the
+/// original's reports as documents, named `verbose` and `terse`.
+///
+/// # Errors
+/// Fails with the first error of the target, after removing the files made so far as far as the
+/// target allows; also if the parameters or options are invalid.
 pub fn run(
     parameters: &Parameters,
     options: &Options,
     target: &Arc<dyn Target>,
     control: &Arc<Control>,
     observer: &mut dyn Observer,
-) -> Result<Outcome, PostMarkError> {
-    parameters.check()?;
+) -> Result<Outcome, RunError> {
+    parameters.check().map_err(ParameterError::from)?;
     options.check(parameters)?;
     let shared = Arc::new(Shared {
         parameters: parameters.clone(),
@@ -57,7 +65,7 @@ struct Crew {
 }
 
 impl Crew {
-    fn new(shared: Arc<Shared>, target: &Arc<dyn Target>) -> Result<Self, PostMarkError> {
+    fn new(shared: Arc<Shared>, target: &Arc<dyn Target>) -> Result<Self, RunError> {
         let meter = Meter::new(Arc::clone(target), shared.options.latencies);
         let worker = |index| Worker::new(&shared, index, meter.clone());
         let workers = (0..shared.options.threads)
@@ -72,7 +80,7 @@ impl Crew {
         })
     }
 
-    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Timing, PostMarkError> {
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Timing, RunError> {
         self.make_subdirectories(observer)?;
         let control = Arc::clone(&self.shared.control);
         let number = u64::from(self.shared.parameters.number);
@@ -98,7 +106,7 @@ impl Crew {
         })
     }
 
-    fn sync(&mut self) -> Result<(), PostMarkError> {
+    fn sync(&mut self) -> Result<(), RunError> {
         Ok(self.meter.time(Call::Sync, |target| target.sync())?)
     }
 
@@ -107,7 +115,7 @@ impl Crew {
         phase: Phase,
         work: Work,
         observer: &mut dyn Observer,
-    ) -> Result<rt::Nanos, PostMarkError> {
+    ) -> Result<rt::Nanos, RunError> {
         observer.begin(phase);
         self.each(work, observer)?;
         if self.shared.options.final_sync == FinalSync::EachPhase {
@@ -123,7 +131,7 @@ impl Crew {
     }
 
     /// Lets every worker do its part: a lone one on this thread, several each on its own.
-    fn each(&mut self, work: Work, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+    fn each(&mut self, work: Work, observer: &mut dyn Observer) -> Result<(), RunError> {
         if let [worker] = self.workers.as_mut_slice() {
             return work(worker, observer);
         }
@@ -136,7 +144,7 @@ impl Crew {
         result
     }
 
-    fn make_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+    fn make_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let paths: Vec<String> = match self.workers.first() {
             Some(worker) => worker.names().subdirectories().collect(),
             None => Vec::new(),
@@ -153,7 +161,7 @@ impl Crew {
         Ok(())
     }
 
-    fn remove_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), PostMarkError> {
+    fn remove_subdirectories(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         if self.subdirectories.is_empty() {
             return Ok(());
         }
@@ -177,11 +185,12 @@ impl Crew {
     }
 
     fn outcome(self, timing: Timing) -> Outcome {
-        let mut outcome = Outcome::new(&self.shared.parameters, &self.shared.options, timing);
+        let mut account = Account::new(&self.shared.parameters, &self.shared.options, timing);
         for worker in self.workers {
-            outcome.add(&worker.counts, worker.out_of_files, worker.client.meter);
+            account.add(&worker.counts, worker.out_of_files, worker.client.meter);
         }
-        outcome.add_latencies(self.meter);
-        outcome
+        account.add_latencies(self.meter);
+        let documents = report::documents(&account);
+        account.outcome(documents)
     }
 }

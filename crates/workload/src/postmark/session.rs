@@ -1,6 +1,8 @@
-//! The program: reads commands, keeps the parameters, runs the benchmark and prints what the original prints.
+//! The program: reads commands, keeps the parameters, runs the benchmark and prints what the
+//! original prints.
 //!
-//! A line that is no command is answered with `Eh?`. Lines that are empty or begin with `#` are passed over.
+//! A line that is no command is answered with `Eh?`. Lines that are empty or begin with `#` are
+//! passed over.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,11 +10,11 @@ use std::sync::Arc;
 use super::command::{Flow, Verb, assign, help, parse};
 use super::console::{Announcer, Console, NoObserver};
 use super::options::{Mode, Options};
-use super::outcome::Outcome;
 use super::parameters::{ParameterError, Parameters};
 use super::report;
 use super::run::run;
 use crate::control::Control;
+use crate::outcome::Outcome;
 use crate::target::Target;
 
 /// Read at the start if no script is given and it is there.
@@ -25,6 +27,23 @@ const BANNER: &str = "PostMark, as versions 1.51 to 1.53\n";
 const LOAD_DEPTH: u32 = 16;
 const INFALLIBLE: &str = "writing to a string does not fail";
 
+/// A run of a session.
+#[derive(Debug, Clone)]
+pub struct SessionRun {
+    /// The parameters as they were set.
+    pub parameters: Parameters,
+    /// The outcome.
+    pub outcome: Outcome,
+}
+
+impl SessionRun {
+    /// True if the files ran out before the transactions were done.
+    #[must_use]
+    pub fn is_out_of_files(&self) -> bool {
+        self.outcome.value("transactions") != Some(f64::from(self.parameters.transactions))
+    }
+}
+
 /// A session of commands on one target.
 pub struct Session<'a> {
     parameters: Parameters,
@@ -32,7 +51,7 @@ pub struct Session<'a> {
     target: Arc<dyn Target>,
     control: Arc<Control>,
     console: &'a mut dyn Console,
-    outcomes: Vec<Outcome>,
+    runs: Vec<SessionRun>,
     failures: u32,
     load_depth: u32,
 }
@@ -51,7 +70,7 @@ impl<'a> Session<'a> {
             target,
             control,
             console,
-            outcomes: Vec::new(),
+            runs: Vec::new(),
             failures: 0,
             load_depth: 0,
         }
@@ -68,10 +87,10 @@ impl<'a> Session<'a> {
         &mut self.parameters
     }
 
-    /// The results of all runs that succeeded.
+    /// Returns all runs that succeeded.
     #[must_use]
-    pub fn outcomes(&self) -> &[Outcome] {
-        &self.outcomes
+    pub fn runs(&self) -> &[SessionRun] {
+        &self.runs
     }
 
     /// How many runs failed.
@@ -91,8 +110,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Begins as the program does: with the banner, then the commands of `script`, or without one of `.pmrc` if it is
-    /// there.
+    /// Begins as the program does: with the banner, then the commands of `script`, or without one
+    /// of `.pmrc` if it is there.
     pub fn start(&mut self, script: Option<&str>) -> Flow {
         self.console.print(BANNER);
         match script {
@@ -178,31 +197,45 @@ impl<'a> Session<'a> {
     }
 
     fn run(&mut self, file: &str) {
+        match self.run_once() {
+            Ok(outcome) => {
+                let name = self.parameters.report.name();
+                let report = outcome.documents.iter().find(|report| report.name == name);
+                if let Some(report) = report {
+                    self.output(file, &report.text);
+                }
+                self.runs.push(SessionRun {
+                    parameters: self.parameters.clone(),
+                    outcome,
+                });
+            }
+            Err(message) => {
+                self.failures += 1;
+                if self.options.mode == Mode::Compat {
+                    self.console.print("\n");
+                }
+                self.complain(&message);
+            }
+        }
+    }
+
+    /// Runs the benchmark. An error is the message to print: for parameters, the original's.
+    fn run_once(&mut self) -> Result<Outcome, String> {
+        self.parameters.check().map_err(|error| error.to_string())?;
         let mut silent = NoObserver;
         let mut announcer = Announcer(&mut *self.console);
-        let compat = self.options.mode == Mode::Compat;
-        let observer: &mut dyn super::Observer = if compat { &mut announcer } else { &mut silent };
-        match run(
+        let observer: &mut dyn super::Observer = match self.options.mode {
+            Mode::Compat => &mut announcer,
+            Mode::Lab => &mut silent,
+        };
+        let outcome = run(
             &self.parameters,
             &self.options,
             &self.target,
             &self.control,
             observer,
-        ) {
-            Ok(outcome) => {
-                if let Some(text) = report::render(&outcome) {
-                    self.output(file, &text);
-                }
-                self.outcomes.push(outcome);
-            }
-            Err(error) => {
-                self.failures += 1;
-                if compat {
-                    self.console.print("\n");
-                }
-                self.complain(&error.to_string());
-            }
-        }
+        );
+        outcome.map_err(|error| error.to_string())
     }
 
     fn complain(&mut self, message: &str) {

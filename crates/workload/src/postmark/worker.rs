@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::client::Client;
 use super::console::Observer;
 use super::counts::Counts;
-use super::error::PostMarkError;
 use super::names::Names;
 use super::options::Options;
 use super::parameters::{BIAS_SCALE, Parameters};
@@ -48,11 +47,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// The thread `index` of a run; draws the bytes that it will write.
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        index: u32,
-        meter: Meter,
-    ) -> Result<Self, PostMarkError> {
+    pub(super) fn new(shared: &Arc<Shared>, index: u32, meter: Meter) -> Result<Self, RunError> {
         let (parameters, threads) = (&shared.parameters, shared.options.threads);
         let mut random = Mt19937::split(parameters.seed, index);
         let source = draw_source(&mut random, parameters.size_high)?;
@@ -82,7 +77,7 @@ impl Worker {
     }
 
     /// The first phase: makes the pool.
-    pub(super) fn create_all(&mut self, _: &mut dyn Observer) -> Result<(), PostMarkError> {
+    pub(super) fn create_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         for _ in 0..self.files {
             if !self.goes_on()? {
                 break;
@@ -95,10 +90,7 @@ impl Worker {
     }
 
     /// The second phase: does the transactions.
-    pub(super) fn transact_all(
-        &mut self,
-        observer: &mut dyn Observer,
-    ) -> Result<(), PostMarkError> {
+    pub(super) fn transact_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let dot_every = (self.transactions / DOTS).max(1);
         for index in 0..self.transactions {
             if !self.goes_on()? {
@@ -121,7 +113,7 @@ impl Worker {
     }
 
     /// The last phase: removes what is left, in the order of the slots.
-    pub(super) fn delete_all(&mut self, _: &mut dyn Observer) -> Result<(), PostMarkError> {
+    pub(super) fn delete_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         let mut from = 0;
         while let Some(index) = self.pool.first_from(from) {
             if !self.goes_on()? {
@@ -139,20 +131,21 @@ impl Worker {
     pub(super) fn abandon(&mut self) {
         let mut from = 0;
         while let Some(index) = self.pool.first_from(from) {
-            // The run already has its error; this one would say the same, or that the file was never made.
+            // The run already has its error; this one would say the same, or that the file was
+            // never made.
             let _ = self.delete(index);
             from = index + 1;
         }
     }
 
-    fn goes_on(&self) -> Result<bool, PostMarkError> {
+    fn goes_on(&self) -> Result<bool, RunError> {
         if self.shared.control.is_cancelled() {
-            return Err(RunError::Cancelled.into());
+            return Err(RunError::Cancelled);
         }
         Ok(!self.shared.failed.is_set())
     }
 
-    fn transact(&mut self) -> Result<(), PostMarkError> {
+    fn transact(&mut self) -> Result<(), RunError> {
         let parameters = &self.shared.parameters;
         let (read_bias, create_bias) = (parameters.read_bias, parameters.create_bias);
         if let Some(tenths) = read_bias.tenths() {
@@ -172,7 +165,7 @@ impl Worker {
         Ok(())
     }
 
-    fn create(&mut self) -> Result<(), PostMarkError> {
+    fn create(&mut self) -> Result<(), RunError> {
         let Some(index) = self.pool.vacant() else {
             return Ok(());
         };
@@ -197,7 +190,7 @@ impl Worker {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<(), PostMarkError> {
+    fn read(&mut self) -> Result<(), RunError> {
         let Some(index) = self.pool.draw(&mut self.random) else {
             return Ok(());
         };
@@ -209,7 +202,7 @@ impl Worker {
         Ok(())
     }
 
-    fn append(&mut self) -> Result<(), PostMarkError> {
+    fn append(&mut self) -> Result<(), RunError> {
         let Some(index) = self.pool.draw(&mut self.random) else {
             return Ok(());
         };
@@ -229,7 +222,7 @@ impl Worker {
         Ok(())
     }
 
-    fn delete(&mut self, index: usize) -> Result<(), PostMarkError> {
+    fn delete(&mut self, index: usize) -> Result<(), RunError> {
         let slot = *self.pool.get(index);
         self.names.path_of(&slot, &mut self.path);
         self.client.delete(&self.path)?;
@@ -240,9 +233,9 @@ impl Worker {
 }
 
 /// The bytes that files are written from.
-fn draw_source(random: &mut Mt19937, size_high: u32) -> Result<Vec<u8>, PostMarkError> {
+fn draw_source(random: &mut Mt19937, size_high: u32) -> Result<Vec<u8>, RunError> {
     let bytes = u64::from(size_high) * 2;
-    let failed = || PostMarkError::NoMemory { bytes };
+    let failed = || RunError::NoMemory { bytes };
     let length = usize::try_from(bytes).map_err(|_| failed())?;
     let mut source = Vec::new();
     source.try_reserve_exact(length).map_err(|_| failed())?;

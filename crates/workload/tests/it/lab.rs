@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use workload::counting::CountingTarget;
-use workload::postmark::{
-    FinalSync, Fsync, NoObserver, Options, Outcome, Parameters, PostMarkError, run,
-};
-use workload::{Control, Operation, RunError, Target};
+use workload::postmark::{FinalSync, Fsync, NoObserver, Options, Parameters, run};
+use workload::{Control, Operation, Outcome, ParameterError, RunError, Target};
+
+use crate::figures::{count, reported};
 
 fn run_with(options: &Options) -> (Outcome, Arc<CountingTarget>) {
     run_both(&Parameters::default(), options)
@@ -31,20 +31,20 @@ fn every_call_has_a_latency() {
         };
         let (outcome, target) = run_with(&options);
         let latencies = outcome.latencies.as_ref().expect("it was asked for");
-        let count = |label| latencies.summary(label).map_or(0, |summary| summary.count);
-        let counts = &outcome.counts;
-        assert_eq!(count("create"), counts.created);
-        assert_eq!(count("open"), counts.read + counts.appended);
-        assert_eq!(count("delete"), counts.deleted);
-        assert_eq!(count("read"), target.calls(Operation::Read));
+        let timed = |label| latencies.summary(label).map_or(0, |summary| summary.count);
+        let own = |name| count(&outcome, name);
+        assert_eq!(timed("create"), own("created"));
+        assert_eq!(timed("open"), own("read") + own("appended"));
+        assert_eq!(timed("delete"), own("deleted"));
+        assert_eq!(timed("read"), target.calls(Operation::Read));
         assert_eq!(
-            count("write") + count("append"),
+            timed("write") + timed("append"),
             target.calls(Operation::Write)
         );
-        assert_eq!(count("close"), target.calls(Operation::Close));
-        assert_eq!(count("close"), target.calls(Operation::Open));
-        assert_eq!(count("fsync"), counts.created + counts.appended);
-        assert_eq!(count("transaction"), 500);
+        assert_eq!(timed("close"), target.calls(Operation::Close));
+        assert_eq!(timed("close"), target.calls(Operation::Open));
+        assert_eq!(timed("fsync"), own("created") + own("appended"));
+        assert_eq!(timed("transaction"), 500);
         assert_eq!(target.names(), 0);
     }
 }
@@ -71,7 +71,7 @@ fn syncing() {
             final_sync,
             ..Options::lab()
         });
-        let written = outcome.counts.created + outcome.counts.appended;
+        let written = count(&outcome, "created") + count(&outcome, "appended");
         let writes = target.calls(Operation::Write);
         (
             written,
@@ -102,12 +102,13 @@ fn threads_share_the_work_and_repeat_it() {
         };
         let (first, _) = run_both(&parameters, &options);
         let (second, target) = run_both(&parameters, &options);
-        assert_eq!(first.counts, second.counts, "the same seed does the same");
-        assert_eq!(
-            (first.counts.created_alone, first.counts.transactions),
-            (1000, 1001)
-        );
-        assert_eq!(first.counts.created, first.counts.deleted);
+        for name in ["created", "read", "appended", "bytes_read", "bytes_written"] {
+            let [first, second] = [&first, &second].map(|outcome| count(outcome, name));
+            assert_eq!(first, second, "the same seed does the same: {name}");
+        }
+        assert_eq!(reported(&first, "Creation alone"), 1000);
+        assert_eq!(count(&first, "transactions"), 1001);
+        assert_eq!(count(&first, "created"), count(&first, "deleted"));
         assert_eq!(target.names(), 0);
     }
 }
@@ -126,30 +127,23 @@ fn options_that_do_not_fit_are_refused() {
         )
         .expect_err("it does not fit")
     };
-    let threads = |threads| Options {
-        threads,
-        ..Options::lab()
-    };
-    assert_eq!(
-        refusal(&threads(0)),
-        PostMarkError::Threads {
-            threads: 0,
-            files: 500
-        }
-    );
-    assert_eq!(
-        refusal(&threads(501)),
-        PostMarkError::Threads {
-            threads: 501,
-            files: 500
-        }
-    );
+    let refused = |name, message: &str| RunError::from(ParameterError::new(name, message));
+    for (threads, message) in [
+        (0, "0 threads cannot share 500 files"),
+        (501, "501 threads cannot share 500 files"),
+    ] {
+        let options = Options {
+            threads,
+            ..Options::lab()
+        };
+        assert_eq!(refusal(&options), refused("postmark.threads", message));
+    }
     assert_eq!(
         refusal(&Options {
             stdio_buffer: 0,
             ..Options::lab()
         }),
-        PostMarkError::NoBuffer
+        refused("postmark.buffering", "the stdio buffer has no bytes")
     );
     for options in [
         Options {
@@ -165,7 +159,8 @@ fn options_that_do_not_fit_are_refused() {
             ..Options::compat()
         },
     ] {
-        assert_eq!(refusal(&options), PostMarkError::NotCompatible);
+        let message = "the original neither syncs nor has threads: use the lab form";
+        assert_eq!(refusal(&options), refused("postmark", message));
     }
 }
 
@@ -175,15 +170,14 @@ fn the_times_of_the_phases_add_up_and_all_figures_are_there() {
         final_sync: FinalSync::End,
         ..Options::lab()
     });
-    let timing = &outcome.timing;
-    let phases = timing.create() + timing.transactions() + timing.delete() + timing.final_sync();
-    assert_eq!(phases, timing.elapsed());
-    let metrics = outcome.metrics();
-    let value = |name| metrics.iter().find(|m| m.name == name).map(|m| m.value);
-    let rate = outcome.counts.bytes_read as f64 / timing.elapsed().as_secs_f64();
-    assert_eq!(value("read_rate"), Some(rate));
-    assert_eq!(value("transactions"), Some(500.0));
-    assert!(metrics.iter().all(|metric| metric.value.is_finite()));
+    let elapsed = outcome.value("elapsed").expect("a time");
+    let phases: rt::Nanos = outcome.phases.iter().map(|phase| phase.took).sum();
+    assert_eq!(phases.as_secs_f64(), elapsed);
+    let rate = count(&outcome, "bytes_read") as f64 / elapsed;
+    assert_eq!(outcome.value("read_rate"), Some(rate));
+    assert_eq!(outcome.value("transactions"), Some(500.0));
+    let mut metrics = outcome.metrics.iter();
+    assert!(metrics.all(|metric| metric.value.is_finite()));
 }
 
 #[test]
@@ -216,10 +210,7 @@ fn cancelling_stops_and_leaves_nothing() {
             &control,
             &mut NoObserver,
         );
-        assert_eq!(
-            result.expect_err("it was cancelled"),
-            PostMarkError::Run(RunError::Cancelled)
-        );
+        assert_eq!(result.expect_err("it was cancelled"), RunError::Cancelled);
         assert_eq!(counting.names(), 0);
         assert!(seen.load(Ordering::Relaxed) > 100);
     }
@@ -257,10 +248,7 @@ fn a_file_that_was_cut_is_noticed() {
         );
         let error = result.expect_err("files are short");
         assert!(
-            matches!(
-                error,
-                PostMarkError::Run(RunError::ShortFile { got: 5, .. })
-            ),
+            matches!(error, RunError::ShortFile { got: 5, .. }),
             "{error}"
         );
         let left = std::fs::read_dir(directory.path())

@@ -14,6 +14,11 @@ fn small(name: &str) -> Vec<(&'static str, Setting)> {
     use Setting::{Bytes, Number, Text, Time};
     use std::borrow::Cow::Borrowed;
     match name {
+        "postmark" => vec![
+            ("postmark.number", Number(20)),
+            ("postmark.transactions", Number(50)),
+            ("postmark.latencies", Setting::Switch(true)),
+        ],
         "synctest" => vec![
             ("synctest.tasks", Number(4)),
             ("synctest.tasks_per_directory", Number(2)),

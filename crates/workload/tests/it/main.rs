@@ -1,6 +1,7 @@
 //! The tests of the workloads from outside.
 
 mod directory;
+mod figures;
 mod golden;
 mod lab;
 mod loads;

@@ -75,7 +75,7 @@ fn reports_are_added_to_files() {
     let script = "set report terse\nrun my results\nrun my results\nshow shown\nrun /nowhere/x";
     let mut session = session(CountingTarget::new(), Options::compat(), &mut console);
     session.converse(script.lines().map(str::to_owned));
-    assert_eq!(session.outcomes().len(), 3);
+    assert_eq!(session.runs().len(), 3);
     let reports: Vec<&str> = console.files["my results"].lines().collect();
     assert_eq!(reports[0], reports[1]);
     assert_eq!(reports[0].split(' ').count(), 13);
@@ -116,7 +116,7 @@ fn a_full_target_is_an_error_and_leaves_nothing() {
             "set subdirectories 2".to_owned(),
             "run".to_owned(),
         ]);
-        assert_eq!((session.failures(), session.outcomes().len()), (1, 0));
+        assert_eq!((session.failures(), session.runs().len()), (1, 0));
         assert!(
             console.errors.contains("no space left on target"),
             "{}",
@@ -133,7 +133,7 @@ fn the_lab_form_reports_a_run_that_ran_out_of_files() {
         let mut console = Recorder::default();
         let mut session = session(CountingTarget::new(), options, &mut console);
         session.converse(script.clone());
-        assert!(session.outcomes()[0].out_of_files);
+        assert!(session.runs()[0].is_out_of_files());
         let text = "out of files: 5 of 500 transactions done";
         assert_eq!(
             console.printed.contains(text),

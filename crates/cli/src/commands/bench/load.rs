@@ -9,7 +9,7 @@ use lab::metric::MetricKind;
 use lab::plan::key::Key;
 use lab::plan::settings::Settings;
 use serde_json::{Map, Value, json};
-use workload::{Control, Definition, LatencySummary, Load, Metric, Outcome, Phase, Setting, stage};
+use workload::{Control, Definition, LatencySummary, Load, Metric, Outcome, Phase, Setting};
 
 use super::figures::{latencies_json, metrics_json};
 use super::place::PlaceArguments;
@@ -34,8 +34,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(name: &str, arguments: &Arguments) -> Result<ExitCode> {
-    let definition = Definition::named(name).ok_or_else(|| anyhow!("no workload {name}"))?;
+pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Result<ExitCode> {
     let load = load(definition, &arguments.set)?;
     if arguments.parameters {
         let line = |(name, setting): (&str, &Setting)| {
@@ -68,13 +67,12 @@ fn load(definition: &'static Definition, set: &[String]) -> Result<Load> {
         let (name, value) = given
             .split_once('=')
             .ok_or_else(|| anyhow!("--set {given}: expected NAME=VALUE"))?;
-        let own = definition.parameters.iter().chain(stage::PARAMETERS);
         let names = [
             format!("{}.{name}", definition.name),
             format!("bench.{name}"),
         ];
-        let parameter = own
-            .into_iter()
+        let parameter = definition
+            .all_parameters()
             .find(|parameter| names.iter().any(|name| name == parameter.name))
             .ok_or_else(|| {
                 let name = definition.name;
@@ -185,6 +183,7 @@ fn text(setting: &Setting) -> String {
         Setting::Number(number) => number.to_string(),
         Setting::Bytes(bytes) => bytes.to_string(),
         Setting::Time(span) => time_text(span.get()),
+        Setting::Range(low, high) => format!("{low} {high}"),
         Setting::Text(text) => text.to_string(),
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use workload::directory::Terminal;
-use workload::postmark::{Console, FinalSync, Flow, Fsync, Options, Outcome, Session};
+use workload::postmark::{Console, FinalSync, Flow, Fsync, Options, Session, SessionRun};
 use workload::{Control, Target};
 
 use super::figures::{latencies_json, metrics_json};
@@ -93,15 +93,16 @@ fn bench(arguments: &Arguments, target: Arc<dyn Target>) -> Result<ExitCode> {
     let mut session = Session::new(target, options(arguments), control, &mut console);
     let flow = converse(arguments, &mut session)?;
     bar.finish_and_clear();
-    let has_run = !session.outcomes().is_empty();
+    let has_run = !session.runs().is_empty();
     if flow == Flow::Continue && !has_run && session.failures() == 0 && !arguments.compat {
         session.execute("run");
     }
     let failures = session.failures();
-    let outcomes: Vec<Value> = session.outcomes().iter().map(outcome_json).collect();
+    let runs = session.runs().iter();
+    let runs: Vec<Value> = runs.map(|run| run_json(run, arguments.threads)).collect();
     bar.finish_and_clear();
     if arguments.json {
-        output::print_json(&Value::from(outcomes))?;
+        output::print_json(&Value::from(runs))?;
     }
     Ok(if failures == 0 {
         ExitCode::SUCCESS
@@ -191,10 +192,10 @@ impl Console for Quiet {
     }
 }
 
-fn outcome_json(outcome: &Outcome) -> Value {
-    let metrics = metrics_json(&outcome.metrics());
-    let latencies = latencies_json(outcome.latencies.as_ref());
-    let p = &outcome.parameters;
+fn run_json(run: &SessionRun, threads: u32) -> Value {
+    let metrics = metrics_json(&run.outcome.metrics);
+    let latencies = latencies_json(run.outcome.latencies.as_ref());
+    let p = &run.parameters;
     json!({
         "workload": "postmark",
         "parameters": {
@@ -208,9 +209,9 @@ fn outcome_json(outcome: &Outcome) -> Value {
             "buffering": p.buffered,
             "bias_read": p.read_bias.to_string(),
             "bias_create": p.create_bias.to_string(),
-            "threads": outcome.options.threads,
+            "threads": threads,
         },
-        "out_of_files": outcome.out_of_files,
+        "out_of_files": run.is_out_of_files(),
         "metrics": metrics,
         "latencies": latencies,
     })

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use workload::postmark::Counts;
+use workload::Outcome;
 
 /// What one run took and did.
 pub(super) struct Run {
@@ -23,6 +23,21 @@ pub(super) struct Work {
 pub(super) struct Spans(Vec<f64>);
 
 impl Work {
+    /// Returns the counts of an outcome of PostMark.
+    pub(super) fn of(outcome: &Outcome) -> Result<Self> {
+        let count = |name: &str| {
+            let value = outcome.value(name);
+            let value = value.with_context(|| format!("the run has no figure {name}"))?;
+            anyhow::Ok(value as u64)
+        };
+        Ok(Self {
+            created: count("created")?,
+            read: count("read")?,
+            appended: count("appended")?,
+            deleted: count("deleted")?,
+        })
+    }
+
     /// What PostMark's report for people says.
     pub(super) fn parse(report: &str) -> Result<Self> {
         let count = |what: &str| {
@@ -41,24 +56,6 @@ impl Work {
             appended: count("appended")?,
             deleted: count("deleted")?,
         })
-    }
-}
-
-impl From<&Counts> for Work {
-    fn from(counts: &Counts) -> Self {
-        let Counts {
-            created,
-            read,
-            appended,
-            deleted,
-            ..
-        } = *counts;
-        Self {
-            created,
-            read,
-            appended,
-            deleted,
-        }
     }
 }
 

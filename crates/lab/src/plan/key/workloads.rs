@@ -7,26 +7,20 @@ use workload::{Definition, Parameter, ParameterKind, Setting, WORKLOADS, stage};
 use super::{Initial, Key};
 use crate::plan::value::Kind;
 
-/// PostMark's name; its keys stand in the list itself, since its values have kinds of their own.
-pub(crate) const POSTMARK: &str = "postmark";
-
 /// The names of all workloads.
-pub(super) const NAMES: [&str; WORKLOADS.len() + 1] = names();
+pub(super) const NAMES: [&str; WORKLOADS.len()] = names();
 
 /// How many keys there are in the workloads' tables.
 pub(super) const COUNT: usize = count();
 
-/// Whether a key means something to a workload: it belongs to no other one.
+/// True if a key means something to a workload: it is one of its parameters, or no workload's.
 pub(crate) fn concerns(key: &str, workload: &str) -> bool {
-    let of = |definition: &Definition| definition.parameters.iter().any(|p| p.name == key);
-    if key.starts_with("postmark.") {
-        workload == POSTMARK
-    } else if stage::PARAMETERS.iter().any(|p| p.name == key) {
-        workload != POSTMARK
-    } else {
-        let owner = WORKLOADS.iter().find(|definition| of(definition));
-        owner.is_none_or(|owner| owner.name == workload)
-    }
+    let has = |definition: &Definition| definition.all_parameters().any(|own| own.name == key);
+    let mut owners = WORKLOADS
+        .iter()
+        .filter(|definition| has(definition))
+        .peekable();
+    owners.peek().is_none() || owners.any(|owner| owner.name == workload)
 }
 
 /// The lab's own keys, then those of the workloads.
@@ -70,11 +64,11 @@ const fn count() -> usize {
     count
 }
 
-const fn names() -> [&'static str; WORKLOADS.len() + 1] {
-    let mut names = [POSTMARK; WORKLOADS.len() + 1];
+const fn names() -> [&'static str; WORKLOADS.len()] {
+    let mut names = [""; WORKLOADS.len()];
     let mut at = 0;
     while at < WORKLOADS.len() {
-        names[at + 1] = WORKLOADS[at].name;
+        names[at] = WORKLOADS[at].name;
         at += 1;
     }
     names
@@ -88,6 +82,7 @@ const fn key_of(parameter: &Parameter) -> Key {
             ParameterKind::Number(least, most) => Kind::Number(least, most),
             ParameterKind::Bytes => Kind::Bytes,
             ParameterKind::Time => Kind::Time,
+            ParameterKind::Range(most) => Kind::Range(most),
             ParameterKind::Word(words) => Kind::Word(words),
             ParameterKind::Text => Kind::Text,
         },
@@ -96,6 +91,7 @@ const fn key_of(parameter: &Parameter) -> Key {
             Setting::Number(number) => Initial::Number(*number),
             Setting::Bytes(bytes) => Initial::Bytes(*bytes),
             Setting::Time(span) => Initial::Nanos(span.get()),
+            Setting::Range(low, high) => Initial::Range(*low, *high),
             Setting::Text(Cow::Borrowed(text)) => Initial::Text(text),
             Setting::Text(Cow::Owned(_)) => panic!("a table holds no owned text"),
         },
@@ -110,14 +106,14 @@ mod tests {
     #[test]
     fn a_key_concerns_its_workload_or_all() {
         for (key, workload, expected) in [
-            ("device", POSTMARK, true),
+            ("device", "postmark", true),
             ("device", "synctest", true),
-            ("postmark.seed", POSTMARK, true),
+            ("postmark.seed", "postmark", true),
             ("postmark.seed", "synctest", false),
             ("bench.seed", "synctest", true),
-            ("bench.seed", POSTMARK, false),
+            ("bench.seed", "postmark", false),
             ("synctest.tasks", "synctest", true),
-            ("synctest.tasks", POSTMARK, false),
+            ("synctest.tasks", "postmark", false),
         ] {
             assert_eq!(concerns(key, workload), expected, "{key} {workload}");
         }

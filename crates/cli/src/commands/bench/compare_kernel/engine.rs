@@ -11,7 +11,7 @@ use lab::targets::VolumeTarget;
 use workload::postmark::{self, FinalSync, NoObserver};
 use workload::{Control, Target};
 
-use super::super::spans::Run;
+use super::super::spans::{Run, Work};
 use super::{Form, MOUNT_OPTIONS, Test};
 
 /// A budget of so many times the device caches whatever there is.
@@ -49,7 +49,7 @@ pub(super) fn run(test: Test, form: Form, control: &Arc<Control>) -> Result<Run>
     let target = Arc::into_inner(target).ok_or_else(|| anyhow!("the benchmark still runs"))?;
     target.into_volume().close().context("closing")?;
     Ok(Run {
-        seconds: outcome.timing.elapsed().as_secs_f64(),
-        counts: (&outcome.counts).into(),
+        seconds: outcome.value("elapsed").context("the run has no time")?,
+        counts: Work::of(&outcome)?,
     })
 }

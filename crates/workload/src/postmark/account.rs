@@ -1,4 +1,4 @@
-//! What a run found out.
+//! [`Account`]: counts and instants of a run, and the figures made of them.
 
 use rt::{Nanos, WallTime};
 
@@ -8,28 +8,22 @@ use super::parameters::Parameters;
 use crate::latency::Latencies;
 use crate::meter::Meter;
 use crate::metric::{Metric, Unit};
-use crate::outcome::Phase;
+use crate::outcome::{Document, Outcome, Phase};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// The result of a run.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// What was run.
-    pub parameters: Parameters,
-    /// How it was run.
-    pub options: Options,
-    /// What was done.
-    pub counts: Counts,
-    /// How long it took.
-    pub timing: Timing,
-    /// Whether the files ran out before the transactions were done, in any thread.
-    pub out_of_files: bool,
-    /// How long each kind of call took, by the labels of [`Call`](crate::Call), if it was asked for.
-    pub latencies: Option<Latencies>,
+/// Counts and instants of a run.
+pub(super) struct Account {
+    pub(super) parameters: Parameters,
+    pub(super) options: Options,
+    pub(super) counts: Counts,
+    pub(super) timing: Timing,
+    /// True if a thread ran out of files before its transactions were done.
+    pub(super) out_of_files: bool,
+    pub(super) latencies: Option<Latencies>,
 }
 
-impl Outcome {
+impl Account {
     pub(super) fn new(parameters: &Parameters, options: &Options, timing: Timing) -> Self {
         Self {
             parameters: parameters.clone(),
@@ -55,9 +49,26 @@ impl Outcome {
         }
     }
 
-    /// All figures, byte rates over the whole run as in the original. A rate over no time at all is left out.
-    #[must_use]
-    pub fn metrics(&self) -> Vec<Metric> {
+    /// Returns the outcome of the run.
+    pub(super) fn outcome(self, documents: Vec<Document>) -> Outcome {
+        let timing = &self.timing;
+        let phase = |name, began, took| Phase { name, began, took };
+        Outcome {
+            phases: vec![
+                phase("create", timing.started, timing.create()),
+                phase("transactions", timing.created, timing.transactions()),
+                phase("delete", timing.transacted, timing.delete()),
+                phase("sync", timing.deleted, timing.final_sync()),
+            ],
+            metrics: self.metrics(),
+            documents,
+            latencies: self.latencies,
+        }
+    }
+
+    /// Returns all figures. Byte rates are over the whole run, as in the original; a rate over no
+    /// time is left out.
+    fn metrics(&self) -> Vec<Metric> {
         let (counts, timing) = (&self.counts, &self.timing);
         let seconds = |name, span: Nanos| {
             Some(Metric {
@@ -128,75 +139,52 @@ impl Outcome {
     }
 }
 
-impl From<Outcome> for crate::outcome::Outcome {
-    fn from(outcome: Outcome) -> Self {
-        let timing = &outcome.timing;
-        let phase = |name, began, took| Phase { name, began, took };
-        Self {
-            phases: vec![
-                phase("create", timing.started, timing.create()),
-                phase("transactions", timing.created, timing.transactions()),
-                phase("delete", timing.transacted, timing.delete()),
-                phase("sync", timing.deleted, timing.final_sync()),
-            ],
-            metrics: outcome.metrics(),
-            latencies: outcome.latencies,
-            documents: Vec::new(),
-        }
-    }
-}
-
 /// The instants of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub(super) struct Timing {
     /// The wall clock at the start.
-    pub wall: WallTime,
+    pub(super) wall: WallTime,
     /// The start of the first phase.
-    pub started: Nanos,
-    /// Its end.
-    pub created: Nanos,
+    pub(super) started: Nanos,
+    /// The end of the first phase.
+    pub(super) created: Nanos,
     /// The end of the transactions.
-    pub transacted: Nanos,
+    pub(super) transacted: Nanos,
     /// The end of the deletions.
-    pub deleted: Nanos,
+    pub(super) deleted: Nanos,
     /// The end of the last sync, if there was one.
-    pub ended: Nanos,
+    pub(super) ended: Nanos,
 }
 
 impl Timing {
-    /// The time of the first phase.
-    #[must_use]
-    pub fn create(&self) -> Nanos {
+    /// Returns the time of the first phase.
+    pub(super) fn create(&self) -> Nanos {
         self.created.saturating_sub(self.started)
     }
 
-    /// The time of the transactions.
-    #[must_use]
-    pub fn transactions(&self) -> Nanos {
+    /// Returns the time of the transactions.
+    pub(super) fn transactions(&self) -> Nanos {
         self.transacted.saturating_sub(self.created)
     }
 
-    /// The time of the last phase.
-    #[must_use]
-    pub fn delete(&self) -> Nanos {
+    /// Returns the time of the last phase.
+    pub(super) fn delete(&self) -> Nanos {
         self.deleted.saturating_sub(self.transacted)
     }
 
-    /// The time of the sync at the end.
-    #[must_use]
-    pub fn final_sync(&self) -> Nanos {
+    /// Returns the time of the sync at the end.
+    pub(super) fn final_sync(&self) -> Nanos {
         self.ended.saturating_sub(self.deleted)
     }
 
-    /// The time of all together.
-    #[must_use]
-    pub fn elapsed(&self) -> Nanos {
+    /// Returns the time of the whole run.
+    pub(super) fn elapsed(&self) -> Nanos {
         self.ended.saturating_sub(self.started)
     }
 
-    /// What a clock of whole seconds says about the time between two instants of this run, 0 replaced by 1.
-    #[must_use]
-    pub fn whole_seconds(&self, from: Nanos, to: Nanos) -> u64 {
+    /// Returns the time between two instants of this run by a clock of whole seconds, 0 replaced by
+    /// 1.
+    pub(super) fn whole_seconds(&self, from: Nanos, to: Nanos) -> u64 {
         let start = i128::from(self.wall.seconds) * NANOS_PER_SECOND + i128::from(self.wall.nanos);
         let read = |at: Nanos| {
             (start + i128::from(at.saturating_sub(self.started).get())).div_euclid(NANOS_PER_SECOND)
