@@ -74,7 +74,8 @@ impl Core {
     }
 
     /// Removes the member that failed a write or a flush. Returns an error if the array cannot do
-    /// without it. A write that all members refuse for want of space has changed nothing: it is refused,
+    /// without it. A write that all members refuse for want of space has changed nothing: it is
+    /// refused,
     /// and all of them stay. One that is done in part, when no redundancy is left, has changed what
     /// a missing member holds, and has failed.
     pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {

@@ -225,7 +225,8 @@ fn a_member_that_does_not_discard_stays_in_the_mirror() {
     };
     let mirror = MirrorDevice::new(devices(&members(2, plan))).expect("a mirror");
     let device: &dyn BlockDevice = &mirror;
-    let discarded = device.discard(&[0..4096]);
+    let range = 0..4096;
+    let discarded = device.discard(std::slice::from_ref(&range));
     assert!(
         matches!(discarded, Err(DeviceError::Failed { .. })),
         "{discarded:?}"

@@ -1,14 +1,18 @@
 //! Directory entries that the kernel must look up again.
 //!
-//! A change of names can be done and fail all the same: in a synchronous directory its commit may find no room on the host, or the
-//! device fails. The kernel takes the error for "nothing has changed" and keeps its entries for ever. So each entry that a failed change
+//! A change of names can be done and fail all the same: in a synchronous directory its commit may
+//! find no room on the host, or the
+//! device fails. The kernel takes the error for "nothing has changed" and keeps its entries for
+//! ever. So each entry that a failed change
 //! names is invalidated.
 //!
 //! # Rules
 //!
-//! - The kernel holds the locks of the directories until it has the answer, and invalidating an entry takes the lock of its directory. So
+//! - The kernel holds the locks of the directories until it has the answer, and invalidating an
+//! entry takes the lock of its directory. So
 //!   it is done by a thread of its own, which waits in the kernel until the answer is there.
-//! - A refusal that comes before any change (the name exists, a directory is not empty) invalidates nothing.
+//! - A refusal that comes before any change (the name exists, a directory is not empty) invalidates
+//! nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -74,7 +78,8 @@ impl<V: Vfs> Adapter<V> {
         Arc::clone(&self.stale)
     }
 
-    /// Passes on the result of a change of directory entries. If it failed but may have been done, the kernel looks them up again.
+    /// Passes on the result of a change of directory entries. If it failed but may have been done,
+    /// the kernel looks them up again.
     pub(super) fn changed<T>(
         &self,
         entries: &[(INodeNo, &OsStr)],
@@ -88,7 +93,8 @@ impl<V: Vfs> Adapter<V> {
         result
     }
 
-    /// Passes on the result of a change of a node's attributes. If it failed but may have been done, the kernel asks for them again.
+    /// Passes on the result of a change of a node's attributes. If it failed but may have been
+    /// done, the kernel asks for them again.
     pub(super) fn changed_node<T>(
         &self,
         node: INodeNo,

@@ -24,7 +24,8 @@ fn found(mounted: &Mounted) -> Vec<&'static str> {
         .collect()
 }
 
-/// Waits until `stat` and `ls` find what is expected: the kernel is notified beside the answer, perhaps a little later.
+/// Waits until `stat` and `ls` find what is expected: the kernel is notified beside the answer,
+/// perhaps a little later.
 fn wait_for(mounted: &Mounted, expected: &[&str]) {
     let start = Instant::now();
     while found(mounted) != expected || listed(mounted) != expected {
@@ -50,7 +51,8 @@ fn listed(mounted: &Mounted) -> Vec<OsString> {
     names
 }
 
-/// On a synchronous volume whose device has no room the commit of each change is held and the call fails, but the change is done.
+/// On a synchronous volume whose device has no room the commit of each change is held and the call
+/// fails, but the change is done.
 #[test]
 fn a_change_whose_commit_is_held_is_seen() {
     if !testkit::privilege::is_granted() {
