@@ -23,6 +23,7 @@ mod ranges;
 mod reserve;
 mod seek;
 mod stale;
+mod worker;
 
 use std::ffi::OsStr;
 use std::io;

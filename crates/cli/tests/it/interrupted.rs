@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -14,6 +15,8 @@ use crate::support::Folder;
 const FILE_BYTES: usize = 96 << 20;
 /// Attempts to hit a command in the middle.
 const ATTEMPTS: u64 = 60;
+/// Time between two looks at how far a command is.
+const POLL: Duration = Duration::from_micros(100);
 /// Parts of a command's work at which signals are sent, one after the other.
 const PARTS: u64 = 20;
 
@@ -35,7 +38,9 @@ fn listing(folder: &Folder) -> BTreeMap<String, u64> {
     found
 }
 
-/// Waits until a process has read so many bytes, or has ended.
+/// Waits until a process has read so many bytes, or has ended. A waiter that sleeps is scheduled
+/// as soon as it wakes; one that polls without a pause uses up its share of a busy machine, and
+/// then sees the process again when it has ended.
 fn wait_for_reads(child: &mut Child, bytes: u64) {
     let path = format!("/proc/{}/io", child.id());
     while child.try_wait().unwrap().is_none() {
@@ -45,6 +50,7 @@ fn wait_for_reads(child: &mut Child, bytes: u64) {
         if read >= bytes {
             return;
         }
+        std::thread::sleep(POLL);
     }
 }
 

@@ -21,14 +21,14 @@
 //!   for the requests that were submitted: see [`crate::arrivals`].
 
 use std::io;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use fuser::{Errno, INodeNo, ReplyLseek};
 use layout::InodeNr;
 
 use super::guard::{Failure, Guard};
+use super::worker::Worker;
 use super::{Adapter, inode};
 use crate::arrivals::Arrivals;
 use crate::vfs::Vfs;
@@ -40,13 +40,6 @@ const SEEK_HOLE: i32 = 4;
 /// Name of the thread.
 const THREAD: &str = "jext-seeker";
 
-/// A handle to the thread that answers slow requests.
-#[derive(Default)]
-pub(crate) struct Seeker {
-    /// Questions to the thread; `None` stops it.
-    questions: OnceLock<Sender<Option<Question>>>,
-}
-
 /// A request of the kernel.
 struct Question {
     node: InodeNr,
@@ -55,6 +48,10 @@ struct Question {
     reply: ReplyLseek,
 }
 
+/// The thread that answers slow requests.
+#[derive(Default)]
+pub(crate) struct Seeker(Worker<Question>);
+
 impl Seeker {
     /// Starts the thread, once.
     pub(crate) fn start<V: Vfs>(
@@ -62,31 +59,13 @@ impl Seeker {
         guard: Guard<V>,
         arrivals: Arrivals,
     ) -> io::Result<JoinHandle<()>> {
-        let (sender, questions) = mpsc::channel();
-        let _ = self.questions.set(sender);
         let work = Work { guard, arrivals };
-        thread::Builder::new()
-            .name(THREAD.to_owned())
-            .spawn(move || {
-                while let Ok(Some(question)) = questions.recv() {
-                    work.answer(question);
-                }
-            })
+        self.0.start(THREAD, move |question| work.answer(question))
     }
 
-    /// Stops the thread after its pending questions.
+    /// Ends the thread after its pending questions. A dropped reply answers EIO.
     pub(crate) fn stop(&self) {
-        if let Some(questions) = self.questions.get() {
-            // The thread may have exited already.
-            let _ = questions.send(None);
-        }
-    }
-
-    /// Passes a question to the thread. A dropped reply answers EIO.
-    fn ask(&self, question: Question) {
-        if let Some(questions) = self.questions.get() {
-            let _ = questions.send(Some(question));
-        }
+        self.0.stop();
     }
 }
 
@@ -116,7 +95,7 @@ impl<V: Vfs> Adapter<V> {
         });
         match begun {
             Ok(Ok(found)) => answer(reply, Ok(found)),
-            Ok(Err((node, offset))) => self.seeker.ask(Question {
+            Ok(Err((node, offset))) => self.seeker.0.add(Question {
                 node,
                 offset,
                 whence,

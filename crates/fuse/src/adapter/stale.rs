@@ -1,40 +1,32 @@
 //! Directory entries that the kernel must look up again.
 //!
 //! A change of names can be done and fail all the same: in a synchronous directory its commit may
-//! find no room on the host, or the
-//! device fails. The kernel takes the error for "nothing has changed" and keeps its entries for
-//! ever. So each entry that a failed change
-//! names is invalidated.
+//! find no room on the host, or the device fails. The kernel takes the error for "nothing has
+//! changed" and keeps its entries for ever. So each entry that a failed change names is
+//! invalidated.
 //!
 //! # Rules
 //!
 //! - The kernel holds the locks of the directories until it has the answer, and invalidating an
-//! entry takes the lock of its directory. So
-//!   it is done by a thread of its own, which waits in the kernel until the answer is there.
-//! - A refusal that comes before any change (the name exists, a directory is not empty) invalidates
-//! nothing.
+//!   entry takes the lock of its directory. So it is done by a thread of its own, which waits in
+//!   the kernel until the answer is there.
+//! - A refusal that comes before any change (the name exists, a directory is not empty)
+//!   invalidates nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use fuser::{Errno, INodeNo};
 
 use super::Adapter;
 use super::privileges::NotifierSlot;
+use super::worker::Worker;
 use crate::vfs::Vfs;
 
 /// The name of the thread.
 const THREAD: &str = "jext-stale";
-
-/// The way to the thread that invalidates entries.
-#[derive(Default)]
-pub(crate) struct Stale {
-    /// None ends it.
-    entries: OnceLock<Sender<Option<Name>>>,
-}
 
 /// A directory entry.
 struct Name {
@@ -42,38 +34,30 @@ struct Name {
     name: OsString,
 }
 
+/// The thread that invalidates entries.
+#[derive(Default)]
+pub(crate) struct Stale(Worker<Name>);
+
 impl Stale {
     /// Starts the thread, once.
     pub(crate) fn start(&self, notifier: NotifierSlot) -> io::Result<JoinHandle<()>> {
-        let (sender, entries) = mpsc::channel();
-        let _ = self.entries.set(sender);
-        thread::Builder::new()
-            .name(THREAD.to_owned())
-            .spawn(move || {
-                while let Ok(Some(entry)) = entries.recv() {
-                    invalidate(&notifier, &entry);
-                }
-            })
+        self.0
+            .start(THREAD, move |entry| invalidate(&notifier, &entry))
     }
 
-    /// Ends the thread when it has done what it was given.
+    /// Ends the thread after the entries that it was given.
     pub(crate) fn stop(&self) {
-        if let Some(entries) = self.entries.get() {
-            // It may have ended by itself.
-            let _ = entries.send(None);
-        }
+        self.0.stop();
     }
 
     fn add(&self, directory: INodeNo, name: &OsStr) {
-        if let Some(entries) = self.entries.get() {
-            let name = name.to_owned();
-            let _ = entries.send(Some(Name { directory, name }));
-        }
+        let name = name.to_owned();
+        self.0.add(Name { directory, name });
     }
 }
 
 impl<V: Vfs> Adapter<V> {
-    /// Returns the way to the thread that invalidates entries.
+    /// Returns the thread that invalidates entries.
     pub(crate) fn stale(&self) -> Arc<Stale> {
         Arc::clone(&self.stale)
     }
