@@ -59,8 +59,9 @@ fn wait_for_reads(child: &mut Child, bytes: u64) {
 fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
     let before = listing(folder);
     for attempt in 1..=ATTEMPTS {
-        let mut child = Command::new("nice")
-            .args(["-n", "19"])
+        // Shells start commands in the background with signals ignored, and jext leaves those so.
+        let mut child = Command::new("env")
+            .args(["--default-signal=HUP,INT,TERM", "nice", "-n", "19"])
             .arg(assert_cmd::cargo::cargo_bin("jext"))
             .args(line.split_whitespace())
             .current_dir(folder.path())

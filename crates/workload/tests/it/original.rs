@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use rt::Nanos;
 use workload::directory::DirectoryTarget;
 use workload::postmark::{Options, Session};
 use workload::{Control, Target};
@@ -17,6 +18,8 @@ use crate::recorder::Recorder;
 
 const MISSING: &str = "the original PostMark is missing: apt-get install postmark";
 const PROMPT: &str = "pm>";
+/// Runs of both on a busy machine, before a difference counts.
+const ATTEMPTS: u32 = 10;
 
 /// Returns the standard output and standard error of the original, run in this directory.
 fn original(directory: &Path, script: &str) -> (String, String) {
@@ -50,20 +53,29 @@ fn ours(directory: &Path, script: &str) -> (String, String) {
     (console.printed.replace(PROMPT, ""), console.errors)
 }
 
-/// Checks that both print the same, and that both leave no files behind.
+/// Checks that both print the same, and that both leave no files behind. A difference may be one of
+/// speed if the two took a second or more, as on a busy machine: then both run again.
 fn check(script: &str) {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    std::fs::create_dir(directory.path().join("a")).expect("it is empty");
-    std::fs::create_dir(directory.path().join("b")).expect("it is empty");
-    let (expected, expected_errors) = original(directory.path(), script);
-    let (found, found_errors) = ours(directory.path(), script);
-    assert_eq!(found.trim_end(), expected.trim_end(), "{script}");
-    assert_eq!(found_errors, expected_errors, "{script}");
-    for place in ["a", "b"] {
-        let left = std::fs::read_dir(directory.path().join(place))
-            .expect("it is there")
-            .count();
-        assert_eq!(left, 0, "{place} after {script}");
+    for attempts_left in (0..ATTEMPTS).rev() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(directory.path().join("a")).expect("it is empty");
+        std::fs::create_dir(directory.path().join("b")).expect("it is empty");
+        let started = rt::monotonic();
+        let (expected, expected_errors) = original(directory.path(), script);
+        let (found, found_errors) = ours(directory.path(), script);
+        let is_slow = rt::monotonic().saturating_sub(started) >= Nanos::from_millis(1000);
+        if found.trim_end() != expected.trim_end() && is_slow && attempts_left > 0 {
+            continue;
+        }
+        assert_eq!(found.trim_end(), expected.trim_end(), "{script}");
+        assert_eq!(found_errors, expected_errors, "{script}");
+        for place in ["a", "b"] {
+            let left = std::fs::read_dir(directory.path().join(place))
+                .expect("it is there")
+                .count();
+            assert_eq!(left, 0, "{place} after {script}");
+        }
+        return;
     }
 }
 
