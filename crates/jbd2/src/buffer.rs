@@ -22,11 +22,11 @@ use rt::{Cost, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub struct Buffer {
     nr: BlockNr,
     // [buffer]
-    state: RwLock<State>,
+    state: RwLock<BufferState>,
 }
 
 /// What the lock protects.
-pub(crate) struct State {
+pub(crate) struct BufferState {
     /// The newest contents.
     image: Arc<Block>,
     /// Who needs the buffer.
@@ -52,17 +52,17 @@ pub(crate) struct Filing {
 }
 
 /// The right to read a buffer's newest contents, for a moment.
-pub struct BufferRead<'a>(RwLockReadGuard<'a, State>);
+pub struct BufferRead<'a>(RwLockReadGuard<'a, BufferState>);
 
 /// The right to change a buffer's contents, for a moment.
-pub struct BufferWrite<'a>(RwLockWriteGuard<'a, State>);
+pub struct BufferWrite<'a>(RwLockWriteGuard<'a, BufferState>);
 
 impl Buffer {
     /// A clean buffer of a block with the given contents.
     pub fn new(nr: BlockNr, image: Arc<Block>) -> Arc<Self> {
         Arc::new(Self {
             nr,
-            state: RwLock::new(State {
+            state: RwLock::new(BufferState {
                 image,
                 holds: Holds::default(),
             }),
@@ -101,12 +101,12 @@ impl Buffer {
     }
 
     /// The right to change contents and holds.
-    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, State> {
+    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, BufferState> {
         self.state.write()
     }
 }
 
-impl State {
+impl BufferState {
     /// The newest image, to be kept as it is now.
     pub(crate) fn freeze(&self) -> Arc<Block> {
         Arc::clone(&self.image)
@@ -114,7 +114,7 @@ impl State {
 }
 
 impl<'a> BufferWrite<'a> {
-    pub(crate) fn new(guard: RwLockWriteGuard<'a, State>) -> Self {
+    pub(crate) fn new(guard: RwLockWriteGuard<'a, BufferState>) -> Self {
         Self(guard)
     }
 

@@ -1,196 +1,33 @@
-//! Checkpointing: what committed transactions owe to the blocks' homes, and who writes it.
+//! Checkpointing: the blocks of the checkpoint list ([`crate::checkpoint_list`]) are written to their final location, and
+//! the log's tail moves past transactions that owe none ([`tail`]).
 //!
-//! Each block has at most one debt, that of the newest committed transaction that holds it: when a transaction becomes
-//! durable it takes its blocks over from older ones, which then owe nothing for them ([`crate::lifecycle`]). A transaction
-//! whose blocks all are home, or taken over, leaves the log at the next move of the tail ([`tail`]).
-//!
-//! Who writes how much, and how, is a matter of policy ([`crate::policy`]): a daemon, or whoever finds the log too full;
-//! beside them the age-based writer, and a close. They may do so at the same time: a block is written by one at a time.
+//! The policy ([`crate::policy`]) decides how much is written at a time, and by which thread: a daemon, or a caller that finds
+//! the log too full; besides these the age-based writer, and a close. They may run at the same time: at most one write of a
+//! block is in flight.
 
-pub(crate) mod home;
-pub(crate) mod tail;
+mod home;
+mod tail;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-use layout::{Block, BlockNr, Tid};
+use layout::{BlockNr, Tid};
 use rt::{Cost, Nanos};
 
-use crate::buffer::Buffer;
+use crate::checkpoint_list::CheckpointList;
 use crate::error::{Error, Result};
-use crate::lifecycle::{Debt, DebtEvent, Next};
-use crate::policy::{Batch, Batches, Checkpointer, Extent};
+use crate::policy::{Batch, Batches, CheckpointScope, Checkpointer};
 use crate::shared::Shared;
-use crate::transaction::{Contents, Logged};
-
-/// What committed transactions owe. // [checkpoint]
-#[derive(Default)]
-pub(crate) struct Checkpoint {
-    /// The debts, by block.
-    owed: BTreeMap<BlockNr, Owed>,
-    /// The transactions in the log, oldest first, with consecutive numbers.
-    filed: VecDeque<Filed>,
-    /// Writes home that have completed, and how many of them a flush of the home device covers.
-    written: u64,
-    flushed: u64,
-    pub(crate) is_aborted: bool,
-}
-
-/// A block's debt.
-struct Owed {
-    /// The transaction that owes it.
-    tid: Tid,
-    image: Arc<Block>,
-    buffer: Arc<Buffer>,
-    debt: Debt,
-}
-
-/// A committed transaction in the log.
-struct Filed {
-    tid: Tid,
-    /// Its first block in the log.
-    start: u32,
-    /// How many log blocks it takes.
-    log_blocks: u32,
-    /// When it was committed.
-    since: Nanos,
-    /// How many blocks it owes.
-    owed: usize,
-    /// Blocks that nobody has chosen to write yet; some of them may be owed by later transactions, or nobody, by now.
-    unchosen: Vec<BlockNr>,
-}
-
-impl Checkpoint {
-    /// How many blocks are owed.
-    pub(crate) fn owed_count(&self) -> usize {
-        self.owed.len()
-    }
-
-    /// Whether a committed transaction is in the log.
-    pub(crate) fn has_filed(&self) -> bool {
-        !self.filed.is_empty()
-    }
-
-    /// The oldest transaction that owes something.
-    fn oldest_unsettled(&self) -> Option<Tid> {
-        let mut filed = self.filed.iter();
-        filed.find(|filed| filed.owed > 0).map(|filed| filed.tid)
-    }
-
-    /// The last of the oldest transactions that together fill so many blocks of the log, or all of them.
-    fn end_of_oldest(&self, wanted: u32) -> Option<Tid> {
-        let mut log_blocks = 0;
-        let last = self.filed.iter().find(|filed| {
-            log_blocks += filed.log_blocks;
-            log_blocks >= wanted
-        });
-        last.or(self.filed.back()).map(|filed| filed.tid)
-    }
-
-    /// That writes home make sense.
-    fn check(&self) -> Result<()> {
-        // The journal says why; this only ends waits.
-        if self.is_aborted {
-            Err(Error::Closed)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// A transaction has one debt less.
-    fn settle(&mut self, tid: Tid) {
-        let front = self.filed.front().expect("whoever owes is in the log").tid;
-        let filed = &mut self.filed[tid.distance_from(front) as usize];
-        assert_eq!(
-            filed.tid, tid,
-            "transactions in the log have consecutive numbers"
-        );
-        filed.owed -= 1;
-    }
-
-    /// A durable transaction takes a block over. Whether an older one owed it.
-    fn take_over(&mut self, tid: Tid, logged: Logged) -> bool {
-        let Logged { buffer, image } = logged;
-        let mut state = buffer.lock();
-        assert_eq!(
-            state.holds.committing,
-            Some(tid),
-            "it was frozen by this transaction"
-        );
-        state.holds.committing = None;
-        state.holds.owed = Some(tid);
-        drop(state);
-        let Some(owed) = self.owed.get_mut(&buffer.nr()) else {
-            let debt = Debt::Awaiting;
-            self.owed.insert(
-                buffer.nr(),
-                Owed {
-                    tid,
-                    image,
-                    buffer,
-                    debt,
-                },
-            );
-            return false;
-        };
-        let Next::Become(debt) = owed.debt.after(DebtEvent::Commit) else {
-            unreachable!("a commit never waits for a checkpoint")
-        };
-        if rt::mutant!("checkpoint/older-image-kept") {
-            self.settle(tid);
-            return true;
-        }
-        let older = core::mem::replace(
-            owed,
-            Owed {
-                tid,
-                image,
-                buffer,
-                debt,
-            },
-        );
-        if !Arc::ptr_eq(&older.buffer, &owed.buffer) {
-            older.buffer.lock().holds.owed = None;
-        }
-        self.settle(older.tid);
-        true
-    }
-
-    /// Cancels the debt of a freed block. `Some(true)`: there was one; `None`: the write in flight has to end first.
-    fn cancel(&mut self, nr: BlockNr) -> Option<bool> {
-        let Some(owed) = self.owed.get(&nr) else {
-            return Some(false);
-        };
-        match owed.debt.after(DebtEvent::Free) {
-            Next::Become(_) => {
-                let owed = self.owed.remove(&nr).expect("it is there");
-                owed.buffer.lock().holds.owed = None;
-                self.settle(owed.tid);
-                Some(true)
-            }
-            _ => None,
-        }
-    }
-}
+use crate::transaction::Contents;
 
 impl Shared {
     /// Files a durable transaction: it takes its blocks over, and cancels the debts of what it has freed.
     pub(crate) fn file(&self, contents: Contents, start: u32, log_blocks: u32) -> Result<()> {
         let tid = contents.tid;
         let mut checkpoint = self.checkpoint.lock();
-        let unchosen: Vec<BlockNr> = contents
+        let blocks: Vec<BlockNr> = contents
             .logged
             .iter()
             .map(|logged| logged.buffer.nr())
             .collect();
-        checkpoint.filed.push_back(Filed {
-            tid,
-            start,
-            log_blocks,
-            since: rt::monotonic(),
-            owed: unchosen.len(),
-            unchosen,
-        });
+        checkpoint.file(tid, start, log_blocks, blocks);
         let mut superseded = 0;
         for logged in contents.logged {
             rt::charge(Cost::BlockAccess);
@@ -240,9 +77,11 @@ impl Shared {
     fn checkpoint_extent(&self) -> Result<()> {
         let quarter = self.limits.ring.capacity() / 4;
         match self.config.policy.extent {
-            Extent::Oldest => self.write_home_of(Checkpoint::oldest_unsettled),
-            Extent::Quarter => self.write_home_of(|checkpoint| checkpoint.end_of_oldest(quarter)),
-            Extent::All => {
+            CheckpointScope::Oldest => self.write_home_of(CheckpointList::oldest_unsettled),
+            CheckpointScope::Quarter => {
+                self.write_home_of(|checkpoint| checkpoint.end_of_oldest(quarter))
+            }
+            CheckpointScope::All => {
                 let end = self.state.lock().next_committed();
                 loop {
                     let oldest = self.checkpoint.lock().oldest_unsettled();
@@ -256,7 +95,7 @@ impl Shared {
     }
 
     /// Writes home what transactions owe up to one that is chosen, if there is one.
-    fn write_home_of(&self, choose: impl Fn(&Checkpoint) -> Option<Tid>) -> Result<()> {
+    fn write_home_of(&self, choose: impl Fn(&CheckpointList) -> Option<Tid>) -> Result<()> {
         let last = choose(&self.checkpoint.lock());
         last.map_or(Ok(()), |last| self.write_home_through(last))
     }
@@ -281,8 +120,9 @@ impl Shared {
     /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing is left, the log is
     /// durably empty.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
-        let newest = |checkpoint: &Checkpoint| checkpoint.filed.back().map(|filed| filed.tid);
-        let result = self.write_home_of(newest).and_then(|()| self.empty_log());
+        let result = self
+            .write_home_of(CheckpointList::newest)
+            .and_then(|()| self.empty_log());
         self.settle_checkpoint(result)
     }
 

@@ -12,7 +12,7 @@ use rt::{JoinHandle, Nanos};
 
 use crate::error::Error;
 use crate::shared::Shared;
-use crate::state::State;
+use crate::state::JournalState;
 
 /// The longest that the checkpointer sleeps.
 const CHECKPOINTER_PATIENCE: Nanos = Nanos::from_secs(5);
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// Whether the running transaction should be committed now, and if not, when to look again.
-    pub(crate) fn commit_is_due(&self, state: &State, now: Nanos) -> (bool, Nanos) {
+    pub(crate) fn commit_is_due(&self, state: &JournalState, now: Nanos) -> (bool, Nanos) {
         if state.held.is_some() {
             return state.commit_hold.is_due(now);
         }
@@ -117,7 +117,7 @@ impl Shared {
     }
 
     /// Whether less of the log is free than should be: three eighths.
-    fn is_short(&self, state: &State) -> bool {
+    fn is_short(&self, state: &JournalState) -> bool {
         let capacity = self.limits.ring.capacity();
         state.free() < capacity / 8 * 3
     }

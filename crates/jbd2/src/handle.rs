@@ -15,19 +15,11 @@ use std::sync::Arc;
 use layout::{Block, BlockNr, Tid};
 
 use crate::buffer::{Buffer, BufferWrite};
+use crate::credits::Credits;
 use crate::error::{Error, Result};
 use crate::policy::LogIo;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
-
-/// What a handle may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Credits {
-    /// Blocks that it may dirty.
-    pub blocks: u32,
-    /// Revoke records that it may add.
-    pub revokes: u32,
-}
 
 /// One step of an operation.
 #[must_use = "a handle has to be finished"]
@@ -42,29 +34,6 @@ pub struct Handle {
     /// What is left.
     credits: Credits,
     has_changed: bool,
-}
-
-impl Credits {
-    /// Credits for so many blocks and no revokes.
-    pub const fn blocks(blocks: u32) -> Self {
-        Self { blocks, revokes: 0 }
-    }
-
-    /// The sum.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            blocks: self.blocks.saturating_add(other.blocks),
-            revokes: self.revokes.saturating_add(other.revokes),
-        }
-    }
-
-    pub(crate) const fn minus(self, other: Self) -> Self {
-        Self {
-            blocks: self.blocks - other.blocks,
-            revokes: self.revokes - other.revokes,
-        }
-    }
 }
 
 impl Handle {

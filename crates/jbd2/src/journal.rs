@@ -13,15 +13,16 @@ use rt::{JoinHandle, Mutex, Nanos};
 
 use crate::client::Client;
 use crate::config::Config;
+use crate::credits::Credits;
 use crate::daemon;
 use crate::error::{Error, Result};
-use crate::handle::{Credits, Handle};
+use crate::handle::Handle;
 use crate::hold::Hold;
 use crate::location::Location;
 use crate::policy::Checkpointer;
 use crate::shared::Shared;
 use crate::space::Limits;
-use crate::state::State;
+use crate::state::JournalState;
 use crate::stats::Stats;
 use crate::superblock::Superblock;
 
@@ -267,7 +268,7 @@ fn open_shared(
         ));
     }
     let limits = Limits::new(&superblock, &format);
-    let state = State {
+    let state = JournalState {
         limits,
         running: None,
         committing: None,

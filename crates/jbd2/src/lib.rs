@@ -14,14 +14,16 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`journal`] | the open journal: what a file system holds |
-//! | [`handle`] | one step of an operation, with credits |
+//! | [`handle`] | one step of an operation |
+//! | [`credits`] | the log space that a handle reserves |
 //! | [`buffer`] | one block in memory |
 //! | `transaction` | the running transaction, and what a closed one is made of |
 //! | `state`, `shared` | who runs, commits and waits; the locks and their order |
 //! | `space` | the ring of log blocks and what a transaction may take of it |
 //! | `commit` | closing, logging, the commit record, group commit |
 //! | [`lifecycle`] | where a block can be, and what can happen to it there |
-//! | `checkpoint` | what is owed to the blocks' homes, the log's tail |
+//! | `checkpoint_list` | the committed transactions in the log, and the blocks that they owe |
+//! | `checkpoint` | the writes of these blocks, the log's tail |
 //! | `daemon` | the two daemons |
 //! | `hold` | work that a device has no room for |
 //! | [`recovery`] | scan, revoke, replay; looking at logs |
@@ -45,9 +47,11 @@
 
 pub mod buffer;
 mod checkpoint;
+mod checkpoint_list;
 pub mod client;
 mod commit;
 pub mod config;
+pub mod credits;
 mod daemon;
 pub mod error;
 pub mod format;
@@ -68,8 +72,9 @@ mod transaction;
 pub use buffer::{Buffer, BufferRead, BufferWrite};
 pub use client::Client;
 pub use config::Config;
+pub use credits::Credits;
 pub use error::{Corrupt, Error};
-pub use handle::{Credits, Handle};
+pub use handle::Handle;
 pub use journal::Journal;
 pub use location::{Location, LogExtent};
 pub use policy::LogPolicy;

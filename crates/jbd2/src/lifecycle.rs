@@ -23,7 +23,7 @@
 /// Where a block can be. It can be in several places; what happens to its contents is decided by the first of running,
 /// committing, in flight, awaiting, absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockState {
     /// In none of the others.
     Absent,
     /// Filed in the running transaction.
@@ -93,12 +93,12 @@ pub enum Rule {
 }
 
 /// The places, in the order of [`RULES`].
-pub const PLACES: [Place; 5] = [
-    Place::Absent,
-    Place::Running,
-    Place::Committing,
-    Place::Awaiting,
-    Place::InFlight,
+pub const BLOCK_STATES: [BlockState; 5] = [
+    BlockState::Absent,
+    BlockState::Running,
+    BlockState::Committing,
+    BlockState::Awaiting,
+    BlockState::InFlight,
 ];
 
 /// The events, in the order of [`RULES`].
@@ -128,7 +128,7 @@ pub const RULES: [[Rule; 8]; 5] = {
 };
 
 /// What follows when something happens to a block that is in a place.
-pub const fn rule(place: Place, event: Event) -> Rule {
+pub const fn rule(place: BlockState, event: Event) -> Rule {
     RULES[place as usize][event as usize]
 }
 
@@ -231,8 +231,8 @@ mod tests {
             .collect();
         let (head, rows) = rows.split_first().expect("there is a table");
         assert_eq!(head.len(), 1 + EVENTS.len());
-        assert_eq!(rows.len(), PLACES.len());
-        for (place, row) in PLACES.into_iter().zip(rows) {
+        assert_eq!(rows.len(), BLOCK_STATES.len());
+        for (place, row) in BLOCK_STATES.into_iter().zip(rows) {
             for (event, cell) in EVENTS.into_iter().zip(&row[1..]) {
                 assert_eq!(*cell, word(rule(place, event)), "{place:?} {event:?}");
             }

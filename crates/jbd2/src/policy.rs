@@ -97,7 +97,7 @@ part! {
 
 part! {
     /// How much is checkpointed at a time.
-    Extent {
+    CheckpointScope {
         /// The oldest transaction.
         Oldest = "oldest",
         /// The oldest transactions that fill a quarter of the log, together.
@@ -172,7 +172,7 @@ pub struct LogPolicy {
     /// Who checkpoints.
     pub checkpointer: Checkpointer,
     /// How much at a time.
-    pub extent: Extent,
+    pub extent: CheckpointScope,
     /// What becomes of blocks that a running or committing transaction has.
     pub held: HeldBlocks,
     /// How many blocks are written together.
@@ -205,7 +205,7 @@ impl LogPolicy {
         data: OrderedData::Beside,
         log_io: LogIo::Copy,
         checkpointer: Checkpointer::Daemon,
-        extent: Extent::Quarter,
+        extent: CheckpointScope::Quarter,
         held: HeldBlocks::Write,
         batch: Batch::Large,
         batches: Batches::Wait,
@@ -221,7 +221,7 @@ impl LogPolicy {
         data: OrderedData::Before,
         log_io: LogIo::Wait,
         checkpointer: Checkpointer::Caller,
-        extent: Extent::All,
+        extent: CheckpointScope::All,
         held: HeldBlocks::Commit,
         batch: Batch::Small,
         batches: Batches::Overlap,
@@ -240,7 +240,7 @@ impl LogPolicy {
         Part::new("data", OrderedData::WORDS),
         Part::new("log_io", LogIo::WORDS),
         Part::new("checkpointer", Checkpointer::WORDS),
-        Part::new("extent", Extent::WORDS),
+        Part::new("extent", CheckpointScope::WORDS),
         Part::new("held", HeldBlocks::WORDS),
         Part::new("batch", Batch::WORDS),
         Part::new("batches", Batches::WORDS),
@@ -279,7 +279,7 @@ impl LogPolicy {
             "data" => self.data = OrderedData::from_word(word)?,
             "log_io" => self.log_io = LogIo::from_word(word)?,
             "checkpointer" => self.checkpointer = Checkpointer::from_word(word)?,
-            "extent" => self.extent = Extent::from_word(word)?,
+            "extent" => self.extent = CheckpointScope::from_word(word)?,
             "held" => self.held = HeldBlocks::from_word(word)?,
             "batch" => self.batch = Batch::from_word(word)?,
             "batches" => self.batches = Batches::from_word(word)?,

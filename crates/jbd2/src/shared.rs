@@ -5,8 +5,8 @@
 //! | lock | protects | held across I/O |
 //! |---|---|---|
 //! | `[superblock]` | the journal's superblock; one of its writes at a time | yes, its own writing and the flushes before |
-//! | `[state]` | [`State`] | no |
-//! | `[checkpoint]` | what committed transactions owe | no |
+//! | `[state]` | [`JournalState`] | no |
+//! | `[checkpoint]` | [`CheckpointList`] | no |
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |
 //! | `[blocks]` | the running transaction's lists; a leaf | no |
 //!
@@ -21,15 +21,15 @@ use block::BlockDevice;
 use layout::Tid;
 use rt::{Condvar, Mutex, MutexGuard, Nanos};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint_list::CheckpointList;
 use crate::client::Client;
 use crate::config::Config;
+use crate::credits::Credits;
 use crate::error::{Error, Result};
-use crate::handle::Credits;
 use crate::location::Location;
 use crate::policy::{Checkpointer, Closing};
 use crate::space::Limits;
-use crate::state::{Admission, LogIoPhase, State};
+use crate::state::{Admission, JournalState, LogIoPhase};
 use crate::stats::{Counter, Counters};
 use crate::superblock::{LogFormat, Superblock};
 use crate::transaction::Transaction;
@@ -48,8 +48,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// As it stands on the device, or is being written.
     pub(crate) superblock: Mutex<Superblock>,
-    pub(crate) state: Mutex<State>,
-    pub(crate) checkpoint: Mutex<Checkpoint>,
+    pub(crate) state: Mutex<JournalState>,
+    pub(crate) checkpoint: Mutex<CheckpointList>,
     /// With `[state]`: the running transaction has been replaced, or the journal has aborted.
     pub(crate) closed: Condvar,
     /// With `[state]`: the last open handle of a closing transaction has ended.
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     has_abandoned: AtomicBool,
 }
 
-pub(crate) type StateGuard<'a> = MutexGuard<'a, State>;
+pub(crate) type StateGuard<'a> = MutexGuard<'a, JournalState>;
 
 impl Shared {
     pub(crate) fn new(
@@ -86,7 +86,7 @@ impl Shared {
         config: Config,
         client: Arc<dyn Client>,
         superblock: Superblock,
-        state: State,
+        state: JournalState,
     ) -> Self {
         Self {
             log,
@@ -98,7 +98,7 @@ impl Shared {
             counters: Counters::default(),
             superblock: Mutex::new(superblock),
             state: Mutex::new(state),
-            checkpoint: Mutex::new(Checkpoint::default()),
+            checkpoint: Mutex::new(CheckpointList::default()),
             closed: Condvar::new(),
             handles_done: Condvar::new(),
             committed: [Condvar::new(), Condvar::new()],

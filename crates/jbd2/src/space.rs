@@ -8,7 +8,7 @@
 //! used (tail to head, the committing transaction included) + need(reserved by the running one) < capacity
 //! ```
 
-use crate::handle::Credits;
+use crate::credits::Credits;
 use crate::superblock::{LogFormat, Superblock};
 
 /// The blocks of the log as a ring.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use layout::Tid;
 use rt::Nanos;
 
+use crate::credits::Credits;
 use crate::error::{Error, Result};
-use crate::handle::Credits;
 use crate::hold::Hold;
 use crate::space::Limits;
 use crate::transaction::{Contents, Transaction};
@@ -15,7 +15,7 @@ use crate::transaction::{Contents, Transaction};
 const HEADROOM_BLOCKS: u32 = 32;
 
 /// The central state. // [state]
-pub(crate) struct State {
+pub(crate) struct JournalState {
     pub(crate) limits: Limits,
     pub(crate) running: Option<Running>,
     pub(crate) committing: Option<Committing>,
@@ -118,7 +118,7 @@ pub(crate) enum Admission {
     Full,
 }
 
-impl State {
+impl JournalState {
     /// Whether a transaction of `need` blocks fits into the log beside all that is in use.
     pub(crate) fn fits(&self, need: u32) -> bool {
         self.used + need < self.limits.ring.capacity()
@@ -278,9 +278,9 @@ mod tests {
     use super::*;
     use crate::superblock::Superblock;
 
-    fn state() -> State {
+    fn state() -> JournalState {
         let superblock = Superblock::new(1024, 65, 1, [0; 16]);
-        State {
+        JournalState {
             limits: Limits::new(&superblock, &superblock.format()),
             running: None,
             committing: None,
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn headroom_counts_what_is_being_committed_twice() {
         let superblock = Superblock::new(1024, 1025, 1, [0; 16]);
-        let mut state = State {
+        let mut state = JournalState {
             limits: Limits::new(&superblock, &superblock.format()),
             ..state()
         };

@@ -15,6 +15,8 @@
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Super Block".
 
+mod io;
+
 use layout::journal::{
     self, BlockType, ChecksumType, Header, JournalCompatible, JournalIncompatible,
     JournalSuperblock,

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use layout::{Block, BlockNr, Tid};
 use rt::Mutex;
 
-use crate::buffer::{Buffer, Filing, State};
+use crate::buffer::{Buffer, BufferState, Filing};
+use crate::credits::Credits;
 use crate::error::{Error, Result};
-use crate::handle::Credits;
 
 /// A transaction that may still be changed by handles.
 pub(crate) struct Transaction {
@@ -60,7 +60,7 @@ impl Transaction {
     pub(crate) fn file(
         &self,
         buffer: &Arc<Buffer>,
-        state: &mut State,
+        state: &mut BufferState,
         credits: &mut Credits,
     ) -> Result<()> {
         if let Some(filing) = state.holds.running {

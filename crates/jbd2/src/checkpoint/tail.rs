@@ -4,7 +4,7 @@
 //!
 //! - The tail moves only past transactions whose blocks are home *and flushed*, or taken over by a later transaction that
 //!   is durable.
-//! - Freed log space is used again only when the superblock with the new tail is durable: `State::used` shrinks after that.
+//! - Freed log space is used again only when the superblock with the new tail is durable: `JournalState::used` shrinks after that.
 //! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before the commit block's
 //!   flush. The same holds for the feature bit of revokes.
 //! - `s_sequence` never goes back. An empty log carries the number that the next transaction would have had; whoever opens
@@ -15,50 +15,9 @@
 use block::Request;
 use layout::Tid;
 
-use super::Checkpoint;
 use crate::error::Result;
-use crate::location::Location;
 use crate::shared::Shared;
 use crate::superblock::Superblock;
-
-impl Superblock {
-    /// Reads and checks the superblock of a log.
-    pub(crate) fn load(log: &Location) -> Result<Self> {
-        let sector = log
-            .pieces(0, 1)
-            .next()
-            .ok_or(crate::Corrupt::NoSuperblock)?
-            .sector;
-        let block = log
-            .device
-            .read_block(sector.byte_offset(), log.block_bytes)?;
-        Self::decode(&block, log.block_bytes, log.block_count())
-    }
-
-    /// The requests that write it.
-    pub(crate) fn requests(&self, log: &Location) -> Vec<Request> {
-        let piece = log.pieces(0, 1).next().expect("it was read from there");
-        vec![Request::Write {
-            sector: piece.sector,
-            payload: vec![self.encode().into_arc()],
-            force_unit_access: false,
-        }]
-    }
-}
-
-impl Checkpoint {
-    /// Takes settled transactions out, oldest first. Returns the first block and the number of the oldest that is left.
-    fn oldest(&mut self) -> Option<(u32, Tid)> {
-        let is_early = rt::mutant!("tail/past-unwritten-blocks") && self.filed.len() > 1;
-        if is_early {
-            return self.filed.back().map(|filed| (filed.start, filed.tid));
-        }
-        while self.filed.front().is_some_and(|filed| filed.owed == 0) {
-            self.filed.pop_front();
-        }
-        self.filed.front().map(|filed| (filed.start, filed.tid))
-    }
-}
 
 impl Shared {
     /// Moves the tail as far as it can, if that frees at least `least` blocks. Returns how many it freed.

@@ -10,9 +10,9 @@ use block::{BlockDevice, DeviceError, MemoryDevice};
 use layout::{Block, BlockNr, Tid};
 use rt::Nanos;
 
-use crate::checkpoint::home::Chosen;
+use crate::checkpoint_list::Chosen;
 use crate::format::LogOptions;
-use crate::lifecycle::{Event, Place, Rule, rule};
+use crate::lifecycle::{BlockState, Event, Rule, rule};
 use crate::policy::HeldBlocks;
 use crate::{Buffer, Client, Config, Credits, Error, Handle, Journal, Location, LogExtent};
 
@@ -189,18 +189,18 @@ impl World {
     }
 
     /// The place that decides what happens to a block's contents.
-    fn place(&self, nr: usize) -> Place {
+    fn place(&self, nr: usize) -> BlockState {
         let (model, holds) = (self.models[nr], self.buffers[nr].lock().holds);
         match (holds.running, model.in_flight, model.is_owed) {
-            (Some(_), _, _) => Place::Running,
-            (None, Some(_), _) => Place::InFlight,
-            (None, None, true) => Place::Awaiting,
-            (None, None, false) => Place::Absent,
+            (Some(_), _, _) => BlockState::Running,
+            (None, Some(_), _) => BlockState::InFlight,
+            (None, None, true) => BlockState::Awaiting,
+            (None, None, false) => BlockState::Absent,
         }
     }
 
     /// Changes a block's bytes, and looks whether that happens where the table says.
-    fn dirty(&self, handle: &mut Handle, nr: usize, place: Place) {
+    fn dirty(&self, handle: &mut Handle, nr: usize, place: BlockState) {
         let buffer = &self.buffers[nr];
         let older = (rule(place, Event::Dirty) == Rule::Copy).then(|| buffer.image());
         let bytes = older.as_ref().map(|image| Block::copy_from(image));

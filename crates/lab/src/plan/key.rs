@@ -7,8 +7,8 @@ mod workloads;
 
 use jbd2::LogPolicy;
 use jbd2::policy::{
-    Batch, Batches, Checkpointer, Closing, Committer, Extent, HeldBlocks, LogIo, OrderedData,
-    Rewrite, WriteOrder,
+    Batch, Batches, CheckpointScope, Checkpointer, Closing, Committer, HeldBlocks, LogIo,
+    OrderedData, Rewrite, WriteOrder,
 };
 
 use super::value::{Kind, Value};
@@ -205,7 +205,7 @@ const OWN: [Key; 42] = [
     ),
     key(
         "fs.log.extent",
-        K::WordOr(Extent::WORDS, AS_POLICY),
+        K::WordOr(CheckpointScope::WORDS, AS_POLICY),
         D::Text(AS_POLICY),
         "how much is checkpointed at a time",
     ),

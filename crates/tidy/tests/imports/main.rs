@@ -52,7 +52,6 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("crash", 59),
     ("diskmodel", 3),
     ("fsck", 7),
-    ("jbd2", 6),
     ("rt", 3),
     ("sim", 3),
 ];
