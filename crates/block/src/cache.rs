@@ -18,9 +18,10 @@ use std::sync::Arc;
 use layout::{Block, SectorNr};
 use rt::{Condvar, Mutex};
 
-use crate::device::{BlockDevice, Geometry, Payload, Request};
+use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::{Answer, forward};
+use crate::payload::Payload;
 use crate::random::{SplitMix, mix_pair};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 use crate::versions::{Version, Versions, write_requests};

@@ -1,5 +1,7 @@
 //! The trait [`BlockDevice`], its requests and its contract.
 
+pub(crate) mod zeroes;
+
 use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
@@ -7,11 +9,8 @@ use std::sync::Arc;
 use layout::{Block, SectorNr};
 
 use crate::error::DeviceError;
+use crate::payload::Payload;
 use crate::ticket::{Outcome, Ticket};
-use crate::zeroes;
-
-/// The data of a request: blocks of memory, contiguous on the device.
-pub type Payload = Vec<Arc<Block>>;
 
 /// A request to a device.
 #[derive(Debug, Clone)]

@@ -23,11 +23,11 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
+use crate::device::zeroes;
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::forward;
 use crate::ticket::{DetachedErrors, Results, Ticket};
-use crate::zeroes;
 use backing::Backing;
 pub use open::{OpenOptions, create_sparse};
 use pool::Pool;

@@ -34,15 +34,15 @@ pub mod text;
 pub mod ticket;
 pub mod trace;
 pub mod versions;
-mod zeroes;
 
 pub use cache::CacheDevice;
-pub use device::{BlockDevice, Geometry, Payload, Request};
+pub use device::{BlockDevice, Geometry, Request};
 pub use error::DeviceError;
 pub use fault::{FaultDevice, FaultPlan};
 pub use file::{FileDevice, OpenOptions};
 pub use memory::MemoryDevice;
 pub use meter::{MeterCounts, MeterDevice};
+pub use payload::Payload;
 pub use raid::RaidLevel;
 pub use slice::SliceDevice;
 pub use text::{DeviceText, TextError};

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use layout::{Block, SectorNr};
 use rt::{Cost, Mutex};
 
-use crate::device::{BlockDevice, Geometry, Payload, Request};
+use crate::device::{BlockDevice, Geometry, Request};
 use crate::forward::Answer;
+use crate::payload::Payload;
 use crate::ticket::{Outcome, Ticket};
 use pages::{PAGE_BYTES, Page, REGION_BYTES, REGION_PAGES, Regions, new_region};
 

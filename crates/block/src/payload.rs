@@ -5,7 +5,8 @@ use std::sync::Arc;
 use layout::Block;
 use rt::Cost;
 
-use crate::device::Payload;
+/// The data of a request: blocks of memory, contiguous on the device.
+pub type Payload = Vec<Arc<Block>>;
 
 /// Returns the length of a payload in bytes.
 pub fn payload_bytes(payload: &[Arc<Block>]) -> u64 {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use rt::{Condvar, Mutex};
 
-use crate::device::Payload;
 use crate::error::DeviceError;
+use crate::payload::Payload;
 
 /// The result of a successful request.
 #[derive(Debug, Clone)]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use layout::{Block, SectorNr};
 
-use crate::device::{Payload, Request};
+use crate::device::Request;
+use crate::payload::Payload;
 
 /// Size of the unit that has versions, in bytes.
 const SECTOR: usize = SectorNr::SIZE as usize;

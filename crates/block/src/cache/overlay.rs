@@ -5,7 +5,8 @@ use std::sync::Arc;
 use layout::{Block, SectorNr};
 use rt::Cost;
 
-use crate::device::{Payload, Request};
+use crate::device::Request;
+use crate::payload::Payload;
 use crate::versions::{Version, write_requests};
 
 /// Assembles a read from cached sectors only.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use layout::{Block, SectorNr};
 
-use crate::device::{Payload, Request};
-use crate::payload::{Cutter, payload_bytes};
+use crate::device::Request;
+use crate::payload::{Cutter, Payload, payload_bytes};
 use crate::random::SplitMix;
 
 /// Returns some of a write's sectors of `unit` bytes, each kept or dropped at random.

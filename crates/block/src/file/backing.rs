@@ -19,10 +19,9 @@ use rustix::ioctl::{Opcode, Setter, opcode};
 
 use super::guard;
 use super::plan::{Operation, ReadPart};
-use crate::device::Payload;
 use crate::error::DeviceError;
 use crate::forward::Answer;
-use crate::payload::payload_bytes;
+use crate::payload::{Payload, payload_bytes};
 use crate::ticket::Outcome;
 
 /// Maximum number of pieces in one system call (`UIO_MAXIOV`).

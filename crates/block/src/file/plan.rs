@@ -3,8 +3,8 @@
 
 use layout::SectorNr;
 
-use crate::device::{Payload, Request};
-use crate::payload::payload_bytes;
+use crate::device::Request;
+use crate::payload::{Payload, payload_bytes};
 
 /// Maximum size of a merged operation if several threads share a batch.
 pub(super) const MERGED_BYTES_MAX: u64 = 1 << 20;

@@ -21,10 +21,10 @@ use super::rebuild::Core;
 use super::stripe_plan::{Method, Need, NewData, StripeWrite};
 use super::stripes::{ChunkPart, Stripes};
 use super::{RaidLevel, array_name, check_array, combined_geometry, member_ranges};
-use crate::device::{BlockDevice, Geometry, Payload, Request};
+use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::{Answer, interleave};
-use crate::payload::{Cutter, payload_bytes, read_pieces, regroup};
+use crate::payload::{Cutter, Payload, payload_bytes, read_pieces, regroup};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 
 /// An array with rotating parity.

@@ -24,7 +24,7 @@ use layout::Block;
 use rt::Cost;
 
 use super::stripes::Stripes;
-use crate::device::Payload;
+use crate::payload::Payload;
 
 /// The method of computing the parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use super::{
     MirrorDevice, ParityDevice, RaidLevel, array_name, check_array, combined_geometry,
     member_ranges,
 };
-use crate::device::{BlockDevice, Geometry, Payload, Request};
+use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::Answer;
-use crate::payload::{Cutter, payload_bytes, read_pieces, regroup};
+use crate::payload::{Cutter, Payload, payload_bytes, read_pieces, regroup};
 use crate::ticket::{Outcome, Ticket};
 
 /// An array without redundancy of its own.

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use layout::{Block, SectorNr};
 
 use super::Event;
-use crate::device::{Geometry, Payload, Request};
+use crate::device::{Geometry, Request};
 use crate::memory::MemoryDevice;
+use crate::payload::Payload;
 use crate::random::{SplitMix, mix_pair};
 use crate::versions::{Version, Versions, write_requests};
 
