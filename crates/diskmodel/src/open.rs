@@ -20,76 +20,21 @@ use std::sync::Arc;
 
 use block::text::{Setting, Simulated, Size};
 use block::{BlockDevice, DeviceError, MemoryDevice};
-use rt::Nanos;
 use sim::Parameter;
 
 use crate::SimulatedDevice;
 use crate::catalogue::{self, Memory, catalogue};
 use crate::controller::open_controller;
 use crate::elevator::{Elevator, Queueing};
+use crate::error::OpenError;
 use crate::hard_disk::HardDisk;
 use crate::model::{DiskModel, SeekSource};
 use crate::nvram::{Nvram, RamDisk};
 use crate::ssd::Ssd;
+use crate::values::{parse_switch, parse_time};
 
 /// Maximum depth of the command queue: SCSI tags are a byte.
 const QUEUE_DEPTH_MAX: u32 = 256;
-
-/// The reason why a device could not be created.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The catalogue has no such entry.
-    #[error("no simulated device is called {name}; there are {known}")]
-    UnknownDevice {
-        /// Name that was requested.
-        name: String,
-        /// Known names.
-        known: String,
-    },
-    /// The device has no such option.
-    #[error("{device} has no option {key}; it takes {known}")]
-    UnknownOption {
-        /// Device.
-        device: String,
-        /// Option.
-        key: String,
-        /// Known options.
-        known: &'static str,
-    },
-    /// The option cannot have that value.
-    #[error("{key}={value}: expected {expected}")]
-    BadValue {
-        /// Option.
-        key: String,
-        /// Value that was given.
-        value: String,
-        /// Expected value.
-        expected: String,
-    },
-    /// Memory needs a size.
-    #[error("{device} needs a size: capacity=128MiB")]
-    NoCapacity {
-        /// Device.
-        device: String,
-    },
-    /// The given store is too small.
-    #[error("{device} has {wanted} bytes, but its store only {found}")]
-    StoreTooSmall {
-        /// Device.
-        device: String,
-        /// Size of the device in bytes.
-        wanted: u64,
-        /// Size of the store in bytes.
-        found: u64,
-    },
-    /// The calling task is not in a simulated world.
-    #[error("{device} exists only in simulated time")]
-    NotSimulated {
-        /// Device.
-        device: String,
-    },
-}
 
 #[derive(Debug, Clone)]
 enum Kind {
@@ -434,37 +379,11 @@ fn unknown_device(name: &str) -> OpenError {
     }
 }
 
-fn parse_switch(value: &str) -> Option<bool> {
-    match value {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
-    }
-}
-
 fn parse_depth(value: &str) -> Option<u32> {
     value
         .parse()
         .ok()
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
-}
-
-/// Parses a whole number of ns, us or ms, up to 10^9 of them.
-pub(super) fn parse_time(value: &str) -> Option<Nanos> {
-    let digits = value
-        .find(|letter: char| !letter.is_ascii_digit())
-        .unwrap_or(value.len());
-    let (number, unit) = value.split_at(digits);
-    let number: u64 = number
-        .parse()
-        .ok()
-        .filter(|number| *number <= 1_000_000_000)?;
-    match unit {
-        "ns" => Some(Nanos::new(number)),
-        "us" => Some(Nanos::from_micros(number)),
-        "ms" => Some(Nanos::from_millis(number)),
-        _ => None,
-    }
 }
 
 /// Scales the seek curve to another mean. The error is the expected text.

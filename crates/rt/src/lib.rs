@@ -33,6 +33,7 @@
 pub mod atomic;
 mod charge;
 mod clock;
+mod cost;
 mod home;
 pub mod mutant;
 mod nanos;
@@ -42,13 +43,16 @@ mod random;
 pub mod sync;
 mod tag;
 mod thread;
+mod wall_time;
 pub mod world;
 
-pub use charge::{Cost, charge};
-pub use clock::{WallTime, glance, monotonic, sleep, sleep_until, wall};
+pub use charge::charge;
+pub use clock::{glance, monotonic, sleep, sleep_until, wall};
+pub use cost::Cost;
 pub use nanos::Nanos;
 pub use random::random_u64;
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use tag::{replace_tag, tag};
 pub use thread::{JoinHandle, Panicked, spawn, spawn_daemon};
+pub use wall_time::WallTime;
 pub use world::{is_simulated, point};

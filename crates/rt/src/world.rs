@@ -13,7 +13,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::{Cost, Nanos, WallTime};
+use crate::cost::Cost;
+use crate::nanos::Nanos;
+use crate::wall_time::WallTime;
 
 /// Id of the real world in debug builds.
 pub const REAL_WORLD_ID: u64 = 0;

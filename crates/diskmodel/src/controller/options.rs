@@ -7,7 +7,8 @@ use block::text::Size;
 
 use super::{Controller, ControllerModel};
 use crate::SimulatedDevice;
-use crate::open::{OpenError, parse_time};
+use crate::error::OpenError;
+use crate::values::parse_time;
 
 impl ControllerModel {
     /// The options of a controller, separated by commas.

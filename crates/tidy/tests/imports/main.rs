@@ -49,9 +49,7 @@ use crate::uses::Uses;
 const EXCEPTIONS: &[(&str, usize)] = &[
     ("cli (main.rs)", 4),
     ("crash", 59),
-    ("diskmodel", 3),
     ("fsck", 7),
-    ("rt", 3),
     ("sim", 3),
 ];
 
