@@ -8,6 +8,9 @@ use rt::Mutex;
 
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 
+/// Puts something in front of a device.
+pub type Plant = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
+
 /// An image as a device.
 pub struct ImageDevice {
     geometry: Geometry,

@@ -25,6 +25,7 @@ use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::setting::{Checksums, Place, Setting, Synchronous};
 use crate::tag::poison;
+use crate::timetable::MADE_AT;
 
 /// Inodes of a volume: those of the system, and more than any workload makes.
 const INODE_COUNT: u32 = 64;
@@ -43,8 +44,6 @@ const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 pub(crate) const SUPERBLOCK: u64 = 1;
 /// The block of an external journal's superblock.
 const EXTERNAL_SUPERBLOCK: u64 = 2;
-/// When volumes are made, in seconds since 1970.
-pub const MADE_AT: i64 = 1_000_000_000;
 
 /// What the devices of a volume hold.
 #[derive(Clone)]

@@ -18,9 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use block::random::mix_pair;
 
 use crate::crowd;
-use crate::run::Workload;
 use crate::setting::{Cell, Setting};
-use crate::sweep::Share;
+use crate::workload::Workload;
 use ext::options::{DataMode, OrderedScope};
 
 pub use exhaustive::Orbits;
@@ -58,6 +57,19 @@ pub enum Kind {
         /// How many.
         length: usize,
     },
+}
+
+/// The faults of a workload that are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Each command, in each way.
+    All,
+    /// So many, by chance.
+    Some(usize),
+    /// So many, by chance, of those in which a write of the home device fails once.
+    Passing(usize),
+    /// So many moments, by chance, from which on a device refuses writes for want of room.
+    Full(usize),
 }
 
 impl Kind {

@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 
 use ext::options::{DataMode, OrderedScope};
 
-use crate::disks::MADE_AT;
 use crate::model::{Change, NodeId, Tree};
 use crate::op::{How, Op};
-use crate::run::{Done, Mark, Outcome, Recording, Workload, number_of, seconds_of};
+use crate::recording::{Done, Mark, Outcome, Recording};
 use crate::setting::Synchronous;
+use crate::tag::number_of;
+use crate::timetable::{MADE_AT, seconds_of};
+use crate::workload::Workload;
 
 pub use stages::Stage;
 

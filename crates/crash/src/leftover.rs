@@ -13,7 +13,7 @@ use layout::InodeNr;
 
 use crate::image::{BLOCK_SECTORS, Image, SECTOR_BYTES, hash_sector};
 use crate::observe::{Contents, Observation};
-use crate::run::{Mark, Recording};
+use crate::recording::{Mark, Recording};
 
 /// Something that was in a sector of the home device when the power was cut, and that a file shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,18 +13,21 @@
 //! | [`op`], [`tag`] | operations, and what they write |
 //! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
 //! | [`image`](mod@image), [`device`], [`disks`] | the small devices of a world |
-//! | [`run`] | a workload, run and recorded |
+//! | [`workload`], [`timetable`], [`world`](mod@world) | the operations of all clients, their times, and the simulated world |
+//! | [`run`], [`recording`], [`run_error`] | a workload, run and recorded |
 //! | [`crowd`](mod@crowd) | tasks beside the clients of a workload, whose calls race |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
 //! | [`explore::silent`] | a block of a recovered volume that changes silently |
 //! | [`leftover`] | what lay in the blocks of files before |
 //! | [`protocol`] | what the order of requests itself must keep to |
+//! | [`findings`] | counts of what was tried, and a violation |
+//! | `suspect` | data that may be anything, because its write has failed |
 //! | [`generator`] | workloads: all short ones, and long ones that stress |
-//! | [`mutant`](mod@mutant) | rules of the engine that are broken on purpose, and the hunt for them |
-//! | [`session`] | many workloads on several threads, with a tally |
+//! | [`mutant`](mod@mutant), [`hunt`](mod@hunt) | rules of the engine that are broken on purpose, and the hunt for them |
+//! | [`session`], `volumes` | many workloads on several threads, with a tally; their prepared volumes |
 //! | [`real`] | clients on threads of the operating system, whose devices are cut at a random instant |
-//! | [`replay`], [`shrink`](mod@shrink) | a violation in one line; the shortest workload that shows it |
+//! | [`replay`], [`device_log`](mod@device_log), [`shrink`](mod@shrink) | a violation in one line; its requests as text; the shortest workload that shows it |
 //! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
 //! | `unjournaled` | volumes without a journal, closed by their workloads or repaired by e2fsck |
 //! | [`marks`] | extended attributes and access control lists: what the model has, what a volume says |
@@ -40,13 +43,16 @@
 pub mod crowd;
 pub mod cut;
 pub mod device;
+pub mod device_log;
 pub mod disks;
 pub mod e2fsck;
 pub mod epilogue;
 pub mod explore;
 pub mod fault;
+pub mod findings;
 pub mod generator;
 pub mod history;
+pub mod hunt;
 pub mod image;
 mod judge;
 pub mod leftover;
@@ -59,13 +65,20 @@ pub mod oracle;
 pub mod outside;
 pub mod protocol;
 pub mod real;
+pub mod recording;
 pub mod recover;
 pub mod replay;
 pub mod rule;
 pub mod run;
+pub mod run_error;
 pub mod session;
 pub mod setting;
 pub mod shrink;
+mod suspect;
 pub mod sweep;
 pub mod tag;
+pub mod timetable;
 mod unjournaled;
+mod volumes;
+pub mod workload;
+pub mod world;

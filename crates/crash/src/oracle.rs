@@ -10,7 +10,6 @@ use ext::options::DataMode;
 use layout::{InodeNr, Tid};
 
 use crate::history::{Binding, Bounds, History, LaneBounds, Stage};
-use crate::judge::Suspect;
 use crate::leftover::{Held, Leftovers};
 use crate::marks;
 use crate::model::{Kind, NodeId, ROOT, Tree};
@@ -18,6 +17,7 @@ use crate::observe::{Contents, Observation, Seen};
 use crate::op::Op;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::setting::LANES_MAX;
+use crate::suspect::Suspect;
 
 /// What recovery left.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use crate::replay::ReplayId;
 use crate::rule::Broken;
-use crate::session::Volumes;
 use crate::setting::{Cell, NO_JOURNAL};
+use crate::volumes::Volumes;
 use sample::Sampler;
 
 /// What runs: the first always, the others if images are mounted.

@@ -23,12 +23,11 @@ mod lane;
 mod round;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::BlockDevice;
 use block::random::mix_pair;
 
+use crate::device::Plant;
 use crate::rule::Broken;
 use crate::setting::Cell;
 
@@ -50,9 +49,6 @@ pub struct Session {
     /// What stands in front of each device and does less than it is asked for; none but in tests.
     pub plant: Option<Plant>,
 }
-
-/// Puts something in front of a device.
-pub type Plant = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
 
 /// What was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,144 +4,24 @@ mod client;
 mod holds;
 mod probe;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use block::fault::FaultDevice;
 use block::trace::{Event, Trace};
-use block::{BlockDevice, Geometry, Request};
+use block::{BlockDevice, Request};
 use ext::Volume;
-use layout::Tid;
-use rt::{Nanos, WallTime};
 use sim::Failure;
 
-use crate::disks::{Disks, MADE_AT, mount_options};
-use crate::fault::{Fault, Strike, each, strikes};
-use crate::op::Op;
-use crate::rule::Broken;
-use crate::setting::{PCT_DEPTH, Schedule, Setting};
+use crate::disks::{Disks, mount_options};
+use crate::fault::{each, strikes};
+use crate::recording::Recording;
+use crate::run_error::RunError;
+use crate::setting::{Schedule, Setting};
+use crate::timetable::{MADE_AT, seconds_of, wait_for};
+use crate::workload::Workload;
+use crate::world::world;
 
-pub use client::{Done, Ended, Mark, Outcome, number_of, place_of};
-pub(crate) use client::{EVERYTHING, run as perform, transactions, wait_for};
-pub use holds::{Hold, Look, Told};
-
-/// The scheduling steps after which a world with a broken engine ends.
-const MUTANT_STEPS_MAX: u64 = 50_000_000;
-
-/// What clients do, and on what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Workload {
-    /// On what.
-    pub setting: Setting,
-    /// How many operations of each lane come before the recording: they make what the others need, and are durable.
-    pub prepared: Vec<usize>,
-    /// What each lane does, in order.
-    pub lanes: Vec<Vec<Op>>,
-}
-
-/// What was recorded.
-#[derive(Clone)]
-pub struct Recording {
-    /// What it is a recording of.
-    pub workload: Workload,
-    /// What the devices held before.
-    pub initial: Disks,
-    /// What happened: requests that change something, flushes, their ends, and marks.
-    pub events: Vec<Event>,
-    /// What became of the operations, lane by lane.
-    pub done: Vec<Vec<Done>>,
-    /// The traced devices.
-    pub geometries: Vec<Geometry>,
-    /// What the devices held after.
-    pub last: Disks,
-    /// How it has ended, where devices may fail.
-    pub ended: Ended,
-    /// The commands that have failed. Their events are numbered with those that only read.
-    pub strikes: Vec<Strike>,
-    /// The faults of each command that the devices were given.
-    pub faults: Vec<Fault>,
-    /// The hash of all that happened in the world.
-    pub hash: u64,
-}
-
-/// A workload could not be run to its end.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// An operation failed that should not.
-    #[error("{op} failed: {error}")]
-    Operation {
-        /// Which.
-        op: String,
-        /// How.
-        error: String,
-    },
-    /// The volume could not be opened or closed.
-    #[error("the volume could not be opened or closed: {0}")]
-    Volume(String),
-    /// A call of a crowd did not do what it should.
-    #[error("{0}")]
-    Broken(Broken),
-    /// Calls wait for each other, or do not come to their end.
-    #[error("{0}")]
-    Stuck(String),
-    /// The world ended badly: a panic.
-    #[error("{0}")]
-    World(String),
-}
-
-/// When operation `number` of a lane begins: one a second, so that times tell operations apart.
-pub fn seconds_of(number: usize) -> i64 {
-    MADE_AT + 1 + number as i64
-}
-
-/// How a world runs that begins at a time, with a rule of the engine broken or none.
-pub fn world(schedule: Schedule, seconds: i64, mutant: Option<&'static str>) -> sim::Config {
-    let config = match schedule {
-        Schedule::Fair => sim::Config::fair(0),
-        Schedule::Random(seed) => sim::Config::random(seed),
-        Schedule::Pct(seed) => sim::Config::pct(seed, PCT_DEPTH),
-    };
-    sim::Config {
-        epoch: WallTime { seconds, nanos: 0 },
-        // A broken engine may run in circles.
-        step_count_max: mutant.map_or(config.step_count_max, |_| MUTANT_STEPS_MAX),
-        mutant,
-        ..config
-    }
-}
-
-/// Something that a world gives to those outside.
-pub struct Shared<T>(Rc<RefCell<Option<T>>>);
-
-impl<T> Shared<T> {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self(Rc::new(RefCell::new(None)))
-    }
-
-    /// Gives it.
-    pub fn set(&self, value: T) {
-        self.0.replace(Some(value));
-    }
-
-    /// Takes it.
-    pub fn take(&self) -> Option<T> {
-        self.0.take()
-    }
-}
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
-    }
-}
-
-impl<T> Default for Shared<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+pub(crate) use client::{EVERYTHING, run as perform, transactions};
 
 /// Does what comes before the recording, on a volume that is opened and closed for it, or cut off after a sync.
 ///
@@ -287,20 +167,4 @@ fn interesting(mut events: Vec<Event>) -> Vec<Event> {
 
 fn volume_error(error: ext::Error) -> RunError {
     RunError::Volume(error.to_string())
-}
-
-impl Recording {
-    /// Where an operation's metadata can be: in a transaction of these numbers.
-    pub fn transactions(&self, lane: usize, number: usize) -> Option<(Tid, Tid)> {
-        let prepared = self.workload.prepared[lane];
-        let done = self.done[lane].get(number.checked_sub(prepared)?)?;
-        Some((done.first, done.last))
-    }
-}
-
-/// A pause, in virtual time, until a moment of the world.
-pub(crate) fn sleep_until(moment: Nanos) {
-    if rt::monotonic() < moment {
-        rt::sleep_until(moment);
-    }
 }

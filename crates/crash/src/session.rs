@@ -2,27 +2,21 @@
 //!
 //! Threads take workloads by number and share nothing else: each has disks of its own.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use crate::disks::Disks;
-use crate::explore::{Found, Limits, Tally, explore};
-use crate::generator::{Generator, Kind};
-use crate::op::Op;
+use crate::explore::Limits;
+use crate::findings::Tally;
+use crate::generator::Generator;
 use crate::replay::ReplayId;
 use crate::rule::Broken;
-use crate::run::{Recording, RunError, Workload, prepare, record};
-use crate::setting::Setting;
 use crate::shrink::shrink;
-use crate::sweep::sweep;
+use crate::sweep::try_all;
+use crate::volumes::Volumes;
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_millis(500);
-/// The most prepared volumes that a thread keeps.
-const PREPARED_MAX: usize = 4096;
 
 /// What a session does.
 pub struct Session {
@@ -130,7 +124,7 @@ impl Session {
             };
             let (cell, workload) = self.generator.workload(number);
             let kind = self.generator.kind();
-            let (tally, found) = volumes.try_all(kind, &workload, self.limits);
+            let (tally, found) = try_all(&mut volumes, kind, &workload, self.limits);
             let mut shared = lock();
             shared.report.cells[cell] += &tally;
             if let Some((workload, found)) = found {
@@ -176,84 +170,5 @@ impl Session {
                 .stop
                 .states
                 .is_some_and(|states| total().recovered >= states)
-    }
-}
-
-/// The volumes of one thread: made once for each setting, prepared once for each beginning.
-#[derive(Default)]
-pub(crate) struct Volumes {
-    empty: BTreeMap<String, Disks>,
-    prepared: BTreeMap<(String, Vec<Vec<Op>>), Disks>,
-}
-
-impl Volumes {
-    /// Explores a workload, and with faults those that it becomes by them. A violation comes with the workload that shows
-    /// it.
-    pub(crate) fn try_all(
-        &mut self,
-        kind: Kind,
-        workload: &Workload,
-        limits: Limits,
-    ) -> (Tally, Option<(Workload, Found)>) {
-        // Without a journal nothing says what a volume on failing devices is to hold.
-        let has_journal = workload.setting.cell.has_journal();
-        if let Some(share) = kind.faults().filter(|_| has_journal) {
-            return sweep(self, workload, limits, share);
-        }
-        let (tally, found) = self.explore(workload, limits);
-        (tally, found.map(|found| (workload.clone(), found)))
-    }
-
-    pub(crate) fn explore(
-        &mut self,
-        workload: &Workload,
-        limits: Limits,
-    ) -> (Tally, Option<Found>) {
-        match self.record(workload) {
-            Ok(recording) => explore(Rc::new(recording), limits),
-            Err(error) => (Tally::default(), Some(Found::run(&error))),
-        }
-    }
-
-    pub(crate) fn record(&mut self, workload: &Workload) -> Result<Recording, RunError> {
-        let disks = self.prepared(workload)?;
-        record(workload, &disks)
-    }
-
-    /// The volume on which a workload begins.
-    pub(crate) fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
-        let setting = workload.setting;
-        let name = Setting {
-            log_blocks: setting.log_blocks,
-            tid: setting.tid,
-            free_blocks: setting.free_blocks,
-            checksums: setting.checksums,
-            is_wide: setting.is_wide,
-            is_dirty: setting.is_dirty,
-            lanes: setting.lanes,
-            ..Setting::new(setting.cell)
-        };
-        let name = name.to_string();
-        let begin = |lane: usize| workload.lanes[lane][..workload.prepared[lane]].to_vec();
-        let key = (name.clone(), (0..workload.lanes.len()).map(begin).collect());
-        if let Some(disks) = self.prepared.get(&key) {
-            return Ok(disks.clone());
-        }
-        if self.prepared.len() >= PREPARED_MAX {
-            self.prepared.clear();
-            self.empty.clear();
-        }
-        let empty = match self.empty.get(&name) {
-            Some(disks) => disks.clone(),
-            None => {
-                let made =
-                    Disks::make(&setting).map_err(|error| RunError::Volume(error.to_string()))?;
-                self.empty.insert(name, made.clone());
-                made
-            }
-        };
-        let disks = prepare(workload, &empty)?;
-        self.prepared.insert(key, disks.clone());
-        Ok(disks)
     }
 }

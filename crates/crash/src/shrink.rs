@@ -4,11 +4,14 @@ use std::rc::Rc;
 
 use crate::crowd::Crowd;
 use crate::disks::Disks;
-use crate::explore::{Found, Limits, explore};
+use crate::explore::{Limits, explore};
+use crate::findings::Found;
 use crate::replay::ReplayId;
 use crate::rule::{Broken, Rule};
-use crate::run::{RunError, Workload, prepare, record};
+use crate::run::{prepare, record};
+use crate::run_error::RunError;
 use crate::sweep::nearby;
+use crate::workload::Workload;
 
 /// How many workloads are tried.
 const TRIES_MAX: usize = 300;

@@ -3,29 +3,18 @@
 
 use block::random::{SplitMix, mix_pair};
 
-use crate::explore::{Found, Limits, Tally};
+use crate::explore::Limits;
 use crate::fault::{Fault, FaultKind, Which};
-use crate::run::Workload;
-use crate::session::Volumes;
+use crate::findings::{Found, Tally};
+use crate::generator::{Kind, Share};
+use crate::volumes::Volumes;
+use crate::workload::Workload;
 
 /// How far numbers of commands move when an operation is left out: the fault is looked for so far before its place.
 const MOVED_MAX: u64 = 12;
 
 /// How many writes are refused before there is room again.
 const REFUSALS: [u64; 4] = [1, 3, 10, 40];
-
-/// How many faults of a workload are tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    /// Each command, in each way.
-    All,
-    /// So many, by chance.
-    Some(usize),
-    /// So many, by chance, of those in which a write of the home device fails once.
-    Passing(usize),
-    /// So many moments, by chance, from which on a device refuses writes for want of room.
-    Full(usize),
-}
 
 /// What is tried of a run with a fault: many runs, and few images of each, show more than the other way round.
 fn limits_of(limits: Limits) -> Limits {
@@ -38,9 +27,26 @@ fn limits_of(limits: Limits) -> Limits {
     }
 }
 
+/// Explores a workload, and with faults those that it becomes by them. A violation comes with the workload that shows
+/// it.
+pub(crate) fn try_all(
+    volumes: &mut Volumes,
+    kind: Kind,
+    workload: &Workload,
+    limits: Limits,
+) -> (Tally, Option<(Workload, Found)>) {
+    // Without a journal nothing says what a volume on failing devices is to hold.
+    let has_journal = workload.setting.cell.has_journal();
+    if let Some(share) = kind.faults().filter(|_| has_journal) {
+        return sweep(volumes, workload, limits, share);
+    }
+    let (tally, found) = volumes.explore(workload, limits);
+    (tally, found.map(|found| (workload.clone(), found)))
+}
+
 /// Lets commands of a workload fail, one run for each. What was done, and the first violation, with the workload that
 /// shows it.
-pub(crate) fn sweep(
+fn sweep(
     volumes: &mut Volumes,
     workload: &Workload,
     limits: Limits,

@@ -131,6 +131,20 @@ pub fn poison(number: u64) -> layout::Block {
     block
 }
 
+/// Node numbers of a lane begin at its number times this.
+const LANE_NODES: u32 = 1 << 16;
+
+/// What the node that an operation makes, or the write that it is, is known by among all lanes.
+pub fn number_of(lane: usize, number: usize) -> u32 {
+    lane as u32 * LANE_NODES + number as u32 + 1
+}
+
+/// Lane and number of an operation, from what its node or write is known by.
+pub fn place_of(number: u32) -> Option<(usize, usize)> {
+    let index = number.checked_sub(1)?;
+    Some(((index / LANE_NODES) as usize, (index % LANE_NODES) as usize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,18 +16,21 @@ use ext::{Error, MountOptions, Volume};
 use crate::disks::{Disks, quiet};
 use crate::e2fsck::{self, Files};
 use crate::epilogue;
-use crate::explore::{Found, RECOVERED_AT, Tally};
+use crate::findings::{Found, Tally};
 use crate::history::{Bounds, History};
 use crate::image::SECTOR_BYTES;
 use crate::leftover::{Held, Leftovers};
 use crate::model::{Kind, Sector};
 use crate::observe::{Contents, LOST_AND_FOUND, Seen, observe, observe_from};
 use crate::oracle::{Oracle, Recovered};
+use crate::recording::{Mark, Recording};
 use crate::recover::{self, check_closed};
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{EVERYTHING, Mark, Recording, world};
+use crate::run::EVERYTHING;
 use crate::setting::Schedule;
 use crate::tag::Tag;
+use crate::timetable::RECOVERED_AT;
+use crate::world::world;
 
 fn unreadable(error: &dyn core::fmt::Display) -> Broken {
     Broken::new(Rule::U1, format!("it cannot be opened or read: {error}"))

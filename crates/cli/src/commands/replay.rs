@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use crash::replay::{ReplayId, device_log, replay};
+use crash::device_log::device_log;
+use crash::replay::{ReplayId, replay};
 
 use crate::output::print;
 

@@ -4,10 +4,11 @@
 use ext::volume::{NewInode, OpenFlags};
 use ext::{Error, Volume};
 
-use super::{Disks, MADE_AT, quiet};
+use super::{Disks, quiet};
 use crate::image::BLOCK_BYTES;
-use crate::run::world;
 use crate::setting::Schedule;
+use crate::timetable::MADE_AT;
+use crate::world::world;
 
 const PATH: &str = "lost+found/filler";
 /// What is written of what is still too much: maps of a file take blocks, too.

@@ -17,9 +17,9 @@ use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::NodeId;
 use crate::op::Op;
 use crate::protocol::LogMap;
+use crate::recording::{Mark, Recording};
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{Mark, Recording, place_of};
-use crate::tag::{NOBODY, Tag};
+use crate::tag::{NOBODY, Tag, place_of};
 
 /// Data on its way to the device.
 pub(super) struct DataAge {

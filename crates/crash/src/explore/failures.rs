@@ -12,12 +12,13 @@ use super::{Explorer, Step, found};
 use crate::disks::{Disks, quiet};
 use crate::fault::{Fault, FaultKind, Strike, Which, each, strikes};
 use crate::image::BLOCK_SECTORS;
-use crate::judge::{self, Suspect, suspects};
+use crate::judge;
 use crate::oracle::Recovered;
 use crate::protocol::LogMap;
+use crate::recording::Recording;
 use crate::recover::{Extent, recover, recover_on};
 use crate::rule::{Broken, Rule};
-use crate::run::Recording;
+use crate::suspect::{Suspect, suspects};
 
 /// How many commands of a recovery fail, one in each of as many recoveries.
 const RECOVERIES: usize = 4;

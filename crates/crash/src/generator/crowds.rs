@@ -8,8 +8,8 @@ use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, ops};
 use crate::crowd::{Crowd, Kind};
 use crate::model::Tree;
 use crate::op::{Op, Path};
-use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
+use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
 /// Operations of each client, and rounds of the crowd.

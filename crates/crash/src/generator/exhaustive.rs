@@ -10,8 +10,8 @@
 
 use crate::model::Tree;
 use crate::op::{How, Op, Path};
-use crate::run::Workload;
 use crate::setting::Setting;
+use crate::workload::Workload;
 
 /// Lengths up to this are done in full; longer ones are sampled.
 pub const COMPLETE_MAX: usize = 2;

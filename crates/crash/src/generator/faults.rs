@@ -5,8 +5,8 @@ use block::random::{SplitMix, mix_pair};
 
 use super::exhaustive::Orbits;
 use super::{stress, tight};
-use crate::run::Workload;
 use crate::setting::{Cell, Setting, Synchronous};
+use crate::workload::Workload;
 
 /// The longest pause of the writer where it races with synchronous writes, in milliseconds.
 const WRITER_MS_MAX: u64 = 1200;

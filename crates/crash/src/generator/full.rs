@@ -4,8 +4,8 @@
 use block::random::{SplitMix, mix_pair};
 
 use super::{laps, passing, stress, tight};
-use crate::run::Workload;
 use crate::setting::Cell;
+use crate::workload::Workload;
 
 /// A workload by its seed: long logs and short ones, with a background writer and without.
 pub fn workload(cell: Cell, seed: u64) -> Workload {

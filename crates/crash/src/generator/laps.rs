@@ -9,8 +9,8 @@ use super::stress::{
 };
 use crate::model::Tree;
 use crate::op::Op;
-use crate::run::Workload;
 use crate::setting::{CHECKSUMS, Cell, Schedule, Setting};
+use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
 const OPS: usize = 160;

@@ -7,8 +7,8 @@ use block::random::SplitMix;
 use super::stress::{DIRECTORIES, directory_path, ops};
 use crate::model::Tree;
 use crate::op::{Op, Path};
-use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting};
+use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
 const OPS: usize = 20;

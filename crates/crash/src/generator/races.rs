@@ -7,8 +7,8 @@ use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::image::SECTOR_BYTES;
 use crate::model::Tree;
 use crate::op::{Op, Path};
-use crate::run::Workload;
 use crate::setting::{Cell, Schedule, Setting, Synchronous};
+use crate::workload::Workload;
 
 /// Chooses a lane's next operation.
 type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;

@@ -12,8 +12,8 @@ use super::stress::{NEARLY_WRAPPED, directory_path, ops};
 use crate::image::BLOCK_SECTORS;
 use crate::model::Tree;
 use crate::op::{How, Op, Path};
-use crate::run::Workload;
 use crate::setting::{CHECKSUMS, Cell, Schedule, Setting, Synchronous};
+use crate::workload::Workload;
 
 /// Free blocks: enough for the directories of all lanes, and some more.
 const FREE_BLOCKS_MIN: u64 = 6;

@@ -7,12 +7,12 @@
 use block::random::SplitMix;
 use layout::device::DeviceNumber;
 
-use crate::disks::MADE_AT;
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
-use crate::run::Workload;
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
+use crate::timetable::MADE_AT;
+use crate::workload::Workload;
 
 /// A number after which transaction numbers soon wrap.
 pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;

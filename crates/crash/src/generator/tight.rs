@@ -7,8 +7,8 @@ use block::random::SplitMix;
 use super::stress::{DIRECTORIES, FEW_BLOCKS, FILES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::model::Tree;
 use crate::op::{Op, Path};
-use crate::run::Workload;
 use crate::setting::{Cell, Setting, Synchronous};
+use crate::workload::Workload;
 
 const OPS: usize = 40;
 

@@ -11,7 +11,7 @@ use super::{Change, History, shortened};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::{Kind, Tree};
 use crate::op::Op;
-use crate::run::{Done, Outcome};
+use crate::recording::{Done, Outcome};
 
 /// A state, or a part of the way from it to the next one.
 #[derive(Debug, Clone)]

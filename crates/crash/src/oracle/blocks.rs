@@ -10,8 +10,7 @@ use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::{NodeId, Sector, Tree};
 use crate::observe::{Contents, Seen};
 use crate::rule::{Broken, Rule};
-use crate::run::{number_of, place_of};
-use crate::tag::Tag;
+use crate::tag::{Tag, number_of, place_of};
 
 /// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector does not say.
 type Versions = Vec<Option<u32>>;

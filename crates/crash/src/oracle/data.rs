@@ -17,11 +17,11 @@ use layout::InodeNr;
 
 use super::{Oracle, View};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
-use crate::judge::Suspect;
 use crate::model::{NodeId, Sector};
 use crate::observe::Contents;
 use crate::op::Op;
 use crate::rule::{Broken, Rule};
+use crate::suspect::Suspect;
 use crate::tag::{NOBODY, Tag};
 
 /// One file.

@@ -6,11 +6,11 @@ use super::sample::Sample;
 use super::{Counts, Difference};
 use crate::disks::{Disks, quiet};
 use crate::e2fsck;
-use crate::explore::RECOVERED_AT;
 use crate::recover;
 use crate::rule::{Broken, Rule};
-use crate::run::world;
 use crate::setting::Schedule;
+use crate::timetable::RECOVERED_AT;
+use crate::world::world;
 
 /// What recovery leaves, and what is there after the volume was closed.
 struct Recovered {

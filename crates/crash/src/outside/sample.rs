@@ -11,11 +11,13 @@ use crate::disks::Disks;
 use crate::explore::{Limits, select};
 use crate::generator::{Generator, Kind};
 use crate::image::Image;
+use crate::recording::Recording;
 use crate::replay::ReplayId;
 use crate::rule::{Broken, Rule};
-use crate::run::{Recording, Workload, record};
-use crate::session::Volumes;
+use crate::run::record;
 use crate::setting::Cell;
+use crate::volumes::Volumes;
+use crate::workload::Workload;
 
 /// All that workloads are made by.
 const KINDS: [Kind; 7] = [

@@ -10,13 +10,13 @@ use super::sample::Sample;
 use super::{Counts, Difference};
 use crate::disks::{Disks, quiet};
 use crate::e2fsck::Files;
-use crate::explore::RECOVERED_AT;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::observe::{Contents, LOST_AND_FOUND, Observation, observe};
 use crate::op::Special;
 use crate::rule::{Broken, Rule};
-use crate::run::world;
 use crate::setting::Schedule;
+use crate::timetable::RECOVERED_AT;
+use crate::world::world;
 
 /// How many differing runs of bytes are told.
 const TOLD: usize = 4;

@@ -13,8 +13,8 @@ use layout::{Block, Tid};
 use crate::history::History;
 use crate::image::SECTOR_BYTES;
 use crate::op::Op;
-use crate::run::{Done, Recording, number_of, place_of};
-use crate::tag::{NOBODY, Tag};
+use crate::recording::{Done, Recording};
+use crate::tag::{NOBODY, Tag, number_of, place_of};
 
 /// Who writes data.
 pub(super) struct Writers {

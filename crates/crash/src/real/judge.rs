@@ -11,14 +11,15 @@ use super::keep::Evidence;
 use super::round::Round;
 use crate::disks::Disks;
 use crate::e2fsck;
-use crate::explore::RECOVERED_AT;
 use crate::history::{Bounds, History};
 use crate::leftover::Held;
 use crate::oracle::Oracle;
+use crate::recording::{Mark, Outcome};
 use crate::recover::{Extent, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::run::{Mark, Outcome, world};
 use crate::setting::Schedule;
+use crate::timetable::RECOVERED_AT;
+use crate::world::world;
 
 /// How often an image is drawn in a round, the one in which all is lost and the one in which all is kept included.
 const IMAGES: u64 = 10;

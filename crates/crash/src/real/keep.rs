@@ -12,10 +12,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::device_log::device_log;
 use crate::disks::Disks;
-use crate::replay::device_log;
+use crate::recording::Recording;
 use crate::rule::Broken;
-use crate::run::Recording;
 use crate::setting::Setting;
 
 /// Everything that belongs to a violation.

@@ -5,13 +5,15 @@ use block::trace::Trace;
 use ext::Volume;
 
 use super::gate::Gate;
-use crate::disks::MADE_AT;
 use crate::generator::races::choose_racing;
 use crate::generator::stress::{DIRECTORIES, choose, directory_path};
 use crate::history::next;
 use crate::model::{Change, Tree};
 use crate::op::Op;
-use crate::run::{Done, Mark, Outcome, number_of, perform, seconds_of, transactions};
+use crate::recording::{Done, Mark, Outcome};
+use crate::run::{perform, transactions};
+use crate::tag::number_of;
+use crate::timetable::{MADE_AT, seconds_of};
 
 /// The most operations of a lane in a round.
 const OPS_MAX: usize = 20_000;

@@ -13,17 +13,17 @@ use block::{BlockDevice, Geometry};
 use ext::Volume;
 use ext::options::{DataMode, OrderedScope};
 
-use super::Plant;
 use super::gate::{Gate, Gated};
 use super::keep::Evidence;
 use super::lane::{Lane, Work};
-use crate::device::ImageDevice;
+use crate::device::{ImageDevice, Plant};
 use crate::disks::{Disks, mount_options};
 use crate::generator::stress::LOG_BLOCKS_MIN;
 use crate::image::Image;
+use crate::recording::{Ended, Recording};
 use crate::rule::{Broken, Rule};
-use crate::run::{Ended, Recording, Workload};
 use crate::setting::{Cell, Setting};
+use crate::workload::Workload;
 
 /// The longest that clients work, in microseconds.
 const WORK_US_MAX: u64 = 120_000;

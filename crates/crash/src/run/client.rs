@@ -2,152 +2,26 @@
 
 mod calls;
 
-use core::fmt;
 use std::sync::Arc;
 
 use block::trace::Trace;
 use ext::volume::{NewInode, Transactions};
 use ext::{Error, Volume};
 use layout::{InodeNr, Tid};
-use rt::Nanos;
 
-use super::holds::{Hold, Holds};
+use super::holds::Holds;
 use super::probe::Probe;
-use super::{RunError, Workload, seconds_of, sleep_until, volume_error};
-use crate::crowd::{self, Running};
+use super::volume_error;
+use crate::crowd::tasks::{self, Running};
 use crate::fault::Fault;
-use crate::observe::{Observation, observe};
+use crate::observe::observe;
 use crate::op::Op;
+use crate::recording::{Done, Ended, Hold, Mark, Outcome};
 use crate::rule::RuleCounts;
-
-/// Node numbers of a lane begin at its number times this.
-const LANE_NODES: u32 = 1 << 16;
-
-/// What became of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// All of it was done.
-    Done,
-    /// So many sectors of a write were written before space ran out or a device failed.
-    Short(u32),
-    /// Nothing was done: there was no space.
-    NoSpace,
-    /// A device failed. A sync call promises nothing then; anything else was done or not. Unless the volume has become
-    /// read-only, it is the lane's last.
-    Failed,
-    /// A device failed, but all of it was done. Nothing is promised of it, even where it was to be durable at once.
-    Unsynced,
-    /// Nothing was done: a device failed, the volume had become read-only before, or what it needs could not be made.
-    Refused,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => out.write_str("done"),
-            Self::Short(count) => write!(out, "{count} sectors were written"),
-            Self::NoSpace => out.write_str("no space"),
-            Self::Failed => out.write_str("a device failed"),
-            Self::Unsynced => out.write_str("a device failed, but it was done"),
-            Self::Refused => out.write_str("nothing was done"),
-        }
-    }
-}
-
-/// An operation that has returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
-    /// How.
-    pub outcome: Outcome,
-    /// The earliest transaction that it can belong to.
-    pub first: Tid,
-    /// The latest.
-    pub last: Tid,
-    /// Whether the volume had become read-only before it.
-    pub was_read_only: bool,
-}
-
-/// How a run has ended. On devices that do not fail, all that is said is that the volume was closed.
-#[derive(Debug, Clone, Default)]
-pub struct Ended {
-    /// Whether closing the volume said yes.
-    pub is_closed: bool,
-    /// Whether the volume had become read-only.
-    pub is_read_only: bool,
-    /// The number of events until then.
-    pub at: usize,
-    /// What could be read before the volume was closed.
-    pub observation: Option<Observation>,
-    /// The files that were kept open.
-    pub holds: Vec<Hold>,
-    /// What said yes on a volume that had become read-only.
-    pub accepted: Vec<&'static str>,
-    /// How often the tasks of a crowd looked at each rule.
-    pub crowd: RuleCounts,
-}
-
-impl Done {
-    /// Whether it belongs to no transaction at all: nothing ran before and after it, and nothing was begun between.
-    pub fn has_changed_nothing(&self) -> bool {
-        self.first.is_after(self.last)
-    }
-
-    /// Of an operation before which and after which the numbers of transactions stood so.
-    pub(crate) fn between(outcome: Outcome, before: Transactions, after: Transactions) -> Self {
-        Self {
-            outcome,
-            first: before.running.unwrap_or(before.next),
-            last: after
-                .running
-                .unwrap_or(Tid::new(after.next.get().wrapping_sub(1))),
-            was_read_only: false,
-        }
-    }
-}
-
-/// A mark in the trace: an operation of a lane begins or has returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// The lane.
-    pub lane: usize,
-    /// The operation's number in the lane.
-    pub number: usize,
-    /// Whether it has returned.
-    pub is_end: bool,
-}
-
-impl Mark {
-    /// As a number.
-    pub fn encode(self) -> u64 {
-        (self.lane as u64) << 32 | (self.number as u64) << 1 | u64::from(self.is_end)
-    }
-
-    /// From its number.
-    pub fn decode(raw: u64) -> Self {
-        Self {
-            lane: (raw >> 32) as usize,
-            number: (raw as u32 >> 1) as usize,
-            is_end: raw & 1 == 1,
-        }
-    }
-}
-
-/// What the node that an operation makes, or the write that it is, is known by among all lanes.
-pub fn number_of(lane: usize, number: usize) -> u32 {
-    lane as u32 * LANE_NODES + number as u32 + 1
-}
-
-/// Lane and number of an operation, from what its node or write is known by.
-pub fn place_of(number: u32) -> Option<(usize, usize)> {
-    let index = number.checked_sub(1)?;
-    Some(((index / LANE_NODES) as usize, (index % LANE_NODES) as usize))
-}
-
-/// Waits until operation `number` is due, in a world that began at a time.
-pub(crate) fn wait_for(number: usize, epoch: i64) {
-    let seconds = (seconds_of(number) - epoch).max(0);
-    sleep_until(Nanos::from_secs(seconds.cast_unsigned()));
-}
+use crate::run_error::RunError;
+use crate::tag::number_of;
+use crate::timetable::wait_for;
+use crate::workload::Workload;
 
 /// What became of a lane's operations, and the files that it kept open.
 type LaneEnd = (Vec<Done>, Vec<Hold>);
@@ -181,7 +55,7 @@ pub(super) fn run_lanes(
     };
     let begin = workload.prepared.iter().max().copied().unwrap_or(0);
     let crowd = workload.setting.crowd;
-    let crowd = crowd.map(|crowd| crowd::start(&volume, crowd, begin, epoch));
+    let crowd = crowd.map(|crowd| tasks::start(&volume, crowd, begin, epoch));
     let crowd = crowd.transpose()?;
     let done: Vec<Result<LaneEnd, RunError>> = if let [(lane, ops)] = lanes[..] {
         vec![run(lane, ops.clone())()]

@@ -11,38 +11,7 @@ use ext::volume::{FileId, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
-/// What a look has said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// All is well.
-    Nothing,
-    /// Data of this file could not be written.
-    DataLost,
-    /// Something else has failed.
-    Other,
-}
-
-/// A sync call of a handle, and the numbers of events between which it ran.
-#[derive(Debug, Clone, Copy)]
-pub struct Look {
-    /// When it began.
-    pub began: usize,
-    /// When it had returned.
-    pub ended: usize,
-    /// What it said.
-    pub told: Told,
-}
-
-/// A handle that was kept open.
-#[derive(Debug, Clone)]
-pub struct Hold {
-    /// The file.
-    pub inode: InodeNr,
-    /// The number of the event before which it was opened.
-    pub opened: usize,
-    /// Its looks, in order.
-    pub looks: Vec<Look>,
-}
+use crate::recording::{Hold, Look, Told};
 
 /// The files that a client keeps open.
 pub(super) struct Holds {

@@ -8,11 +8,11 @@ use ext::volume::{Attributes, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
-use super::client::Outcome;
-use super::seconds_of;
 use crate::image::SECTOR_BYTES;
 use crate::op::{How, Op};
+use crate::recording::Outcome;
 use crate::tag::Tag;
+use crate::timetable::seconds_of;
 
 /// An operation that has failed, on a volume that goes on.
 pub(super) struct Probe<'v> {

@@ -91,7 +91,7 @@ const STATES_MAX: u64 = 1000;
 fn a_few_are_caught() {
     for name in A_FEW {
         let mutant = crash::mutant::named(name).unwrap();
-        let hunt = crash::mutant::hunt(mutant, SEED, STATES_MAX);
+        let hunt = crash::hunt::hunt(mutant, SEED, STATES_MAX);
         assert!(hunt.is_caught(), "{name}: {hunt:?}");
         println!("{name}: {} states, {:?}", hunt.states, hunt.elapsed);
     }

@@ -30,12 +30,14 @@ mod sizes;
 use std::rc::Rc;
 
 use crash::disks::Disks;
-use crash::explore::{Limits, Tally, explore};
+use crash::explore::{Limits, explore};
+use crash::findings::Tally;
 use crash::op::Op;
 use crash::replay::ReplayId;
 use crash::rule::Rule;
-use crash::run::{Workload, prepare, record};
+use crash::run::{prepare, record};
 use crash::setting::{CELLS, Setting};
+use crash::workload::Workload;
 
 /// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of these bugs were found by
 /// what could not be created or removed.

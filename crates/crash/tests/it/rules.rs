@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use block::{BlockDevice, Geometry, Outcome, Request, Ticket};
 use crash::disks::Disks;
-use crash::explore::{Limits, Tally, explore};
+use crash::explore::{Limits, explore};
+use crash::findings::Tally;
 use crash::image::SECTOR_BYTES;
 use crash::op::Op;
+use crash::recording::Recording;
 use crash::rule::Rule;
-use crash::run::{Recording, Workload, prepare, record_on};
+use crash::run::{prepare, record_on};
 use crash::tag::Tag;
+use crash::workload::Workload;
 use ext::options::OrderedScope;
 use layout::Block;
 use rt::Mutex;

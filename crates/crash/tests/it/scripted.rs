@@ -5,8 +5,9 @@ use std::rc::Rc;
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::op::Op;
-use crash::run::{Workload, prepare, record};
+use crash::run::{prepare, record};
 use crash::setting::{CELLS, Cell, Place, Setting};
+use crash::workload::Workload;
 use ext::options::DataMode;
 
 fn ops(text: &str) -> Vec<Op> {

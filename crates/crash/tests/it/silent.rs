@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use block::{BlockDevice, Geometry, Request, Ticket};
 use crash::disks::Disks;
+use crash::explore::Limits;
 use crash::explore::silent::{Case, FATES, PARTS, Part};
-use crash::explore::{Limits, Tally};
+use crash::findings::Tally;
 use crash::generator::{Generator, Kind};
 use crash::replay::ReplayId;
 use crash::rule::Rule;

@@ -48,7 +48,6 @@ use crate::uses::Uses;
 /// down.
 const EXCEPTIONS: &[(&str, usize)] = &[
     ("cli (main.rs)", 4),
-    ("crash", 59),
     ("fsck", 7),
     ("sim", 3),
 ];

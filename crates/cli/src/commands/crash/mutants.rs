@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use crash::mutant::{Hunt, MUTANTS, Mutant, hunt, is_possible, named};
+use crash::hunt::{Hunt, hunt};
+use crash::mutant::{MUTANTS, Mutant, is_possible, named};
 use serde_json::{Value, json};
 
 use crate::output::{print, print_json, tell};

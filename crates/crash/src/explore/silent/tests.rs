@@ -9,9 +9,9 @@ use super::judge::compare;
 use super::look::{Contents, Object};
 use super::territory::Claim;
 use super::*;
-use crate::disks::MADE_AT;
 use crate::image::BLOCK_BYTES;
 use crate::setting::CELLS;
+use crate::timetable::MADE_AT;
 
 /// How often damage is drawn.
 const DRAWN: u64 = 400;

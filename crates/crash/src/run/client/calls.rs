@@ -10,11 +10,12 @@ use ext::{Error, Volume};
 use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
-use super::{Client, Outcome, number_of};
+use super::Client;
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks;
 use crate::op::{How, Op};
-use crate::tag::Tag;
+use crate::recording::Outcome;
+use crate::tag::{Tag, number_of};
 
 impl Client<'_> {
     pub(super) fn carry_out(&mut self, op: &Op, number: usize) -> Result<Outcome, Error> {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crash::mutant::{Catch, Hunt, NAMED};
+use crash::hunt::{Catch, Hunt};
+use crash::mutant::NAMED;
 use crash::rule::Broken;
 
 use super::{BUILD, Row, Terms};

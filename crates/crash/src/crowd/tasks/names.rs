@@ -8,7 +8,8 @@ use ext::volume::{FileKind, NewInode, RenameMode, SetMode, WhiteoutOwner};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
-use super::{DIRECTORY, Step, Task, tolerate};
+use super::{Step, Task, tolerate};
+use crate::crowd::DIRECTORY;
 use crate::rule::{Broken, Rule, RuleCounts};
 
 /// Tasks that change names, and tasks that list.

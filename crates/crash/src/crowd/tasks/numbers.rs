@@ -9,7 +9,8 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::Nanos;
 
-use super::{DIRECTORY, Step, Task, tolerate};
+use super::{Step, Task, tolerate};
+use crate::crowd::DIRECTORY;
 use crate::rule::{Broken, Rule, RuleCounts};
 
 /// Tasks that make and remove files, that use them by path, and that use them by number.
