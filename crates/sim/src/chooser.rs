@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::{Config, Policy};
-use crate::replay::Decision;
+use crate::config::Config;
+use crate::policy::{Decision, Policy};
 
 /// Separates the choices from the world's random numbers, which come from the same seed.
 const STREAM: u64 = 0x5eed_c401_ce5e_ed00;

@@ -3,7 +3,8 @@
 use rt::{Nanos, WallTime};
 
 use crate::host::{HostProfile, ZERO};
-use crate::replay::{Decision, ReplayId};
+use crate::policy::Policy;
+use crate::replay::ReplayId;
 
 /// 2003-01-01 00:00:00 UTC, the default start of a world.
 const EPOCH: WallTime = WallTime {
@@ -40,22 +41,6 @@ pub struct Config {
     /// Rule of the engine that is broken in this world, in builds that support it: see
     /// [`rt::mutant`](mod@rt::mutant).
     pub mutant: Option<&'static str>,
-}
-
-/// A policy that chooses between ready tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Policy {
-    /// First come, first served by virtual time: for measurements. Locks are handed over in order.
-    Fair,
-    /// Any ready task, possibly another one at every point: for races.
-    Random,
-    /// Priorities that change at `depth` points: finds bugs that need few, badly placed switches.
-    Pct {
-        /// Number of times that a running task loses its priority.
-        depth: u32,
-    },
-    /// The default choice, except for these decisions.
-    Replay(Vec<Decision>),
 }
 
 impl Config {
@@ -105,12 +90,5 @@ impl Config {
             record_lock_order: true,
             mutant: None,
         }
-    }
-}
-
-impl Policy {
-    /// True if points may switch tasks.
-    pub(crate) fn is_hostile(&self) -> bool {
-        !matches!(self, Self::Fair)
     }
 }

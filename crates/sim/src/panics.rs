@@ -1,12 +1,7 @@
 //! Messages and locations of panics in tasks, kept for the run's error instead of being printed.
 
 use std::any::Any;
-use std::backtrace::Backtrace;
 use std::cell::RefCell;
-use std::panic::PanicHookInfo;
-use std::sync::Once;
-
-use crate::current;
 
 thread_local! {
     static LAST: RefCell<Option<Said>> = const { RefCell::new(None) };
@@ -20,17 +15,9 @@ pub(crate) struct Said {
     pub(crate) backtrace: Option<String>,
 }
 
-/// Installs this module's hook before the process's, once. It keeps the messages of tasks and
-/// passes on all others.
-pub(crate) fn install_hook() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        let other = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| match current::is_in_task() {
-            true => LAST.set(Some(describe(info))),
-            false => other(info),
-        }));
-    });
+/// Keeps the message of a panic.
+pub(crate) fn keep(said: Said) {
+    LAST.set(Some(said));
 }
 
 /// Takes the message of the panic with this payload.
@@ -50,17 +37,8 @@ pub(crate) fn last_message() -> String {
     })
 }
 
-fn describe(info: &PanicHookInfo<'_>) -> Said {
-    let text = text_of(info.payload());
-    let message = match info.location() {
-        Some(location) => format!("at {location}: {text}"),
-        None => text,
-    };
-    let backtrace = current::captures_backtraces().then(|| Backtrace::force_capture().to_string());
-    Said { message, backtrace }
-}
-
-fn text_of(payload: &(dyn Any + Send)) -> String {
+/// Returns the text of a panic's payload.
+pub(crate) fn text_of(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {

@@ -13,8 +13,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::config::Policy;
 use crate::host::HostProfile;
+use crate::policy::{Decision, Policy};
 
 const VERSION: &str = "sim1";
 
@@ -27,16 +27,6 @@ pub struct ReplayId {
     pub policy: Policy,
     /// Host of the world.
     pub host: HostProfile,
-}
-
-/// A choice other than the default. Removing decisions from a list gives a schedule with fewer
-/// switches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Decision {
-    /// Number of the choice in the run, counting from 1.
-    pub at: u64,
-    /// Option chosen; 0 is the default.
-    pub choice: u32,
 }
 
 /// The error of a text that is not a replay id.

@@ -9,10 +9,11 @@ use rt::world::World;
 
 use crate::config::Config;
 use crate::error::{Failure, SimError};
-use crate::replay::{Decision, ReplayId};
+use crate::policy::Decision;
+use crate::replay::ReplayId;
 use crate::watch::Role;
 use crate::world::SimWorld;
-use crate::{current, overflow, panics};
+use crate::{current, overflow, panic_hook};
 
 /// The name of the root task.
 const ROOT_NAME: &str = "root";
@@ -56,7 +57,7 @@ pub fn run<T: 'static>(
             replay: Box::new(replay),
         });
     }
-    panics::install_hook();
+    panic_hook::install();
     overflow::install_handler();
     let value = Rc::new(Cell::new(None));
     let world = Box::new(SimWorld::new(&config));

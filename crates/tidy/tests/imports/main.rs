@@ -49,7 +49,6 @@ use crate::uses::Uses;
 const EXCEPTIONS: &[(&str, usize)] = &[
     ("cli (main.rs)", 4),
     ("fsck", 7),
-    ("sim", 3),
 ];
 
 /// A crate with its uses and circles.
