@@ -2,11 +2,13 @@
 //! All inodes are walked again, to name those that have such a block.
 
 use crate::error::Error;
-use crate::inodes::{self, RESIZE};
+use crate::inode_states::Usage;
+use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
 use crate::problem::Place;
-use crate::state::{State, Usage};
+use crate::reserved_inodes::RESIZE;
+use crate::state::State;
 
 /// Reports every claim of a block that was claimed more than once.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {

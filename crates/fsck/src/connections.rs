@@ -5,10 +5,11 @@ use layout::feature::ReadOnlyCompatible;
 
 use crate::bitset::BitSet;
 use crate::directories::find;
-use crate::inodes::{BAD_BLOCKS, ROOT};
+use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::{Directory, InodeState, State, Usage};
+use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
+use crate::state::{Directory, State};
 
 /// Maximum link count of a directory before it is no longer counted.
 const LINKS_MAX: u32 = 65_000;

@@ -6,21 +6,11 @@ use std::ops::Range;
 use layout::group::{self as disk, GroupDescriptor, GroupFlags};
 use zerocopy::FromBytes;
 
+use crate::descriptor::Group;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
 use crate::state::State;
-
-/// The locations in a group descriptor. An invalid location is 0.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Group {
-    pub(crate) block_bitmap: u64,
-    pub(crate) inode_bitmap: u64,
-    pub(crate) inode_table: u64,
-    pub(crate) free_blocks: u32,
-    pub(crate) free_inodes: u32,
-    pub(crate) directories: u32,
-}
 
 /// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables. Returns `false`
 /// if an inode table is lost, so that passes that need it cannot run.

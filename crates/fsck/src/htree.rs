@@ -11,7 +11,7 @@ use layout::htree::{self as disk, CountLimit, Entry, RootInfo};
 use layout::superblock::MiscFlags;
 use zerocopy::FromBytes;
 
-use crate::directories::entry_at;
+use crate::entry::entry_at;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Place;

@@ -89,6 +89,11 @@ impl<'a> Image<'a> {
         self.size_bytes
     }
 
+    /// Returns the number of whole blocks of a size.
+    pub(crate) fn block_count(&self, block_bytes: usize) -> u64 {
+        self.size_bytes / block_bytes as u64
+    }
+
     /// Sets the block size, so that each block lies in one page.
     pub(crate) fn set_block_bytes(&mut self, block_bytes: usize) {
         let page_bytes = block_bytes.max(PAGE_BYTES);

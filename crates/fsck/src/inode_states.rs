@@ -2,10 +2,33 @@
 
 use std::ops::{Index, IndexMut, RangeInclusive};
 
-use crate::state::{InodeState, Usage};
-
 /// Number of inodes in a page, which takes 4 KiB.
 const PAGE_INODES: usize = 512;
+
+/// The state of an inode after the inode tables were read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InodeState {
+    /// Number of entries that refer to it.
+    pub(crate) references: u32,
+    /// Link count on disk.
+    pub(crate) links: u16,
+    /// Type code of directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use
+    /// without a valid type.
+    pub(crate) file_type: u8,
+    pub(crate) usage: Usage,
+}
+
+/// The use of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    Free,
+    /// In use, without a block map.
+    Used,
+    /// In use; its block map was read.
+    Mapped,
+    /// In a bad block: it counts as in use, and its contents are unknown.
+    Lost,
+}
 
 /// The states of all inodes, by number.
 pub(crate) struct InodeStates {
@@ -18,6 +41,23 @@ const FREE: InodeState = InodeState {
     file_type: 0,
     usage: Usage::Free,
 };
+
+impl InodeState {
+    /// File type of an inode in use with an invalid mode.
+    pub(crate) const BAD: u8 = 0xFF;
+    /// An inode in a bad block, which counts as in use.
+    pub(crate) const LOST: Self = Self {
+        references: 0,
+        links: 0,
+        file_type: Self::BAD,
+        usage: Usage::Lost,
+    };
+
+    /// True if the inode counts as in use.
+    pub(crate) fn is_used(&self) -> bool {
+        self.usage != Usage::Free
+    }
+}
 
 impl InodeStates {
     /// Creates the states of free inodes.

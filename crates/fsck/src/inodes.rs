@@ -13,22 +13,14 @@ use layout::mode::FileType;
 use zerocopy::FromBytes;
 
 use crate::error::Error;
+use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::map::{self, Mapped};
 use crate::problem::Place;
-use crate::state::{Directory, InodeState, State, Usage};
+use crate::reserved_inodes::ROOT;
+use crate::state::{Directory, State};
 
-pub(crate) use bad::is_in_table;
 pub(crate) use resize::check as check_resize;
-
-/// Inode of bad blocks.
-pub(crate) const BAD_BLOCKS: u32 = 1;
-/// Root directory.
-pub(crate) const ROOT: u32 = 2;
-/// Inode that holds the reserved GDT blocks.
-pub(crate) const RESIZE: u32 = 7;
-/// Inode of an internal journal.
-pub(crate) const JOURNAL: u32 = 8;
 
 /// Number of bytes of an inode table read at once.
 const PART_BYTES: u64 = 1 << 20;

@@ -33,7 +33,9 @@ mod bitset;
 mod blocks;
 mod claims;
 mod connections;
+mod descriptor;
 mod directories;
+mod entry;
 mod error;
 mod geometry;
 mod groups;
@@ -47,6 +49,7 @@ mod map;
 mod orphans;
 mod problem;
 mod report;
+mod reserved_inodes;
 mod state;
 mod superblock;
 
@@ -106,13 +109,13 @@ fn run<'a>(
 ) -> Result<Report, Error> {
     let decoded = superblock::find(&mut image)?;
     let mut state = State::new(image, options, decoded);
-    let mut has_tables = superblock::check(&mut state) && groups::check(&mut state)?;
+    let mut has_tables = superblock::check::check(&mut state) && groups::check(&mut state)?;
     if state.copy.is_none()
         && groups::are_bad(&state)
         && let Some(copy) = superblock::find_copy(&mut state.image, &state.raw)
     {
         state = State::new(state.image, options, copy);
-        has_tables = superblock::check(&mut state) && groups::check(&mut state)?;
+        has_tables = superblock::check::check(&mut state) && groups::check(&mut state)?;
     }
     if has_tables {
         backups::check(&mut state)?;
@@ -121,7 +124,7 @@ fn run<'a>(
         inodes::check(&mut state)?;
         inodes::check_resize(&mut state)?;
         orphans::check(&mut state)?;
-        superblock::check_large_files(&mut state);
+        superblock::check::check_large_files(&mut state);
         claims::check(&mut state)?;
         attributes::check_references(&mut state);
         directories::check(&mut state)?;

@@ -10,9 +10,9 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use crate::error::Error;
-use crate::inodes::{self, BAD_BLOCKS, RESIZE};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
+use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
 
 /// Maximum number of bad blocks of one inode that are reported one by one.
@@ -111,7 +111,7 @@ pub(crate) fn check(
 pub(crate) fn is_claimed(state: &State<'_>, inode: u32, visit: Visit) -> bool {
     match inode {
         RESIZE => visit.level == 2,
-        BAD_BLOCKS => visit.level > 0 || !inodes::is_in_table(state, visit.block),
+        BAD_BLOCKS => visit.level > 0 || !state.is_in_inode_table(visit.block),
         _ => true,
     }
 }

@@ -7,9 +7,9 @@ use layout::superblock::Superblock;
 
 use crate::Options;
 use crate::blocks::BlockSet;
+use crate::descriptor::Group;
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::groups::Group;
 use crate::image::{Bytes, Image};
 use crate::inode_states::InodeStates;
 use crate::kind::ProblemKind;
@@ -22,31 +22,6 @@ use crate::superblock::Decoded;
 const VISITS_PER_BLOCK: u64 = 8;
 /// Number of visits allowed in addition.
 const VISITS_SPARE: u64 = 4096;
-
-/// The state of an inode after the inode tables were read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct InodeState {
-    /// Number of entries that refer to it.
-    pub(crate) references: u32,
-    /// Link count on disk.
-    pub(crate) links: u16,
-    /// Type code of directory entries; 0 if the inode is free, [`InodeState::BAD`] if it is in use
-    /// without a valid type.
-    pub(crate) file_type: u8,
-    pub(crate) usage: Usage,
-}
-
-/// The use of an inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usage {
-    Free,
-    /// In use, without a block map.
-    Used,
-    /// In use; its block map was read.
-    Mapped,
-    /// In a bad block: it counts as in use, and its contents are unknown.
-    Lost,
-}
 
 /// A directory.
 #[derive(Debug, Clone, Copy)]
@@ -94,23 +69,6 @@ pub(crate) struct State<'a> {
     pub(crate) report: Report,
 }
 
-impl InodeState {
-    /// File type of an inode in use with an invalid mode.
-    pub(crate) const BAD: u8 = 0xFF;
-    /// An inode in a bad block, which counts as in use.
-    pub(crate) const LOST: Self = Self {
-        references: 0,
-        links: 0,
-        file_type: Self::BAD,
-        usage: Usage::Lost,
-    };
-
-    /// True if the inode counts as in use.
-    pub(crate) fn is_used(&self) -> bool {
-        self.usage != Usage::Free
-    }
-}
-
 impl<'a> State<'a> {
     pub(crate) fn new(mut image: Image<'a>, options: &'a Options, decoded: Decoded) -> Self {
         let Decoded {
@@ -121,11 +79,12 @@ impl<'a> State<'a> {
         } = decoded;
         image.set_block_bytes(geometry.block_bytes);
         // No state is kept for groups beyond the end of the device.
-        let (group_count, inode_count) = if geometry.block_count <= blocks_on(&image, &geometry) {
-            (geometry.group_count, geometry.inode_count)
-        } else {
-            (0, 0)
-        };
+        let (group_count, inode_count) =
+            if geometry.block_count <= image.block_count(geometry.block_bytes) {
+                (geometry.group_count, geometry.inode_count)
+            } else {
+                (0, 0)
+            };
         let blocks = || BlockSet::new(group_count, geometry.blocks_per_group);
         Self {
             image,
@@ -184,6 +143,14 @@ impl<'a> State<'a> {
             || (place < self.geometry.super_blocks() && self.geometry.has_super(number))
     }
 
+    /// True if a block is part of an inode table.
+    pub(crate) fn is_in_inode_table(&self, block: u64) -> bool {
+        let (group, _) = self.geometry.place_of(block);
+        let table = self.groups[group as usize].inode_table;
+        let end = table + u64::from(self.geometry.inode_table_blocks());
+        table != 0 && (table..end).contains(&block)
+    }
+
     /// True if the superblock's times are plausible: then an inode number cannot be a deletion
     /// time.
     pub(crate) fn has_plausible_times(&self) -> bool {
@@ -197,9 +164,4 @@ impl<'a> State<'a> {
     pub(crate) fn problem(&mut self, kind: ProblemKind, place: Place) {
         self.report.add(kind, place);
     }
-}
-
-/// Returns the number of whole blocks of a device.
-pub(crate) fn blocks_on(image: &Image<'_>, geometry: &Geometry) -> u64 {
-    image.size_bytes() / geometry.block_bytes as u64
 }

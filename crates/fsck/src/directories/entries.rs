@@ -2,11 +2,13 @@
 
 use layout::feature::Incompatible;
 
-use super::{Entry, find};
-use crate::inodes::ROOT;
+use super::find;
+use crate::entry::Entry;
+use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::problem::Place;
-use crate::state::{InodeState, State, Usage};
+use crate::reserved_inodes::ROOT;
+use crate::state::State;
 
 /// Maximum record length of `.`: twice the minimum.
 const DOT_RECORD_MAX: usize = 24;

@@ -1,7 +1,7 @@
 //! Duplicate names. As in e2fsck, names are compared within one block.
 
 use super::entries::Block;
-use super::entry_at;
+use crate::entry::entry_at;
 use crate::kind::ProblemKind;
 use crate::state::State;
 

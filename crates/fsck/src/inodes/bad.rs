@@ -1,12 +1,13 @@
 //! The list of bad blocks, and inodes that lie in them: their contents are unknown, and they count
 //! as in use.
 
-use super::{BAD_BLOCKS, ROOT};
 use crate::error::Error;
+use crate::inode_states::InodeState;
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
 use crate::problem::Place;
-use crate::state::{InodeState, State};
+use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
+use crate::state::State;
 
 /// Reads the list of bad blocks, which is the block map of an inode.
 pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
@@ -45,12 +46,4 @@ pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
     if numbers.contains(&ROOT) {
         state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
     }
-}
-
-/// True if a block is part of an inode table.
-pub(crate) fn is_in_table(state: &State<'_>, block: u64) -> bool {
-    let (group, _) = state.geometry.place_of(block);
-    let table = state.groups[group as usize].inode_table;
-    let end = table + u64::from(state.geometry.inode_table_blocks());
-    table != 0 && (table..end).contains(&block)
 }

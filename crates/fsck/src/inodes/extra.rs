@@ -7,11 +7,12 @@ use layout::inode::EXTRA_SIZE;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U16;
 
-use super::{ROOT, Slot};
+use super::Slot;
 use crate::attributes;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
+use crate::reserved_inodes::ROOT;
 use crate::state::State;
 
 /// Offset of the first attribute of a block in bytes.

@@ -5,12 +5,14 @@ use layout::feature::Compatible;
 use layout::inode::MAP_WORDS;
 use layout::mode::{FileType, TYPE_MASK};
 
-use super::{BAD_BLOCKS, JOURNAL, RESIZE, Slot, extra, fields};
+use super::{Slot, extra, fields};
 use crate::error::Error;
+use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::map;
 use crate::problem::Place;
-use crate::state::{InodeState, State, Usage};
+use crate::reserved_inodes::{BAD_BLOCKS, JOURNAL, RESIZE};
+use crate::state::State;
 
 /// Inodes of user and group quotas.
 const QUOTA_FIRST: u32 = 3;

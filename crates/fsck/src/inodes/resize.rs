@@ -7,10 +7,10 @@ use layout::mode::FileType;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
-use super::RESIZE;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Place;
+use crate::reserved_inodes::RESIZE;
 use crate::state::State;
 
 /// Checks the resize inode, if its feature is set.
