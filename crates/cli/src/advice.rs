@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 
 use ext::{Corrupt, Error};
+use transfer::Error as TreeError;
 
 /// What to do where a file system is damaged.
 const REPAIR: &str = "e2fsck -f repairs what is damaged";
@@ -17,6 +18,7 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
 
 fn of_cause(cause: &(dyn StdError + 'static)) -> String {
     let known = cause.downcast_ref().and_then(of_library);
+    let known = known.or_else(|| cause.downcast_ref().and_then(of_tree));
     known.unwrap_or_else(|| cause.to_string())
 }
 
@@ -47,6 +49,20 @@ fn of_library(error: &Error) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Returns the words for an error of a tree, with what to do.
+fn of_tree(error: &TreeError) -> Option<String> {
+    let advice = match error {
+        TreeError::EnteredTwice(_) => ": e2fsck -f repairs that",
+        TreeError::InodeNotInUse(_) => {
+            "; jext fsck tells what else is wrong, and e2fsck -f repairs it"
+        }
+        TreeError::EmptyArchive => ": jext mkfs makes an empty file system",
+        TreeError::NotEmpty(_) => "; export to a new directory",
+        _ => return None,
+    };
+    Some(format!("{error}{advice}"))
 }
 
 /// Returns what to do where a file system's own bytes are invalid.

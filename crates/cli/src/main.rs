@@ -12,7 +12,6 @@
 mod advice;
 mod cli;
 mod commands;
-mod entered;
 mod foreign;
 mod image;
 mod in_use;
@@ -22,7 +21,6 @@ mod output;
 mod overlay;
 mod progress;
 mod trace;
-mod transfer;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //! it. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: the UUID and the seed of hashes follow from the tree then.
 
 mod digest;
+pub(super) mod origin;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use ext::{MountOptions, Volume};
 use indicatif::HumanBytes;
 use layout::inode::EXTRA_SIZE;
 use serde_json::json;
+use transfer::{Filling, Origin, Tally, Times};
 
 use super::mkfs::{Format, FormatArguments};
 use crate::image::{Access, open_device};
@@ -26,7 +28,6 @@ use crate::interrupt;
 use crate::new_file::NewFile;
 use crate::output;
 use crate::progress;
-use crate::transfer::{Filling, Origin, Tally, Times};
 
 /// Bytes of a block, unless other ones are asked for.
 const BLOCK_BYTES: u32 = 4096;
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } = arguments.format.parse()?;
     let journal = journal_device.as_deref().map(Journal::open).transpose()?;
     let journal = journal.map(Arc::new);
-    let origin = Origin::open(&arguments.from)?;
+    let origin = origin::open(&arguments.from)?;
     let block_bytes = match &journal {
         // Its blocks and the image's have one size.
         Some(journal) => options.block_bytes.unwrap_or(journal.found.block_bytes),
@@ -167,7 +168,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     });
     let bar = progress::bytes(tally.bytes);
     bar.set_message(out.display().to_string());
-    let filling = Filling { times, bar: &bar };
+    let count = |bytes| bar.inc(bytes);
+    let filling = Filling {
+        times,
+        count: &count,
+    };
     let made = make(
         &new,
         arguments,

@@ -1,18 +1,19 @@
 //! `jext export`: an image's whole tree to an archive or a directory. The image is only read.
 
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ext::Volume;
+use transfer::{Compression, DirectorySink, ImageSource, write_archive};
 
 use crate::image::{Access, MountArguments, with_volume};
 use crate::interrupt;
 use crate::new_file::{NewFile, hidden_name};
+use crate::output;
 use crate::progress;
-use crate::transfer::{self, ArchiveSink, CHUNK_BYTES, DirectorySink, ImageSource};
 
 /// Standard output.
 const STDOUT: &str = "-";
@@ -82,14 +83,6 @@ const OTHER_ENDINGS: &[&str] = &[
     ".vmdk",
 ];
 
-/// How an archive is compressed, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
     interrupt::watch()?;
@@ -101,7 +94,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     with_volume(&arguments.image, Access::Read, &arguments.mount, |volume| {
         let bar = progress::bytes(data_bytes(volume));
         bar.set_message(out.clone());
-        let source = ImageSource::new(volume, bar.clone());
+        let count = |bytes| bar.inc(bytes);
+        let source = ImageSource::new(volume, &count);
         let exported = match form {
             Form::Archive(compression) => to_archive(&source, out, compression),
             Form::Directory => to_directory(&source, Path::new(out)),
@@ -142,35 +136,14 @@ fn form(out: &str) -> Result<Form> {
 
 fn to_archive(source: &ImageSource<'_>, out: &str, compression: Compression) -> Result<()> {
     if out == STDOUT {
-        return write_archive(source, &mut io::stdout().lock(), compression)
+        let mut out = io::stdout().lock();
+        return write_archive(source, &mut out, compression, &output::warn)
             .context("standard output");
     }
     let new = NewFile::create(Path::new(out))?;
-    write_archive(source, &mut new.file(), compression).with_context(|| out.to_owned())?;
+    write_archive(source, &mut new.file(), compression, &output::warn)
+        .with_context(|| out.to_owned())?;
     new.finish(false)
-}
-
-fn write_archive(
-    source: &ImageSource<'_>,
-    out: &mut dyn Write,
-    compression: Compression,
-) -> Result<()> {
-    let mut plain = BufWriter::with_capacity(CHUNK_BYTES, out);
-    match compression {
-        Compression::None => transfer::run(source, &mut ArchiveSink::new(&mut plain))?,
-        Compression::Gzip => {
-            let mut gzip =
-                flate2::write::GzEncoder::new(&mut plain, flate2::Compression::default());
-            transfer::run(source, &mut ArchiveSink::new(&mut gzip))?;
-            gzip.finish()?;
-        }
-        Compression::Zstd => {
-            let mut zstd = zstd::stream::write::Encoder::new(&mut plain, 0)?;
-            transfer::run(source, &mut ArchiveSink::new(&mut zstd))?;
-            zstd.finish()?;
-        }
-    }
-    Ok(plain.flush()?)
 }
 
 /// Makes a directory of the tree. It has a hidden name until it is whole; one that is there already is filled where it is.
@@ -178,11 +151,11 @@ fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
     let out = without_slashes(out);
     let is_there = out.exists();
     let (place, mut sink) = if is_there {
-        (out.clone(), DirectorySink::fill(&out)?)
+        (out.clone(), DirectorySink::fill(&out, &output::warn)?)
     } else {
         let hidden = hidden_name(&out);
         // The hidden name is nobody's business. What has it already may belong to anybody.
-        let made = DirectorySink::create(&hidden);
+        let made = DirectorySink::create(&hidden, &output::warn);
         (hidden, made.with_context(|| out.display().to_string())?)
     };
     let at_signal = place.clone();

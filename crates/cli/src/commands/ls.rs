@@ -10,8 +10,8 @@ use ext::volume::{Attributes, FileKind};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use serde_json::{Value, json};
+use transfer::entered::Entered;
 
-use crate::entered::Entered;
 use crate::image::{ImagePath, MountArguments, with_look};
 use crate::output;
 

@@ -13,12 +13,12 @@ use clap::Args;
 use ext::mkfs::{self, FileSystemType, JournalOption, Options, Summary, UsageType};
 use layout::feature::Features;
 use serde_json::json;
+use transfer::{Filling, Times};
 use uuid::Uuid;
 
 use crate::image::{Access, open_device};
 use crate::output;
 use crate::progress;
-use crate::transfer::{Filling, Origin, Times};
 pub(super) use place::{open_or_make, refuse_used};
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -296,7 +296,7 @@ fn make(
     if !arguments.force {
         refuse_used(&arguments.device, device)?;
     }
-    let origin = arguments.from.as_deref().map(Origin::open);
+    let origin = arguments.from.as_deref().map(super::build::origin::open);
     let origin = origin.transpose()?;
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
     let times = Times {
@@ -314,7 +314,11 @@ fn make(
     let summary = summary.with_context(|| arguments.device.clone())?;
     if let Some(origin) = origin {
         let bar = progress::bytes(0);
-        let filling = Filling { times, bar: &bar };
+        let count = |bytes| bar.inc(bytes);
+        let filling = Filling {
+            times,
+            count: &count,
+        };
         let filled = super::build::fill(device, &origin, &filling);
         bar.finish_and_clear();
         filled.with_context(|| arguments.device.clone())?;

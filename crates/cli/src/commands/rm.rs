@@ -8,8 +8,8 @@ use clap::Args;
 use ext::volume::FileKind;
 use ext::{Error, Volume};
 use layout::InodeNr;
+use transfer::entered::Entered;
 
-use crate::entered::Entered;
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
 
 /// Remove files of an image.

@@ -4,8 +4,7 @@
 use anyhow::Result;
 use ext::mkfs::Options;
 use ext::volume::FileKind;
-
-use crate::transfer::{Item, Node, Origin, Times};
+use transfer::{Item, Node, Origin, Times};
 
 /// An odd multiplier of 128 bits whose bits are spread evenly: that of the generator PCG-XSL-RR.
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;

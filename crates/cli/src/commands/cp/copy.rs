@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail};
 use ext::volume::{FileKind, NewInode};
 use indicatif::ProgressBar;
+use transfer::entered::Entered;
 
 use super::end::{End, Facts, Identity, Images, Stream, without_slashes};
 use super::keep::Keeper;
-use crate::entered::Entered;
 use crate::interrupt;
 use crate::output;
 use crate::progress;

@@ -17,7 +17,6 @@ use layout::time::InodeTime;
 use super::host;
 use crate::image::{Access, ImagePath, MountArguments, open_volume};
 use crate::output;
-use crate::transfer;
 
 /// One end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::end::Facts;
-use crate::transfer::host::SET_ID;
+use transfer::host::SET_ID;
 
 /// What stands at a path, if anything does.
 pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
@@ -25,7 +25,7 @@ pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(anyhow::Error::from(error).context(path.display().to_string())),
     };
-    let kind = crate::transfer::host::kind(&metadata);
+    let kind = transfer::host::kind(&metadata);
     let time = |seconds, nanos: i64| InodeTime::new(seconds, u32::try_from(nanos).unwrap_or(0));
     Ok(Some(Facts {
         inode: None,

@@ -4,11 +4,11 @@
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
 use rustix::io::Errno;
+use transfer::host::{AttributeReader, LeftOut, SET_ID, remove_attribute, set_attribute};
 
 use super::end::{End, Facts, Images};
 use super::host;
 use crate::output;
-use crate::transfer::host::{AttributeReader, LeftOut, SET_ID, remove_attribute, set_attribute};
 
 /// Access control lists, as attributes. A copy has none that its source does not have.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
@@ -35,7 +35,9 @@ impl<'v> Keeper<'v> {
 
     /// Warns of what could not be kept.
     pub(super) fn end(self) {
-        self.left_out.warn();
+        if let Some(text) = self.left_out.text() {
+            output::warn(&text);
+        }
     }
 
     /// The extended attributes of a file, access control lists among them.

@@ -13,46 +13,52 @@ use layout::time::InodeTime;
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use super::{Item, Node, Sink, host};
+use super::{Error, Item, Node, Sink, Warn, host};
 
 /// Permissions of a file that is being written, and of a directory that is being filled.
 const MODE_WHILE_OPEN: u32 = 0o600;
 const MODE_WHILE_FILLED: u32 = 0o700;
 
 /// A directory that is being filled.
-pub(crate) struct DirectorySink {
+pub struct DirectorySink<'w> {
     root: PathBuf,
     open: Option<(File, Box<Node>)>,
     directories: Vec<Node>,
     /// What could not be done for want of root.
     left_out: host::LeftOut,
+    warn: Warn<'w>,
 }
 
-impl DirectorySink {
-    /// Makes a directory to fill, which must not be there. Only its owner may enter it until it is whole.
-    pub(crate) fn create(root: &Path) -> io::Result<Self> {
+impl<'w> DirectorySink<'w> {
+    /// Makes a directory to fill, which must not be there. Only its owner may enter it until it is
+    /// whole.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn create(root: &Path, warn: Warn<'w>) -> io::Result<Self> {
         make_directory(root)?;
-        Ok(Self::of(root))
+        Ok(Self::of(root, warn))
     }
 
     /// Fills a directory that is there. It is empty, so that nothing in it can lead out of it.
-    pub(crate) fn fill(root: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], and those of the system.
+    pub fn fill(root: &Path, warn: Warn<'w>) -> Result<Self> {
         let mut entries = fs::read_dir(root).with_context(|| root.display().to_string())?;
         if entries.next().is_some() {
-            bail!(
-                "{}: is not empty; export to a new directory",
-                root.display()
-            );
+            return Err(Error::NotEmpty(root.to_owned()).into());
         }
-        Ok(Self::of(root))
+        Ok(Self::of(root, warn))
     }
 
-    fn of(root: &Path) -> Self {
+    fn of(root: &Path, warn: Warn<'w>) -> Self {
         Self {
             root: root.to_owned(),
             open: None,
             directories: Vec::new(),
             left_out: host::LeftOut::default(),
+            warn,
         }
     }
 
@@ -145,7 +151,7 @@ fn set_times(at: &Path, mtime: InodeTime) -> Result<()> {
     )?)
 }
 
-impl Sink for DirectorySink {
+impl Sink for DirectorySink<'_> {
     fn take(&mut self, item: Item) -> Result<()> {
         match item {
             Item::Node(node) => {
@@ -167,7 +173,9 @@ impl Sink for DirectorySink {
         while let Some(node) = self.directories.pop() {
             self.adopt(&node).with_context(|| node.text())?;
         }
-        self.left_out.warn();
+        if let Some(text) = self.left_out.text() {
+            (self.warn)(&text);
+        }
         Ok(())
     }
 }

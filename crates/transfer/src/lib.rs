@@ -17,12 +17,21 @@
 //! - The data of a file follows its node, in ascending order; what is left out is a hole.
 //! - A source tells the same tree in the same order each time.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "trees of the host: its files and threads"
+)]
+
 mod acl_text;
+pub mod entered;
+mod error;
 mod file_data;
 mod from_archive;
 mod from_directory;
 mod from_image;
-pub(crate) mod host;
+pub mod host;
+mod packed;
 mod pax;
 mod scan;
 mod tally;
@@ -31,6 +40,7 @@ mod to_archive;
 mod to_directory;
 mod to_image;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -41,13 +51,15 @@ use ext::Volume;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 
-pub(crate) use from_archive::ArchiveSource;
-pub(crate) use from_directory::{DirectorySource, host_data_parts};
-pub(crate) use from_image::{ImageSource, data_parts};
-pub(crate) use tally::Tally;
-pub(crate) use to_archive::ArchiveSink;
-pub(crate) use to_directory::DirectorySink;
-pub(crate) use to_image::{Filling, ImageSink, Times};
+pub use error::Error;
+pub use from_archive::ArchiveSource;
+pub use from_directory::{DirectorySource, host_data_parts};
+pub use from_image::{ImageSource, data_parts};
+pub use packed::{Compression, write_archive};
+pub use tally::Tally;
+pub use to_archive::ArchiveSink;
+pub use to_directory::DirectorySink;
+pub use to_image::{Filling, ImageSink, Times};
 
 /// Items go in batches, so that the two threads do not wake each other for each: at most so many, or so many bytes of data.
 const BATCH_ITEMS: usize = 128;
@@ -57,55 +69,81 @@ const BATCHES_ON_THE_WAY: usize = 8;
 /// More threads than this only wait for the device.
 const WORKERS_MAX: usize = 8;
 /// Bytes of data in one item.
-pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// Counts bytes of data, for a progress bar.
+pub type Counter<'c> = &'c (dyn Fn(u64) + Sync);
+/// Gets warnings, each one line.
+pub type Warn<'w> = &'w dyn Fn(&str);
+/// Names a file that is neither a directory nor an archive, if it knows it.
+pub type Recognise<'r> = &'r dyn Fn(&File) -> Option<String>;
 
 /// A file, directory, link or node.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub struct Node {
     /// Where it is, without slashes at either end; empty for the root.
-    pub(crate) path: Vec<u8>,
-    pub(crate) kind: FileKind,
-    pub(crate) permissions: u16,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) mtime: InodeTime,
-    pub(crate) size: u64,
+    pub path: Vec<u8>,
+    /// File, directory, link or node.
+    pub kind: FileKind,
+    /// The 12 permission bits.
+    pub permissions: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The time of the last change of its contents.
+    pub mtime: InodeTime,
+    /// Its length in bytes.
+    pub size: u64,
     /// Bytes of it that are data and not holes, as far as that is known.
-    pub(crate) held: u64,
+    pub held: u64,
     /// Where its data lie, as offset and length, if the source knows that it has holes.
-    pub(crate) parts: Option<Vec<(u64, u64)>>,
-    pub(crate) device: DeviceNumber,
+    pub parts: Option<Vec<(u64, u64)>>,
+    /// The device that a device node stands for.
+    pub device: DeviceNumber,
     /// Of a symbolic link.
-    pub(crate) target: Vec<u8>,
+    pub target: Vec<u8>,
     /// The path of which this is another name; then nothing else counts.
-    pub(crate) link_to: Option<Vec<u8>>,
+    pub link_to: Option<Vec<u8>>,
     /// Extended attributes, access control lists among them.
-    pub(crate) attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A part of a tree.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub enum Item {
+    /// A node; data may follow.
     Node(Box<Node>),
     /// Data of the last node.
     Data {
+        /// Its place in the file, in bytes.
         offset: u64,
+        /// The data.
         bytes: Vec<u8>,
     },
 }
 
 /// Where a tree comes from.
-pub(crate) trait Source: Send {
+pub trait Source: Send {
     /// Tells the tree; without data if only its nodes are wanted.
+    ///
+    /// # Errors
+    /// Those of reading it, and those of `send`.
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()>;
 }
 
 /// Where a tree goes.
-pub(crate) trait Sink {
+pub trait Sink {
     /// Makes what an item says.
+    ///
+    /// # Errors
+    /// Those of making it.
     fn take(&mut self, item: Item) -> Result<()>;
 
     /// Ends what is open: the tree is whole.
+    ///
+    /// # Errors
+    /// Those of making it.
     fn end(&mut self) -> Result<()>;
 }
 
@@ -129,8 +167,8 @@ impl Node {
         }
     }
 
-    /// The path as text, for messages.
-    pub(crate) fn text(&self) -> String {
+    /// Returns the path as text, for messages.
+    pub fn text(&self) -> String {
         format!("/{}", String::from_utf8_lossy(&self.path))
     }
 }
@@ -144,7 +182,10 @@ fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Brings a tree from its source into a sink.
-pub(crate) fn run(source: &(dyn Source + Sync), sink: &mut dyn Sink) -> Result<()> {
+///
+/// # Errors
+/// The first error of either.
+pub fn run(source: &(dyn Source + Sync), sink: &mut dyn Sink) -> Result<()> {
     let (sender, receiver) = sync_channel(BATCHES_ON_THE_WAY);
     std::thread::scope(|scope| {
         let told = scope.spawn(move || tell_in_batches(source, &sender));
@@ -184,23 +225,31 @@ fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Resul
     send(batch)
 }
 
-/// What an image can be made of.
-pub(crate) enum Origin {
+/// A tree that an image can be made of.
+pub enum Origin {
+    /// A directory of the host.
     Directory(DirectorySource),
+    /// A tar archive.
     Archive(ArchiveSource),
 }
 
 impl Origin {
-    /// What a path names: a directory, or an archive; `-` is one from standard input.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// Opens what a path names: a directory, or an archive; `-` is one from standard input. `recognise` names what is neither.
+    ///
+    /// # Errors
+    /// If it is neither, or cannot be read.
+    pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
         if path != Path::new(from_archive::STANDARD_INPUT) && path.is_dir() {
             return DirectorySource::open(path).map(Self::Directory);
         }
-        ArchiveSource::open(path).map(Self::Archive)
+        ArchiveSource::open(path, recognise).map(Self::Archive)
     }
 
     /// Shows each node.
-    pub(crate) fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of reading the tree.
+    pub fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
         match self {
             Self::Directory(directory) => {
                 directory.nodes().iter().for_each(see);
@@ -216,7 +265,10 @@ impl Origin {
     }
 
     /// Shows each node and its data.
-    pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of reading the tree, and those of `see`.
+    pub fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         match self {
             Self::Directory(directory) => directory.read(see),
             Self::Archive(archive) => archive.tell(true, see),
@@ -224,7 +276,10 @@ impl Origin {
     }
 
     /// Brings the tree into a volume that is being made on a device, and closes it.
-    pub(crate) fn fill(
+    ///
+    /// # Errors
+    /// The first error of reading the tree or of the volume.
+    pub fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
         volume: Volume,

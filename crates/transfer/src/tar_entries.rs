@@ -32,24 +32,24 @@ const LINES_MAX: usize = 1 << 18;
 const CHECKSUM: core::ops::Range<usize> = 148..156;
 
 /// An entry, and its extended headers.
-pub(super) struct Entry {
-    pub(super) header: Header,
-    pub(super) path: Vec<u8>,
-    pub(super) target: Vec<u8>,
+pub(crate) struct Entry {
+    pub(crate) header: Header,
+    pub(crate) path: Vec<u8>,
+    pub(crate) target: Vec<u8>,
     /// Bytes of the file, holes included.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Bytes in the archive.
-    pub(super) stored: u64,
-    pub(super) uid: Option<u32>,
-    pub(super) gid: Option<u32>,
-    pub(super) mtime: Option<InodeTime>,
-    pub(super) attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) stored: u64,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) mtime: Option<InodeTime>,
+    pub(crate) attributes: Vec<(Vec<u8>, Vec<u8>)>,
     /// Offset and length of what is there; none if the list stands before the data.
-    pub(super) parts: Option<Vec<(u64, u64)>>,
+    pub(crate) parts: Option<Vec<(u64, u64)>>,
 }
 
 /// The way through an archive.
-pub(super) struct Entries<R> {
+pub(crate) struct Entries<R> {
     reader: R,
     /// Bytes of the current entry that were not read yet, with what fills them up to a block.
     left: u64,
@@ -64,12 +64,12 @@ struct Lines {
 }
 
 impl<R: Read> Entries<R> {
-    pub(super) fn new(reader: R) -> Self {
+    pub(crate) fn new(reader: R) -> Self {
         Self { reader, left: 0 }
     }
 
     /// The next entry; none at the end.
-    pub(super) fn next_entry(&mut self) -> Result<Option<Entry>> {
+    pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>> {
         let mut lines = Lines::default();
         loop {
             let Some(header) = self.next_header()? else {
@@ -94,7 +94,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// So many bytes of the current entry.
-    pub(super) fn read(&mut self, count: usize) -> Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, count: usize) -> Result<Vec<u8>> {
         let Some(left) = self.left.checked_sub(count as u64) else {
             bail!("it has fewer bytes than its list of parts says");
         };
@@ -108,7 +108,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// The parts that are listed before the data of a sparse file (GNU, version 1.0): a number a line, filled up to a block.
-    pub(super) fn listed_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
+    pub(crate) fn listed_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
         let (mut numbers, mut number) = (Vec::new(), String::new());
         let mut wanted = 1;
         while numbers.len() < wanted {

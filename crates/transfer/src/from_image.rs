@@ -2,27 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
+use ext::Volume;
 use ext::volume::{FileKind, OpenFlags};
-use ext::{Error, Volume};
-use indicatif::ProgressBar;
 use layout::InodeNr;
 
-use super::{CHUNK_BYTES, Item, Node, Source};
-use crate::entered::{Entered, PATH_BYTES_MAX};
+use super::entered::{Entered, PATH_BYTES_MAX};
+use super::{CHUNK_BYTES, Counter, Error, Item, Node, Source};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// The file system of an image.
-pub(crate) struct ImageSource<'v> {
+pub struct ImageSource<'v> {
     volume: &'v Volume,
     /// Counts the bytes that are read.
-    bar: ProgressBar,
+    count: Counter<'v>,
 }
 
 struct Walk<'s> {
     volume: &'s Volume,
-    bar: &'s ProgressBar,
+    count: Counter<'s>,
     with_data: bool,
     send: &'s mut dyn FnMut(Item) -> Result<()>,
     /// Inodes with several names that have come already.
@@ -31,8 +30,9 @@ struct Walk<'s> {
 }
 
 impl<'v> ImageSource<'v> {
-    pub(crate) fn new(volume: &'v Volume, bar: ProgressBar) -> Self {
-        Self { volume, bar }
+    /// The tree of a volume; `count` counts the bytes of data that are read.
+    pub fn new(volume: &'v Volume, count: Counter<'v>) -> Self {
+        Self { volume, count }
     }
 }
 
@@ -40,7 +40,7 @@ impl Source for ImageSource<'_> {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         let mut walk = Walk {
             volume: self.volume,
-            bar: &self.bar,
+            count: self.count,
             with_data,
             send,
             seen: BTreeMap::new(),
@@ -128,10 +128,8 @@ impl Walk<'_> {
 
     fn node(&mut self, nr: InodeNr, path: Vec<u8>) -> Result<Node> {
         let found = self.volume.attributes(nr).map_err(|error| match error {
-            Error::NotFound => anyhow!(
-                "its inode {nr} is not in use; jext fsck tells what else is wrong, and e2fsck -f repairs it"
-            ),
-            error => error.into(),
+            ext::Error::NotFound => Error::InodeNotInUse(nr).into(),
+            error => anyhow::Error::from(error),
         })?;
         let mut node = Node {
             kind: found.kind,
@@ -176,7 +174,7 @@ impl Walk<'_> {
                 let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
                 let count = self.volume.read(file, offset, &mut bytes)?;
                 bytes.truncate(count);
-                self.bar.inc(count as u64);
+                (self.count)(count as u64);
                 (self.send)(Item::Data { offset, bytes })?;
                 offset += (count as u64).max(1);
             }
@@ -185,8 +183,11 @@ impl Walk<'_> {
     }
 }
 
-/// Where the data of a file lie, in ascending order, with a hole or nothing between any two.
-pub(crate) fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
+/// Returns where the data of a file lie, as offset and length, in ascending order, with a hole or nothing between any two.
+///
+/// # Errors
+/// Those of [`Volume::blocks_of`].
+pub fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
     let block_bytes = u64::from(volume.superblock().geometry.block_bytes);
     let mut runs: Vec<(u64, u64)> = volume
         .blocks_of(nr)?

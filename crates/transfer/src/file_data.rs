@@ -19,14 +19,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Error, Result, bail};
 use block::{BlockDevice, Request};
 use ext::volume::Stretch;
-use indicatif::ProgressBar;
 use layout::{Block, SectorNr};
 use rustix::io::retry_on_intr;
 
-use super::{host, split_path, worker_count};
+use super::{Counter, host, split_path, worker_count};
 
 /// What is said of a file that has lost data since it was looked at.
-pub(super) const TOO_SHORT: &str = "it is shorter now than it was";
+pub(crate) const TOO_SHORT: &str = "it is shorter now than it was";
 /// Bytes that a thread reads before it writes, unless another one is writing.
 const BATCH_BYTES: usize = 256 << 10;
 /// Bytes that a thread has read when it cannot but wait.
@@ -60,7 +59,7 @@ struct Parcel<'n> {
 }
 
 /// Takes jobs, and lets threads do them.
-pub(super) struct Jobs<'q, 'n> {
+pub(crate) struct Jobs<'q, 'n> {
     queue: &'q Queue<'n>,
     parcel: Parcel<'n>,
     /// What the sender does itself.
@@ -84,15 +83,15 @@ struct Waiting<'n> {
 }
 
 /// Runs `send` beside threads that do the jobs it sends: data of files below a root for a device. Returns when all are done.
-pub(super) fn with_writers<'n>(
+pub(crate) fn with_writers<'n>(
     root: &Path,
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
-    bar: Option<&ProgressBar>,
+    count: Option<Counter<'_>>,
     send: impl FnOnce(&mut Jobs<'_, 'n>) -> Result<()>,
 ) -> Result<()> {
     let (queue, turn) = (Queue::default(), Mutex::default());
-    let writer = || Writer::new(root, device, block_bytes as usize, bar, &turn);
+    let writer = || Writer::new(root, device, block_bytes as usize, count, &turn);
     let sent = std::thread::scope(|scope| {
         for _ in 1..worker_count() {
             scope.spawn(|| queue.serve(&mut writer()));
@@ -153,7 +152,7 @@ impl<'n> Queue<'n> {
 
 impl<'n> Jobs<'_, 'n> {
     /// Sends a file's data, as several jobs if it is long: where it belongs, in the order of the file.
-    pub(super) fn send(&mut self, path: &'n [u8], bytes: u64, stretches: &[Stretch]) -> Result<()> {
+    pub(crate) fn send(&mut self, path: &'n [u8], bytes: u64, stretches: &[Stretch]) -> Result<()> {
         let (mut offset, mut taken) = (0, 0);
         for stretch in stretches {
             let mut rest = *stretch;
@@ -219,7 +218,7 @@ struct Writer<'d> {
     device: &'d dyn BlockDevice,
     block_bytes: usize,
     /// Counts the bytes that were read.
-    bar: Option<&'d ProgressBar>,
+    count: Option<Counter<'d>>,
     /// Held by whoever is writing.
     turn: &'d Mutex<()>,
     /// Memory: the first `filled` blocks wait to be written.
@@ -236,7 +235,7 @@ impl<'d> Writer<'d> {
         root: &'d Path,
         device: &'d Arc<dyn BlockDevice>,
         block_bytes: usize,
-        bar: Option<&'d ProgressBar>,
+        counter: Option<Counter<'d>>,
         turn: &'d Mutex<()>,
     ) -> Self {
         let fresh = || Block::zeroed(block_bytes).into_arc();
@@ -245,7 +244,7 @@ impl<'d> Writer<'d> {
             root,
             device: &**device,
             block_bytes,
-            bar,
+            count: counter,
             turn,
             blocks: std::iter::repeat_with(fresh).take(count).collect(),
             filled: 0,
@@ -279,8 +278,8 @@ impl<'d> Writer<'d> {
                 let count = left.min(self.blocks.len() - self.filled);
                 let bytes = ((count * self.block_bytes) as u64).min(end - offset);
                 self.read(&file, offset, count, bytes as usize)?;
-                if let Some(bar) = self.bar {
-                    bar.inc(bytes);
+                if let Some(count) = self.count {
+                    count(bytes);
                 }
                 self.ask(stretch.device_offset + done, count)?;
                 offset += bytes;

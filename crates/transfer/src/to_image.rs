@@ -8,20 +8,19 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use ext::volume::{FileId, FileKind, NewInode, OpenFlags, Restored, SetMode, Stretch};
 use ext::{Error, Volume};
-use indicatif::ProgressBar;
 use layout::InodeNr;
 use layout::time::InodeTime;
 
-use super::{Item, Node, Sink, split_path};
+use super::{Counter, Item, Node, Sink, split_path};
 
 /// Bytes of the paths of directories whose numbers are kept.
 const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
 /// A volume that is being filled.
-pub(crate) struct ImageSink<'v> {
+pub struct ImageSink<'v> {
     volume: &'v Volume,
     times: Times,
-    bar: &'v ProgressBar,
+    count: Counter<'v>,
     directories: BTreeMap<Vec<u8>, InodeNr>,
     /// Bytes of their paths.
     remembered_bytes: usize,
@@ -32,18 +31,18 @@ pub(crate) struct ImageSink<'v> {
     open: Option<Open>,
 }
 
-/// When the volume is made.
+/// The time at which a volume is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
+pub struct Times {
     /// In seconds since 1970.
-    pub(crate) seconds: i64,
-    /// Whether files are older than that: what has changed later counts as changed then.
-    pub(crate) clamps: bool,
+    pub seconds: i64,
+    /// True if files are older than that: what has changed later counts as changed then.
+    pub clamps: bool,
 }
 
 impl Times {
-    /// The time at which contents that have changed then count as changed.
-    pub(crate) fn of(&self, mtime: InodeTime) -> InodeTime {
+    /// Returns the time at which contents that have changed then count as changed.
+    pub fn of(&self, mtime: InodeTime) -> InodeTime {
         if self.clamps {
             mtime.min(InodeTime::new(self.seconds, 0))
         } else {
@@ -52,11 +51,12 @@ impl Times {
     }
 }
 
-/// How a volume is filled.
-pub(crate) struct Filling<'b> {
-    pub(crate) times: Times,
+/// The terms on which a volume is filled.
+pub struct Filling<'b> {
+    /// The times of what is made.
+    pub times: Times,
     /// Counts the bytes of data.
-    pub(crate) bar: &'b ProgressBar,
+    pub count: Counter<'b>,
 }
 
 /// The file whose data is coming.
@@ -70,11 +70,12 @@ struct Open {
 }
 
 impl<'v> ImageSink<'v> {
-    pub(crate) fn new(volume: &'v Volume, filling: &'v Filling<'_>) -> Self {
+    /// A sink that fills a volume from its root on.
+    pub fn new(volume: &'v Volume, filling: &'v Filling<'_>) -> Self {
         Self {
             volume,
             times: filling.times,
-            bar: filling.bar,
+            count: filling.count,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
             remembered_bytes: 0,
             last_directory: (Vec::new(), InodeNr::ROOT),
@@ -84,13 +85,13 @@ impl<'v> ImageSink<'v> {
     }
 
     /// Makes a node; its data follows.
-    pub(super) fn node(&mut self, node: &Node) -> Result<()> {
+    pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
         self.finish_file()?;
         self.make(node)
     }
 
     /// Makes a regular file with all its blocks, whose data the caller brings to the device himself.
-    pub(super) fn laid_out(&mut self, node: &Node) -> Result<Vec<Stretch>> {
+    pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<Stretch>> {
         self.finish_file()?;
         let (parent, name) = split_path(&node.path);
         let parent = self.directory(parent)?;
@@ -317,7 +318,7 @@ impl<'v> ImageSink<'v> {
             bail!("data without a file");
         };
         open.reached = offset + bytes.len() as u64;
-        self.bar.inc(bytes.len() as u64);
+        (self.count)(bytes.len() as u64);
         let written = self.volume.write_all(open.file, offset, bytes);
         written.with_context(|| open.text.clone())
     }

@@ -7,7 +7,7 @@ use layout::acl;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// From words to the form of programs.
-pub(super) fn parse(text: &str) -> Result<Vec<u8>> {
+pub(crate) fn parse(text: &str) -> Result<Vec<u8>> {
     let words = text.split([',', '\n']).map(str::trim);
     let words = words.filter(|word| !word.is_empty() && !word.starts_with('#'));
     let mut entries = words
@@ -64,7 +64,7 @@ fn number_of(name: &str, database: &str) -> Result<u32> {
 }
 
 /// From the form of programs to words.
-pub(super) fn write(bytes: &[u8]) -> Option<String> {
+pub(crate) fn write(bytes: &[u8]) -> Option<String> {
     let (_, rest) = acl::Header::ref_from_prefix(bytes).ok()?;
     let entries = <[acl::Entry]>::ref_from_bytes(rest).ok()?;
     let words = entries.iter().map(|entry| {

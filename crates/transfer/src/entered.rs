@@ -3,22 +3,26 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
 use layout::InodeNr;
 
+use super::Error;
+
 /// The longest path within an image that is walked, in bytes.
-pub(crate) const PATH_BYTES_MAX: usize = 1 << 16;
+pub const PATH_BYTES_MAX: usize = 1 << 16;
 
 /// Directories that were entered.
 #[derive(Debug, Default)]
-pub(crate) struct Entered(BTreeSet<InodeNr>);
+pub struct Entered(BTreeSet<InodeNr>);
 
 impl Entered {
-    /// Enters one, which nobody has entered before.
-    pub(crate) fn enter(&mut self, nr: InodeNr) -> Result<()> {
-        if !self.0.insert(nr) {
-            bail!("directory {nr} has two entries that lead to it: e2fsck -f repairs that");
+    /// Enters a directory.
+    ///
+    /// # Errors
+    /// [`Error::EnteredTwice`] if it was entered before.
+    pub fn enter(&mut self, nr: InodeNr) -> Result<(), Error> {
+        match self.0.insert(nr) {
+            true => Ok(()),
+            false => Err(Error::EnteredTwice(nr)),
         }
-        Ok(())
     }
 }

@@ -57,7 +57,7 @@ struct Scanner<'s> {
 
 /// All nodes below a directory, each directory before what is in it, names in the order of their bytes. A later name of a file is a
 /// link to the first.
-pub(super) fn scan(root: &Path) -> Result<Vec<Node>> {
+pub(crate) fn scan(root: &Path) -> Result<Vec<Node>> {
     let context = || root.display().to_string();
     // The root may be named by a link.
     let stat = rustix::fs::stat(root).with_context(context)?;

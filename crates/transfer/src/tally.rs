@@ -17,18 +17,21 @@ const ATTRIBUTES_IN_INODE_MAX: usize = 60;
 
 /// What a tree needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Inodes, without those that every volume has.
-    pub(crate) inodes: u64,
+    pub inodes: u64,
     /// Blocks for data, maps, directories and attributes.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
     /// Bytes of data.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Tally {
     /// Counts a tree, in blocks of this size.
-    pub(crate) fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of reading the tree.
+    pub fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
         let mut tally = Self::default();
         // By a hash of the path: paths of an archive may be long and many.
         let mut names = BTreeMap::<u64, u64>::new();

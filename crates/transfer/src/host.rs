@@ -16,7 +16,6 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 
 use super::{Node, split_path};
-use crate::output;
 
 /// The most that the kernel gives of names, or of a value.
 const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
@@ -24,15 +23,18 @@ const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
 const NAMES_BYTES: usize = 256;
 
 /// The set-user-ID and set-group-ID bits of a mode.
-pub(crate) const SET_ID: u16 = 0o6000;
+pub const SET_ID: u16 = 0o6000;
 
 /// What was left out since only root may do it, for one warning at the end.
-#[derive(Default)]
-pub(crate) struct LeftOut(BTreeSet<&'static str>);
+#[derive(Debug, Default)]
+pub struct LeftOut(BTreeSet<&'static str>);
 
 impl LeftOut {
     /// Passes on a result: true if it was done. What only root may do is noted and left out.
-    pub(crate) fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<bool> {
+    ///
+    /// # Errors
+    /// All others.
+    pub fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<bool> {
         match result {
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
                 self.0.insert(what);
@@ -42,13 +44,12 @@ impl LeftOut {
         }
     }
 
-    /// Notes the owner of a file that is being copied, and returns the permissions that the copy gets. A file that stays its
-    /// copier's does not run as the copier for others.
-    pub(crate) fn note_owner(
-        &mut self,
-        result: Result<(), Errno>,
-        permissions: u16,
-    ) -> Result<u16> {
+    /// Notes the owner of a file that is being copied, and returns the permissions that the copy
+    /// gets. A file that stays its copier's does not run as the copier for others.
+    ///
+    /// # Errors
+    /// Those of [`Self::note`].
+    pub fn note_owner(&mut self, result: Result<(), Errno>, permissions: u16) -> Result<u16> {
         let is_owned = self.note("owners", result)?;
         if is_owned || permissions & SET_ID == 0 {
             return Ok(permissions);
@@ -57,29 +58,38 @@ impl LeftOut {
         Ok(permissions & !SET_ID)
     }
 
-    /// Warns of what was left out.
-    pub(crate) fn warn(&self) {
-        if !self.0.is_empty() {
-            let what: Vec<&str> = self.0.iter().copied().collect();
-            output::warn(&format!("left out for want of root: {}", what.join(", ")));
-        }
+    /// Returns what was left out, in words.
+    pub fn text(&self) -> Option<String> {
+        let what: Vec<&str> = self.0.iter().copied().collect();
+        let text = format!("left out for want of root: {}", what.join(", "));
+        (!what.is_empty()).then_some(text)
     }
 }
 
 /// Reads attributes with one buffer for all files.
-pub(crate) struct AttributeReader {
+pub struct AttributeReader {
     buffer: Vec<u8>,
 }
 
+impl Default for AttributeReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AttributeReader {
-    pub(crate) fn new() -> Self {
+    /// A reader with a buffer for the largest value.
+    pub fn new() -> Self {
         Self {
             buffer: vec![0; ATTRIBUTE_BYTES_MAX],
         }
     }
 
-    /// All attributes that may be read, sorted by name.
-    pub(crate) fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    /// Returns all attributes that may be read, sorted by name.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let few = llistxattr(path, &mut self.buffer[..NAMES_BYTES]);
         let count = match few {
             Err(Errno::RANGE) => llistxattr(path, &mut self.buffer),
@@ -115,13 +125,13 @@ impl AttributeReader {
 
 /// Opens the data of a regular file below a directory. The file was looked at before: what has come into its place since, or into
 /// that of a directory on the way, leads nowhere else, and is not waited for.
-pub(super) fn open_data(root: &Path, path: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_data(root: &Path, path: &[u8]) -> Result<OwnedFd> {
     let directory = open_below(root, split_path(path).0)?;
     open_data_in(&directory, split_path(path).1)
 }
 
 /// Opens a directory below another one, through no symbolic link.
-pub(super) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty()))?;
     if path.is_empty() {
@@ -137,7 +147,7 @@ pub(super) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 /// The same of a file in a directory that is open.
-pub(super) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
@@ -148,17 +158,23 @@ pub(super) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> 
 }
 
 /// Sets an attribute of a host's file.
-pub(crate) fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+///
+/// # Errors
+/// Those of the system.
+pub fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
     lsetxattr(path, name, value, XattrFlags::empty())
 }
 
 /// Removes an attribute of a host's file.
-pub(crate) fn remove_attribute(path: &Path, name: &[u8]) -> Result<(), Errno> {
+///
+/// # Errors
+/// Those of the system.
+pub fn remove_attribute(path: &Path, name: &[u8]) -> Result<(), Errno> {
     lremovexattr(path, name)
 }
 
 /// What a file of the host is; target, data and attributes are still missing.
-pub(super) fn node(path: Vec<u8>, stat: &Stat) -> Node {
+pub(crate) fn node(path: Vec<u8>, stat: &Stat) -> Node {
     let (size, blocks) = (stat.st_size as u64, stat.st_blocks as u64);
     let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Node {
@@ -185,8 +201,8 @@ pub(super) fn node(path: Vec<u8>, stat: &Stat) -> Node {
     }
 }
 
-/// What something on the host is.
-pub(crate) fn kind(metadata: &Metadata) -> FileKind {
+/// Returns the kind of a file of the host.
+pub fn kind(metadata: &Metadata) -> FileKind {
     let file_type = metadata.file_type();
     let kinds = [
         (file_type.is_file(), FileKind::Regular),

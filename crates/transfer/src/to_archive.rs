@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
 use tar::{EntryType, Header};
 
-use super::{Item, Node, Sink, acl_text, pax};
+use super::{Item, Node, Sink, Warn, acl_text, pax};
 
 /// Bytes of a tar block.
 const TAR_BLOCK: u64 = 512;
@@ -21,18 +21,21 @@ const SIZE_MAX: u64 = 0o777_7777_7777;
 const NAME_BYTES_MAX: usize = 100;
 
 /// An archive that is being written.
-pub(crate) struct ArchiveSink<W: Write> {
+pub struct ArchiveSink<'w, W: Write> {
     out: W,
+    warn: Warn<'w>,
     /// What is still to come of the current file: offset and length of its parts, the next one last.
     left: Vec<(u64, u64)>,
     /// Bytes of the current entry until now.
     written: u64,
 }
 
-impl<W: Write> ArchiveSink<W> {
-    pub(crate) fn new(out: W) -> Self {
+impl<'w, W: Write> ArchiveSink<'w, W> {
+    /// An archive that is written to `out`.
+    pub fn new(out: W, warn: Warn<'w>) -> Self {
         Self {
             out,
+            warn,
             left: Vec::new(),
             written: 0,
         }
@@ -228,15 +231,13 @@ fn extended_lines(node: &Node, path: &[u8], target: &[u8], size: u64) -> Vec<u8>
     lines
 }
 
-impl<W: Write> Sink for ArchiveSink<W> {
+impl<W: Write> Sink for ArchiveSink<'_, W> {
     fn take(&mut self, item: Item) -> Result<()> {
         match item {
             Item::Node(node) if node.kind == FileKind::Socket => {
                 self.finish_file()?;
-                crate::output::warn(&format!(
-                    "{}: a socket, which archives do not hold",
-                    node.text()
-                ));
+                let text = format!("{}: a socket, which archives do not hold", node.text());
+                (self.warn)(&text);
                 Ok(())
             }
             Item::Node(node) => {

@@ -21,27 +21,30 @@ use super::file_data::{self, Jobs};
 use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, host, scan};
 
 /// A directory of the host and all below it, as it was when it was opened.
-pub(crate) struct DirectorySource {
+pub struct DirectorySource {
     root: PathBuf,
     nodes: Vec<Node>,
 }
 
 impl DirectorySource {
     /// Scans a directory.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open(root: &Path) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
             nodes: scan::scan(root)?,
         })
     }
 
-    /// What is there, each directory before what is in it.
-    pub(crate) fn nodes(&self) -> &[Node] {
+    /// Returns what is there, each directory before what is in it.
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// Shows each node and its data.
-    pub(super) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+    pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         for node in &self.nodes {
             see(Item::Node(Box::new(node.clone())))?;
             if node.is_regular_with_data() {
@@ -54,14 +57,17 @@ impl DirectorySource {
     }
 
     /// Brings the tree into a volume that is being made on a device, and closes it.
-    pub(crate) fn fill(
+    ///
+    /// # Errors
+    /// The first error of the system or the volume.
+    pub fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
         volume: Volume,
         filling: &Filling<'_>,
     ) -> Result<()> {
         let block_bytes = volume.superblock().geometry.block_bytes;
-        let counted = Some(filling.bar);
+        let counted = Some(filling.count);
         file_data::with_writers(&self.root, device, block_bytes, counted, |jobs| {
             let made = self.make(&mut ImageSink::new(&volume, filling), jobs);
             let closed = volume.close();
@@ -147,8 +153,11 @@ fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> 
     Ok((start < size).then_some((start, end.min(size))))
 }
 
-/// Where the data of a host's file lie, as offset and length, in ascending order.
-pub(crate) fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
+/// Returns where the data of a host's file lie, as offset and length, in ascending order.
+///
+/// # Errors
+/// Those of the system.
+pub fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
     let (mut parts, mut offset) = (Vec::new(), 0);
     while let Some((start, end)) = next_data(file, offset, size)? {
         parts.push((start, end - start));

@@ -5,19 +5,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::volume::{DeviceNumber, FileKind};
 use flate2::bufread::GzDecoder;
 use layout::time::InodeTime;
 use tar::{EntryType, Header};
 
+use super::entered::PATH_BYTES_MAX;
 use super::tar_entries::{Entries, Entry};
-use super::{CHUNK_BYTES, Item, Node, Source};
-use crate::entered::PATH_BYTES_MAX;
-use crate::foreign;
+use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source};
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -25,17 +22,21 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const LABEL: u8 = b'V';
 
 /// What names standard input.
-pub(super) const STANDARD_INPUT: &str = "-";
+pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// An archive.
-pub(crate) struct ArchiveSource {
+pub struct ArchiveSource {
     path: PathBuf,
     /// What came from standard input: it is read twice, and is kept in a file without a name.
     spool: Option<File>,
 }
 
 impl ArchiveSource {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// Opens an archive; `-` is standard input. `recognise` names what is none.
+    ///
+    /// # Errors
+    /// If it is none, has no entries, or cannot be read.
+    pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
         let spool = (path == Path::new(STANDARD_INPUT)).then(spool);
         let source = Self {
             path: path.to_owned(),
@@ -47,13 +48,15 @@ impl ArchiveSource {
             // A file system whose first block is empty would otherwise be an archive without entries.
             Ok(None) | Err(_) => {
                 let file = source.file().ok();
-                let why = file.and_then(|file| not_an_archive(&file, path));
-                let why = why.unwrap_or_else(|| match &first {
-                    Ok(_) => "is an archive without entries: jext mkfs makes an empty file system"
-                        .to_owned(),
-                    Err(error) => format!("neither a directory nor a tar archive: {error:#}"),
-                });
-                bail!("{}: {why}", path.display())
+                let why = file.and_then(|file| not_an_archive(&file).or_else(|| recognise(&file)));
+                let context = path.display().to_string();
+                match (why, &first) {
+                    (Some(why), _) => bail!("{context}: {why}"),
+                    (None, Ok(_)) => Err(Error::EmptyArchive).context(context),
+                    (None, Err(error)) => {
+                        bail!("{context}: neither a directory nor a tar archive: {error:#}")
+                    }
+                }
             }
         }
     }
@@ -106,8 +109,8 @@ impl<R: BufRead> Read for GzipReader<R> {
     }
 }
 
-/// What a file is that cannot be read as an archive, and what to do with it.
-fn not_an_archive(file: &File, path: &Path) -> Option<String> {
+/// Says why a file cannot be read as an archive, if its first bytes do.
+fn not_an_archive(file: &File) -> Option<String> {
     let mut first = [0; 4];
     let found = file.read_at(&mut first, 0).ok()?;
     if found == 0 {
@@ -116,26 +119,7 @@ fn not_an_archive(file: &File, path: &Path) -> Option<String> {
     if first.starts_with(&GZIP_MAGIC) || first == ZSTD_MAGIC {
         return Some("is packed, but what is packed is no tar archive".to_owned());
     }
-    let options = OpenOptions {
-        locks: false,
-        ..OpenOptions::read_only()
-    };
-    let device = FileDevice::of_file(
-        file.try_clone().ok()?.into(),
-        &path.display().to_string(),
-        &options,
-    )
-    .ok()?;
-    let device: Arc<dyn BlockDevice> = Arc::new(device);
-    if foreign::has_ext(&device, 0) {
-        let next = "jext export makes an archive of it, and cp a copy";
-        return Some(format!("is an image of an ext file system: {next}"));
-    }
-    if let Some(found) = foreign::recognise(&device) {
-        return Some(found);
-    }
-    let next = "no archive; jext mkfs makes an empty file system";
-    foreign::is_empty(&device).then(|| format!("holds only zeroes, and is {next}"))
+    None
 }
 
 /// Standard input as a file that goes when it is closed.

@@ -8,7 +8,7 @@ use layout::time::InodeTime;
 /// Before the name of an extended attribute.
 const ATTRIBUTE_PREFIX: &[u8] = b"SCHILY.xattr.";
 /// Access control lists in words, and the attributes that they are.
-pub(super) const LISTS: [(&str, &[u8]); 2] = [
+pub(crate) const LISTS: [(&str, &[u8]); 2] = [
     ("SCHILY.acl.access", b"system.posix_acl_access"),
     ("SCHILY.acl.default", b"system.posix_acl_default"),
 ];
@@ -17,7 +17,7 @@ pub(super) const LISTS: [(&str, &[u8]); 2] = [
 const ESCAPES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
 
 /// Returns the key of an extended attribute.
-pub(super) fn attribute_key(name: &[u8]) -> Vec<u8> {
+pub(crate) fn attribute_key(name: &[u8]) -> Vec<u8> {
     let mut key = ATTRIBUTE_PREFIX.to_vec();
     for byte in name {
         match ESCAPES.iter().find(|(plain, _)| plain == byte) {
@@ -29,7 +29,7 @@ pub(super) fn attribute_key(name: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the name of the extended attribute that a key is of, if it is of one.
-pub(super) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
     let mut rest = key.strip_prefix(ATTRIBUTE_PREFIX)?;
     let mut name = Vec::with_capacity(rest.len());
     while let [first, behind @ ..] = rest {
@@ -48,7 +48,7 @@ pub(super) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
 const NANOS: u32 = 1_000_000_000;
 
 /// Returns a time as seconds with a fraction. Before 1970 both count backwards.
-pub(super) fn time_text(time: InodeTime) -> String {
+pub(crate) fn time_text(time: InodeTime) -> String {
     let (seconds, nanos) = match (time.seconds, time.nanos) {
         (seconds @ ..0, nanos @ 1..) => (seconds + 1, NANOS - nanos),
         whole => whole,
@@ -58,7 +58,7 @@ pub(super) fn time_text(time: InodeTime) -> String {
 }
 
 /// Reads seconds with a fraction.
-pub(super) fn time(text: &str) -> Result<InodeTime> {
+pub(crate) fn time(text: &str) -> Result<InodeTime> {
     let (is_negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
         None => (false, text),
@@ -76,7 +76,7 @@ pub(super) fn time(text: &str) -> Result<InodeTime> {
 }
 
 /// Adds a line. Its length counts itself.
-pub(super) fn add(lines: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
+pub(crate) fn add(lines: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
     let key = key.as_ref();
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;

@@ -1,0 +1,36 @@
+//! The tree that an image is made of, and what is said of files that hold none.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use block::{BlockDevice, FileDevice, OpenOptions};
+use transfer::Origin;
+
+use crate::foreign;
+
+/// Opens what a path names: a directory or an archive.
+pub(crate) fn open(path: &Path) -> Result<Origin> {
+    Origin::open(path, &|file| recognise(file, path))
+}
+
+/// Says what a file is that is no archive, and what to do with it.
+fn recognise(file: &File, path: &Path) -> Option<String> {
+    let options = OpenOptions {
+        locks: false,
+        ..OpenOptions::read_only()
+    };
+    let name = path.display().to_string();
+    let device = FileDevice::of_file(file.try_clone().ok()?.into(), &name, &options).ok()?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    if foreign::has_ext(&device, 0) {
+        let next = "jext export makes an archive of it, and cp a copy";
+        return Some(format!("is an image of an ext file system: {next}"));
+    }
+    if let Some(found) = foreign::recognise(&device) {
+        return Some(found);
+    }
+    let next = "no archive; jext mkfs makes an empty file system";
+    foreign::is_empty(&device).then(|| format!("holds only zeroes, and is {next}"))
+}
