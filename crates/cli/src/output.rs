@@ -41,11 +41,6 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "jext: warning: {}", without_controls(text));
 }
 
-/// Tells in one line how it goes.
-pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
 /// Text without the numbers that Rust adds to what the system says, as in "(os error 2)".
 fn without_numbers(text: &str) -> String {
     const BEGINNING: &str = " (os error ";

@@ -13,6 +13,7 @@ pub mod stress;
 pub mod tight;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use block::random::mix_pair;
@@ -70,6 +71,28 @@ pub enum Share {
     Passing(usize),
     /// So many moments, by chance, from which on a device refuses writes for want of room.
     Full(usize),
+}
+
+/// As tables and reports of sessions have it.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exhaustive { length } => return write!(f, "exhaustive, length {length}"),
+            Self::EachFault { length } => return write!(f, "each fault, length {length}"),
+            Self::Stress => "stress",
+            Self::Tight => "tight",
+            Self::Reuse => "reuse",
+            Self::Laps => "laps",
+            Self::Races => "races",
+            Self::Restarts => "restarts",
+            Self::Crowd(crowd::Kind::Names) => "names",
+            Self::Crowd(crowd::Kind::Listings) => "listings",
+            Self::Crowd(crowd::Kind::Numbers) => "numbers",
+            Self::Faults => "faults",
+            Self::Passing => "passing",
+            Self::Full => "full",
+        })
+    }
 }
 
 impl Kind {

@@ -1,7 +1,6 @@
 //! `jext crash`: power cuts everywhere.
 
 mod compare;
-mod mutants;
 mod real;
 mod silent;
 
@@ -51,22 +50,15 @@ pub(crate) struct Arguments {
     /// Stop after so many recovered states.
     #[arg(long)]
     states: Option<u64>,
-    /// Decides what is left to chance; --mutants takes several, as in 1,2,3.
-    #[arg(
-        long = "seed",
-        value_name = "SEED",
-        value_delimiter = ',',
-        default_value = "1"
-    )]
-    seeds: Vec<u64>,
+    /// Decides what is left to chance.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Worlds at a time; as many as there are processors by default. With --real, clients; 16 by default.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    mutants: mutants::MutantArguments,
     #[command(flatten)]
     compare: compare::CompareArguments,
     #[command(flatten)]
@@ -91,13 +83,7 @@ enum GeneratorName {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if arguments.mutants.mutants {
-        let (seeds, threads) = (&arguments.seeds, threads(arguments));
-        return mutants::run(&arguments.mutants, seeds, threads, arguments.json);
-    }
-    let [seed] = arguments.seeds[..] else {
-        bail!("several seeds are for --mutants");
-    };
+    let seed = arguments.seed;
     let cells = cells(arguments)?;
     if arguments.compare.compare {
         let threads = threads(arguments);
@@ -261,25 +247,6 @@ fn run_kind(
     Ok(report)
 }
 
-fn name(kind: Kind) -> String {
-    match kind {
-        Kind::Exhaustive { length } => format!("exhaustive, length {length}"),
-        Kind::Stress => "stress".to_owned(),
-        Kind::Tight => "tight".to_owned(),
-        Kind::Reuse => "reuse".to_owned(),
-        Kind::Laps => "laps".to_owned(),
-        Kind::Races => "races".to_owned(),
-        Kind::Restarts => "restarts".to_owned(),
-        Kind::Crowd(crowd::Kind::Names) => "names".to_owned(),
-        Kind::Crowd(crowd::Kind::Listings) => "listings".to_owned(),
-        Kind::Crowd(crowd::Kind::Numbers) => "numbers".to_owned(),
-        Kind::Faults => "faults".to_owned(),
-        Kind::Passing => "passing".to_owned(),
-        Kind::Full => "full".to_owned(),
-        Kind::EachFault { length } => format!("each fault, length {length}"),
-    }
-}
-
 fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -300,7 +267,7 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     let mut total = Tally::default();
     for (kind, report) in reports {
         for (cell, tally) in cells.iter().zip(&report.cells) {
-            table.add_row(row(&format!("{cell} ({})", name(*kind)), tally));
+            table.add_row(row(&format!("{cell} ({kind})"), tally));
             total += tally;
         }
     }
@@ -329,7 +296,7 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     );
     for (kind, report) in reports {
         if report.is_complete {
-            let _ = writeln!(text, "{}: complete", name(*kind));
+            let _ = writeln!(text, "{kind}: complete");
         }
         if let Some(violation) = &report.violation {
             let _ = writeln!(
@@ -378,7 +345,7 @@ fn to_json(reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
             })
         });
         json!({
-            "generator": name(*kind),
+            "generator": kind.to_string(),
             "complete": report.is_complete,
             "seconds": report.elapsed.as_secs_f64(),
             "cells": cells,

@@ -161,24 +161,6 @@ fn the_original_form_takes_commands_from_its_input() {
 }
 
 #[test]
-fn building_is_compared_with_mke2fs() {
-    let folder = Folder::new();
-    let said = folder.good("bench compare-build --files 300 --size 3MB --runs 2 --json .");
-    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(
-        (&json["files"], &json["directories"]),
-        (&300.into(), &21.into())
-    );
-    for program in ["mke2fs", "jext"] {
-        let seconds = &json[program]["time"]["seconds"];
-        assert_eq!(seconds.as_array().map(Vec::len), Some(2), "{program}");
-    }
-    assert!(json["ratio"].as_f64().unwrap() > 0.0);
-    let left = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 0, "nothing stays behind");
-}
-
-#[test]
 fn what_cannot_be_benched_is_said() {
     let folder = Folder::with_image();
     assert!(

@@ -63,11 +63,7 @@ fn wrong_flags_are_named() {
         ("crash --real", 1, "no end: give --minutes"),
         ("crash --real --threads 40 --minutes 1", 1, "at most 36"),
         ("crash --all --threads 0", 2, "--threads"),
-        (
-            "crash --all --states 5 --seed 1,2",
-            1,
-            "several seeds are for --mutants",
-        ),
+        ("crash --all --states 5 --seed 1,2", 2, "invalid value"),
         ("replay crash1:nonsense", 2, "is not a replay id"),
         ("replay", 2, "<ID>"),
     ] {
@@ -75,22 +71,6 @@ fn wrong_flags_are_named() {
         assert_eq!(found, code, "jext {line}: {error}");
         assert!(error.contains(said), "jext {line}: {error}");
     }
-}
-
-/// Tests of the whole workspace share a build that breaks rules, and those of this crate alone do not.
-#[test]
-fn mutants_are_hunted_by_builds_that_break_rules() {
-    let hunt = "crash --mutants --names commit/no-flush-before-record --seed 1,2";
-    let (code, text, error) = status(hunt);
-    if crash::mutant::is_possible() {
-        assert_eq!(code, 0, "{text}{error}");
-        assert!(text.contains("with every seed: 1 of 1"), "{text}");
-        return;
-    }
-    assert_eq!((code, text.as_str()), (1, ""), "{error}");
-    assert!(error.contains("this build breaks no rules"), "{error}");
-    assert!(error.contains("--features mutants"), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 #[test]

@@ -27,7 +27,6 @@ mod logged;
 mod manual;
 mod mount_uses;
 mod mounting;
-mod peers;
 mod reading;
 mod refused;
 mod strangers;

@@ -16,7 +16,7 @@ use crate::progress;
 pub(crate) struct CompareArguments {
     /// Give random crash images of all generators to e2fsck and to the kernel, and compare what they make of them. In
     /// all cells if none is named.
-    #[arg(long, conflicts_with_all = ["generator", "length", "minutes", "states", "mutants", "real"])]
+    #[arg(long, conflicts_with_all = ["generator", "length", "minutes", "states", "real"])]
     pub(crate) compare: bool,
     /// How many images e2fsck looks at after we have recovered them.
     #[arg(

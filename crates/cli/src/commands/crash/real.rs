@@ -23,7 +23,7 @@ const E2FSCK_ONE_IN: u64 = 16;
 pub(crate) struct RealArguments {
     /// Let clients on threads of the operating system work, cut their devices at random instants, and compare what recovery
     /// makes of it. In all cells if none is named; --minutes says how long.
-    #[arg(long, conflicts_with_all = ["generator", "length", "states", "mutants"])]
+    #[arg(long, conflicts_with_all = ["generator", "length", "states"])]
     pub(crate) real: bool,
     /// Where images, operations and the order of requests are left if a rule is broken: threads do not repeat.
     #[arg(long, requires = "real", default_value = ".", value_name = "FOLDER")]

@@ -1,4 +1,4 @@
-//! `jext crash --mutants`: rules of the engine that are broken on purpose, and what it takes to notice.
+//! `mutants`: rules of the engine that are broken on purpose, and what it takes to notice.
 
 mod document;
 
@@ -13,26 +13,36 @@ use crash::mutant::{MUTANTS, Mutant, is_possible, named};
 use serde_json::{Value, json};
 
 use crate::output::{print, print_json, tell};
-use crate::progress;
 
 /// How such a build is made.
-const BUILD: &str = "cargo run --features mutants -- crash --mutants";
+const BUILD: &str = "cargo run -p xtask -- mutants";
 
-/// Breaking the engine on purpose.
+/// Break rules of the engine, one at a time, and count the states until the explorer notices.
 #[derive(Debug, Args)]
-pub(crate) struct MutantArguments {
-    /// Break rules of the engine, one at a time, and count the states until the explorer notices. Only a build for it can.
-    #[arg(long, conflicts_with_all = ["all", "cells", "generator", "minutes", "states"])]
-    pub(crate) mutants: bool,
+pub(crate) struct Arguments {
     /// Only these mutants.
-    #[arg(long, requires = "mutants", value_name = "NAME", num_args = 1..)]
+    #[arg(long, value_name = "NAME", num_args = 1..)]
     names: Vec<String>,
+    /// Decide what is left to chance; each mutant is hunted with each of them.
+    #[arg(
+        long = "seed",
+        value_name = "SEED",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
+    seeds: Vec<u64>,
     /// After how many states a hunt is given up.
-    #[arg(long, requires = "mutants", default_value_t = 50_000)]
+    #[arg(long, default_value_t = 50_000)]
     states_max: u64,
+    /// Worlds at a time; as many as there are processors by default.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Write the table into a document.
-    #[arg(long, requires = "mutants", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Hunts for a mutant, one for each seed.
@@ -54,19 +64,16 @@ impl Row {
     }
 }
 
-pub(super) fn run(
-    arguments: &MutantArguments,
-    seeds: &[u64],
-    threads: usize,
-    is_json: bool,
-) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !is_possible() {
         bail!("this build breaks no rules: run {BUILD}");
     }
     let terms = Terms {
-        seeds: seeds.to_vec(),
+        seeds: arguments.seeds.clone(),
         states_max: arguments.states_max,
     };
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.map_or(available, usize::from);
     let rows = hunt_all(rows(&arguments.names)?, &terms, threads);
     let text = document::to_text(&rows, &terms);
     if let Some(path) = &arguments.out {
@@ -74,7 +81,7 @@ pub(super) fn run(
         std::fs::write(path, document)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if is_json {
+    if arguments.json {
         let rows = rows.iter().map(|row| to_json(row, &terms));
         print_json(&Value::from(rows.collect::<Vec<_>>()))?;
     } else {
@@ -106,7 +113,6 @@ fn rows(names: &[String]) -> Result<Vec<Row>> {
 fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
     let seeds = &terms.seeds;
     let job_count = rows.len() * seeds.len();
-    let bar = progress::share(job_count as u64);
     let next = Mutex::new(0..job_count);
     let done = Mutex::new(Vec::new());
     let work = || {
@@ -115,10 +121,9 @@ fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
             let Some(job) = job else { return };
             let (mutant, seed) = (rows[job / seeds.len()].mutant, seeds[job % seeds.len()]);
             let hunt = hunt(mutant, seed, terms.states_max);
-            bar.suspend(|| tell(&document::line(mutant.name, seed, &hunt)));
+            tell(&document::line(mutant.name, seed, &hunt));
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((job, hunt));
-            bar.inc(1);
         }
     };
     std::thread::scope(|scope| {
@@ -126,7 +131,6 @@ fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
             scope.spawn(work);
         }
     });
-    bar.finish_and_clear();
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(job, _)| *job);
     for (job, hunt) in done {

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use workload::Outcome;
 
 /// What one run took and did.
-pub(super) struct Run {
-    pub(super) seconds: f64,
-    pub(super) counts: Work,
+pub(crate) struct Run {
+    pub(crate) seconds: f64,
+    pub(crate) counts: Work,
 }
 
 /// The files that a run has handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Work {
+pub(crate) struct Work {
     created: u64,
     read: u64,
     appended: u64,
@@ -20,7 +20,7 @@ pub(super) struct Work {
 }
 
 /// Seconds of several runs, at least one, in order of size.
-pub(super) struct Spans(Vec<f64>);
+pub(crate) struct Spans(Vec<f64>);
 
 impl Work {
     /// Returns the counts of an outcome of PostMark.
@@ -39,7 +39,7 @@ impl Work {
     }
 
     /// What PostMark's report for people says.
-    pub(super) fn parse(report: &str) -> Result<Self> {
+    pub(crate) fn parse(report: &str) -> Result<Self> {
         let count = |what: &str| {
             let line = report
                 .lines()
@@ -60,14 +60,14 @@ impl Work {
 }
 
 impl Spans {
-    pub(super) fn new(mut seconds: Vec<f64>) -> Self {
+    pub(crate) fn new(mut seconds: Vec<f64>) -> Self {
         assert!(!seconds.is_empty(), "there is at least one run");
         seconds.sort_by(f64::total_cmp);
         Self(seconds)
     }
 
     /// The median, and between which it lies, in seconds.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!(
             "{:.2} ({:.2} to {:.2})",
             self.median(),
@@ -76,7 +76,7 @@ impl Spans {
         )
     }
 
-    pub(super) fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         let (half, is_odd) = (self.0.len() / 2, self.0.len() % 2 == 1);
         if is_odd {
             self.0[half]
@@ -85,15 +85,15 @@ impl Spans {
         }
     }
 
-    pub(super) fn least(&self) -> f64 {
+    pub(crate) fn least(&self) -> f64 {
         self.0[0]
     }
 
-    pub(super) fn greatest(&self) -> f64 {
+    pub(crate) fn greatest(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "median_seconds": self.median(),
             "least_seconds": self.least(),

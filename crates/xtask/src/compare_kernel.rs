@@ -1,4 +1,4 @@
-//! `jext bench compare-kernel`: PostMark in this process against Debian's PostMark on the kernel's ext3.
+//! `compare-kernel`: PostMark in this process against Debian's PostMark on the kernel's ext3.
 //!
 //! Both file systems are made anew for every run, with the same size, block size and log size; both are mounted with
 //! `data=ordered,commit=5`; both cache as much as they like; both timings end when a sync of everything has ended. The
@@ -23,9 +23,10 @@ use lab::system::{namespace, tool};
 use workload::Control;
 use workload::postmark::Parameters;
 
-use super::machine::Machine;
-use super::spans::Spans;
-use crate::{output, progress};
+use crate::machine::Machine;
+use crate::output;
+use crate::progress::Steps;
+use crate::spans::Spans;
 
 /// The options of both mounts but for what is particular to one of them.
 const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
@@ -108,7 +109,7 @@ impl Test {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.inside {
         tool::check(&kernel::TOOLS)?;
         return Err(namespace::enter("--inside"));
@@ -141,17 +142,15 @@ fn compare(
     control: &Arc<Control>,
 ) -> Result<Vec<Comparison>> {
     let runs = arguments.runs as usize;
-    let bar = progress::share((arguments.tests.len() * runs * 2) as u64);
+    let mut steps = Steps::new((arguments.tests.len() * runs * 2) as u64);
     let mut comparisons = Vec::new();
     for test in arguments.tests.iter().copied().map(Test::new) {
         let (mut kernel, mut engine) = (Vec::new(), Vec::new());
         for _ in 0..runs {
-            bar.set_message(format!("test {}: kernel", test.number));
+            steps.begin(&format!("test {}: kernel", test.number));
             let theirs = place.run(test, control)?;
-            bar.inc(1);
-            bar.set_message(format!("test {}: jext", test.number));
+            steps.begin(&format!("test {}: jext", test.number));
             let ours = engine::run(test, form, control)?;
-            bar.inc(1);
             if theirs.counts != ours.counts {
                 let (theirs, ours) = (theirs.counts, ours.counts);
                 bail!(
@@ -168,7 +167,6 @@ fn compare(
             engine: Spans::new(engine),
         });
     }
-    bar.finish_and_clear();
     Ok(comparisons)
 }
 

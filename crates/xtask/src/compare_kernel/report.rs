@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
 use super::{Comparison, Form, MOUNT_OPTIONS};
-use crate::commands::bench::machine::Machine;
+use crate::machine::Machine;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 const HEADS: [&str; 4] = [

@@ -1,4 +1,4 @@
-//! bench compare-programs beside the programs themselves, with as little work as they take.
+//! compare-programs beside the programs themselves, with as little work as they take.
 
 use testkit::tool;
 
@@ -15,7 +15,7 @@ fn every_program_is_compared_on_a_small_load() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path().join("place")).unwrap();
     let json = folder.json(
-        "bench compare-programs --dir place --rounds 2 --json --transactions 500 --files 20 \
+        "compare-programs --dir place --rounds 2 --json --transactions 500 --files 20 \
          --megabytes 16 --clients 1 --seconds 2",
     );
     let programs = json["programs"].as_array().unwrap();
@@ -48,9 +48,9 @@ fn every_program_is_compared_on_a_small_load() {
 #[test]
 fn a_program_that_is_missing_is_named_with_its_package() {
     let folder = Folder::new();
-    let mut command = folder.command("bench compare-programs --dir . --programs fs_mark");
+    let mut command = folder.command("compare-programs --dir . --programs fs_mark");
     let output = command.env("PATH", folder.path()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said, "jext: fs_mark is missing; apt-get install fsmark\n");
+    assert_eq!(said, "xtask: fs_mark is missing; apt-get install fsmark\n");
 }

@@ -1,4 +1,4 @@
-//! `jext bench compare-build`: `jext build` of a tree of many files beside `mke2fs -d`.
+//! `compare-build`: `jext build` of a tree of many files beside `mke2fs -d`.
 //!
 //! Both make an image of the same size, with as many inodes, of the same tree, which is made from a seed. Each run is a process of its
 //! own and begins without an image. Runs are interleaved, so that what else the machine does meets both; a first pair is not counted: it
@@ -20,9 +20,11 @@ use block::text::Size;
 use clap::Args;
 use lab::system::tool::{self, Needed};
 
-use super::machine::Machine;
-use super::spans::Spans;
-use crate::{output, progress};
+use crate::machine::Machine;
+use crate::output;
+use crate::program;
+use crate::progress::Steps;
+use crate::spans::Spans;
 use child::Usage;
 use tree::Shape;
 
@@ -89,7 +91,7 @@ impl Drop for Place {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     tool::check(&TOOLS)?;
     let size = Size::parse(&arguments.size)
         .map_err(|expected| anyhow!("--size {}: expected {expected}", arguments.size))?;
@@ -112,29 +114,28 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn compare(place: &Place, shape: Shape, runs: u32) -> Result<Comparison> {
-    let bar = progress::share(u64::from(runs) * 2);
+    let mut steps = Steps::new(u64::from(runs) * 2);
     let (ours, theirs) = (place.at("jext.img"), place.at("mke2fs.img"));
-    run_fresh(&ours, &mut build(place, &ours)?)?;
+    let program = program::find()?;
+    let build = |image: &Path| build(&program, place, image);
+    run_fresh(&ours, &mut build(&ours))?;
     let image_bytes = fs::metadata(&ours).context("the image")?.len();
     let mut mke2fs = mke2fs(place, &theirs, shape, image_bytes);
     run_fresh(&theirs, &mut mke2fs)?;
     let (mut our_usages, mut their_usages) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        bar.set_message("jext build");
-        our_usages.push(run_fresh(&ours, &mut build(place, &ours)?)?);
-        bar.inc(1);
-        bar.set_message("mke2fs -d");
+        steps.begin("jext build");
+        our_usages.push(run_fresh(&ours, &mut build(&ours))?);
+        steps.begin("mke2fs -d");
         their_usages.push(run_fresh(&theirs, &mut mke2fs)?);
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     for image in [&theirs, &ours] {
         check(image)?;
     }
     // There is room for two images.
     fs::remove_file(&theirs).context("the image of mke2fs")?;
     let again = place.at("again.img");
-    run_fresh(&again, &mut build(place, &again)?)?;
+    run_fresh(&again, &mut build(&again))?;
     ensure!(are_equal(&ours, &again)?, "two builds of one tree differ");
     Ok(Comparison {
         shape,
@@ -154,12 +155,12 @@ impl Figures {
     }
 }
 
-fn build(place: &Place, image: &Path) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("this program")?);
+fn build(program: &Path, place: &Place, image: &Path) -> Command {
+    let mut command = Command::new(program);
     command.env("SOURCE_DATE_EPOCH", EPOCH);
     command.args(["build", "-q", "-t", "ext3", "-b", "4096", "-U", UUID]);
     command.arg(image).arg(place.at("tree"));
-    Ok(command)
+    command
 }
 
 /// With as many inodes as `jext build` makes when it is not told: those of the tree, a tenth more, and a few.

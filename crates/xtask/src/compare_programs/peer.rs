@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Amounts;
 use super::child::{self, Finished};
-use crate::commands::bench::spans::Work;
+use crate::spans::Work;
 
 const MIB: u64 = 1 << 20;
 /// Seconds of processors that a run took; and, where the time is given, bytes a second of them.
@@ -106,9 +106,9 @@ impl Peer {
     pub(super) fn measure(
         self,
         side: Side,
+        jext: &Path,
         amounts: &Amounts,
-        folder: &Path,
-        scratch: &Path,
+        (folder, scratch): (&Path, &Path),
     ) -> Result<Measured> {
         let finished = match side {
             Side::Theirs => {
@@ -121,10 +121,7 @@ impl Peer {
                 };
                 child::run(&program, &self.theirs(amounts, folder, scratch)?, place)?
             }
-            Side::Ours => {
-                let program = std::env::current_exe().context("this program")?;
-                child::run(&program, &self.ours(amounts, folder, scratch)?, scratch)?
-            }
+            Side::Ours => child::run(jext, &self.ours(amounts, folder, scratch)?, scratch)?,
         };
         let mut figures = match (self, side) {
             (Self::Postmark, _) => vec![("elapsed", finished.seconds)],
@@ -203,7 +200,7 @@ impl Peer {
         })
     }
 
-    /// The arguments of this program for the same work.
+    /// The arguments of jext for the same work.
     fn ours(self, amounts: &Amounts, folder: &Path, scratch: &Path) -> Result<Vec<String>> {
         let mut all = vec!["bench".to_owned()];
         let (name, sets) = match self {

@@ -1,13 +1,14 @@
-//! This program run once more as a process of its own, whose memory is watched.
+//! The program jext, run as a process whose memory is watched.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::commands::bench::machine::kilobytes;
+use crate::machine::kilobytes;
 
 /// How often the kernel is asked. Its high-water mark only grows, so that no peak is missed but one at the very end.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -20,8 +21,7 @@ pub(super) struct Usage {
 }
 
 /// Runs it with these arguments; it has to succeed.
-pub(super) fn run(arguments: &[&str]) -> Result<Usage> {
-    let program = std::env::current_exe().context("this program")?;
+pub(super) fn run(program: &Path, arguments: &[&str]) -> Result<Usage> {
     let started = Instant::now();
     let mut child = Command::new(program)
         .args(arguments)

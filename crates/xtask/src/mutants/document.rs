@@ -7,7 +7,6 @@ use crash::mutant::NAMED;
 use crash::rule::Broken;
 
 use super::{BUILD, Row, Terms};
-use crate::commands::crash::name;
 
 /// How much of what was found is shown.
 const SHOWN_CHARACTERS: usize = 110;
@@ -60,7 +59,7 @@ pub(super) fn line(name: &str, seed: u64, hunt: &Hunt) -> String {
 
 /// In which workload something was caught.
 pub(super) fn workload_of(catch: &Catch) -> String {
-    format!("{}: {} ({})", name(catch.kind), catch.number, catch.cell)
+    format!("{}: {} ({})", catch.kind, catch.number, catch.cell)
 }
 
 /// What was found, in a line that fits into a table.

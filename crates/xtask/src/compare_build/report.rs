@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
 use super::{Comparison, Figures};
-use crate::commands::bench::machine::Machine;
+use crate::machine::Machine;
 
 const HEADS: [&str; 3] = ["", "time, s", "processor time, s"];
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Comparison;
 use super::place::Place;
-use crate::commands::bench::machine::Machine;
+use crate::machine::Machine;
 
 /// How far a ratio may be from one.
 const TOLERANCE: f64 = 0.05;

@@ -9,8 +9,8 @@ use lab::system::Mounted;
 use lab::system::tool::{self, Needed};
 use workload::Control;
 
-use super::super::spans::{Run, Work};
 use super::{Form, MOUNT_OPTIONS, Test};
+use crate::spans::{Run, Work};
 
 /// A directory that every system has and that nothing needs to be in; only this process sees what is mounted there.
 const MOUNT_POINT: &str = "/mnt";

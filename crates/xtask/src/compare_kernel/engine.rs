@@ -11,8 +11,8 @@ use lab::targets::VolumeTarget;
 use workload::postmark::{self, FinalSync, NoObserver};
 use workload::{Control, Target};
 
-use super::super::spans::{Run, Work};
 use super::{Form, MOUNT_OPTIONS, Test};
+use crate::spans::{Run, Work};
 
 /// A budget of so many times the device caches whatever there is.
 const BUDGET_FACTOR: u64 = 2;

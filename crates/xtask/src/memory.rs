@@ -1,4 +1,4 @@
-//! `jext bench memory`: how much memory a process takes that copies a large file into an image and out of it.
+//! `memory`: how much memory a process takes that copies a large file into an image and out of it.
 //!
 //! Each copy is a `jext cp` of its own, with a memory budget far below the size of the file, on an image in a file. What is
 //! reported is the high-water mark of its resident memory, the whole program counted, and the time that it took. The
@@ -17,8 +17,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::machine::Machine;
+use crate::machine::Machine;
 use crate::output;
+use crate::program;
 use child::Usage;
 
 /// What the image has beyond the file and the log: metadata and reserved blocks, one part in this many and this much.
@@ -138,7 +139,7 @@ impl Drop for Files {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let size = bytes("--size", &arguments.size)?;
     let budget = bytes("--memory", &arguments.memory)?;
     let limit = budget + budget / ALLOWANCE_SHARE;
@@ -146,11 +147,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let files = Files::new(&arguments.folder)?;
     // The children get the signal too and end; the files go with this value.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
+    let program = program::find()?;
     pattern::write(&files.source, size)?;
     let mut rows = Vec::new();
     for place in &arguments.place {
         for data in &arguments.data {
-            rows.push(measure(arguments, &files, size, *place, *data)?);
+            rows.push(measure(
+                &program,
+                arguments,
+                (&files, size),
+                (*place, *data),
+            )?);
         }
     }
     let is_kept = rows
@@ -183,12 +190,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn measure(
+    program: &Path,
     arguments: &Arguments,
-    files: &Files,
-    size: u64,
-    place: Place,
-    data: Data,
+    (files, size): (&Files, u64),
+    (place, data): (Place, Data),
 ) -> Result<Row> {
+    let run = |words: &[&str]| child::run(program, words);
     for path in [&files.image, &files.log] {
         // The one of the row before, if there was one.
         let _ = std::fs::remove_file(path);
@@ -202,12 +209,12 @@ fn measure(
         Place::Internal => format!("size={}", arguments.journal),
         Place::External => {
             let size = format!("{}K", journal >> 10);
-            child::run(&["mkfs", "-q", "-O", "journal_dev", "-b", "4096", log, &size])?;
+            run(&["mkfs", "-q", "-O", "journal_dev", "-b", "4096", log, &size])?;
             format!("device={log}")
         }
     };
     make.extend(["-J", &log_option]);
-    child::run(&make)?;
+    run(&make)?;
     let mount = format!("data={}", data.name());
     let mut copy = vec!["cp", "--memory", &arguments.memory, "-o", &mount];
     if place == Place::External {
@@ -215,8 +222,8 @@ fn measure(
     }
     let inside = format!("{image}:/file");
     let with = |from, to| [&copy[..], &[from, to]].concat();
-    let inward = child::run(&with(text(&files.source)?, &inside))?;
-    let outward = child::run(&with(&inside, text(&files.copy)?))?;
+    let inward = run(&with(text(&files.source)?, &inside))?;
+    let outward = run(&with(&inside, text(&files.copy)?))?;
     pattern::check(&files.copy, size)?;
     std::fs::remove_file(&files.copy).context("the copy")?;
     Ok(Row {

@@ -1,4 +1,4 @@
-//! `jext bench compare-programs`: this laboratory's benchmarks against the programs that they are named after.
+//! `compare-programs`: this laboratory's benchmarks against the programs that they are named after.
 //!
 //! PostMark, fs_mark, the block phases of Bonnie++ and dbench are run by Debian's program and by `jext bench` in turn, with
 //! the same parameters, on a file system that is made anew for every run or in one directory. In every second round ours
@@ -22,8 +22,10 @@ use clap::Args;
 use lab::system::{namespace, strays, tool};
 use workload::Control;
 
-use super::machine::Machine;
-use crate::{output, progress};
+use crate::machine::Machine;
+use crate::output;
+use crate::program;
+use crate::progress::Steps;
 use peer::{Measured, Peer, Side};
 use place::Place;
 
@@ -57,7 +59,7 @@ pub(crate) struct Arguments {
 
 /// How much both programs do.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Amounts {
+pub(crate) struct Amounts {
     /// PostMark's transactions, on a pool of 2000 files of 500 to 10000 bytes.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000)]
     transactions: u32,
@@ -95,7 +97,7 @@ struct Comparison {
     ours: Vec<Measured>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let needed: Vec<_> = arguments.programs.iter().map(|peer| peer.tool()).collect();
     tool::check(&needed)?;
     if arguments.programs.contains(&Peer::Dbench) {
@@ -104,7 +106,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let place = Place::new(arguments)?;
     if place.mounts() && !arguments.inside {
-        strays::release().iter().for_each(|line| output::warn(line));
+        strays::release().iter().for_each(|line| output::tell(line));
         return Err(namespace::enter("--inside"));
     }
     let machine = Machine::read()?;
@@ -122,7 +124,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn compare(arguments: &Arguments, place: &Place, control: &Control) -> Result<Vec<Comparison>> {
     let runs = arguments.programs.len() as u64 * u64::from(arguments.rounds) * 2;
-    let bar = progress::share(runs);
+    let program = program::find()?;
+    let mut steps = Steps::new(runs);
     let mut comparisons = Vec::new();
     for peer in arguments.programs.iter().copied() {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -132,21 +135,19 @@ fn compare(arguments: &Arguments, place: &Place, control: &Control) -> Result<Ve
                 order.reverse();
             }
             for side in order {
-                bar.set_message(format!("{}: {}", peer.name(), side.name()));
+                steps.begin(&format!("{}: {}", peer.name(), side.name()));
                 let measured = place.with_folder(|folder, scratch| {
-                    peer.measure(side, &arguments.amounts, folder, scratch)
+                    peer.measure(side, &program, &arguments.amounts, (folder, scratch))
                 });
                 ensure!(!control.is_cancelled(), "interrupted");
                 match side {
                     Side::Theirs => theirs.push(measured?),
                     Side::Ours => ours.push(measured?),
                 }
-                bar.inc(1);
             }
             peer.check_same(&theirs[theirs.len() - 1], &ours[ours.len() - 1])?;
         }
         comparisons.push(Comparison { peer, theirs, ours });
     }
-    bar.finish_and_clear();
     Ok(comparisons)
 }

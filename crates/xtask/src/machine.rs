@@ -9,7 +9,7 @@ const KIB: u64 = 1024;
 
 /// The machine and its kernel.
 #[derive(Debug, Clone)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     processor: String,
     cores: usize,
     memory_bytes: u64,
@@ -18,7 +18,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Asks the kernel.
-    pub(super) fn read() -> Result<Self> {
+    pub(crate) fn read() -> Result<Self> {
         let processors = read("/proc/cpuinfo")?;
         let memory = read("/proc/meminfo")?;
         Ok(Self {
@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// In one line.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let gibibytes = self.memory_bytes as f64 / (KIB * KIB * KIB) as f64;
         let Self {
             processor,
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// As JSON.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "processor": self.processor,
             "cores": self.cores,
@@ -57,7 +57,7 @@ impl Machine {
 }
 
 /// The bytes that a line like `VmHWM:  1234 kB` of a text says.
-pub(super) fn kilobytes(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let number = field(text, name)?.split_whitespace().next()?;
     number.parse::<u64>().ok().map(|count| count * KIB)
 }

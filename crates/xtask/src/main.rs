@@ -1,0 +1,65 @@
+//! Commands for the developers of jext: comparisons with other programs, whose figures are in
+//! `docs/performance.md` and `docs/workloads.md`, and the hunt for mutants of `docs/mutants.md`.
+//! They are not shipped.
+//!
+//! ```text
+//! cargo xtask compare-kernel           # an alias in .cargo/config.toml, with a release build
+//! cargo run -p xtask -- mutants        # rules are broken by builds with debug assertions only
+//! ```
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "commands live in the real world"
+)]
+
+mod compare_build;
+mod compare_kernel;
+mod compare_programs;
+mod machine;
+mod memory;
+mod mutants;
+mod output;
+mod program;
+mod progress;
+mod spans;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measure and test the project itself.
+#[derive(Debug, Parser)]
+#[command(name = "xtask", max_term_width = 100)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// jext build against mke2fs -d, on a tree of many files.
+    CompareBuild(compare_build::Arguments),
+    /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
+    CompareKernel(compare_kernel::Arguments),
+    /// The benchmarks of jext bench against Debian's programs of the same name.
+    ComparePrograms(compare_programs::Arguments),
+    /// The memory of copying a large file into an image and out of it.
+    Memory(memory::Arguments),
+    /// Break rules of the engine, one at a time, and count the states until the explorer notices.
+    Mutants(mutants::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Line::parse().command {
+        Command::CompareBuild(arguments) => compare_build::run(&arguments),
+        Command::CompareKernel(arguments) => compare_kernel::run(&arguments),
+        Command::ComparePrograms(arguments) => compare_programs::run(&arguments),
+        Command::Memory(arguments) => memory::run(&arguments),
+        Command::Mutants(arguments) => mutants::run(&arguments),
+    };
+    done.unwrap_or_else(|error| {
+        output::tell(&format!("xtask: {error:#}"));
+        ExitCode::FAILURE
+    })
+}

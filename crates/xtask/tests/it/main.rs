@@ -1,0 +1,13 @@
+//! The commands for the developers of jext, with as little work as they take.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests stop at what they did not expect, and live in the real world"
+)]
+
+mod builds;
+mod mutants;
+mod peers;
+mod support;
