@@ -98,6 +98,9 @@ impl CacheDevice {
 
     /// Cuts, and writes one version of each sector of the device below. `pick` chooses among
     /// `0..=n`: 0 is the durable version, `n` the newest.
+    ///
+    /// # Errors
+    /// Those of writing the choice to the device below.
     pub fn power_cut_with(
         &self,
         pick: &mut dyn FnMut(SectorNr, usize) -> usize,

@@ -241,6 +241,9 @@ impl fmt::Debug for dyn BlockDevice + '_ {
 /// Synchronous calls of single requests.
 impl dyn BlockDevice + '_ {
     /// Reads `count` blocks of `block_bytes` each, starting at a byte offset.
+    ///
+    /// # Errors
+    /// Those of the request.
     pub fn read_blocks(
         &self,
         byte_offset: u64,
@@ -261,6 +264,9 @@ impl dyn BlockDevice + '_ {
     }
 
     /// Reads one block of `block_bytes` at a byte offset.
+    ///
+    /// # Errors
+    /// Those of the request.
     pub fn read_block(
         &self,
         byte_offset: u64,
@@ -272,6 +278,9 @@ impl dyn BlockDevice + '_ {
     }
 
     /// Writes a payload at a byte offset and waits.
+    ///
+    /// # Errors
+    /// Those of the request.
     pub fn write_blocks(&self, byte_offset: u64, payload: Payload) -> Result<(), DeviceError> {
         let sector = SectorNr::from_byte_offset(byte_offset);
         let request = Request::Write {
@@ -284,6 +293,9 @@ impl dyn BlockDevice + '_ {
 
     /// Discards byte ranges; until they are written again, they read as anything. A device that
     /// cannot discard ignores the call.
+    ///
+    /// # Errors
+    /// The first of the requests that fails.
     pub fn discard(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         let requests = ranges.iter().map(|range| Request::Discard {
             sector: SectorNr::from_byte_offset(range.start),
@@ -293,6 +305,9 @@ impl dyn BlockDevice + '_ {
     }
 
     /// Makes all completed writes durable.
+    ///
+    /// # Errors
+    /// Those of the request.
     pub fn flush(&self) -> Result<(), DeviceError> {
         self.submit(vec![Request::Flush]).wait_all()
     }

@@ -34,7 +34,7 @@ use core::str::FromStr;
 
 use crate::raid::RaidLevel;
 pub use image_path::{split_image_path, split_image_path_bytes};
-pub use open::{Factory, Simulated, no_simulation, open};
+pub use open::{Factory, ONLY_SIMULATED, Simulated, no_simulation, open};
 pub use settings::{FileSettings, Setting};
 pub use size::Size;
 

@@ -182,6 +182,9 @@ impl Ticket {
     }
 
     /// Waits for the batch and returns the first error, if there is one.
+    ///
+    /// # Errors
+    /// The first error of the batch.
     pub fn wait_all(self) -> Result<(), DeviceError> {
         self.wait()
             .into_iter()

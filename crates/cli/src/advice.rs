@@ -2,6 +2,8 @@
 
 use std::error::Error as StdError;
 
+use block::DeviceError;
+use block::text::ONLY_SIMULATED;
 use ext::{Corrupt, Error};
 use transfer::Error as TreeError;
 
@@ -19,6 +21,8 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
 fn of_cause(cause: &(dyn StdError + 'static)) -> String {
     let known = cause.downcast_ref().and_then(of_library);
     let known = known.or_else(|| cause.downcast_ref().and_then(of_tree));
+    let known = known.or_else(|| cause.downcast_ref().and_then(of_check));
+    let known = known.or_else(|| cause.downcast_ref().and_then(of_device));
     known.unwrap_or_else(|| cause.to_string())
 }
 
@@ -63,6 +67,26 @@ fn of_tree(error: &TreeError) -> Option<String> {
         _ => return None,
     };
     Some(format!("{error}{advice}"))
+}
+
+/// Returns the words for a check that was not done, with what to do.
+fn of_check(error: &fsck::Error) -> Option<String> {
+    match error {
+        fsck::Error::Features { .. } => {
+            Some(format!("{error}; e2fsck -fn checks such a file system"))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the words for a device that only simulated worlds have, with what to do.
+fn of_device(error: &DeviceError) -> Option<String> {
+    match error {
+        DeviceError::Open { cause, .. } if cause == ONLY_SIMULATED => {
+            Some(format!("{error}; jext lab and jext crash take them"))
+        }
+        _ => None,
+    }
 }
 
 /// Returns what to do where a file system's own bytes are invalid.

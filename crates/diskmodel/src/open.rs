@@ -209,7 +209,10 @@ impl Builder {
         self
     }
 
-    /// Sets the size, rounded down to 4096 bytes. The error is the expected text.
+    /// Sets the size, rounded down to 4096 bytes.
+    ///
+    /// # Errors
+    /// The expected text.
     pub fn capacity(mut self, bytes: u64) -> Result<Self, String> {
         let bytes = bytes - bytes % 4096;
         let largest = self

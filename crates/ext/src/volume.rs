@@ -242,6 +242,9 @@ impl Volume {
 
     /// The blocks of a file in file order: `(first file block, first block, count)`; blocks of the map itself have no
     /// file block.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode is not in use, and those of reading its block map.
     pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(inode)?;

@@ -20,7 +20,7 @@ pub enum Error {
     IsJournalDevice,
     /// The file system has features that this checker does not support; its findings would be
     /// wrong.
-    #[error("features that are not supported: {names}; e2fsck -fn checks such a file system")]
+    #[error("features that are not supported: {names}")]
     Features {
         /// Names of the features, separated by spaces.
         names: String,

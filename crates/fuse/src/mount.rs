@@ -65,7 +65,7 @@ pub enum MountError {
     #[error("the mount has ended: {0}")]
     Session(io::Error),
     /// An operation has panicked.
-    #[error("an operation has panicked; the next mount, or e2fsck, replays the journal")]
+    #[error("an operation has panicked; the next mount replays the journal")]
     Panicked,
     /// The volume could not be closed.
     #[error(transparent)]

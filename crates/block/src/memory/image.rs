@@ -44,6 +44,9 @@ impl MemoryDevice {
     }
 
     /// Writes the contents to a file, which is replaced if it exists. Holes stay holes.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn write_to_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let mut file = File::create(path)?;
         let size = self.geometry.size_bytes;
@@ -57,6 +60,9 @@ impl MemoryDevice {
 
     /// Creates a device with the contents of a file. The size is rounded down to whole sectors;
     /// pages of zeroes become holes.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn load_from_file(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let device = Self::new(file.metadata()?.len());

@@ -95,6 +95,9 @@ impl ParityDevice {
 
     /// Reads everything and returns the stripes whose parity does not match their data. No request
     /// may be in flight.
+    ///
+    /// # Errors
+    /// Those of reading the members.
     pub fn scrub(&self) -> Result<Vec<u64>, DeviceError> {
         let stripe_bytes = self.core.stripes.chunk_bytes * self.core.stripes.data_chunks() as u64;
         let mut wrong = Vec::new();

@@ -57,13 +57,15 @@ impl Simulated<'_> {
 /// A function that creates simulated devices, which this crate does not implement.
 pub type Factory<'a> = dyn Fn(Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> + 'a;
 
+/// The cause of the error for a simulated device in the real world.
+pub const ONLY_SIMULATED: &str = "simulated devices exist only in simulated time";
+
 /// Refuses simulated devices: the factory for commands that run in the real world.
 ///
 /// # Errors
 /// - [`DeviceError::Open`] always.
 pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let cause =
-        "simulated devices exist only in simulated time; lab and crash take them".to_owned();
+    let cause = ONLY_SIMULATED.to_owned();
     Err(DeviceError::Open {
         device: wanted.name(),
         kind: ErrorKind::Unsupported,
@@ -73,6 +75,9 @@ pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Devi
 
 /// Opens the device of a text. `options` apply to files and block devices; `factory` creates
 /// simulated devices.
+///
+/// # Errors
+/// [`DeviceError::Open`] and [`DeviceError::InUse`], those of an array of its devices, and those of `factory`.
 pub fn open(
     text: &DeviceText,
     options: &OpenOptions,

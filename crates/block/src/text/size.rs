@@ -14,6 +14,9 @@ pub struct Size {
 
 impl Size {
     /// Parses a size. The error is the expected text.
+    ///
+    /// # Errors
+    /// What was expected.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let digits_end = text
             .find(|letter: char| !letter.is_ascii_digit() && letter != '.')

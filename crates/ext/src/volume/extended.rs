@@ -22,6 +22,9 @@ impl Volume {
     }
 
     /// The names of all attributes: those in the inode first, each place in its order.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode is not in use, and those of reading its attributes.
     pub fn list_attributes(&self, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
         rt::charge(rt::Cost::Syscall);
         xattr::list_names(&self.core, nr)
