@@ -18,6 +18,8 @@
 //! | [`random`] | choices that are the same on every machine |
 //! | [`text`] | names of devices, and opening them by name |
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod cache;
 pub mod device;
 pub mod error;

@@ -25,6 +25,8 @@
 //! rename, inode (parent before child, then by number), journal handle, attribute blocks, group, then leaves: folio, buffer. A leaf is
 //! held for memory work only: never across I/O, a handle's start or another lock.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub(crate) mod alloc;
 pub(crate) mod awaited;
 pub(crate) mod cache;

@@ -1,4 +1,5 @@
-//! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic simulation.
+//! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic
+//! simulation.
 //!
 //! [`Volume`] is the file system: it opens a device, replays the journal if that is needed, offers operations by path and by
 //! inode to any number of threads, and is closed. The guide, `docs/library.md`, goes through it task by task.
@@ -8,14 +9,19 @@
 //! | make a file system | [`mkfs`] |
 //! | change a closed one: label, features, journal | [`tune`] |
 //! | check one | [`fsck`] |
-//! | mount one | [`fuse`] |
+//! | mount one | [`fuse`], a feature that is on by default |
 //! | use files as streams | [`File`], which has the traits of [`std::io`] |
+//! | say how it is opened, also as text | [`options`], [`mount_options`] |
+//! | know its sizes and features | [`superblock`], [`geometry`], [`feature`] |
+//! | know what its blocks are | [`census`] |
+//! | choose a policy of the journal, or look at a log | [`journal`] |
 //! | open an image, memory, part of a disk, an array | [`open_image`], [`memory`], [`device`] |
 //! | write a device of your own | [`device`] |
-//! | simulate disks and time | [`sim`] |
+//! | simulate disks and time | [`sim`], a feature that is on by default |
+//! | hand errors to C or Python | [`errno`] |
 //!
-//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of functions mix; [`errno`] has the
-//! number of any error.
+//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of
+//! functions mix; [`errno`] has the number of any error.
 //!
 //! # In memory
 //!
@@ -132,6 +138,8 @@
 //! # volume.close()
 //! # }
 //! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 pub mod device;
 mod documents;

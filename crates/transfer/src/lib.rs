@@ -17,6 +17,7 @@
 //! - The data of a file follows its node, in ascending order; what is left out is a hole.
 //! - A source tells the same tree in the same order each time.
 
+#![warn(clippy::missing_errors_doc)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
