@@ -33,7 +33,7 @@ type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::entry::{self, Bad, Entry, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
@@ -95,7 +95,7 @@ pub(crate) fn hold(
 /// - [`Error::NoSpace`] when no block is left, [`Error::DirectoryFull`] when the index takes no more; nothing has changed.
 pub(crate) fn add(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     name: &[u8],
@@ -108,23 +108,23 @@ pub(crate) fn add(
         type_byte: type_byte(core, kind),
     };
     if let Some(tree) = htree::open(core, directory, state)? {
-        return htree::add(core, transaction, directory, state, &tree, new);
+        return htree::add(core, handle, directory, state, &tree, new);
     }
     state.flags.remove(InodeFlags::INDEX);
-    if linear::add_in_place(core, transaction, directory, state, new)? {
+    if linear::add_in_place(core, handle, directory, state, new)? {
         return Ok(());
     }
     if let Some(version) = future_hash(core, state) {
         directory.names_index.lock().forget();
-        return htree::convert_and_add(core, transaction, directory, state, version, new);
+        return htree::convert_and_add(core, handle, directory, state, version, new);
     }
-    linear::append(core, transaction, directory, state, new)
+    linear::append(core, handle, directory, state, new)
 }
 
 /// Removes a name that is there.
 pub(crate) fn remove(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     name: &[u8],
@@ -133,7 +133,7 @@ pub(crate) fn remove(
     drop_unusable_index(core, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
     let previous = entry::previous_of(&buffer.read(), place.offset);
-    let mut bytes = transaction.write(&buffer)?;
+    let mut bytes = handle.write(&buffer)?;
     entry::erase(&mut bytes, previous, place.offset);
     let mut index = directory.names_index.lock();
     index.remove(name);
@@ -144,7 +144,7 @@ pub(crate) fn remove(
 /// Lets a name that is there point to another inode; returns the one it pointed to.
 pub(crate) fn set(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     name: &[u8],
@@ -154,29 +154,24 @@ pub(crate) fn set(
     let place = place_of(core, directory, state, name)?.ok_or(Error::NotFound)?;
     let buffer = block(core, directory, state, place.file_block)?;
     let type_byte = type_byte(core, kind);
-    entry::point_to(
-        &mut transaction.write(&buffer)?,
-        place.offset,
-        inode,
-        type_byte,
-    );
+    entry::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
     Ok(place.inode)
 }
 
 /// Makes the first block of a new directory, with `.` and `..`.
 pub(crate) fn initialise(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     parent: InodeNr,
 ) -> Result<()> {
     let start = FileBlock::new(0);
-    let (run, _) = map::find_or_allocate(core, transaction, directory, state, start, 1)?;
+    let (run, _) = map::find_or_allocate(core, handle, directory, state, start, 1)?;
     let type_byte = type_byte(core, FileKind::Directory);
     let image = entry::first_block(core.block_bytes(), directory.nr, parent, type_byte);
     let buffer = core.buffers.get_new(run.first);
-    transaction.replace(&buffer, image.into_arc())?;
+    handle.replace(&buffer, image.into_arc())?;
     state.size = core.block_bytes() as u64;
     Ok(())
 }
@@ -306,11 +301,11 @@ fn block(
 /// Allocates the `count` blocks behind the directory's end, all or none. The caller fills them and sets the size.
 fn allocate_behind(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     count: u64,
 ) -> Result<Vec<BlockNr>> {
     let end = FileBlock::new(block_count(core, state));
-    map::allocate_each(core, transaction, directory, state, end, count)
+    map::allocate_each(core, handle, directory, state, end, count)
 }

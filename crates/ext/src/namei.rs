@@ -43,7 +43,7 @@ pub(crate) use unlink::{remove_directory, unlink};
 
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -162,18 +162,18 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
 }
 
 /// Counts one subdirectory more.
-fn gain_subdirectory(transaction: &mut Transaction<'_>, state: &mut InodeState) {
+fn gain_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     if state.links != LINKS_UNCOUNTED {
-        state.claims(transaction).links += 1;
+        state.claims(handle).links += 1;
     }
 }
 
 /// Counts one subdirectory less. Whatever the count was, the directory keeps its own links: a directory that has a name is never
 /// without links.
-fn lose_subdirectory(transaction: &mut Transaction<'_>, state: &mut InodeState) {
+fn lose_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
     if state.links > LINKS_OF_DIRECTORY || is_damaged {
-        state.claims(transaction).links -= 1;
+        state.claims(handle).links -= 1;
     }
 }
 

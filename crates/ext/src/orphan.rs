@@ -16,7 +16,7 @@ use layout::inode::Inode as Base;
 use zerocopy::FromBytes;
 
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::error::{Corrupt, Result};
 
@@ -26,7 +26,7 @@ pub(crate) const CREDITS_ORPHAN: u32 = 3;
 /// Puts an inode on the list; the caller stores the inode afterwards, and holds its table block and the superblock.
 pub(crate) fn add(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
@@ -44,8 +44,8 @@ pub(crate) fn add(
     let next = list.newest.map_or(0, InodeNr::get);
     let (block, _) = core.inode_location(nr)?;
     let table = core.buffers.get(block)?;
-    set_next(core, transaction, nr, &table, next)?;
-    core.with_superblock(transaction, |raw| raw.s_last_orphan.set(nr.get()))?;
+    set_next(core, handle, nr, &table, next)?;
+    core.with_superblock(handle, |raw| raw.s_last_orphan.set(nr.get()))?;
     list.push(nr, table);
     state.is_orphan = true;
     Ok(())
@@ -54,7 +54,7 @@ pub(crate) fn add(
 /// Takes an inode off the list; the caller stores the inode afterwards, and holds its table block and the superblock.
 pub(crate) fn remove(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
@@ -66,8 +66,8 @@ pub(crate) fn remove(
     let next = link.and_then(|link| link.older).map_or(0, InodeNr::get);
     let newer = link.and_then(|link| link.newer);
     match newer.and_then(|newer| Some((newer, list.links.get(&newer)?))) {
-        Some((newer, link)) => set_next(core, transaction, newer, &link.table, next)?,
-        None => core.with_superblock(transaction, |raw| raw.s_last_orphan.set(next))?,
+        Some((newer, link)) => set_next(core, handle, newer, &link.table, next)?,
+        None => core.with_superblock(handle, |raw| raw.s_last_orphan.set(next))?,
     }
     list.take(nr);
     state.is_orphan = false;
@@ -78,13 +78,13 @@ pub(crate) fn remove(
 /// Writes the next orphan into an inode's `i_dtime`.
 fn set_next(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     table: &Arc<Buffer>,
     next: u32,
 ) -> Result<()> {
     let (_, offset) = core.inode_location(nr)?;
-    let mut bytes = transaction.write(table)?;
+    let mut bytes = handle.write(table)?;
     let (base, _) =
         Base::mut_from_prefix(&mut bytes[offset..]).expect("an inode lies in its block");
     base.i_dtime.set(next);

@@ -200,20 +200,20 @@ pub(crate) fn store(
     let nr = inode.nr;
     let _table = core.hold_for_names(&[nr])?;
     let credits = change.credits();
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: credits.blocks + 1,
         ..credits
     })?;
-    if let Err(error) = change.change_blocks(core, &mut transaction, nr, state) {
-        transaction.finish()?;
+    if let Err(error) = change.change_blocks(core, &mut handle, nr, state) {
+        handle.finish()?;
         return Err(error);
     }
     if rt::mutant!("attributes/change-in-two-steps") {
-        transaction.tear(change.credits())?;
+        handle.tear(change.credits())?;
     }
-    state.store(core, &mut transaction, nr, false)?;
-    change.change_inode(core, &mut transaction, nr)?;
-    transaction.finish()
+    state.store(core, &mut handle, nr, false)?;
+    change.change_inode(core, &mut handle, nr)?;
+    handle.finish()
 }
 
 /// What new permissions change in the list that holds; none if there is no list.

@@ -14,7 +14,7 @@ use crate::cache::space::bitmap::{self, ClearRun};
 use crate::cache::space::freed::FreedRun;
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::options::{AllocationProfile, OnError};
@@ -36,7 +36,7 @@ impl Core {
     /// At shortage the caller gets `NoSpace`; see [`Core::wait_for_space`].
     pub(crate) fn allocate_blocks(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         request: &BlockRequest<'_>,
     ) -> Result<Run> {
         assert!(request.count_max > 0, "at least one block is wanted");
@@ -46,13 +46,13 @@ impl Core {
             self.block_goal(request.owner)
         };
         match self.options.allocation {
-            AllocationProfile::Modern => self.allocate_near(transaction, request, goal),
-            AllocationProfile::Ext3Linux24 => self.allocate_forward(transaction, goal),
+            AllocationProfile::Modern => self.allocate_near(handle, request, goal),
+            AllocationProfile::Ext3Linux24 => self.allocate_forward(handle, goal),
         }
     }
 
     /// Frees blocks (the caller has forgotten their buffers or pages). They become allocatable when the transaction is durable.
-    pub(crate) fn free_blocks(&self, transaction: &mut Transaction<'_>, run: Run) -> Result<()> {
+    pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         if !self.is_data_run(run) {
             let group = if self.geometry.contains(run.first) {
                 self.geometry.group_of_block(run.first).0
@@ -70,7 +70,7 @@ impl Core {
         let is_divided = self.parts(run).nth(1).is_some();
         let _held = is_divided.then(|| self.check_parts(run)).transpose()?;
         for (group, start, count) in self.parts(run) {
-            self.free_in(transaction, group, start, count)?;
+            self.free_in(handle, group, start, count)?;
         }
         Ok(())
     }
@@ -81,19 +81,19 @@ impl Core {
     ///
     /// With a journal no block is allocated again before a commit. Without one it may have another
     /// owner at once, which must not get the old buffer, and lose it.
-    pub(crate) fn free_buffered(&self, transaction: &mut Transaction<'_>, run: Run) -> Result<()> {
-        let forget = |transaction: &mut Transaction<'_>| {
-            (0..u64::from(run.count)).try_for_each(|step| transaction.forget(run.first + step))
+    pub(crate) fn free_buffered(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
+        let forget = |handle: &mut Handle<'_>| {
+            (0..u64::from(run.count)).try_for_each(|step| handle.forget(run.first + step))
         };
         let has_journal = self.journal.is_some() && !rt::mutant!("free/forgotten-before-freed");
         if has_journal || rt::mutant!("free/map-block-forgotten-late") {
-            self.free_blocks(transaction, run)?;
-            return forget(transaction);
+            self.free_blocks(handle, run)?;
+            return forget(handle);
         }
         let is_checked = !rt::mutant!("free/forgotten-before-freed");
         let _held = is_checked.then(|| self.check_parts(run)).transpose()?;
-        forget(transaction)?;
-        self.free_blocks(transaction, run)
+        forget(handle)?;
+        self.free_blocks(handle, run)
     }
 
     /// Checks that all of an extent can be freed, before any of it is. Hold the result until then.
@@ -130,7 +130,7 @@ impl Core {
     /// Allocates what the plan says from one group; none if it finds nothing there.
     pub(super) fn allocate_in(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         group: &Group,
         plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
     ) -> Result<Option<(Run, u32)>> {
@@ -155,8 +155,8 @@ impl Core {
             if !is_filed {
                 // Once the two are in this transaction, changing them does not wait: do that without the group's lock.
                 drop(maps);
-                drop(transaction.write(&bitmap)?);
-                drop(transaction.write(descriptor)?);
+                drop(handle.write(&bitmap)?);
+                drop(handle.write(descriptor)?);
                 is_filed = true;
                 continue;
             }
@@ -165,7 +165,7 @@ impl Core {
                 return Err(Error::NoSpace);
             }
             let start = plan.take.start;
-            if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, start, count) {
+            if !bitmap::set_in_bytes(&mut handle.write(&bitmap)?, start, count) {
                 drop(maps);
                 self.space.unclaim(count);
                 let number = group.first.get() + u64::from(start);
@@ -182,7 +182,7 @@ impl Core {
             self.space
                 .free_blocks
                 .fetch_sub(u64::from(count), Ordering::Relaxed);
-            group.store_counts(&mut transaction.write(descriptor)?);
+            group.store_counts(&mut handle.write(descriptor)?);
             let run = Run {
                 first: group.first + u64::from(start),
                 count,
@@ -193,7 +193,7 @@ impl Core {
 
     fn free_in(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         group: &Group,
         start: u32,
         count: u32,
@@ -201,8 +201,8 @@ impl Core {
         let bitmap = self.buffers.get(group.block_bitmap)?;
         let descriptor = self.space.descriptor(group.nr);
         if self.may_writes_wait() {
-            drop(transaction.write(&bitmap)?);
-            drop(transaction.write(descriptor)?);
+            drop(handle.write(&bitmap)?);
+            drop(handle.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
         let map = match group.blocks(&mut maps, &bitmap) {
@@ -212,7 +212,7 @@ impl Core {
                 return Err(self.damaged(damage));
             }
         };
-        let mut bytes: BufferWrite<'_> = transaction.write(&bitmap)?;
+        let mut bytes: BufferWrite<'_> = handle.write(&bitmap)?;
         if !map.taken.all_set(start, count) || !bitmap::clear_in_bytes(&mut bytes, start, count) {
             drop(bytes);
             drop(maps);
@@ -240,8 +240,8 @@ impl Core {
         self.space
             .free_blocks
             .fetch_add(u64::from(count), Ordering::Relaxed);
-        group.store_counts(&mut transaction.write(descriptor)?);
-        let freed_by = transaction.tid();
+        group.store_counts(&mut handle.write(descriptor)?);
+        let freed_by = handle.tid();
         match freed_by.filter(|_| !rt::mutant!("free/reused-while-uncommitted")) {
             Some(tid) => self.space.freed.lock().add(
                 tid,

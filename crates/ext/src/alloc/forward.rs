@@ -14,7 +14,7 @@ use super::blocks::Plan;
 use crate::cache::space::bitmap::ClearRun;
 use crate::cache::space::group::BlockMap;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use layout::BlockNr;
@@ -26,11 +26,7 @@ const BACK_MAX: u32 = 7;
 
 impl Core {
     /// Allocates one block at the goal or forward of it.
-    pub(super) fn allocate_forward(
-        &self,
-        transaction: &mut Transaction<'_>,
-        goal: BlockNr,
-    ) -> Result<Run> {
+    pub(super) fn allocate_forward(&self, handle: &mut Handle<'_>, goal: BlockNr) -> Result<Run> {
         let (groups, index) = self.groups_from(goal);
         let first = groups
             .enumerate()
@@ -46,7 +42,7 @@ impl Core {
                     window_end: start + 1,
                 })
             };
-            if let Some((run, _)) = self.allocate_in(transaction, group, plan)? {
+            if let Some((run, _)) = self.allocate_in(handle, group, plan)? {
                 return Ok(run);
             }
         }

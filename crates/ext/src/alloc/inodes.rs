@@ -17,7 +17,7 @@ use rt::atomic::{AtomicU32, Ordering};
 use crate::cache::space::bitmap;
 use crate::cache::space::group::Group;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::error::{Corrupt, Error, Result};
 use crate::options::{AllocationProfile, OnError};
 
@@ -38,7 +38,7 @@ impl Core {
     /// inode table is the caller's.
     pub(crate) fn allocate_inode(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         parent: InodeNr,
         is_directory: bool,
     ) -> Result<InodeNr> {
@@ -51,7 +51,7 @@ impl Core {
         let first = preferred.unwrap_or_else(|| self.geometry.group_of_inode(parent).0);
         let (before, behind) = self.space.groups.split_at(first.index());
         for group in behind.iter().chain(before) {
-            if let Some(inode) = self.allocate_inode_in(transaction, group, is_directory)? {
+            if let Some(inode) = self.allocate_inode_in(handle, group, is_directory)? {
                 return Ok(inode);
             }
         }
@@ -67,7 +67,7 @@ impl Core {
     /// Gives an inode back.
     pub(crate) fn free_inode(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         inode: InodeNr,
         is_directory: bool,
     ) -> Result<()> {
@@ -84,8 +84,8 @@ impl Core {
         let bitmap = self.buffers.get(group.inode_bitmap)?;
         let descriptor = self.space.descriptor(group.nr);
         if self.may_writes_wait() {
-            drop(transaction.write(&bitmap)?);
-            drop(transaction.write(descriptor)?);
+            drop(handle.write(&bitmap)?);
+            drop(handle.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
         let map = match group.inodes(&mut maps, &bitmap) {
@@ -98,7 +98,7 @@ impl Core {
         let counts_it = !is_directory
             || load(&group.directories) > 0
             || rt::mutant!("space/directories-below-zero");
-        if !counts_it || !bitmap::clear_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+        if !counts_it || !bitmap::clear_in_bytes(&mut handle.write(&bitmap)?, index, 1) {
             drop(maps);
             let why = if counts_it {
                 "an inode that is freed is free already"
@@ -123,13 +123,13 @@ impl Core {
             group.directories.fetch_sub(1, Ordering::Relaxed);
             self.space.directories.fetch_sub(1, Ordering::Relaxed);
         }
-        group.store_counts(&mut transaction.write(descriptor)?);
+        group.store_counts(&mut handle.write(descriptor)?);
         Ok(())
     }
 
     fn allocate_inode_in(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         group: &Group,
         is_directory: bool,
     ) -> Result<Option<InodeNr>> {
@@ -160,13 +160,13 @@ impl Core {
             };
             if !is_filed {
                 drop(maps);
-                drop(transaction.write(&bitmap)?);
-                drop(transaction.write(descriptor)?);
+                drop(handle.write(&bitmap)?);
+                drop(handle.write(descriptor)?);
                 is_filed = true;
                 continue;
             }
             let nr = first_nr + index;
-            if !bitmap::set_in_bytes(&mut transaction.write(&bitmap)?, index, 1) {
+            if !bitmap::set_in_bytes(&mut handle.write(&bitmap)?, index, 1) {
                 drop(maps);
                 let damage = group.damage(u64::from(nr), "an inode to allocate is marked taken");
                 return Err(self.damaged(damage));
@@ -179,7 +179,7 @@ impl Core {
                 group.directories.fetch_add(1, Ordering::Relaxed);
                 self.space.directories.fetch_add(1, Ordering::Relaxed);
             }
-            group.store_counts(&mut transaction.write(descriptor)?);
+            group.store_counts(&mut handle.write(descriptor)?);
             return Ok(Some(InodeNr::new(nr)));
         }
     }

@@ -19,7 +19,7 @@ use rt::atomic::Ordering;
 
 use super::*;
 use crate::cache::space::group::Group;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::{self, FileSystemType};
@@ -62,7 +62,7 @@ fn with_profile(allocation: AllocationProfile) -> MountOptions {
     }
 }
 
-fn begin(core: &Core) -> Transaction<'_> {
+fn begin(core: &Core) -> Handle<'_> {
     core.begin(Credits {
         blocks: 8,
         revokes: 8,
@@ -78,7 +78,7 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 fn allocate(core: &Core, goal: u64, count_max: u32, window: Option<&Mutex<Window>>) -> Result<Run> {
-    let mut transaction = begin(core);
+    let mut handle = begin(core);
     let owner = InodeNr::new(11);
     let request = BlockRequest {
         owner,
@@ -86,16 +86,16 @@ fn allocate(core: &Core, goal: u64, count_max: u32, window: Option<&Mutex<Window
         count_max,
         window,
     };
-    let run = core.allocate_blocks(&mut transaction, &request);
-    transaction.finish().expect("works");
+    let run = core.allocate_blocks(&mut handle, &request);
+    handle.finish().expect("works");
     run
 }
 
 fn free(core: &Core, run: Run) -> Option<Tid> {
-    let mut transaction = begin(core);
-    core.free_blocks(&mut transaction, run)
+    let mut handle = begin(core);
+    core.free_blocks(&mut handle, run)
         .expect("allocated before");
-    transaction.finish().expect("works")
+    handle.finish().expect("works")
 }
 
 fn blocks_of(run: Run) -> impl Iterator<Item = u64> {
@@ -332,8 +332,8 @@ fn damage_is_noticed_and_acted_upon() {
         let core = volume.core();
         let run = allocate(core, 1000, 4, None).expect("space");
         free(core, run);
-        let mut transaction = begin(core);
-        let free_again = AssertUnwindSafe(|| core.free_blocks(&mut transaction, run));
+        let mut handle = begin(core);
+        let free_again = AssertUnwindSafe(|| core.free_blocks(&mut handle, run));
         let again = match catch_unwind(free_again) {
             Ok(again) => again,
             Err(_) => {
@@ -357,12 +357,12 @@ fn damage_is_noticed_and_acted_upon() {
                     first: core.space.group(GroupNr::new(1)).block_bitmap,
                     count: 1,
                 };
-                assert!(core.free_blocks(&mut transaction, bitmap).is_err());
+                assert!(core.free_blocks(&mut handle, bitmap).is_err());
                 let outside = Run {
                     first: BlockNr::new(core.geometry.block_count),
                     count: 1,
                 };
-                assert!(core.free_blocks(&mut transaction, outside).is_err());
+                assert!(core.free_blocks(&mut handle, outside).is_err());
             }
             OnError::Continue => {
                 again.expect("goes on");
@@ -375,7 +375,7 @@ fn damage_is_noticed_and_acted_upon() {
                 );
             }
         }
-        transaction.finish().expect("works");
+        handle.finish().expect("works");
     }
 }
 

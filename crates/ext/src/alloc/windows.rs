@@ -20,7 +20,7 @@ use crate::cache::space::Window;
 use crate::cache::space::bitmap::{ClearRun, View};
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use layout::BlockNr;
@@ -36,31 +36,31 @@ impl Core {
     /// Allocates near the goal, with the file's window if it has one.
     pub(super) fn allocate_near(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         request: &BlockRequest<'_>,
         goal: BlockNr,
     ) -> Result<Run> {
         // The window is taken out meanwhile: whoever discards it now finds none.
         let Some(slot) = request.window else {
             return self
-                .allocate_new(transaction, request.count_max, 0, goal)
+                .allocate_new(handle, request.count_max, 0, goal)
                 .map(|(run, _)| run);
         };
         let mut window = core::mem::take(&mut *slot.lock());
-        let result = self.allocate_windowed(transaction, request.count_max, goal, &mut window);
+        let result = self.allocate_windowed(handle, request.count_max, goal, &mut window);
         *slot.lock() = window;
         result
     }
 
     fn allocate_windowed(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         count_max: u32,
         goal: BlockNr,
         window: &mut Window,
     ) -> Result<Run> {
         if window.count > 0 {
-            if let Some(run) = self.allocate_from_window(transaction, count_max, goal, window)? {
+            if let Some(run) = self.allocate_from_window(handle, count_max, goal, window)? {
                 return Ok(run);
             }
             self.space.unreserve(&self.geometry, window);
@@ -71,7 +71,7 @@ impl Core {
             }
         }
         let length = window.next_count.clamp(WINDOW_MIN, WINDOW_MAX);
-        let (run, end) = self.allocate_new(transaction, count_max, length, goal)?;
+        let (run, end) = self.allocate_new(handle, count_max, length, goal)?;
         window.next_count = (length * 2).min(WINDOW_MAX);
         window.first = run.end();
         window.count = (end.get() - run.end().get()) as u32;
@@ -81,7 +81,7 @@ impl Core {
     /// From the file's window, if the goal lies in it.
     fn allocate_from_window(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         count_max: u32,
         goal: BlockNr,
         window: &mut Window,
@@ -94,7 +94,7 @@ impl Core {
         let group = self.space.group(group);
         let from = first + (goal.get() - window.first.get()) as u32;
         let window_end = first + window.count;
-        let taken = self.allocate_in(transaction, group, &mut |map: &BlockMap| {
+        let taken = self.allocate_in(handle, group, &mut |map: &BlockMap| {
             let own = View {
                 taken: &map.taken,
                 avoided: None,
@@ -138,7 +138,7 @@ impl Core {
     /// Finds a new place, and makes a window of `length` blocks there unless that is 0. The end of the window, too.
     fn allocate_new(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         count_max: u32,
         length: u32,
         goal: BlockNr,
@@ -163,7 +163,7 @@ impl Core {
                 let found = long_run(view, from, wanted)?;
                 Some(plan(view, found, count_max, length))
             };
-            if let Some(found) = self.allocate_planned(transaction, group, length, plan)? {
+            if let Some(found) = self.allocate_planned(handle, group, length, plan)? {
                 return Ok(found);
             }
         }
@@ -185,7 +185,7 @@ impl Core {
                         if may_steal { 0 } else { length },
                     ))
                 };
-                if let Some(found) = self.allocate_planned(transaction, group, length, plan)? {
+                if let Some(found) = self.allocate_planned(handle, group, length, plan)? {
                     return Ok(found);
                 }
             }
@@ -195,12 +195,12 @@ impl Core {
 
     fn allocate_planned(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         group: &Group,
         length: u32,
         plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
     ) -> Result<Option<(Run, BlockNr)>> {
-        let found = self.allocate_in(transaction, group, plan)?;
+        let found = self.allocate_in(handle, group, plan)?;
         Ok(found.map(|(run, window_end)| {
             if length > 0 {
                 group.note_goal(window_end);

@@ -1,10 +1,11 @@
-//! One step of an operation: a handle on the journal or, on a volume without one, a plain pass to the buffer cache.
+//! A handle for one step of an operation: the journal's or, on a volume without one, a plain pass
+//! to the buffer cache.
 //!
 //! Everything that changes metadata goes through here. `finish` is the only good end.
 
 use std::sync::Arc;
 
-use jbd2::{Buffer, BufferWrite, Credits, Handle};
+use jbd2::{Buffer, BufferWrite, Credits};
 use layout::{Block, BlockNr, Tid};
 
 use super::Core;
@@ -17,16 +18,16 @@ use crate::error::Result;
 pub(crate) const CREDITS_MAX: u32 = 32;
 
 /// A step that may change metadata.
-#[must_use = "a transaction has to be finished"]
-pub(crate) struct Transaction<'c> {
+#[must_use = "a handle has to be finished"]
+pub(crate) struct Handle<'c> {
     core: &'c Core,
     /// The journal's handle; none on a volume without a journal.
-    handle: Option<Handle>,
+    handle: Option<jbd2::Handle>,
     /// Inodes whose claims have changed and are not stored.
     unstored: Unstored,
 }
 
-impl<'c> Transaction<'c> {
+impl<'c> Handle<'c> {
     /// Use [`Core::begin`].
     pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {
         rt::charge(rt::Cost::Handle);
@@ -58,7 +59,7 @@ impl<'c> Transaction<'c> {
 
     /// The number of the running transaction; none without a journal.
     pub(crate) fn tid(&self) -> Option<Tid> {
-        self.handle.as_ref().map(Handle::tid)
+        self.handle.as_ref().map(jbd2::Handle::tid)
     }
 
     /// The right to change a buffer's contents, for a moment.
@@ -115,12 +116,16 @@ impl<'c> Transaction<'c> {
 
     /// Revokes that this step may still add; unbounded without a journal.
     pub(crate) fn revokes_left(&self) -> u32 {
-        self.handle.as_ref().map_or(u32::MAX, Handle::revokes_left)
+        self.handle
+            .as_ref()
+            .map_or(u32::MAX, jbd2::Handle::revokes_left)
     }
 
     /// Blocks that this step may still dirty; unbounded without a journal.
     pub(crate) fn credits_left(&self) -> u32 {
-        self.handle.as_ref().map_or(u32::MAX, Handle::credits_left)
+        self.handle
+            .as_ref()
+            .map_or(u32::MAX, jbd2::Handle::credits_left)
     }
 
     /// Asks for more credits without waiting; false means that the step has to `restart`.
@@ -167,7 +172,7 @@ impl<'c> Transaction<'c> {
     }
 }
 
-impl AsMut<Unstored> for Transaction<'_> {
+impl AsMut<Unstored> for Handle<'_> {
     fn as_mut(&mut self) -> &mut Unstored {
         &mut self.unstored
     }

@@ -13,7 +13,7 @@ use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 
 use super::Core;
-use super::handle::Transaction;
+use super::handle::Handle;
 use crate::cache::inode::Inode;
 use crate::cache::inodes::Eviction;
 use crate::disk::inode::{InodeState, table};
@@ -148,7 +148,7 @@ impl InodeState {
     pub(crate) fn store(
         &mut self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         nr: InodeNr,
         is_data: bool,
     ) -> Result<()> {
@@ -158,13 +158,13 @@ impl InodeState {
         let (block, offset) = core.inode_location(nr)?;
         let buffer = core.buffers.get(block)?;
         {
-            let mut bytes = transaction.write(&buffer)?;
+            let mut bytes = handle.write(&buffer)?;
             let end = offset + usize::from(core.geometry.inode_bytes);
             table::encode(&core.superblock, self, &mut bytes[offset..end]);
         }
         self.is_fresh = false;
-        self.discard(transaction);
-        if let Some(tid) = transaction.tid() {
+        self.discard(handle);
+        if let Some(tid) = handle.tid() {
             self.last_tid = Some(tid);
             if is_data {
                 self.data_tid = Some(tid);

@@ -8,7 +8,7 @@ use rt::atomic::Ordering;
 use zerocopy::FromBytes;
 
 use super::Core;
-use super::handle::Transaction;
+use super::handle::Handle;
 use crate::disk::superblock::split_time;
 use crate::error::Result;
 
@@ -16,12 +16,12 @@ impl Core {
     /// Changes the superblock within a transaction (one credit); the buffer's checksum and place are not the caller's business.
     pub(crate) fn with_superblock<T>(
         &self,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         change: impl FnOnce(&mut disk::Superblock) -> T,
     ) -> Result<T> {
         let (block, offset) = self.geometry.superblock_place();
         let buffer = self.buffers.get(block)?;
-        let mut bytes = transaction.write(&buffer)?;
+        let mut bytes = handle.write(&buffer)?;
         let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
             .expect("a block has room for a superblock at its offset");
         Ok(change(raw))
@@ -71,14 +71,14 @@ impl Core {
             blocks: 1,
             revokes: 0,
         };
-        let mut transaction = Transaction::begin(self, credits)?;
-        self.with_superblock(&mut transaction, |raw| {
+        let mut handle = Handle::begin(self, credits)?;
+        self.with_superblock(&mut handle, |raw| {
             change(raw);
             if !rt::mutant!("damage/not-stored") {
                 self.damage.apply(raw, self.errors_before());
             }
         })?;
-        transaction.finish().map(drop)
+        handle.finish().map(drop)
     }
 
     /// Returns the number of errors that the superblock counted when the volume was opened.

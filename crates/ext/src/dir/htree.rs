@@ -25,7 +25,7 @@ use super::leaf::{self, Hashed};
 use super::{Place, allocate_behind, block, block_count, linear};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::entry::{self, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
@@ -194,7 +194,7 @@ pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBloc
 /// Adds a name, splitting leaf and nodes where they are full.
 pub(super) fn add(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     tree: &Tree,
@@ -206,7 +206,7 @@ pub(super) fn add(
     let leaf = block(core, directory, state, path.leaf)?;
     let room = entry::find_room(&leaf.read(), new.name.len()).map_err(bad_leaf)?;
     if let Some(offset) = room {
-        entry::insert(&mut transaction.write(&leaf)?, offset, new);
+        entry::insert(&mut handle.write(&leaf)?, offset, new);
         return Ok(());
     }
     let hasher = |name: &[u8]| tree.hash_of(core, name);
@@ -214,18 +214,9 @@ pub(super) fn add(
     entries.push(owned(new, hash, minor));
     let packed = leaf::compacted(core.block_bytes(), &entries);
     if let Some(packed) = packed.filter(|_| !rt::mutant!("directory/scattered-leaf-split")) {
-        return transaction.replace(&leaf, packed.into_arc());
+        return handle.replace(&leaf, packed.into_arc());
     }
-    split_leaf(
-        core,
-        transaction,
-        directory,
-        state,
-        tree,
-        &path,
-        &leaf,
-        entries,
-    )
+    split_leaf(core, handle, directory, state, tree, &path, &leaf, entries)
 }
 
 fn owned(new: NewEntry<'_>, hash: u32, minor: u32) -> Hashed {
@@ -264,7 +255,7 @@ enum IndexChange {
 )]
 fn split_leaf(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     tree: &Tree,
@@ -290,23 +281,19 @@ fn split_leaf(
     } else {
         2
     };
-    let blocks = allocate_behind(core, transaction, directory, state, new_blocks)?;
-    transaction.replace(leaf, split.lower.into_arc())?;
-    transaction.replace(&core.buffers.get_new(blocks[0]), split.upper.into_arc())?;
+    let blocks = allocate_behind(core, handle, directory, state, new_blocks)?;
+    handle.replace(leaf, split.lower.into_arc())?;
+    handle.replace(&core.buffers.get_new(blocks[0]), split.upper.into_arc())?;
     state.size += new_blocks * block_bytes as u64;
     let parent = &path.frames[path.frames.len() - 1];
     match change {
         IndexChange::Insert(pairs) => {
-            index::write(
-                &mut transaction.write(&parent.buffer)?,
-                parent.offset,
-                &pairs,
-            );
+            index::write(&mut handle.write(&parent.buffer)?, parent.offset, &pairs);
         }
         IndexChange::Deepen(pairs) => {
             let node = index::node(block_bytes, &pairs).into_arc();
-            transaction.replace(&core.buffers.get_new(blocks[1]), node)?;
-            let mut root = transaction.write(&tree.root)?;
+            handle.replace(&core.buffers.get_new(blocks[1]), node)?;
+            let mut root = handle.write(&tree.root)?;
             index::write(
                 &mut root,
                 ROOT_ENTRIES_OFFSET,
@@ -325,17 +312,9 @@ fn split_leaf(
         } => {
             root[at].block = end + 1;
             let node = index::node(block_bytes, &upper).into_arc();
-            transaction.replace(&core.buffers.get_new(blocks[1]), node)?;
-            index::write(
-                &mut transaction.write(&parent.buffer)?,
-                parent.offset,
-                &lower,
-            );
-            index::write(
-                &mut transaction.write(&tree.root)?,
-                ROOT_ENTRIES_OFFSET,
-                &root,
-            );
+            handle.replace(&core.buffers.get_new(blocks[1]), node)?;
+            index::write(&mut handle.write(&parent.buffer)?, parent.offset, &lower);
+            index::write(&mut handle.write(&tree.root)?, ROOT_ENTRIES_OFFSET, &root);
         }
     }
     Ok(())
@@ -394,7 +373,7 @@ fn set_levels(root: &mut [u8], levels: u8) {
 /// Turns a linear directory of one full block into an htree with two leaves, the new name in one of them.
 pub(super) fn convert_and_add(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     version: HashVersion,
@@ -425,16 +404,16 @@ pub(super) fn convert_and_add(
     let (hash, minor) = tree.hash_of(core, new.name);
     entries.push(owned(new, hash, minor));
     if let Some(packed) = leaf::compacted(block_bytes, &entries) {
-        return transaction.replace(&first, packed.into_arc());
+        return handle.replace(&first, packed.into_arc());
     }
     entries.drain(..2);
     let split = leaf::split(block_bytes, entries);
-    let blocks = allocate_behind(core, transaction, directory, state, 2)?;
+    let blocks = allocate_behind(core, handle, directory, state, 2)?;
     let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);
     write_root(&mut root, version.raw_on_disk(), split.hash);
-    transaction.replace(&core.buffers.get_new(blocks[0]), split.lower.into_arc())?;
-    transaction.replace(&core.buffers.get_new(blocks[1]), split.upper.into_arc())?;
-    transaction.replace(&first, Block::into_arc(root))?;
+    handle.replace(&core.buffers.get_new(blocks[0]), split.lower.into_arc())?;
+    handle.replace(&core.buffers.get_new(blocks[1]), split.upper.into_arc())?;
+    handle.replace(&first, Block::into_arc(root))?;
     state.size = 3 * block_bytes as u64;
     state.flags.insert(InodeFlags::INDEX);
     Ok(())

@@ -6,7 +6,7 @@ use super::{Place, Visit, allocate_behind, block, block_count};
 use crate::cache::inode::Inode;
 use crate::cache::names_index::{Hint, NamesIndex};
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::entry::{self, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
@@ -108,7 +108,7 @@ pub(super) fn find_in_block(
 /// Adds a name where there is room; false if there is none.
 pub(super) fn add_in_place(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &InodeState,
     new: NewEntry<'_>,
@@ -127,7 +127,7 @@ pub(super) fn add_in_place(
         let room = entry::find_room(&buffer.read(), new.name.len())
             .map_err(|bad| bad.at(core, directory.nr, file_block))?;
         if let Some(offset) = room {
-            let mut bytes = transaction.write(&buffer)?;
+            let mut bytes = handle.write(&buffer)?;
             entry::insert(&mut bytes, offset, new);
             let mut index = directory.names_index.lock();
             index.insert(new.name, at);
@@ -141,14 +141,14 @@ pub(super) fn add_in_place(
 /// Appends a block with one name.
 pub(super) fn append(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     new: NewEntry<'_>,
 ) -> Result<()> {
-    let blocks = allocate_behind(core, transaction, directory, state, 1)?;
+    let blocks = allocate_behind(core, handle, directory, state, 1)?;
     let buffer = core.buffers.get_new(blocks[0]);
-    transaction.replace(
+    handle.replace(
         &buffer,
         entry::packed(core.block_bytes(), &[new]).into_arc(),
     )?;

@@ -23,7 +23,7 @@ use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::file_pages::{Dirt, Inner, Which};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
@@ -163,13 +163,13 @@ impl<'f> Chunk<'f> {
         }
         let end_max = self.position + self.bytes.len() as u64;
         let _superblock = hold_for_large_file(core, end_max)?;
-        let mut transaction = core.begin(self.credits(inode))?;
+        let mut handle = core.begin(self.credits(inode))?;
         let mut targets = [const { None }; CHUNK_RUNS];
-        if let Err(error) = self.map(core, &mut transaction, inode, state, &mut targets) {
-            transaction.finish()?;
+        if let Err(error) = self.map(core, &mut handle, inode, state, &mut targets) {
+            handle.finish()?;
             return Err(error);
         }
-        let count = self.fill(core, &mut transaction, inode, &targets, [head, tail])?;
+        let count = self.fill(core, &mut handle, inode, &targets, [head, tail])?;
         let end = self.position + count as u64;
         let has_grown = end > state.size;
         let has_new = targets.iter().flatten().any(|target| target.is_new);
@@ -177,11 +177,11 @@ impl<'f> Chunk<'f> {
         state.mtime = now();
         state.ctime = state.mtime;
         if has_grown {
-            note_large_file(core, &mut transaction, state.size)?;
+            note_large_file(core, &mut handle, state.size)?;
         }
         let is_data = has_grown || has_new || self.is_journaled;
-        state.store(core, &mut transaction, inode.nr, is_data)?;
-        transaction.finish()?;
+        state.store(core, &mut handle, inode.nr, is_data)?;
+        handle.finish()?;
         Ok(count)
     }
 
@@ -226,7 +226,7 @@ impl<'f> Chunk<'f> {
     fn map(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         inode: &Arc<Inode>,
         state: &mut InodeState,
         targets: &mut [Option<Target>; CHUNK_RUNS],
@@ -250,13 +250,13 @@ impl<'f> Chunk<'f> {
                     blocks: CREDITS_RUN,
                     revokes: 0,
                 };
-                let has_credits = index == 0 || transaction.credits_left() >= needed;
-                if !has_credits && !transaction.extend(more)? {
+                let has_credits = index == 0 || handle.credits_left() >= needed;
+                if !has_credits && !handle.extend(more)? {
                     break;
                 }
                 let wanted = (self.last() - at + 1) as u32;
                 let block = FileBlock::new(at);
-                match map::find_or_allocate(core, transaction, inode, state, block, wanted) {
+                match map::find_or_allocate(core, handle, inode, state, block, wanted) {
                     Ok(found) => found,
                     Err(error) if index == 0 => return Err(error),
                     Err(_) => break,
@@ -276,13 +276,13 @@ impl<'f> Chunk<'f> {
     fn fill(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         inode: &Arc<Inode>,
         targets: &[Option<Target>; CHUNK_RUNS],
         [mut head, mut tail]: [Option<Arc<Block>>; 2],
     ) -> Result<usize> {
         let since = rt::monotonic();
-        let tid = ordering(core, transaction);
+        let tid = ordering(core, handle);
         let mut journaled = Vec::new();
         let mut done = 0;
         let mut inner = inode.pages.lock();
@@ -321,7 +321,7 @@ impl<'f> Chunk<'f> {
         }
         drop(inner);
         for (nr, image) in journaled {
-            transaction.replace(&core.buffers.get_new(nr), image)?;
+            handle.replace(&core.buffers.get_new(nr), image)?;
         }
         Ok(done)
     }

@@ -73,14 +73,14 @@ fn write_piece(
     rt::charge(rt::Cost::Copy(from.len() as u64));
     overwrite(core, inode, &spans, from)?;
     let _table = core.hold_table(inode.nr)?;
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: 1,
         revokes: 0,
     })?;
     state.mtime = now();
     state.ctime = state.mtime;
-    state.store(core, &mut transaction, inode.nr, false)?;
-    transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, false)?;
+    handle.finish()?;
     Ok(from.len())
 }
 

@@ -49,14 +49,14 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
             Ok(())
         })?;
     }
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: 1,
         revokes: 0,
     })?;
     state.flags.set(InodeFlags::JOURNAL_DATA, on);
     state.ctime = now();
-    state.store(core, &mut transaction, inode.nr, true)?;
-    let tid = transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, true)?;
+    let tid = handle.finish()?;
     if let (Some(journal), Some(tid)) = (&core.journal, tid) {
         journal.commit(tid)?;
     }

@@ -7,7 +7,7 @@ use layout::feature::ReadOnlyCompatible;
 use rt::atomic::Ordering;
 
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::error::Result;
 
 /// The largest size that does not need the feature `large_file`.
@@ -20,15 +20,11 @@ pub(super) fn hold_for_large_file(core: &Core, size: u64) -> Result<Option<Arc<B
 }
 
 /// The first file above 2 GiB sets a feature of the volume (one credit).
-pub(super) fn note_large_file(
-    core: &Core,
-    transaction: &mut Transaction<'_>,
-    size: u64,
-) -> Result<()> {
+pub(super) fn note_large_file(core: &Core, handle: &mut Handle<'_>, size: u64) -> Result<()> {
     if size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed) {
         return Ok(());
     }
-    core.with_superblock(transaction, |raw| {
+    core.with_superblock(handle, |raw| {
         let mut features = raw.features();
         features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
         raw.set_features(features);

@@ -11,7 +11,7 @@ use layout::FileBlock;
 
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::file_size::size_max;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
@@ -46,24 +46,24 @@ pub(crate) fn lay_out(
     }
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
-    let mut transaction = core.begin(Credits::default())?;
-    let laid_out = allocate(core, &mut transaction, inode, &mut state, size);
+    let mut handle = core.begin(Credits::default())?;
+    let laid_out = allocate(core, &mut handle, inode, &mut state, size);
     core.discard_window(&inode.window);
     if laid_out.is_ok() {
         state.size = size;
         state.restore(restored);
-        note_large_file(core, &mut transaction, size)?;
+        note_large_file(core, &mut handle, size)?;
     } else {
-        map::free_from(core, &mut transaction, inode, &mut state, FileBlock::new(0))?;
+        map::free_from(core, &mut handle, inode, &mut state, FileBlock::new(0))?;
     }
-    state.store(core, &mut transaction, inode.nr, true)?;
-    transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, true)?;
+    handle.finish()?;
     laid_out
 }
 
 fn allocate(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     size: u64,
@@ -74,7 +74,7 @@ fn allocate(
     while reached < count {
         let wanted = u32::try_from(count - reached).unwrap_or(u32::MAX);
         let from = FileBlock::new(reached);
-        let (run, _) = map::find_or_allocate(core, transaction, inode, state, from, wanted)?;
+        let (run, _) = map::find_or_allocate(core, handle, inode, state, from, wanted)?;
         reached += u64::from(run.count);
         match runs.last_mut() {
             Some(last) if last.end() == run.first => last.count += run.count,

@@ -19,7 +19,7 @@ use super::truncate::{finish_cut, grow};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::file_size::size_max;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
@@ -240,31 +240,24 @@ fn give_back(
     run: Run,
 ) -> Result<()> {
     let _table = core.hold_table(inode.nr)?;
-    let mut transaction = drop_pages(core, inode, block, run.count)?;
-    let freed = map::unmap(
-        core,
-        &mut transaction,
-        inode,
-        state,
-        FileBlock::new(block),
-        run,
-    );
+    let mut handle = drop_pages(core, inode, block, run.count)?;
+    let freed = map::unmap(core, &mut handle, inode, state, FileBlock::new(block), run);
     if rt::mutant!("ranges/punch-in-two-steps") {
-        transaction.tear(Credits {
+        handle.tear(Credits {
             blocks: CREDITS_PUNCH,
             revokes: 0,
         })?;
     }
     if freed.is_err() {
-        state.store(core, &mut transaction, inode.nr, true)?;
-        transaction.finish()?;
+        state.store(core, &mut handle, inode.nr, true)?;
+        handle.finish()?;
         return freed;
     }
-    let emptied = map::free_empty_maps(core, &mut transaction, inode, state, FileBlock::new(block));
+    let emptied = map::free_empty_maps(core, &mut handle, inode, state, FileBlock::new(block));
     state.mtime = now();
     state.ctime = state.mtime;
-    state.store(core, &mut transaction, inode.nr, true)?;
-    transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, true)?;
+    handle.finish()?;
     emptied
 }
 
@@ -274,10 +267,10 @@ fn drop_pages<'c>(
     inode: &Arc<Inode>,
     block: u64,
     count: u32,
-) -> Result<Transaction<'c>> {
+) -> Result<Handle<'c>> {
     loop {
         inode.pages.wait_landed();
-        let transaction = core.begin(Credits {
+        let handle = core.begin(Credits {
             blocks: CREDITS_PUNCH,
             revokes: count + MAPS_MAX,
         })?;
@@ -286,14 +279,14 @@ fn drop_pages<'c>(
             let end = block + u64::from(count);
             if rt::mutant!("ranges/pages-not-dropped") {
                 drop(inner);
-                return Ok(transaction);
+                return Ok(handle);
             }
-            let tid = transaction.tid();
+            let tid = handle.tid();
             core.pages.drop_range(&mut inner, inode, block, end, tid);
             drop(inner);
-            return Ok(transaction);
+            return Ok(handle);
         }
         drop(inner);
-        transaction.finish()?;
+        handle.finish()?;
     }
 }

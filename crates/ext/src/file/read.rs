@@ -12,7 +12,7 @@ use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::cache::read_ahead::Span;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::Result;
@@ -330,13 +330,13 @@ fn touch_access(core: &Core, inode: &Arc<Inode>) {
     let Ok(_table) = core.hold_table(inode.nr) else {
         return;
     };
-    let Some(mut transaction) = Transaction::begin_at_once(core, CREDITS_ACCESS) else {
+    let Some(mut handle) = Handle::begin_at_once(core, CREDITS_ACCESS) else {
         return;
     };
     let before = state.atime;
     state.atime = now();
-    let stored = state.store(core, &mut transaction, inode.nr, false);
-    if let Err(error) = stored.and(transaction.finish()) {
+    let stored = state.store(core, &mut handle, inode.nr, false);
+    if let Err(error) = stored.and(handle.finish()) {
         state.atime = before;
         tracing::debug!(inode = %inode.nr, %error, "an access time is not stored");
     }

@@ -9,7 +9,7 @@ use super::read::load;
 use crate::cache::file_pages::Dirt;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::Result;
@@ -42,13 +42,13 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
             Mapped::Hole(_) => return Ok(()),
         },
     };
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: 1,
         revokes: 0,
     })?;
     zero_from(
         core,
-        &mut transaction,
+        &mut handle,
         inode,
         state,
         Run {
@@ -58,7 +58,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         block,
         Some(image),
     )?;
-    transaction.finish()?;
+    handle.finish()?;
     Ok(())
 }
 
@@ -66,7 +66,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
 /// case the page has left the cache.
 pub(super) fn zero_from(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Arc<Inode>,
     state: &InodeState,
     run: Run,
@@ -78,7 +78,7 @@ pub(super) fn zero_from(
         within => within,
     };
     let dirt = Dirt {
-        ordered: ordering(core, transaction),
+        ordered: ordering(core, handle),
         since: rt::monotonic(),
     };
     let is_journaled = state.is_journaled(core);
@@ -100,17 +100,17 @@ pub(super) fn zero_from(
     );
     if is_journaled {
         drop(inner);
-        return transaction.replace(&core.buffers.get_new(run.first), image);
+        return handle.replace(&core.buffers.get_new(run.first), image);
     }
     core.pages.announce(&mut inner, inode, dirt);
     Ok(())
 }
 
 /// What of a transaction's data is ordered.
-pub(super) fn ordering(core: &Core, transaction: &Transaction<'_>) -> Option<Tid> {
+pub(super) fn ordering(core: &Core, handle: &Handle<'_>) -> Option<Tid> {
     if core.options.data == DataMode::Writeback {
         None
     } else {
-        transaction.tid()
+        handle.tid()
     }
 }

@@ -17,7 +17,7 @@ use super::ahead;
 use super::read::load;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::file_size::size_max;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
@@ -80,7 +80,7 @@ pub(super) fn grow(
         clear_tail(core, inode, state)?;
     }
     let _superblock = hold_for_large_file(core, size)?;
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: 2,
         revokes: 0,
     })?;
@@ -88,9 +88,9 @@ pub(super) fn grow(
     state.size = size;
     state.mtime = now();
     state.ctime = state.mtime;
-    note_large_file(core, &mut transaction, size)?;
-    state.store(core, &mut transaction, inode.nr, has_grown)?;
-    transaction.finish()?;
+    note_large_file(core, &mut handle, size)?;
+    state.store(core, &mut handle, inode.nr, has_grown)?;
+    handle.finish()?;
     Ok(())
 }
 
@@ -108,10 +108,10 @@ pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
 /// Something that has no blocks leaves the orphan list.
 fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let _held = core.hold_for_names(&[inode.nr])?;
-    let mut transaction = core.begin(orphan::CREDITS_FINISH)?;
-    orphan::remove(core, &mut transaction, inode.nr, state)?;
-    state.store(core, &mut transaction, inode.nr, true)?;
-    transaction.finish()?;
+    let mut handle = core.begin(orphan::CREDITS_FINISH)?;
+    orphan::remove(core, &mut handle, inode.nr, state)?;
+    state.store(core, &mut handle, inode.nr, true)?;
+    handle.finish()?;
     Ok(())
 }
 
@@ -129,8 +129,8 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         None => map::Mapped::Hole(1),
     };
     let _superblock = core.hold_superblock()?;
-    let mut transaction = drop_pages(core, inode, keep)?;
-    orphan::add(core, &mut transaction, inode.nr, state)?;
+    let mut handle = drop_pages(core, inode, keep)?;
+    orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;
     // What goes on with an earlier truncation changes nothing that can be seen.
     if size < state.size {
@@ -139,37 +139,37 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         state.ctime = state.mtime;
     }
     if let map::Mapped::Run(run) = tail_at {
-        zero_from(core, &mut transaction, inode, state, run, keep - 1, tail)?;
+        zero_from(core, &mut handle, inode, state, run, keep - 1, tail)?;
     }
-    state.store(core, &mut transaction, inode.nr, true)?;
+    state.store(core, &mut handle, inode.nr, true)?;
     let from = FileBlock::new(keep);
-    let freed = map::free_from(core, &mut transaction, inode, state, from);
+    let freed = map::free_from(core, &mut handle, inode, state, from);
     state.is_cut = freed.is_err();
     // What has no name stays on the list until it is deleted.
     if freed.is_ok() && state.links > 0 {
-        orphan::remove(core, &mut transaction, inode.nr, state)?;
+        orphan::remove(core, &mut handle, inode.nr, state)?;
     }
     core.discard_window(&inode.window);
-    state.store(core, &mut transaction, inode.nr, true)?;
-    transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, true)?;
+    handle.finish()?;
     freed
 }
 
 /// Drops the pages from a block on, within a new transaction.
-fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: u64) -> Result<Transaction<'c>> {
+fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: u64) -> Result<Handle<'c>> {
     loop {
         inode.pages.wait_landed();
-        let transaction = core.begin(CREDITS_SHRINK)?;
+        let handle = core.begin(CREDITS_SHRINK)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
-            let tid = transaction.tid();
+            let tid = handle.tid();
             core.pages
                 .drop_range(&mut inner, inode, from, u64::MAX, tid);
             drop(inner);
-            return Ok(transaction);
+            return Ok(handle);
         }
         drop(inner);
-        transaction.finish()?;
+        handle.finish()?;
     }
 }
 
@@ -185,9 +185,9 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
-    let mut transaction = drop_pages(core, inode, 0)?;
-    let result = delete_within(core, &mut transaction, inode, &mut state);
-    transaction.finish()?;
+    let mut handle = drop_pages(core, inode, 0)?;
+    let result = delete_within(core, &mut handle, inode, &mut state);
+    handle.finish()?;
     result
 }
 
@@ -206,46 +206,46 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
 /// Deletes within a handle. What was freed before an error is stored: the inode stays on the orphan list without it.
 fn delete_within(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Arc<Inode>,
     state: &mut InodeState,
 ) -> Result<()> {
-    let released = release_blocks(core, transaction, inode, state);
+    let released = release_blocks(core, handle, inode, state);
     if let Err(error) = released {
         if rt::mutant!("delete/freed-blocks-not-stored") {
-            state.discard(transaction);
+            state.discard(handle);
             return Err(error);
         }
-        state.store(core, transaction, inode.nr, true)?;
+        state.store(core, handle, inode.nr, true)?;
         return Err(error);
     }
-    orphan::remove(core, transaction, inode.nr, state)?;
+    orphan::remove(core, handle, inode.nr, state)?;
     state.size = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
-    state.store(core, transaction, inode.nr, true)?;
+    state.store(core, handle, inode.nr, true)?;
     // From here on the number may be given to a new inode, which must not find this one in the cache.
     core.inodes.remove(inode.nr);
-    core.free_inode(transaction, inode.nr, state.kind == FileKind::Directory)
+    core.free_inode(handle, inode.nr, state.kind == FileKind::Directory)
 }
 
 /// Frees the blocks of an inode and gives up its attribute block. After an error the caller stores what was done.
 fn release_blocks(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Arc<Inode>,
     state: &mut InodeState,
 ) -> Result<()> {
     if state.has_map(core) {
         let from = FileBlock::new(0);
-        map::free_from(core, transaction, inode, state, from)?;
+        map::free_from(core, handle, inode, state, from)?;
     }
     core.discard_window(&inode.window);
     if rt::mutant!("delete/inode-freed-in-another-step") {
-        state.store(core, transaction, inode.nr, true)?;
-        transaction.restart(orphan::CREDITS_FINISH)?;
-        orphan::remove(core, transaction, inode.nr, state)?;
-        state.store(core, transaction, inode.nr, true)?;
-        transaction.tear(orphan::CREDITS_FINISH)?;
+        state.store(core, handle, inode.nr, true)?;
+        handle.restart(orphan::CREDITS_FINISH)?;
+        orphan::remove(core, handle, inode.nr, state)?;
+        state.store(core, handle, inode.nr, true)?;
+        handle.tear(orphan::CREDITS_FINISH)?;
     }
-    xattr::release(core, transaction, inode.nr, state)
+    xattr::release(core, handle, inode.nr, state)
 }

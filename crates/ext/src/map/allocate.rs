@@ -20,7 +20,7 @@ use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, scan};
 use crate::alloc::BlockRequest;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
@@ -35,7 +35,7 @@ use crate::options::AllocationProfile;
 /// - [`Error::NoSpace`].
 pub(crate) fn find_or_allocate(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
@@ -45,7 +45,7 @@ pub(crate) fn find_or_allocate(
     if let Mapped::Run(run) = site.mapped {
         return Ok((run, false));
     }
-    let taken = allocate_at(core, transaction, inode, state, &site)?;
+    let taken = allocate_at(core, handle, inode, state, &site)?;
     Ok((taken.data, true))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn find_or_allocate(
 /// Those of [`find_or_allocate`]; nothing has changed then.
 pub(crate) fn allocate_each(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
@@ -70,7 +70,7 @@ pub(crate) fn allocate_each(
             if let Mapped::Run(run) = site.mapped {
                 return Ok((run.first, site, None));
             }
-            let taken = allocate_at(core, transaction, inode, state, &site)?;
+            let taken = allocate_at(core, handle, inode, state, &site)?;
             Ok((taken.data.first, site, Some(taken)))
         });
         match next {
@@ -81,12 +81,12 @@ pub(crate) fn allocate_each(
             Err(error) => {
                 for (site, taken) in done.iter().rev() {
                     if let Some(taken) = taken {
-                        taken.undo(core, transaction, inode, state, site)?;
+                        taken.undo(core, handle, inode, state, site)?;
                     }
                 }
                 if was_stored {
                     // The claims are again those of the table.
-                    state.discard(transaction);
+                    state.discard(handle);
                 }
                 return Err(error);
             }
@@ -98,17 +98,17 @@ pub(crate) fn allocate_each(
 /// Fills a hole.
 fn allocate_at(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     site: &Site,
 ) -> Result<Taken> {
     let from = site.from;
     let path = &site.path;
-    let taken = Taken::allocate(core, transaction, inode, state, site)?;
-    taken.link(core, transaction, state, site)?;
+    let taken = Taken::allocate(core, handle, inode, state, site)?;
+    taken.link(core, handle, state, site)?;
     let blocks = u64::from(site.missing()) + u64::from(taken.data.count);
-    state.claims(transaction).sectors += blocks * core.sectors_per_block();
+    state.claims(handle).sectors += blocks * core.sectors_per_block();
     let mut cache = inode.map.lock();
     cache.next = Some((
         from.get() + u64::from(taken.data.count),
@@ -281,7 +281,7 @@ struct Taken {
 impl Taken {
     fn allocate(
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         inode: &Inode,
         state: &InodeState,
         site: &Site,
@@ -308,13 +308,13 @@ impl Taken {
         for index in 0..=site.missing() as usize {
             let is_data = index == site.missing() as usize;
             let count_max = if is_data { wanted } else { 1 };
-            match core.allocate_blocks(transaction, &request(goal, count_max)) {
+            match core.allocate_blocks(handle, &request(goal, count_max)) {
                 Ok(data) if is_data => return Ok(Self { maps, data }),
                 Ok(run) => maps[index] = run.first,
                 Err(error) => {
                     for block in &maps[..index] {
                         core.free_blocks(
-                            transaction,
+                            handle,
                             Run {
                                 first: *block,
                                 count: 1,
@@ -337,7 +337,7 @@ impl Taken {
     fn undo(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
         site: &Site,
@@ -352,22 +352,22 @@ impl Taken {
         if site.level > 0 {
             let buffer = core.buffers.get(site.parents[site.level - 1])?;
             let at = site.path.offsets[site.level - 1] as usize * 4;
-            transaction.write(&buffer)?[at..at + count * 4].fill(0);
+            handle.write(&buffer)?[at..at + count * 4].fill(0);
         } else {
             let root = site.path.root;
-            state.claims(transaction).words[root..root + count].fill(0);
+            state.claims(handle).words[root..root + count].fill(0);
         }
         for map in &self.maps[..missing] {
-            transaction.forget_new(*map)?;
+            handle.forget_new(*map)?;
             let run = Run {
                 first: *map,
                 count: 1,
             };
-            core.free_blocks(transaction, run)?;
+            core.free_blocks(handle, run)?;
         }
-        core.free_blocks(transaction, self.data)?;
+        core.free_blocks(handle, self.data)?;
         let blocks = missing as u64 + u64::from(self.data.count);
-        let claims = state.claims(transaction);
+        let claims = state.claims(handle);
         claims.sectors = claims
             .sectors
             .saturating_sub(blocks * core.sectors_per_block());
@@ -378,7 +378,7 @@ impl Taken {
     fn link(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         state: &mut InodeState,
         site: &Site,
     ) -> Result<()> {
@@ -400,7 +400,7 @@ impl Taken {
                 );
             }
             let buffer = core.buffers.get_new(self.maps[index]);
-            transaction.replace(&buffer, image.into_arc())?;
+            handle.replace(&buffer, image.into_arc())?;
         }
         let top = if missing > 0 {
             Run {
@@ -412,11 +412,11 @@ impl Taken {
         };
         if site.level > 0 {
             let buffer = core.buffers.get(site.parents[site.level - 1])?;
-            let mut bytes = transaction.write(&buffer)?;
+            let mut bytes = handle.write(&buffer)?;
             write_run(&mut bytes, path.offsets[site.level - 1] as usize, top);
         } else {
             for step in 0..top.count {
-                state.claims(transaction).words[path.root + step as usize] =
+                state.claims(handle).words[path.root + step as usize] =
                     top.first.get() as u32 + step;
             }
         }

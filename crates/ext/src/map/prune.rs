@@ -20,7 +20,7 @@ use super::{DIRECT, check_data, check_map_block, pointers};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
@@ -50,7 +50,7 @@ pub(crate) const CREDITS_FREE: Credits = Credits {
 /// caller stores it at the end, and finishes the transaction also after an error.
 pub(crate) fn free_from(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
@@ -59,7 +59,7 @@ pub(crate) fn free_from(
     let has_buffers = state.has_buffered_blocks(core);
     let mut pruner = Pruner {
         core,
-        transaction,
+        handle,
         inode,
         state,
         from: from.get(),
@@ -100,7 +100,7 @@ struct Pending {
 
 struct Pruner<'a, 'c> {
     core: &'a Core,
-    transaction: &'a mut Transaction<'c>,
+    handle: &'a mut Handle<'c>,
     inode: &'a Inode,
     state: &'a mut InodeState,
     from: u64,
@@ -121,7 +121,7 @@ impl Pruner<'_, '_> {
                 continue;
             }
             if self.prune_tree(pointer, depth, first)? {
-                self.state.claims(self.transaction).words[word] = 0;
+                self.state.claims(self.handle).words[word] = 0;
             }
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Pruner<'_, '_> {
             let mut rest = run;
             while rest.count > 0 {
                 let freed = self.free_part(at as u64, rest)?;
-                let claims = self.state.claims(self.transaction);
+                let claims = self.state.claims(self.handle);
                 claims.words[at..at + freed as usize].fill(0);
                 at += freed as usize;
                 rest = Run {
@@ -179,7 +179,7 @@ impl Pruner<'_, '_> {
             first: block,
             count: 1,
         };
-        self.core.free_buffered(self.transaction, run)?;
+        self.core.free_buffered(self.handle, run)?;
         self.count_freed(1);
         self.pending.pop();
         Ok(true)
@@ -246,7 +246,7 @@ impl Pruner<'_, '_> {
             first: run.first,
             count: run.count.min(self.revokes()),
         };
-        self.core.free_buffered(self.transaction, part)?;
+        self.core.free_buffered(self.handle, part)?;
         self.count_freed(part.count);
         Ok(part.count)
     }
@@ -266,13 +266,13 @@ impl Pruner<'_, '_> {
     /// The inode has so many blocks less.
     fn count_freed(&mut self, blocks: u32) {
         let sectors = u64::from(blocks) * self.core.sectors_per_block();
-        let claims = self.state.claims(self.transaction);
+        let claims = self.state.claims(self.handle);
         claims.sectors = claims.sectors.saturating_sub(sectors);
     }
 
     /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.
     fn make_room(&mut self, revokes: u32) -> Result<()> {
-        let has_blocks = self.transaction.credits_left() >= CREDITS_KEPT.blocks + CREDITS_EXTENT;
+        let has_blocks = self.handle.credits_left() >= CREDITS_KEPT.blocks + CREDITS_EXTENT;
         let has_revokes = self.revokes() >= revokes;
         if has_blocks && has_revokes {
             return Ok(());
@@ -282,13 +282,13 @@ impl Pruner<'_, '_> {
             blocks: if has_blocks { 0 } else { segment.blocks },
             revokes: if has_revokes { 0 } else { segment.revokes },
         };
-        if self.transaction.extend(more)? {
+        if self.handle.extend(more)? {
             return Ok(());
         }
         self.unlink_pending()?;
         self.state
-            .store(self.core, self.transaction, self.inode.nr, true)?;
-        self.transaction.restart(segment)
+            .store(self.core, self.handle, self.inode.nr, true)?;
+        self.handle.restart(segment)
     }
 
     /// Revokes that may still be added here; the caller's are kept.
@@ -297,7 +297,7 @@ impl Pruner<'_, '_> {
             _ if rt::mutant!("truncate/kept-revoke-used") => 0,
             kept => kept,
         };
-        self.transaction.revokes_left().saturating_sub(kept)
+        self.handle.revokes_left().saturating_sub(kept)
     }
 
     /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.
@@ -308,7 +308,7 @@ impl Pruner<'_, '_> {
             } = self.pending[index];
             if end > start {
                 let buffer = self.core.buffers.get(block)?;
-                self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+                self.handle.write(&buffer)?[start * 4..end * 4].fill(0);
                 self.pending[index].start = end;
             }
         }
@@ -326,7 +326,7 @@ impl Pruner<'_, '_> {
             && end > start
         {
             let buffer = self.core.buffers.get(block)?;
-            self.transaction.write(&buffer)?[start * 4..end * 4].fill(0);
+            self.handle.write(&buffer)?[start * 4..end * 4].fill(0);
         }
         Ok(())
     }

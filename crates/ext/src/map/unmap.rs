@@ -6,7 +6,7 @@ use super::path::Path;
 use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::error::Result;
 /// stores. If it fails because of damage or a read error, the block map is as it was.
 pub(crate) fn unmap(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
@@ -32,22 +32,22 @@ pub(crate) fn unmap(
         },
     };
     if state.has_buffered_blocks(core) {
-        core.free_buffered(transaction, run)?;
+        core.free_buffered(handle, run)?;
     } else {
-        core.free_blocks(transaction, run)?;
+        core.free_blocks(handle, run)?;
     }
     match leaf {
         None => {
-            state.claims(transaction).words[path.root..path.root + run.count as usize].fill(0);
+            state.claims(handle).words[path.root..path.root + run.count as usize].fill(0);
         }
         Some(leaf) => {
             let start = path.offsets[path.depth - 1] as usize * 4;
             let end = start + run.count as usize * 4;
-            transaction.write(&leaf)?[start..end].fill(0);
+            handle.write(&leaf)?[start..end].fill(0);
         }
     }
     let sectors = u64::from(run.count) * core.sectors_per_block();
-    let claims = state.claims(transaction);
+    let claims = state.claims(handle);
     claims.sectors = claims.sectors.saturating_sub(sectors);
     *inode.map.lock() = MapCache::default();
     Ok(())
@@ -59,7 +59,7 @@ pub(crate) fn unmap(
 /// When it fails, map blocks without pointers may be left, which harm nobody, and the map is whole.
 pub(crate) fn free_empty_maps(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
@@ -82,15 +82,15 @@ pub(crate) fn free_empty_maps(
             first: *block,
             count: 1,
         };
-        core.free_buffered(transaction, run)?;
+        core.free_buffered(handle, run)?;
         match above {
-            None => state.claims(transaction).words[path.root] = 0,
+            None => state.claims(handle).words[path.root] = 0,
             Some(above) => {
                 let at = path.offsets[level - 1] as usize * 4;
-                transaction.write(&above)?[at..at + 4].fill(0);
+                handle.write(&above)?[at..at + 4].fill(0);
             }
         }
-        let claims = state.claims(transaction);
+        let claims = state.claims(handle);
         claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
     }
     Ok(())

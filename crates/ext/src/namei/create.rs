@@ -12,7 +12,7 @@ use super::{LINKS_MAX, check_new_name, check_takes_names, delete_if_unused, gain
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
@@ -43,21 +43,14 @@ pub(crate) fn create(
     device: DeviceNumber,
     new: &NewInode,
 ) -> Result<Arc<Inode>> {
-    make(
-        core,
-        parent,
-        name,
-        kind,
-        new,
-        &mut |_, transaction, _, state| {
-            if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-                let words = device.encode();
-                let words = words.ok_or(Error::Invalid("the device number is too large"))?;
-                state.claims(transaction).words[..2].copy_from_slice(&words);
-            }
-            Ok(())
-        },
-    )
+    make(core, parent, name, kind, new, &mut |_, handle, _, state| {
+        if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+            let words = device.encode();
+            let words = words.ok_or(Error::Invalid("the device number is too large"))?;
+            state.claims(handle).words[..2].copy_from_slice(&words);
+        }
+        Ok(())
+    })
 }
 
 /// Makes a directory, which is pinned.
@@ -73,16 +66,16 @@ pub(crate) fn make_directory(
         name,
         FileKind::Directory,
         new,
-        &mut |core, transaction, inode, state| {
-            state.claims(transaction).links = 2;
-            dir::initialise(core, transaction, inode, state, parent)
+        &mut |core, handle, inode, state| {
+            state.claims(handle).links = 2;
+            dir::initialise(core, handle, inode, state, parent)
         },
     )
 }
 
 /// Gives a new inode its first contents, within the transaction that makes it.
 pub(super) type Fill<'f> =
-    &'f mut dyn FnMut(&Core, &mut Transaction<'_>, &Inode, &mut InodeState) -> Result<()>;
+    &'f mut dyn FnMut(&Core, &mut Handle<'_>, &Inode, &mut InodeState) -> Result<()>;
 
 /// Makes an inode and its name in one transaction; `fill` gives it its first contents. The inode is pinned.
 pub(super) fn make(
@@ -106,27 +99,27 @@ pub(super) fn make(
             revokes: REVOKES,
         };
         let _held = core.hold_for_names(&[parent])?;
-        let mut transaction = core.begin(credits)?;
+        let mut handle = core.begin(credits)?;
         let state = fresh_state(&parent_state, kind, new, inherited.permissions);
-        let inode = match allocate(core, &mut transaction, &directory, state) {
+        let inode = match allocate(core, &mut handle, &directory, state) {
             Ok(inode) => inode,
             Err(error) => {
-                transaction.finish()?;
+                handle.finish()?;
                 return Err(error);
             }
         };
         let mut state = publish(core, &inode);
-        let t = &mut transaction;
+        let t = &mut handle;
         if let Err(error) = fill_and_store(core, t, &inode, &mut state, &mut *fill, change) {
-            transaction.finish()?;
+            handle.finish()?;
             return Err(error);
         }
         if rt::mutant!("names/create-in-two-steps") {
-            transaction.restart(credits)?;
+            handle.restart(credits)?;
         }
         let added = dir::add(
             core,
-            &mut transaction,
+            &mut handle,
             &directory,
             &mut parent_state,
             name,
@@ -134,17 +127,17 @@ pub(super) fn make(
             kind,
         );
         if let Err(error) = added {
-            undo_inode(core, &mut transaction, &inode, &mut state)?;
-            transaction.finish()?;
+            undo_inode(core, &mut handle, &inode, &mut state)?;
+            handle.finish()?;
             return Err(error);
         }
         if kind == FileKind::Directory {
-            gain_subdirectory(&mut transaction, &mut parent_state);
+            gain_subdirectory(&mut handle, &mut parent_state);
         }
         parent_state.mtime = now();
         parent_state.ctime = parent_state.mtime;
-        parent_state.store(core, &mut transaction, parent, true)?;
-        let tid = transaction.finish()?;
+        parent_state.store(core, &mut handle, parent, true)?;
+        let tid = handle.finish()?;
         core.inodes.pin(&inode);
         drop(state);
         Ok((inode, writeback::sync_operation(core, &parent_state, tid)))
@@ -181,12 +174,12 @@ fn check_takes(
 /// Allocates an inode, which nobody else can reach yet.
 pub(super) fn allocate(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: InodeState,
 ) -> Result<Arc<Inode>> {
     let is_directory = state.kind == FileKind::Directory;
-    let nr = core.allocate_inode(transaction, directory.nr, is_directory)?;
+    let nr = core.allocate_inode(handle, directory.nr, is_directory)?;
     Ok(Arc::new(Inode::new(nr, state)))
 }
 
@@ -201,7 +194,7 @@ pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuar
 /// Gives a new inode its contents and stores it. When it fails it has changed nothing that stays.
 pub(super) fn fill_and_store(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     fill: Fill<'_>,
@@ -209,21 +202,21 @@ pub(super) fn fill_and_store(
 ) -> Result<()> {
     let nr = inode.nr;
     let mut fill_and_store = || {
-        fill(core, transaction, inode, state)?;
+        fill(core, handle, inode, state)?;
         if let Some(change) = change {
-            change.change_blocks(core, transaction, nr, state)?;
+            change.change_blocks(core, handle, nr, state)?;
         }
-        state.store(core, transaction, nr, true)?;
+        state.store(core, handle, nr, true)?;
         match change {
-            Some(change) => change.change_inode(core, transaction, nr),
+            Some(change) => change.change_inode(core, handle, nr),
             None => Ok(()),
         }
     };
     if let Err(error) = fill_and_store() {
         // The inode's block of the table may be what cannot be read: then the first contents have a block already.
-        give_up(core, transaction, inode, state)?;
-        state.discard(transaction);
-        free_number(core, transaction, inode)?;
+        give_up(core, handle, inode, state)?;
+        state.discard(handle);
+        free_number(core, handle, inode)?;
         return Err(error);
     }
     Ok(())
@@ -232,45 +225,45 @@ pub(super) fn fill_and_store(
 /// Takes a new inode back whose name could not be added.
 pub(super) fn undo_inode(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
-    give_up(core, transaction, inode, state)?;
+    give_up(core, handle, inode, state)?;
     if rt::mutant!("names/undone-number-freed-first") {
-        free_number(core, transaction, inode)?;
-        return state.store(core, transaction, inode.nr, true);
+        free_number(core, handle, inode)?;
+        return state.store(core, handle, inode.nr, true);
     }
-    state.store(core, transaction, inode.nr, true)?;
-    free_number(core, transaction, inode)
+    state.store(core, handle, inode.nr, true)?;
+    free_number(core, handle, inode)
 }
 
 /// Frees what a new inode holds. Its state says so, and is not stored yet.
 fn give_up(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
-    xattr::release(core, transaction, inode.nr, state)?;
-    give_first_block_back(core, transaction, state)?;
-    state.claims(transaction).links = 0;
+    xattr::release(core, handle, inode.nr, state)?;
+    give_first_block_back(core, handle, state)?;
+    state.claims(handle).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     Ok(())
 }
 
 /// Frees the number of a new inode, which may be given to another at once: that one is neither taken out of the cache nor
 /// written over in the table.
-fn free_number(core: &Core, transaction: &mut Transaction<'_>, inode: &Inode) -> Result<()> {
+fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()> {
     core.inodes.remove(inode.nr);
-    core.free_inode(transaction, inode.nr, inode.kind == FileKind::Directory)
+    core.free_inode(handle, inode.nr, inode.kind == FileKind::Directory)
 }
 
 /// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
 /// here, as the freeing of a whole map may: an inode without a name would become durable.
 fn give_first_block_back(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     state: &mut InodeState,
 ) -> Result<()> {
     if state.sectors == 0 {
@@ -281,11 +274,11 @@ fn give_first_block_back(
         count: 1,
     };
     if state.has_buffered_blocks(core) {
-        core.free_buffered(transaction, run)?;
+        core.free_buffered(handle, run)?;
     } else {
-        core.free_blocks(transaction, run)?;
+        core.free_blocks(handle, run)?;
     }
-    let claims = state.claims(transaction);
+    let claims = state.claims(handle);
     claims.words[0] = 0;
     claims.sectors = 0;
     Ok(())

@@ -41,14 +41,14 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(Error::TooManyLinks);
         }
         let _held = core.hold_for_names(&[parent, nr])?;
-        let mut transaction = core.begin(Credits {
+        let mut handle = core.begin(Credits {
             blocks: CREDITS_NAME + 1,
             revokes: 0,
         })?;
         let kind = state.kind;
         let added = dir::add(
             core,
-            &mut transaction,
+            &mut handle,
             &directory,
             &mut parent_state,
             name,
@@ -56,22 +56,22 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             kind,
         );
         if let Err(error) = added {
-            transaction.finish()?;
+            handle.finish()?;
             return Err(error);
         }
         if rt::mutant!("names/link-in-two-steps") {
-            transaction.tear(Credits {
+            handle.tear(Credits {
                 blocks: CREDITS_NAME + 1,
                 revokes: 0,
             })?;
         }
-        state.claims(&mut transaction).links += 1;
+        state.claims(&mut handle).links += 1;
         state.ctime = now();
-        state.store(core, &mut transaction, nr, false)?;
+        state.store(core, &mut handle, nr, false)?;
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
-        parent_state.store(core, &mut transaction, parent, true)?;
-        let tid = transaction.finish()?;
+        parent_state.store(core, &mut handle, parent, true)?;
+        let tid = handle.finish()?;
         writeback::sync_operation(core, &parent_state, tid)
     })
 }

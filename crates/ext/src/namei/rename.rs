@@ -32,7 +32,7 @@ use super::{
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Transaction};
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -314,16 +314,16 @@ fn replace(
     if gains_link && directories.target_ref().links >= LINKS_MAX {
         return Err(Error::TooManyLinks);
     }
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: CREDITS_RENAME,
         revokes: 0,
     })?;
-    let t = &mut transaction;
+    let t = &mut handle;
     let kind = state.kind;
     let left = match leave(core, t, source, directories, mode) {
         Ok(left) => left,
         Err(error) => {
-            transaction.finish()?;
+            handle.finish()?;
             return Err(error);
         }
     };
@@ -331,7 +331,7 @@ fn replace(
     if let (Some(left), Some(left_state)) = (&left, &mut left_state)
         && let Err(error) = whiteout::store(core, t, left, left_state)
     {
-        transaction.finish()?;
+        handle.finish()?;
         return Err(error);
     }
     if existing.is_some() {
@@ -360,7 +360,7 @@ fn replace(
             if let (Some(left), Some(left_state)) = (&left, &mut left_state) {
                 undo_inode(core, t, left, left_state)?;
             }
-            transaction.finish()?;
+            handle.finish()?;
             return Err(error);
         }
     }
@@ -386,7 +386,7 @@ fn replace(
     state.ctime = now();
     state.store(core, t, moved.nr, is_directory)?;
     store_parents(core, t, source, target, directories)?;
-    let tid = transaction.finish()?;
+    let tid = handle.finish()?;
     drop((state, existing_state, left_state));
     Ok(writeback::sync_operation(core, directories.target(), tid))
 }
@@ -394,7 +394,7 @@ fn replace(
 /// The inode that the old name is to have, if any.
 fn leave(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     source: &Side<'_>,
     directories: &mut Directories<'_>,
     mode: RenameMode,
@@ -403,23 +403,23 @@ fn leave(
         return Ok(None);
     };
     let parent = &source.directory;
-    whiteout::allocate(core, transaction, parent, directories.source(), owner).map(Some)
+    whiteout::allocate(core, handle, parent, directories.source(), owner).map(Some)
 }
 
 /// The old name goes, or names what is left there.
 fn take_old_name(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     source: &Side<'_>,
     state: &mut InodeState,
     left: Option<&Inode>,
 ) -> Result<()> {
     let (parent, name) = (&source.directory, source.name);
     match left {
-        None => dir::remove(core, transaction, parent, state, name).map(drop),
+        None => dir::remove(core, handle, parent, state, name).map(drop),
         Some(left) => {
             let kind = FileKind::CharacterDevice;
-            dir::set(core, transaction, parent, state, name, left.nr, kind).map(drop)
+            dir::set(core, handle, parent, state, name, left.nr, kind).map(drop)
         }
     }
 }
@@ -448,11 +448,11 @@ fn exchange(
             held.extend(dir::hold(core, inode, state, b"..")?);
         }
     }
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: CREDITS_RENAME,
         revokes: 0,
     })?;
-    let t = &mut transaction;
+    let t = &mut handle;
     let into = directories.target();
     dir::set(
         core,
@@ -500,7 +500,7 @@ fn exchange(
     state.store(core, t, moved.nr, kind == FileKind::Directory)?;
     other.store(core, t, existing.nr, other_kind == FileKind::Directory)?;
     store_parents(core, t, source, target, directories)?;
-    let tid = transaction.finish()?;
+    let tid = handle.finish()?;
     drop((state, other));
     Ok(writeback::sync_operation(core, directories.target(), tid))
 }
@@ -568,7 +568,7 @@ fn lock_children<'a>(
 
 fn store_parents(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     source: &Side<'_>,
     target: &Side<'_>,
     directories: &mut Directories<'_>,
@@ -577,12 +577,12 @@ fn store_parents(
     let state = directories.source();
     state.mtime = present;
     state.ctime = present;
-    state.store(core, transaction, source.directory.nr, true)?;
+    state.store(core, handle, source.directory.nr, true)?;
     if !directories.is_same() {
         let state = directories.target();
         state.mtime = present;
         state.ctime = present;
-        state.store(core, transaction, target.directory.nr, true)?;
+        state.store(core, handle, target.directory.nr, true)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use layout::{Block, FileBlock, InodeNr};
 use super::create::make;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
@@ -44,13 +44,13 @@ pub(crate) fn symlink(
         name,
         FileKind::Symlink,
         &new,
-        &mut |core, transaction, inode, state| {
+        &mut |core, handle, inode, state| {
             state.size = target.len() as u64;
             if target.len() <= FAST_BYTES_MAX {
-                store_fast(&mut state.claims(transaction).words, target);
+                store_fast(&mut state.claims(handle).words, target);
                 return Ok(());
             }
-            store_slow(core, transaction, inode, state, target)
+            store_slow(core, handle, inode, state, target)
         },
     )
 }
@@ -65,17 +65,17 @@ fn store_fast(words: &mut [u32; 15], target: &[u8]) {
 
 fn store_slow(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     target: &[u8],
 ) -> Result<()> {
     let start = FileBlock::new(0);
-    let (run, _) = map::find_or_allocate(core, transaction, inode, state, start, 1)?;
+    let (run, _) = map::find_or_allocate(core, handle, inode, state, start, 1)?;
     let mut block = Block::zeroed(core.block_bytes());
     block[..target.len()].copy_from_slice(target);
     let buffer = core.buffers.get_new(run.first);
-    transaction.replace(&buffer, block.into_arc())
+    handle.replace(&buffer, block.into_arc())
 }
 
 /// The target of a symbolic link.

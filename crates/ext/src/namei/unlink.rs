@@ -10,7 +10,7 @@ use super::{
 };
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
@@ -34,20 +34,20 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
-        let mut transaction = core.begin(Credits {
+        let mut handle = core.begin(Credits {
             blocks: CREDITS_UNLINK,
             revokes: 0,
         })?;
-        dir::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
+        dir::remove(core, &mut handle, &directory, &mut parent_state, name)?;
         if rt::mutant!("names/unlink-in-two-steps") {
-            let blocks = transaction.credits_left();
-            transaction.restart(Credits { blocks, revokes: 0 })?;
+            let blocks = handle.credits_left();
+            handle.restart(Credits { blocks, revokes: 0 })?;
         }
-        drop_link(core, &mut transaction, inode.nr, &mut state)?;
+        drop_link(core, &mut handle, inode.nr, &mut state)?;
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
-        parent_state.store(core, &mut transaction, parent, true)?;
-        let tid = transaction.finish()?;
+        parent_state.store(core, &mut handle, parent, true)?;
+        let tid = handle.finish()?;
         drop(state);
         writeback::sync_operation(core, &parent_state, tid)
     };
@@ -89,17 +89,17 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
             return Err(Error::NotEmpty);
         }
         let _held = core.hold_for_names(&[parent, inode.nr])?;
-        let mut transaction = core.begin(Credits {
+        let mut handle = core.begin(Credits {
             blocks: CREDITS_UNLINK,
             revokes: 0,
         })?;
-        dir::remove(core, &mut transaction, &directory, &mut parent_state, name)?;
-        drop_directory(core, &mut transaction, inode.nr, &mut state)?;
-        lose_subdirectory(&mut transaction, &mut parent_state);
+        dir::remove(core, &mut handle, &directory, &mut parent_state, name)?;
+        drop_directory(core, &mut handle, inode.nr, &mut state)?;
+        lose_subdirectory(&mut handle, &mut parent_state);
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
-        parent_state.store(core, &mut transaction, parent, true)?;
-        let tid = transaction.finish()?;
+        parent_state.store(core, &mut handle, parent, true)?;
+        let tid = handle.finish()?;
         drop(state);
         writeback::sync_operation(core, &parent_state, tid)
     };
@@ -159,32 +159,32 @@ pub(super) fn find_child(
 /// One link less; an inode without links goes onto the orphan list. Stores the inode.
 pub(super) fn drop_link(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
     let links = state.links.saturating_sub(1);
-    state.claims(transaction).links = links;
+    state.claims(handle).links = links;
     state.ctime = now();
     if state.links == 0 {
-        orphan::add(core, transaction, nr, state)?;
+        orphan::add(core, handle, nr, state)?;
     }
     if rt::mutant!("names/link-count-not-stored") && state.links > 0 {
-        state.discard(transaction);
+        state.discard(handle);
         return Ok(());
     }
-    state.store(core, transaction, nr, true)
+    state.store(core, handle, nr, true)
 }
 
 /// An empty directory loses its name and its own link; it goes onto the orphan list. Stores the inode.
 pub(super) fn drop_directory(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
-    state.claims(transaction).links = 0;
+    state.claims(handle).links = 0;
     state.ctime = now();
-    orphan::add(core, transaction, nr, state)?;
-    state.store(core, transaction, nr, true)
+    orphan::add(core, handle, nr, state)?;
+    state.store(core, handle, nr, true)
 }

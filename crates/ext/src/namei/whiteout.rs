@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::create::{self, fresh_state};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
@@ -19,7 +19,7 @@ use crate::namei::WhiteoutOwner;
 /// A new inode that is not filled and has no name yet.
 pub(super) fn allocate(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     parent: &Inode,
     parent_state: &InodeState,
     owner: WhiteoutOwner,
@@ -31,17 +31,17 @@ pub(super) fn allocate(
         gid: owner.gid,
     };
     let state = fresh_state(parent_state, FileKind::CharacterDevice, &new, 0);
-    create::allocate(core, transaction, parent, state)
+    create::allocate(core, handle, parent, state)
 }
 
 /// Stores it. When this fails it has changed nothing that stays.
 pub(super) fn store(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
     // The number 0:0 is what the map of a new inode says.
-    let fill = &mut |_: &Core, _: &mut Transaction<'_>, _: &Inode, _: &mut InodeState| Ok(());
-    create::fill_and_store(core, transaction, inode, state, fill, None)
+    let fill = &mut |_: &Core, _: &mut Handle<'_>, _: &Inode, _: &mut InodeState| Ok(());
+    create::fill_and_store(core, handle, inode, state, fill, None)
 }

@@ -164,13 +164,13 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         return crate::writeback::sync_operation(core, &state, tid);
     }
     let _table = core.hold_table(inode.nr)?;
-    let mut transaction = core.begin(Credits {
+    let mut handle = core.begin(Credits {
         blocks: 1,
         revokes: 0,
     })?;
     apply(&mut state, change);
-    state.store(core, &mut transaction, inode.nr, false)?;
-    let tid = transaction.finish()?;
+    state.store(core, &mut handle, inode.nr, false)?;
+    let tid = handle.finish()?;
     crate::writeback::sync_operation(core, &state, tid)
 }
 

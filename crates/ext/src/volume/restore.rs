@@ -48,12 +48,12 @@ impl Volume {
         let mut state = inode.state.write();
         state.check_exists()?;
         let _table = self.core.hold_table(nr)?;
-        let mut transaction = self.core.begin(Credits {
+        let mut handle = self.core.begin(Credits {
             blocks: 1,
             revokes: 0,
         })?;
         state.restore(restored);
-        state.store(&self.core, &mut transaction, nr, false)?;
-        transaction.finish().map(drop)
+        state.store(&self.core, &mut handle, nr, false)?;
+        handle.finish().map(drop)
     }
 }

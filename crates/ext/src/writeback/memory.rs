@@ -15,7 +15,7 @@ use super::pages::write_some;
 use crate::cache::inode::Inode;
 use crate::cache::inodes::Position;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::error::Result;
 
 /// The budget is looked at after so many new pages...
@@ -47,10 +47,10 @@ impl Core {
     ///
     /// # Errors
     /// - [`Error::ReadOnly`](crate::Error::ReadOnly) when the volume is, or has become, read-only.
-    pub(crate) fn begin(&self, credits: Credits) -> Result<Transaction<'_>> {
+    pub(crate) fn begin(&self, credits: Credits) -> Result<Handle<'_>> {
         self.check_writable()?;
         tick(self);
-        Transaction::begin(self, credits)
+        Handle::begin(self, credits)
     }
 }
 

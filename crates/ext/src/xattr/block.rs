@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::set::AttributeSet;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
@@ -74,23 +74,23 @@ pub(super) fn hold(core: &Core, old: BlockNr, set: &AttributeSet) -> Result<Vec<
 /// - [`crate::Error::NoSpace`] if no block is left: nothing has changed then.
 pub(super) fn change(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
     set: &AttributeSet,
 ) -> Result<()> {
     if set.is_empty() {
-        return release(core, transaction, nr, state);
+        return release(core, handle, nr, state);
     }
     let old = state.attribute_block;
-    let found = match share(core, transaction, old, set)? {
+    let found = match share(core, handle, old, set)? {
         Some(block) => block,
-        None if rewrite(core, transaction, old, set)? => old,
-        None => make(core, transaction, nr, set)?,
+        None if rewrite(core, handle, old, set)? => old,
+        None => make(core, handle, nr, set)?,
     };
     if found != old {
-        release(core, transaction, nr, state)?;
-        let claims = state.claims(transaction);
+        release(core, handle, nr, state)?;
+        let claims = state.claims(handle);
         claims.attribute_block = found;
         claims.sectors += core.sectors_per_block();
     }
@@ -100,7 +100,7 @@ pub(super) fn change(
 /// Finds a block with these attributes that takes one more user, and counts it; the inode's own block needs no counting.
 fn share(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     old: BlockNr,
     set: &AttributeSet,
 ) -> Result<Option<BlockNr>> {
@@ -117,7 +117,7 @@ fn share(
         };
         if block != old {
             if !rt::mutant!("attributes/user-not-counted") {
-                set_count(transaction, &buffer, count + 1)?;
+                set_count(handle, &buffer, count + 1)?;
             }
             if count + 1 == REFCOUNT_MAX {
                 shared.forget(block);
@@ -129,12 +129,7 @@ fn share(
 }
 
 /// Writes over a block that no other inode has; whether it could be done.
-fn rewrite(
-    core: &Core,
-    transaction: &mut Transaction<'_>,
-    old: BlockNr,
-    set: &AttributeSet,
-) -> Result<bool> {
+fn rewrite(core: &Core, handle: &mut Handle<'_>, old: BlockNr, set: &AttributeSet) -> Result<bool> {
     if old == BlockNr::new(0) {
         return Ok(false);
     }
@@ -144,27 +139,22 @@ fn rewrite(
     if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
         return Ok(false);
     }
-    transaction.replace(&buffer, image(core, set))?;
+    handle.replace(&buffer, image(core, set))?;
     shared.note(old, set.hash());
     Ok(true)
 }
 
 /// Takes a new block for the attributes.
-fn make(
-    core: &Core,
-    transaction: &mut Transaction<'_>,
-    nr: InodeNr,
-    set: &AttributeSet,
-) -> Result<BlockNr> {
+fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -> Result<BlockNr> {
     let request = crate::alloc::BlockRequest {
         owner: nr,
         goal: core.block_goal(nr),
         count_max: 1,
         window: None,
     };
-    let block = core.allocate_blocks(transaction, &request)?.first;
+    let block = core.allocate_blocks(handle, &request)?.first;
     let buffer = core.buffers.get_new(block);
-    transaction.replace(&buffer, image(core, set))?;
+    handle.replace(&buffer, image(core, set))?;
     core.attribute_blocks.lock().note(block, set.hash());
     Ok(block)
 }
@@ -182,8 +172,8 @@ fn image(core: &Core, set: &AttributeSet) -> Arc<Block> {
     block.into_arc()
 }
 
-fn set_count(transaction: &mut Transaction<'_>, buffer: &Arc<Buffer>, count: u32) -> Result<()> {
-    let mut bytes = transaction.write(buffer)?;
+fn set_count(handle: &mut Handle<'_>, buffer: &Arc<Buffer>, count: u32) -> Result<()> {
+    let mut bytes = handle.write(buffer)?;
     let (header, _) = BlockHeader::mut_from_prefix(&mut bytes).expect("a block holds the header");
     header.h_refcount.set(count);
     Ok(())
@@ -193,7 +183,7 @@ fn set_count(transaction: &mut Transaction<'_>, buffer: &Arc<Buffer>, count: u32
 /// bitmap.
 pub(crate) fn release(
     core: &Core,
-    transaction: &mut Transaction<'_>,
+    handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
 ) -> Result<()> {
@@ -215,7 +205,7 @@ pub(crate) fn release(
     }
     let count = header.h_refcount.get();
     if count > 1 {
-        set_count(transaction, &buffer, count - 1)?;
+        set_count(handle, &buffer, count - 1)?;
         if count == REFCOUNT_MAX {
             shared.note(block, header.h_hash.get());
         }
@@ -226,9 +216,9 @@ pub(crate) fn release(
             first: block,
             count: 1,
         };
-        core.free_buffered(transaction, run)?;
+        core.free_buffered(handle, run)?;
     }
-    let claims = state.claims(transaction);
+    let claims = state.claims(handle);
     claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
     claims.attribute_block = BlockNr::new(0);
     Ok(())

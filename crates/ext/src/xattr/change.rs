@@ -14,7 +14,7 @@ use super::placement::{Placed, Room};
 use super::set::AttributeSet;
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::core::Core;
-use crate::core::handle::Transaction;
+use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::error::{Corrupt, Error, Result};
 
@@ -101,15 +101,15 @@ impl Change {
     pub(crate) fn change_blocks(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         nr: InodeNr,
         state: &mut InodeState,
     ) -> Result<()> {
         if let Some(set) = &self.block {
-            block::change(core, transaction, nr, state, set)?;
+            block::change(core, handle, nr, state, set)?;
         }
         if self.is_first {
-            core.with_superblock(transaction, |raw| {
+            core.with_superblock(handle, |raw| {
                 let features = raw.features().compatible | Compatible::EXT_ATTR;
                 raw.s_feature_compat.set(features.bits());
             })?;
@@ -121,7 +121,7 @@ impl Change {
     pub(crate) fn change_inode(
         &self,
         core: &Core,
-        transaction: &mut Transaction<'_>,
+        handle: &mut Handle<'_>,
         nr: InodeNr,
     ) -> Result<()> {
         let Some(set) = &self.inode else {
@@ -129,7 +129,7 @@ impl Change {
         };
         let (table, offset) = core.inode_location(nr)?;
         let buffer = core.buffers.get(table)?;
-        let mut bytes = transaction.write(&buffer)?;
+        let mut bytes = handle.write(&buffer)?;
         let inode = &mut bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
         let tail = &mut inode[BASE_SIZE + extra..];

@@ -10,10 +10,10 @@ fn inodes_are_taken_to_the_last_and_given_back() {
         let usage = core.usage();
         let mut taken = BTreeSet::new();
         loop {
-            let mut transaction = begin(core);
+            let mut handle = begin(core);
             let is_directory = taken.len() % 5 == 0;
-            let result = core.allocate_inode(&mut transaction, InodeNr::ROOT, is_directory);
-            transaction.finish().expect("works");
+            let result = core.allocate_inode(&mut handle, InodeNr::ROOT, is_directory);
+            handle.finish().expect("works");
             match result {
                 Ok(inode) => {
                     assert!(inode > InodeNr::new(11));
@@ -36,22 +36,19 @@ fn inodes_are_taken_to_the_last_and_given_back() {
             2 + taken.iter().filter(|(_, is)| *is).count()
         );
         for (inode, is_directory) in taken {
-            let mut transaction = begin(core);
-            core.free_inode(&mut transaction, inode, is_directory)
+            let mut handle = begin(core);
+            core.free_inode(&mut handle, inode, is_directory)
                 .expect("taken before");
-            transaction.finish().expect("works");
+            handle.finish().expect("works");
         }
         assert_eq!(core.usage(), usage);
-        let mut transaction = begin(core);
+        let mut handle = begin(core);
         assert!(
-            core.free_inode(&mut transaction, InodeNr::new(20), false)
+            core.free_inode(&mut handle, InodeNr::new(20), false)
                 .is_err()
         );
-        assert!(
-            core.free_inode(&mut transaction, InodeNr::ROOT, true)
-                .is_err()
-        );
-        transaction.finish().expect("works");
+        assert!(core.free_inode(&mut handle, InodeNr::ROOT, true).is_err());
+        handle.finish().expect("works");
         assert!(core.inode_location(InodeNr::new(0)).is_err());
         assert!(
             core.inode_location(InodeNr::new(core.geometry.inode_count + 1))
@@ -71,17 +68,15 @@ fn directories_of_the_root_are_spread_and_files_stay_near() {
     let count = core.geometry.group_count;
     let mut groups = BTreeSet::new();
     for _ in 0..count {
-        let mut transaction = begin(core);
+        let mut handle = begin(core);
         let top = core
-            .allocate_inode(&mut transaction, InodeNr::ROOT, true)
+            .allocate_inode(&mut handle, InodeNr::ROOT, true)
             .expect("free");
         let (group, _) = core.geometry.group_of_inode(top);
         groups.insert(group);
-        let file = core
-            .allocate_inode(&mut transaction, top, false)
-            .expect("free");
+        let file = core.allocate_inode(&mut handle, top, false).expect("free");
         assert_eq!(core.geometry.group_of_inode(file).0, group);
-        transaction.finish().expect("works");
+        handle.finish().expect("works");
     }
     assert!(groups.len() as u32 > count / 2, "{groups:?} of {count}");
 }
@@ -95,9 +90,9 @@ fn a_policy_for_tests_takes_the_inode_that_was_freed_last() {
     let volume = open(1 << 20, &small(FileSystemType::Ext2), options);
     let core = volume.core();
     let allocate = || {
-        let mut transaction = begin(core);
-        let allocated = core.allocate_inode(&mut transaction, InodeNr::ROOT, false);
-        transaction.finish().expect("works");
+        let mut handle = begin(core);
+        let allocated = core.allocate_inode(&mut handle, InodeNr::ROOT, false);
+        handle.finish().expect("works");
         allocated
     };
     let mut taken = Vec::new();
@@ -107,10 +102,10 @@ fn a_policy_for_tests_takes_the_inode_that_was_freed_last() {
     // The last freed comes first; then what lies behind it, then the rest.
     let freed = [taken[7], taken[2], taken[4]];
     for inode in freed {
-        let mut transaction = begin(core);
-        core.free_inode(&mut transaction, inode, false)
+        let mut handle = begin(core);
+        core.free_inode(&mut handle, inode, false)
             .expect("taken before");
-        transaction.finish().expect("works");
+        handle.finish().expect("works");
     }
     let again: Vec<InodeNr> = (0..3).map(|_| allocate().expect("free")).collect();
     assert_eq!(again, [taken[4], taken[7], taken[2]]);

@@ -175,15 +175,15 @@ pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock)
 fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let inode = Inode::load(core, nr)?;
     let mut state = inode.state.write();
-    let mut transaction = core.begin(CREDITS_FREE)?;
+    let mut handle = core.begin(CREDITS_FREE)?;
     let from = FileBlock::new(0);
-    map::free_from(core, &mut transaction, &inode, &mut state, from)?;
+    map::free_from(core, &mut handle, &inode, &mut state, from)?;
     let (table, offset) = core.inode_location(nr)?;
     let buffer = core.buffers.get(table)?;
     let end = offset + usize::from(core.geometry.inode_bytes);
-    transaction.write(&buffer)?[offset..end].fill(0);
-    state.discard(&mut transaction);
-    transaction.finish().map(drop)
+    handle.write(&buffer)?[offset..end].fill(0);
+    state.discard(&mut handle);
+    handle.finish().map(drop)
 }
 
 /// Makes a journal inside.
@@ -236,18 +236,17 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     let inode = Inode::new(nr, state.clone());
     let mut next = 0;
     while next < count {
-        let mut transaction = core.begin(jbd2::Credits {
+        let mut handle = core.begin(jbd2::Credits {
             blocks: CREDITS_MAP + 2 * CREDITS_PER_GROUP + 1,
             revokes: 0,
         })?;
         let from = FileBlock::new(u64::from(next));
         let wanted = count - next;
-        let (run, _) =
-            map::find_or_allocate(core, &mut transaction, &inode, &mut state, from, wanted)?;
+        let (run, _) = map::find_or_allocate(core, &mut handle, &inode, &mut state, from, wanted)?;
         next += run.count;
         state.size = u64::from(next) * u64::from(core.geometry.block_bytes);
-        state.store(core, &mut transaction, nr, true)?;
-        transaction.finish()?;
+        state.store(core, &mut handle, nr, true)?;
+        handle.finish()?;
     }
     core.discard_window(&inode.window);
     Ok(state)
