@@ -235,7 +235,7 @@ pub(crate) fn read(
 /// The hash of the htree that a directory of one block becomes when it is full; none if it stays linear.
 fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
     let is_one_block = state.size == core.block_bytes() as u64;
-    if !is_one_block || !core.superblock.has_dir_index {
+    if !is_one_block || !core.superblock.has_dir_index() {
         return None;
     }
     HashVersion::from_raw(core.superblock.hash_version)
@@ -265,7 +265,7 @@ fn drop_unusable_index(core: &Core, directory: &Inode, state: &mut InodeState) -
 }
 
 fn type_byte(core: &Core, kind: FileKind) -> u8 {
-    if core.superblock.has_filetype {
+    if core.superblock.has_filetype() {
         kind.entry_type().raw()
     } else {
         0

@@ -3,6 +3,7 @@
 pub(crate) mod entry;
 pub(crate) mod file_size;
 pub mod geometry;
+pub(crate) mod group;
 pub(crate) mod inode;
 pub(crate) mod kind;
 pub(crate) mod log;

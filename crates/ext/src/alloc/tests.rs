@@ -113,7 +113,7 @@ fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
     let mut sum = 0;
     for group in &core.space.groups {
         let bytes = core.space.descriptor(group.nr).read();
-        let at = group.descriptor_offset + 12;
+        let at = group.descriptor.start + 12;
         sum += u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
     }
     assert_eq!(sum, free);

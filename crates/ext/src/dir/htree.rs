@@ -60,7 +60,7 @@ pub(super) struct Path {
 
 /// The directory's tree, if it has one that can be used.
 pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result<Option<Tree>> {
-    let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index;
+    let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index();
     if !is_indexed {
         return Ok(None);
     }

@@ -49,10 +49,8 @@ pub struct Superblock {
     pub journal_uuid: Option<[u8; 16]>,
     /// Whether the journal has to be replayed.
     pub needs_recovery: bool,
-    /// Whether directories may be indexed.
-    pub has_dir_index: bool,
-    /// Whether entries carry the file's type.
-    pub has_filetype: bool,
+    /// The features as they were when it was decoded; without any for the original revision.
+    pub features: Features,
     /// The seed of directory hashes.
     pub hash_seed: [u32; 4],
     /// The default hash version of new indexed directories, signedness included.
@@ -94,8 +92,7 @@ impl Superblock {
             journal_inode,
             journal_uuid,
             needs_recovery: features.incompatible.contains(Incompatible::NEEDS_RECOVERY),
-            has_dir_index,
-            has_filetype: features.incompatible.contains(Incompatible::FILETYPE),
+            features,
             hash_seed: raw.hash_seed(),
             hash_version: hash_version(&raw, has_dir_index)?,
             reserved_blocks: u64::from(raw.s_r_blocks_count_lo.get()),
@@ -105,6 +102,27 @@ impl Superblock {
             geometry,
             raw,
         })
+    }
+
+    /// Returns true if directories may be indexed.
+    pub fn has_dir_index(&self) -> bool {
+        self.features.compatible.contains(Compatible::DIR_INDEX)
+    }
+
+    /// Returns true if entries carry the file's type.
+    pub fn has_filetype(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::FILETYPE)
+    }
+
+    /// Returns true if inodes may count their blocks in units of a block.
+    pub fn has_huge_file(&self) -> bool {
+        let words = self.features.read_only_compatible;
+        words.contains(ReadOnlyCompatible::HUGE_FILE)
+    }
+
+    /// Returns true if block numbers have 64 bits.
+    pub fn is_64bit(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::IS_64BIT)
     }
 
     /// Whether the volume was closed cleanly and has no known errors.

@@ -4,13 +4,13 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::group::GroupDescriptor;
 use layout::inode::Inode;
 use layout::mode::FileType;
 use layout::{BlockNr, GroupNr, InodeNr};
 use zerocopy::FromBytes;
 
 use crate::disk::geometry::Geometry;
+use crate::disk::group::GroupDescriptor;
 use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Result};
 
@@ -60,7 +60,8 @@ impl<'d> Tables<'d> {
         let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
         let groups = geometry.groups().map(|group| {
             let (_, offset) = geometry.descriptor_place(group);
-            let bytes = &blocks[(group.get() / per_block) as usize][offset..];
+            let bytes = &blocks[(group.get() / per_block) as usize]
+                [offset..offset + usize::from(geometry.descriptor_bytes)];
             places(geometry, group, bytes)
         });
         Ok(Self {
@@ -147,11 +148,9 @@ pub(crate) fn is_set(bitmap: &[u8], index: u32) -> bool {
 }
 
 fn places(geometry: &Geometry, group: GroupNr, bytes: &[u8]) -> Result<GroupPlaces> {
-    let (raw, _) =
-        GroupDescriptor::read_from_prefix(bytes).expect("a block has room for its descriptors");
-    let place = |field, block: u32, count: u32| {
-        let block = BlockNr::new(u64::from(block));
-        let end = block.get() + u64::from(count);
+    let raw = GroupDescriptor::decode(bytes);
+    let place = |field, block: BlockNr, count: u32| {
+        let end = block.get().saturating_add(u64::from(count));
         if geometry.contains(block) && end <= geometry.block_count {
             return Ok(block);
         }
@@ -165,8 +164,8 @@ fn places(geometry: &Geometry, group: GroupNr, bytes: &[u8]) -> Result<GroupPlac
     let table = geometry.inode_table_blocks();
     Ok(GroupPlaces {
         group,
-        block_bitmap: place("bg_block_bitmap", raw.bg_block_bitmap_lo.get(), 1)?,
-        inode_bitmap: place("bg_inode_bitmap", raw.bg_inode_bitmap_lo.get(), 1)?,
-        inode_table: place("bg_inode_table", raw.bg_inode_table_lo.get(), table)?,
+        block_bitmap: place("bg_block_bitmap", raw.block_bitmap, 1)?,
+        inode_bitmap: place("bg_inode_bitmap", raw.inode_bitmap, 1)?,
+        inode_table: place("bg_inode_table", raw.inode_table, table)?,
     })
 }

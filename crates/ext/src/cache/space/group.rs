@@ -1,13 +1,14 @@
 //! A block group in memory: where its metadata lies, its counts, and its bitmaps once they have been read.
 
+use core::ops::Range;
+
 use jbd2::Buffer;
-use layout::group::GroupDescriptor;
 use layout::{BlockNr, GroupNr};
 use rt::atomic::{AtomicU32, Ordering};
 use rt::{Mutex, MutexGuard};
-use zerocopy::FromBytes;
 
 use super::bitmap::{self, Bitmap};
+use crate::disk::group::GroupCounts;
 use crate::error::Corrupt;
 
 /// A block group.
@@ -24,8 +25,8 @@ pub(crate) struct Group {
     pub(crate) system: [(u32, u32); 4],
     /// The parts that hold the log, in order.
     pub(crate) log: Vec<(u32, u32)>,
-    /// The byte offset of its descriptor in the descriptor's block.
-    pub(crate) descriptor_offset: usize,
+    /// The bytes of its descriptor in the descriptor's block.
+    pub(crate) descriptor: Range<usize>,
     /// Free blocks, as the descriptor has them.
     pub(crate) free_blocks: AtomicU32,
     /// Free blocks that may be allocated now.
@@ -181,19 +182,12 @@ impl Group {
 
     /// Stores the counts in the descriptor's block. The group is locked.
     pub(crate) fn store_counts(&self, bytes: &mut [u8]) {
-        let (descriptor, _) =
-            GroupDescriptor::mut_from_prefix(&mut bytes[self.descriptor_offset..])
-                .expect("a descriptor's offset leaves room for it");
-        let count = |count: &AtomicU32| count.load(Ordering::Relaxed) as u16;
-        descriptor
-            .bg_free_blocks_count_lo
-            .set(count(&self.free_blocks));
-        descriptor
-            .bg_free_inodes_count_lo
-            .set(count(&self.free_inodes));
-        descriptor
-            .bg_used_dirs_count_lo
-            .set(count(&self.directories));
+        let counts = GroupCounts {
+            free_blocks: self.free_blocks.load(Ordering::Relaxed),
+            free_inodes: self.free_inodes.load(Ordering::Relaxed),
+            directories: self.directories.load(Ordering::Relaxed),
+        };
+        counts.store(&mut bytes[self.descriptor.clone()]);
     }
 
     /// What is wrong with a bitmap of this group.

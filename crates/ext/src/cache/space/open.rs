@@ -1,9 +1,9 @@
 //! Reading and checking the group descriptors when a volume is opened.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use jbd2::{Buffer, LogExtent};
-use layout::group::GroupDescriptor;
 use layout::inode::Inode;
 use layout::{BlockNr, GroupNr, InodeNr};
 use rt::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use super::freed::FreedSets;
 use super::group::{Group, Maps};
 use crate::cache::buffers::BufferCache;
 use crate::disk::geometry::Geometry;
+use crate::disk::group::GroupDescriptor;
 use crate::disk::run::Run;
 use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Result};
@@ -39,7 +40,8 @@ impl Space {
             .map(|nr| {
                 let (_, offset) = geometry.descriptor_place(nr);
                 let bytes = descriptors[(nr.get() / descriptors_per_block) as usize].read();
-                group(geometry, nr, &bytes[offset..], offset)
+                let end = offset + usize::from(geometry.descriptor_bytes);
+                group(geometry, nr, &bytes, offset..end)
             })
             .collect::<Result<_>>()?;
         let sum = |count: fn(&Group) -> &AtomicU32| -> u64 {
@@ -137,16 +139,20 @@ impl Space {
 }
 
 /// A group from its descriptor.
-fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Result<Group> {
-    let (raw, _) =
-        GroupDescriptor::read_from_prefix(bytes).expect("a block has room for its descriptors");
+fn group(
+    geometry: &Geometry,
+    nr: GroupNr,
+    block: &[u8],
+    descriptor: Range<usize>,
+) -> Result<Group> {
+    let raw = GroupDescriptor::decode(&block[descriptor.clone()]);
     let first = geometry.first_block_of(nr);
     let block_count = geometry.blocks_in(nr);
-    let place = |field: &'static str, block: u32, count: u32| -> Result<(u32, u32)> {
-        let block = u64::from(block);
+    let place = |field: &'static str, block: BlockNr, count: u32| -> Result<(u32, u32)> {
+        let block = block.get();
         let end = first.get() + u64::from(block_count);
         let own = first.get() + u64::from(geometry.super_blocks(nr));
-        if block < own || block + u64::from(count) > end {
+        if block < own || block.saturating_add(u64::from(count)) > end {
             return Err(Corrupt::Group {
                 group: nr,
                 field,
@@ -156,8 +162,8 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
         }
         Ok(((block - first.get()) as u32, count))
     };
-    let count = |field: &'static str, value: u16, most: u32| -> Result<AtomicU32> {
-        if u32::from(value) > most {
+    let count = |field: &'static str, value: u32, most: u32| -> Result<AtomicU32> {
+        if value > most {
             return Err(Corrupt::Group {
                 group: nr,
                 field,
@@ -165,17 +171,17 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
             }
             .into());
         }
-        Ok(AtomicU32::new(value.into()))
+        Ok(AtomicU32::new(value))
     };
     let inode_count = geometry.inodes_per_group;
-    let free_blocks = raw.bg_free_blocks_count_lo.get();
+    let free_blocks = raw.counts.free_blocks;
     let system = [
         (0, geometry.super_blocks(nr)),
-        place("bg_block_bitmap", raw.bg_block_bitmap_lo.get(), 1)?,
-        place("bg_inode_bitmap", raw.bg_inode_bitmap_lo.get(), 1)?,
+        place("bg_block_bitmap", raw.block_bitmap, 1)?,
+        place("bg_inode_bitmap", raw.inode_bitmap, 1)?,
         place(
             "bg_inode_table",
-            raw.bg_inode_table_lo.get(),
+            raw.inode_table,
             geometry.inode_table_blocks(),
         )?,
     ];
@@ -192,24 +198,16 @@ fn group(geometry: &Geometry, nr: GroupNr, bytes: &[u8], offset: usize) -> Resul
         first,
         block_count,
         inode_count,
-        block_bitmap: BlockNr::new(raw.bg_block_bitmap_lo.get().into()),
-        inode_bitmap: BlockNr::new(raw.bg_inode_bitmap_lo.get().into()),
-        inode_table: BlockNr::new(raw.bg_inode_table_lo.get().into()),
+        block_bitmap: raw.block_bitmap,
+        inode_bitmap: raw.inode_bitmap,
+        inode_table: raw.inode_table,
         system,
         log: Vec::new(),
-        descriptor_offset: offset,
+        descriptor,
         free_blocks: count("bg_free_blocks_count", free_blocks, block_count)?,
-        usable_blocks: AtomicU32::new(free_blocks.into()),
-        free_inodes: count(
-            "bg_free_inodes_count",
-            raw.bg_free_inodes_count_lo.get(),
-            inode_count,
-        )?,
-        directories: count(
-            "bg_used_dirs_count",
-            raw.bg_used_dirs_count_lo.get(),
-            inode_count,
-        )?,
+        usable_blocks: AtomicU32::new(free_blocks),
+        free_inodes: count("bg_free_inodes_count", raw.counts.free_inodes, inode_count)?,
+        directories: count("bg_used_dirs_count", raw.counts.directories, inode_count)?,
         next_goal: AtomicU32::new(0),
         maps: Mutex::new(Maps::default()),
     })

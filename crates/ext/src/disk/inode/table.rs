@@ -3,7 +3,6 @@
 //! The extra part has nanoseconds, the epoch bits and the time of birth; how much of it is there says `i_extra_isize`. A
 //! new inode gets the whole of it. Decoding checks what the rest of the crate relies on and nothing else.
 
-use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE, Inode as Base, InodeExtra};
 use layout::inode_flags::InodeFlags;
 use layout::mode::{FileType, PERMISSION_MASK};
@@ -58,7 +57,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
     {
         return Err(corrupt("i_size", size));
     }
-    let attribute_block = BlockNr::new(base.attribute_block(is_64bit(superblock)));
+    let attribute_block = BlockNr::new(base.attribute_block(superblock.is_64bit()));
     let extra_bytes = extra_size(rest);
     if extra_bytes > rest.len() || !extra_bytes.is_multiple_of(4) {
         return Err(corrupt("i_extra_isize", extra_bytes as u64));
@@ -72,7 +71,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
         gid: base.gid(),
         size,
         claims: Claims {
-            sectors: base.sectors(has_huge_file(superblock), superblock.geometry.block_bytes),
+            sectors: base.sectors(superblock.has_huge_file(), superblock.geometry.block_bytes),
             words: base.map(),
             attribute_block,
             ..Claims::new(base.i_links_count.get())
@@ -101,7 +100,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
 /// Whether size and block count can be stored.
 pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
     let has_small_size = state.kind == FileKind::Regular || state.size <= u64::from(u32::MAX);
-    let has_few_sectors = has_huge_file(superblock) || state.sectors <= u64::from(u32::MAX);
+    let has_few_sectors = superblock.has_huge_file() || state.sectors <= u64::from(u32::MAX);
     has_small_size && has_few_sectors
 }
 
@@ -125,13 +124,13 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.set_flags(state.flags);
     let has_sectors = base.set_sectors(
         state.sectors,
-        has_huge_file(superblock),
+        superblock.has_huge_file(),
         superblock.geometry.block_bytes,
     );
     assert!(has_sectors, "the block count was checked before");
     base.set_map(state.words);
     base.i_generation.set(state.generation);
-    base.set_attribute_block(state.attribute_block.get(), is_64bit(superblock));
+    base.set_attribute_block(state.attribute_block.get(), superblock.is_64bit());
     let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);
     let word = |time: InodeTime, end| {
         if extra >= end {
@@ -212,21 +211,6 @@ pub(crate) fn extra_size(rest: &[u8]) -> usize {
 fn base_of(bytes: &mut [u8]) -> &mut Base {
     let (base, _) = Base::mut_from_prefix(bytes).expect("an inode has at least its base");
     base
-}
-
-fn has_huge_file(superblock: &Superblock) -> bool {
-    let features = superblock.raw.features();
-    features
-        .read_only_compatible
-        .contains(ReadOnlyCompatible::HUGE_FILE)
-}
-
-fn is_64bit(superblock: &Superblock) -> bool {
-    superblock
-        .raw
-        .features()
-        .incompatible
-        .contains(Incompatible::IS_64BIT)
 }
 
 #[cfg(test)]

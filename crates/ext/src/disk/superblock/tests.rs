@@ -50,7 +50,7 @@ fn unsupported(change: impl FnOnce(&mut Raw)) -> String {
 fn a_good_superblock_is_decoded() {
     let superblock = decode(|_| {}).expect("good");
     assert_eq!(superblock.geometry.group_count, 1);
-    assert!(superblock.has_filetype && !superblock.has_dir_index && !superblock.needs_recovery);
+    assert!(superblock.has_filetype() && !superblock.has_dir_index() && !superblock.needs_recovery);
     assert!(superblock.geometry.is_sparse_super);
     assert_eq!(superblock.unknown_read_only_features, None);
     assert_eq!(
@@ -212,7 +212,7 @@ fn the_original_revision_has_fixed_inodes_and_no_features() {
         (old.geometry.inode_bytes, old.geometry.first_inode.get()),
         (128, 11)
     );
-    assert!(!old.has_filetype && !old.geometry.is_sparse_super);
+    assert!(!old.has_filetype() && !old.geometry.is_sparse_super);
 }
 
 #[test]

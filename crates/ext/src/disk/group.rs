@@ -1,0 +1,139 @@
+//! Group descriptors of both sizes: 32 bytes, or 64 with the feature `64bit`, which holds the upper
+//! halves behind the lower ones.
+
+use layout::BlockNr;
+use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, SIZE_64BIT};
+use zerocopy::{FromBytes, FromZeros};
+
+/// Places and counts of a group, as its descriptor has them. Nothing is checked yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupDescriptor {
+    pub(crate) block_bitmap: BlockNr,
+    pub(crate) inode_bitmap: BlockNr,
+    /// The first block of the inode table.
+    pub(crate) inode_table: BlockNr,
+    pub(crate) counts: GroupCounts,
+}
+
+/// Counts of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupCounts {
+    pub(crate) free_blocks: u32,
+    pub(crate) free_inodes: u32,
+    pub(crate) directories: u32,
+}
+
+impl GroupDescriptor {
+    /// Decodes a descriptor from all of its bytes.
+    ///
+    /// # Panics
+    /// If there are fewer than 32.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        let raw = match Whole::read_from_prefix(bytes) {
+            Ok((raw, _)) => raw,
+            Err(_) => Whole {
+                base: Low::read_from_prefix(bytes)
+                    .expect("a block has room for its descriptors")
+                    .0,
+                ..Whole::new_zeroed()
+            },
+        };
+        let block = |low: u32, high: u32| BlockNr::new(u64::from(high) << 32 | u64::from(low));
+        let count = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
+        let low = &raw.base;
+        Self {
+            block_bitmap: block(low.bg_block_bitmap_lo.get(), raw.bg_block_bitmap_hi.get()),
+            inode_bitmap: block(low.bg_inode_bitmap_lo.get(), raw.bg_inode_bitmap_hi.get()),
+            inode_table: block(low.bg_inode_table_lo.get(), raw.bg_inode_table_hi.get()),
+            counts: GroupCounts {
+                free_blocks: count(
+                    low.bg_free_blocks_count_lo.get(),
+                    raw.bg_free_blocks_count_hi.get(),
+                ),
+                free_inodes: count(
+                    low.bg_free_inodes_count_lo.get(),
+                    raw.bg_free_inodes_count_hi.get(),
+                ),
+                directories: count(
+                    low.bg_used_dirs_count_lo.get(),
+                    raw.bg_used_dirs_count_hi.get(),
+                ),
+            },
+        }
+    }
+}
+
+impl GroupCounts {
+    /// Writes the counts into all the bytes of a descriptor. Nothing else in them changes.
+    ///
+    /// # Panics
+    /// If there are fewer than 32, or if a count does not fit them.
+    pub(crate) fn store(self, bytes: &mut [u8]) {
+        let is_whole = bytes.len() >= SIZE_64BIT;
+        let most = self.free_blocks.max(self.free_inodes).max(self.directories);
+        assert!(
+            is_whole || u16::try_from(most).is_ok(),
+            "a group of a volume without 64bit has at most 65,535 blocks and inodes"
+        );
+        let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
+        low.bg_free_blocks_count_lo.set(self.free_blocks as u16);
+        low.bg_free_inodes_count_lo.set(self.free_inodes as u16);
+        low.bg_used_dirs_count_lo.set(self.directories as u16);
+        if let Ok((whole, _)) = Whole::mut_from_prefix(bytes) {
+            whole
+                .bg_free_blocks_count_hi
+                .set((self.free_blocks >> 16) as u16);
+            whole
+                .bg_free_inodes_count_hi
+                .set((self.free_inodes >> 16) as u16);
+            whole
+                .bg_used_dirs_count_hi
+                .set((self.directories >> 16) as u16);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layout::group::SIZE;
+
+    use super::*;
+
+    const COUNTS: GroupCounts = GroupCounts {
+        free_blocks: 0x1234,
+        free_inodes: 0x5678,
+        directories: 0x9ABC,
+    };
+
+    #[test]
+    fn what_is_stored_is_decoded_and_the_rest_stays() {
+        for size in [SIZE, SIZE_64BIT] {
+            let mut bytes = vec![0x5A; size];
+            COUNTS.store(&mut bytes);
+            let decoded = GroupDescriptor::decode(&bytes);
+            assert_eq!(decoded.counts, COUNTS, "{size} bytes");
+            let half = 0x5A5A_5A5A;
+            let place = if size == SIZE {
+                half
+            } else {
+                half << 32 | half
+            };
+            assert_eq!(decoded.inode_table, BlockNr::new(place));
+            let changed = bytes.iter().filter(|byte| **byte != 0x5A).count();
+            assert_eq!(changed, if size == SIZE { 6 } else { 12 });
+        }
+    }
+
+    #[test]
+    fn large_counts_need_the_long_form() {
+        let counts = GroupCounts {
+            free_blocks: 0x0001_0002,
+            ..COUNTS
+        };
+        let mut bytes = [0; SIZE_64BIT];
+        counts.store(&mut bytes);
+        assert_eq!(GroupDescriptor::decode(&bytes).counts, counts);
+        let short = std::panic::catch_unwind(|| counts.store(&mut [0; SIZE]));
+        assert!(short.is_err());
+    }
+}
