@@ -134,21 +134,21 @@ impl FilePages {
 
 impl Inner {
     /// A page, if anything is known of it.
-    pub(crate) fn slot(&self, block: u64) -> Option<&Slot> {
-        self.folios
-            .get(block / FOLIO_PAGES)?
-            .get(block % FOLIO_PAGES)
+    pub(crate) fn slot(&self, block: FileBlock) -> Option<&Slot> {
+        let (folio, place) = split(block);
+        self.folios.get(folio)?.get(place)
     }
 
     /// The image of a page, and a note that it was used.
-    pub(crate) fn image(&mut self, block: u64) -> Option<Arc<Block>> {
-        let folio = self.folios.get_mut(block / FOLIO_PAGES)?;
+    pub(crate) fn image(&mut self, block: FileBlock) -> Option<Arc<Block>> {
+        let (folio, place) = split(block);
+        let folio = self.folios.get_mut(folio)?;
         folio.is_referenced = true;
-        folio.get(block % FOLIO_PAGES)?.image.clone()
+        folio.get(place)?.image.clone()
     }
 
     /// Images of consecutive pages from one on, as many as are there and fit; how many.
-    pub(crate) fn images(&mut self, first: u64, into: &mut [Option<Arc<Block>>]) -> usize {
+    pub(crate) fn images(&mut self, first: FileBlock, into: &mut [Option<Arc<Block>>]) -> usize {
         for (count, place) in into.iter_mut().enumerate() {
             *place = self.image(first + count as u64);
             if place.is_none() {
@@ -159,32 +159,34 @@ impl Inner {
     }
 
     /// The block of a page that is in memory.
-    pub(crate) fn block_of(&self, block: u64) -> Option<BlockNr> {
+    pub(crate) fn block_of(&self, block: FileBlock) -> Option<BlockNr> {
         let slot = self.slot(block)?;
         slot.image.as_ref()?;
         slot.block()
     }
 
     /// How many pages from one on are not in memory, at most `count_max`.
-    pub(crate) fn absent(&self, first: u64, count_max: u64) -> u64 {
-        let is_there = |block: &u64| self.slot(*block).is_some_and(|slot| slot.image.is_some());
-        (first..first + count_max)
-            .find(is_there)
-            .map_or(count_max, |block| block - first)
+    pub(crate) fn absent(&self, first: FileBlock, count_max: u64) -> u64 {
+        let is_there = |step: &u64| {
+            let slot = self.slot(first + *step);
+            slot.is_some_and(|slot| slot.image.is_some())
+        };
+        (0..count_max).find(is_there).unwrap_or(count_max)
     }
 
     /// Puts what was read into an absent page. What is there already is newer and stays.
     pub(crate) fn fill(
         &mut self,
         counts: &PageCounts,
-        block: u64,
+        block: FileBlock,
         nr: BlockNr,
         image: &Arc<Block>,
         has_masked_tail: bool,
     ) {
-        let folio = self.folios.entry(block / FOLIO_PAGES);
+        let (index, place) = split(block);
+        let folio = self.folios.entry(index);
         folio.is_referenced = true;
-        let slot = folio.entry(block % FOLIO_PAGES);
+        let slot = folio.entry(place);
         if slot.image.is_some() {
             return;
         }
@@ -201,14 +203,15 @@ impl Inner {
     pub(crate) fn change(
         &mut self,
         counts: &PageCounts,
-        block: u64,
+        block: FileBlock,
         nr: BlockNr,
         dirt: Option<Dirt>,
         change: impl FnOnce(Option<Arc<Block>>) -> Arc<Block>,
     ) -> Arc<Block> {
-        let folio = self.folios.entry(block / FOLIO_PAGES);
+        let (index, place) = split(block);
+        let folio = self.folios.entry(index);
         folio.is_referenced = true;
-        let slot = folio.entry(block % FOLIO_PAGES);
+        let slot = folio.entry(place);
         let old = slot.image.take();
         let is_new = old.is_none();
         let image = change(old);
@@ -233,7 +236,7 @@ impl Inner {
             self.dirty += 1;
             folio.dirty += 1;
             if folio.dirty == 1 {
-                self.dirty_folios.insert(block / FOLIO_PAGES);
+                self.dirty_folios.insert(index);
             }
             counts.count_dirty(1);
         }
@@ -245,7 +248,7 @@ impl Inner {
     pub(crate) fn collect(
         &mut self,
         which: Which,
-        from: u64,
+        from: FileBlock,
         room: usize,
         mut take: impl FnMut(u64, Taken),
     ) -> Collected {
@@ -255,8 +258,8 @@ impl Inner {
         for index in self.dirty_folios.range(which.folios_from(from)) {
             let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
             let (mut taken, mut is_full) = (0, false);
-            let first = index * FOLIO_PAGES;
-            for (place, slot) in folio.slots_mut(from.saturating_sub(first)) {
+            let first = FileBlock::new(index * FOLIO_PAGES);
+            for (place, slot) in folio.slots_mut(from.get().saturating_sub(first.get())) {
                 let block = first + place;
                 if !slot.is_dirty || !which.wants(block, slot) {
                     continue;
@@ -269,7 +272,7 @@ impl Inner {
                     break;
                 } else {
                     let page = Taken {
-                        block: FileBlock::new(block),
+                        block,
                         nr: slot.block().expect("a dirty page knows its block"),
                         image: slot.image.clone().expect("a dirty page has an image"),
                         ordered: slot.ordered,
@@ -360,9 +363,9 @@ impl Inner {
     }
 
     /// The block behind the last folio with dirty pages.
-    pub(crate) fn dirty_end(&self) -> u64 {
+    pub(crate) fn dirty_end(&self) -> FileBlock {
         let last = self.dirty_folios.last();
-        last.map_or(0, |index| (index + 1) * FOLIO_PAGES)
+        FileBlock::new(last.map_or(0, |index| (index + 1) * FOLIO_PAGES))
     }
 
     fn oldest_dirt(&mut self) -> Option<Nanos> {
@@ -378,7 +381,8 @@ impl Inner {
     }
 
     /// Whether a page from some block on is in flight.
-    pub(crate) fn is_busy(&mut self, from: u64) -> bool {
+    pub(crate) fn is_busy(&mut self, from: FileBlock) -> bool {
+        let from = from.get();
         !self.flights.is_empty()
             && self
                 .folios
@@ -391,24 +395,27 @@ impl Inner {
                 })
     }
 
-    /// Drops the pages in a range; none is in flight. `keep` sees those that are dirty.
+    /// Drops the pages from a block on, to a block or to the end; none is in flight. `keep` sees
+    /// those that are dirty.
     pub(crate) fn drop_range(
         &mut self,
         counts: &PageCounts,
-        from: u64,
-        to: u64,
+        from: FileBlock,
+        to: Option<FileBlock>,
         keep: impl Fn(&Slot),
     ) {
+        let from = from.get();
+        let end = to.map_or(u64::MAX, FileBlock::get);
         let (mut resident, mut dirty) = (0, 0);
         for (index, folio) in self.folios.range_mut(from / FOLIO_PAGES) {
             let first = index * FOLIO_PAGES;
-            if first >= to {
+            if first >= end {
                 break;
             }
             let mut folio_dirty = 0;
             let mut folio_resident = 0;
             for (place, slot) in folio.slots_mut(from.saturating_sub(first)) {
-                if first + place >= to {
+                if first + place >= end {
                     break;
                 }
                 assert!(
@@ -430,7 +437,7 @@ impl Inner {
                 self.dirty_folios.remove(&index);
             }
         }
-        if to == u64::MAX {
+        if to.is_none() {
             self.folios.remove_from(from.div_ceil(FOLIO_PAGES));
             if let Some(folio) = self.folios.get_mut(from / FOLIO_PAGES) {
                 folio.truncate(from % FOLIO_PAGES);
@@ -474,11 +481,16 @@ impl Inner {
     }
 }
 
+/// The folio of a page, and its place there.
+fn split(block: FileBlock) -> (u64, u64) {
+    (block.get() / FOLIO_PAGES, block.get() % FOLIO_PAGES)
+}
+
 /// How collecting went.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Collected {
     /// The first block that found no room.
-    pub(crate) next: Option<u64>,
+    pub(crate) next: Option<FileBlock>,
     /// Some pages were dirty again while an earlier write of them was in flight.
     pub(crate) has_busy: bool,
 }
@@ -511,22 +523,22 @@ pub(crate) enum Which {
     /// Those that a transaction waits for.
     Ordered(Tid),
     /// Those in a range of blocks, both ends included.
-    Range(u64, u64),
+    Range(FileBlock, FileBlock),
 }
 
 impl Which {
     /// Returns the folios that may hold such pages, from the folio of a block on.
-    pub(crate) fn folios_from(self, block: u64) -> RangeInclusive<u64> {
+    pub(crate) fn folios_from(self, block: FileBlock) -> RangeInclusive<u64> {
         let (first, last) = match self {
-            Self::Range(first, last) => (first / FOLIO_PAGES, last / FOLIO_PAGES),
+            Self::Range(first, last) => (split(first).0, split(last).0),
             _ => (0, u64::MAX),
         };
         // A range whose start lies behind its end is empty for an iterator and a panic for a B-tree.
-        first.max(block / FOLIO_PAGES).min(last)..=last
+        first.max(split(block).0).min(last)..=last
     }
 
     /// Whether a dirty page is meant.
-    pub(crate) fn wants(self, block: u64, slot: &Slot) -> bool {
+    pub(crate) fn wants(self, block: FileBlock, slot: &Slot) -> bool {
         match self {
             Self::All => true,
             Self::Before(time) => slot.dirty_since <= time,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use layout::Tid;
+use layout::{FileBlock, Tid};
 use rt::atomic::{AtomicBool, AtomicU64};
 use rt::{Mutex, Nanos};
 
@@ -135,14 +135,14 @@ impl Pages {
         inner.listed = oldest;
     }
 
-    /// Drops a file's pages in a range; none is in flight. Ordered data of transactions before `tid` is handed to their sets:
-    /// they still have to write it.
+    /// Drops a file's pages from a block on, to a block or to the end; none is in flight. Ordered data
+    /// of transactions before `tid` is handed to their sets: they still have to write it.
     pub(crate) fn drop_range(
         &self,
         inner: &mut Inner,
         inode: &Arc<Inode>,
-        from: u64,
-        to: u64,
+        from: FileBlock,
+        to: Option<FileBlock>,
         tid: Option<Tid>,
     ) {
         inner.drop_range(&self.counts, from, to, |slot| self.ordered.keep(slot, tid));

@@ -1,6 +1,7 @@
 //! The pattern of a file's reads, and the window that is read ahead of them.
 
 use block::Ticket;
+use layout::FileBlock;
 
 use crate::disk::run::Run;
 
@@ -8,7 +9,7 @@ use crate::disk::run::Run;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     /// The first block of the file.
-    pub(crate) first: u64,
+    pub(crate) first: FileBlock,
     /// Where they lie.
     pub(crate) run: Run,
 }
@@ -22,11 +23,11 @@ const WINDOW_BYTES_MAX: u64 = 128 << 10;
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// The block after the last read.
-    next: u64,
+    next: FileBlock,
     /// Blocks to read ahead; 0 while reads do not follow each other.
     window: u64,
     /// The block after the last that was asked for.
-    pub(crate) end: u64,
+    pub(crate) end: FileBlock,
     pub(crate) pending: Option<Pending>,
 }
 
@@ -37,14 +38,16 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    fn first(&self) -> u64 {
-        self.spans.first().map_or(0, |span| span.first)
+    fn first(&self) -> FileBlock {
+        let first = self.spans.first();
+        first.map_or_else(FileBlock::default, |span| span.first)
     }
 
-    pub(crate) fn end(&self) -> u64 {
-        self.spans
-            .last()
-            .map_or(0, |span| span.first + u64::from(span.run.count))
+    pub(crate) fn end(&self) -> FileBlock {
+        let last = self.spans.last();
+        last.map_or_else(FileBlock::default, |span| {
+            span.first + u64::from(span.run.count)
+        })
     }
 }
 
@@ -55,11 +58,11 @@ impl ReadAhead {
     }
 
     /// A read of these blocks, both ends included, begins.
-    pub(crate) fn note(&mut self, first: u64, last: u64, block_bytes: u64) {
+    pub(crate) fn note(&mut self, first: FileBlock, last: FileBlock, block_bytes: u64) {
         let follows = first == self.next || first + 1 == self.next;
         if !follows {
             self.window = 0;
-            self.end = 0;
+            self.end = FileBlock::default();
         } else if self.window == 0 {
             self.window = (WINDOW_BYTES_MIN / block_bytes).max(1);
         }
@@ -67,7 +70,7 @@ impl ReadAhead {
     }
 
     /// Blocks to read when `wanted` are wanted from one on; the window grows.
-    pub(crate) fn plan(&mut self, first: u64, wanted: u64, block_bytes: u64) -> u64 {
+    pub(crate) fn plan(&mut self, first: FileBlock, wanted: u64, block_bytes: u64) -> u64 {
         let count = wanted.max(self.window);
         self.window = (self.window * 2).min(WINDOW_BYTES_MAX / block_bytes);
         self.end = first + count;
@@ -75,15 +78,16 @@ impl ReadAhead {
     }
 
     /// Takes what is under way if a block is among it.
-    pub(crate) fn take(&mut self, block: u64) -> Option<Pending> {
+    pub(crate) fn take(&mut self, block: FileBlock) -> Option<Pending> {
         let is_among = |pending: &mut Pending| (pending.first()..pending.end()).contains(&block);
         self.pending.take_if(is_among)
     }
 
     /// The next window, if it is time to ask for it: first block and count.
-    pub(crate) fn due(&self) -> Option<(u64, u64)> {
+    pub(crate) fn due(&self) -> Option<(FileBlock, u64)> {
         // The window to come is twice the one that is being used up.
-        let is_due = self.window > 0 && self.end > 0 && self.next + self.window / 4 >= self.end;
+        let is_due =
+            self.window > 0 && self.end.get() > 0 && self.next + self.window / 4 >= self.end;
         (is_due && self.pending.is_none()).then_some((self.end, self.window))
     }
 }
@@ -92,20 +96,28 @@ impl ReadAhead {
 mod tests {
     use super::*;
 
+    fn note(ahead: &mut ReadAhead, block: u64) {
+        ahead.note(FileBlock::new(block), FileBlock::new(block), 4096);
+    }
+
+    fn plan(ahead: &mut ReadAhead, first: u64, wanted: u64) -> u64 {
+        ahead.plan(FileBlock::new(first), wanted, 4096)
+    }
+
     #[test]
     fn the_window_doubles_and_closes() {
         let mut ahead = ReadAhead::default();
-        ahead.note(0, 0, 4096);
-        assert_eq!(ahead.plan(0, 1, 4096), 4);
+        note(&mut ahead, 0);
+        assert_eq!(plan(&mut ahead, 0, 1), 4);
         assert_eq!(ahead.due(), None, "three blocks are still unused");
-        ahead.note(1, 1, 4096);
-        assert_eq!(ahead.due(), Some((4, 8)));
-        assert_eq!(ahead.plan(4, 8, 4096), 8);
-        assert_eq!(ahead.plan(12, 8, 4096), 16);
-        assert_eq!(ahead.plan(20, 1, 4096), 32);
-        assert_eq!(ahead.plan(52, 1, 4096), 32);
-        ahead.note(1000, 1000, 4096);
-        assert_eq!(ahead.plan(1000, 1, 4096), 1);
+        note(&mut ahead, 1);
+        assert_eq!(ahead.due(), Some((FileBlock::new(4), 8)));
+        assert_eq!(plan(&mut ahead, 4, 8), 8);
+        assert_eq!(plan(&mut ahead, 12, 8), 16);
+        assert_eq!(plan(&mut ahead, 20, 1), 32);
+        assert_eq!(plan(&mut ahead, 52, 1), 32);
+        note(&mut ahead, 1000);
+        assert_eq!(plan(&mut ahead, 1000, 1), 1);
         assert_eq!(ahead.due(), None);
     }
 }

@@ -50,8 +50,12 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
     let blocks = state.size.div_ceil(u64::from(core.geometry.block_bytes));
     let due = {
         let inner = inode.pages.lock();
-        let due = inner.ahead.due().filter(|(first, _)| *first < blocks);
-        due.map(|(first, count)| (first, inner.absent(first, count.min(blocks - first))))
+        let due = inner.ahead.due();
+        let due = due.filter(|(first, _)| first.get() < blocks);
+        due.map(|(first, count)| {
+            let count = count.min(blocks - first.get());
+            (first, inner.absent(first, count))
+        })
     };
     let Some((first, count)) = due else { return };
     if count == 0 {
@@ -73,9 +77,11 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
     let mut inner = inode.pages.lock();
     let end = pending.end();
     if inner.ahead.pending.is_none() {
-        inner
-            .ahead
-            .plan(first, end - first, u64::from(core.geometry.block_bytes));
+        inner.ahead.plan(
+            first,
+            end.get() - first.get(),
+            u64::from(core.geometry.block_bytes),
+        );
         inner.ahead.end = end;
         inner.ahead.pending = Some(pending);
         return;

@@ -84,7 +84,7 @@ struct Chunk<'f> {
 /// A run that has been looked up or allocated.
 #[derive(Clone, Copy)]
 struct Target {
-    first: u64,
+    first: FileBlock,
     run: Run,
     is_new: bool,
 }
@@ -114,17 +114,26 @@ impl<'f> Chunk<'f> {
         }
     }
 
-    fn first(&self) -> u64 {
-        self.position / self.block_bytes
+    fn first(&self) -> FileBlock {
+        FileBlock::new(self.position / self.block_bytes)
     }
 
-    fn last(&self) -> u64 {
-        (self.position + self.bytes.len() as u64 - 1) / self.block_bytes
+    fn last(&self) -> FileBlock {
+        FileBlock::new((self.position + self.bytes.len() as u64 - 1) / self.block_bytes)
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = FileBlock> + use<> {
+        (self.first().get()..=self.last().get()).map(FileBlock::new)
+    }
+
+    /// Blocks from one on.
+    fn blocks_from(&self, block: FileBlock) -> u32 {
+        (self.last().get() - block.get() + 1) as u32
     }
 
     /// The part of a block that is written: from and to.
-    fn part(&self, block: u64) -> (u64, u64) {
-        let start = block * self.block_bytes;
+    fn part(&self, block: FileBlock) -> (u64, u64) {
+        let start = block.get() * self.block_bytes;
         let end = self.position + self.bytes.len() as u64;
         (
             self.position.saturating_sub(start),
@@ -138,10 +147,10 @@ impl<'f> Chunk<'f> {
         core: &Core,
         inode: &Arc<Inode>,
         state: &InodeState,
-        block: u64,
+        block: FileBlock,
     ) -> Result<Option<Arc<Block>>> {
         let (from, to) = self.part(block);
-        let start = block * self.block_bytes;
+        let start = block.get() * self.block_bytes;
         let keeps_front = from > 0;
         let keeps_back = to < self.block_bytes && start + to < self.old_size;
         if start < self.old_size && (keeps_front || keeps_back) {
@@ -192,7 +201,7 @@ impl<'f> Chunk<'f> {
         };
         let running = journal.running();
         let inner = inode.pages.lock();
-        let is_due = (self.first()..=self.last()).any(|block| {
+        let is_due = self.blocks().any(|block| {
             let slot = inner.slot(block).filter(|slot| slot.is_dirty);
             slot.is_some_and(|slot| slot.ordered.is_some() && slot.ordered != running)
         });
@@ -209,10 +218,10 @@ impl<'f> Chunk<'f> {
 
     fn credits(&self, inode: &Arc<Inode>) -> Credits {
         let inner = inode.pages.lock();
-        let is_mapped = (self.first()..=self.last()).all(|block| inner.block_of(block).is_some());
+        let is_mapped = self.blocks().all(|block| inner.block_of(block).is_some());
         let map = if is_mapped { 0 } else { CREDITS_RUN };
         let data = if self.is_journaled {
-            (self.last() - self.first() + 1) as u32
+            self.blocks_from(self.first())
         } else {
             0
         };
@@ -232,7 +241,7 @@ impl<'f> Chunk<'f> {
         targets: &mut [Option<Target>; CHUNK_RUNS],
     ) -> Result<()> {
         let data = if self.is_journaled {
-            (self.last() - self.first() + 1) as u32
+            self.blocks_from(self.first())
         } else {
             0
         };
@@ -254,9 +263,8 @@ impl<'f> Chunk<'f> {
                 if !has_credits && !handle.extend(more)? {
                     break;
                 }
-                let wanted = (self.last() - at + 1) as u32;
-                let block = FileBlock::new(at);
-                match map::find_or_allocate(core, handle, inode, state, block, wanted) {
+                let wanted = self.blocks_from(at);
+                match map::find_or_allocate(core, handle, inode, state, at, wanted) {
                     Ok(found) => found,
                     Err(error) if index == 0 => return Err(error),
                     Err(_) => break,
@@ -267,7 +275,7 @@ impl<'f> Chunk<'f> {
                 run,
                 is_new,
             });
-            at += u64::from(run.count);
+            at = at + u64::from(run.count);
         }
         Ok(())
     }
@@ -301,7 +309,7 @@ impl<'f> Chunk<'f> {
                 } else {
                     None
                 };
-                let reaches_beyond = (block + 1) * self.block_bytes > self.old_size;
+                let reaches_beyond = (block + 1).get() * self.block_bytes > self.old_size;
                 let is_ordered =
                     core.options.ordered == OrderedScope::All || target.is_new || reaches_beyond;
                 let ordered = tid.filter(|_| is_ordered);
@@ -328,10 +336,10 @@ impl<'f> Chunk<'f> {
 }
 
 /// The blocks that consecutive cached pages lie in, as far as these follow each other, too.
-fn cached_run(inner: &Inner, from: u64, last: u64) -> Option<Run> {
+fn cached_run(inner: &Inner, from: FileBlock, last: FileBlock) -> Option<Run> {
     let first = inner.block_of(from)?;
     let follows = |step: &u64| inner.block_of(from + *step) == Some(first + *step);
-    let count = 1 + (1..=last - from).take_while(follows).count() as u32;
+    let count = 1 + (1..=last.get() - from.get()).take_while(follows).count() as u32;
     Some(Run { first, count })
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use block::Request;
 use jbd2::Credits;
-use layout::{Block, SectorNr};
+use layout::{Block, FileBlock, SectorNr};
 
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
@@ -60,16 +60,16 @@ fn write_piece(
     from: &[u8],
 ) -> Result<usize> {
     let bytes = core.block_bytes();
-    let first = offset / bytes as u64;
+    let first = FileBlock::new(offset / bytes as u64);
     let count = (from.len() / bytes) as u64;
     let spans = map_spans(core, inode, state, first, count)?;
     let mapped: u64 = spans.iter().map(|span| u64::from(span.run.count)).sum();
     if mapped < count || offset + from.len() as u64 > state.size {
         let written = buffered(core, inode, state, offset, from)?;
-        drop_range(core, inode, first, first + count)?;
+        drop_range(core, inode, first, count)?;
         return Ok(written);
     }
-    drop_range(core, inode, first, first + count)?;
+    drop_range(core, inode, first, count)?;
     rt::charge(rt::Cost::Copy(from.len() as u64));
     overwrite(core, inode, &spans, from)?;
     let _table = core.hold_table(inode.nr)?;
@@ -85,8 +85,9 @@ fn write_piece(
 }
 
 /// Writes what is dirty in a range of blocks and drops the range from the cache.
-fn drop_range(core: &Core, inode: &Arc<Inode>, first: u64, end: u64) -> Result<()> {
-    write_file(core, inode, Which::Range(first, end - 1)).map_err(|cause| Error::DataLost {
+fn drop_range(core: &Core, inode: &Arc<Inode>, first: FileBlock, count: u64) -> Result<()> {
+    let last = first + (count - 1);
+    write_file(core, inode, Which::Range(first, last)).map_err(|cause| Error::DataLost {
         inode: inode.nr,
         cause,
     })?;
@@ -94,6 +95,7 @@ fn drop_range(core: &Core, inode: &Arc<Inode>, first: u64, end: u64) -> Result<(
         inode.pages.wait_landed();
         let mut inner = inode.pages.lock();
         if !inner.is_busy(first) {
+            let end = Some(first + count);
             core.pages.drop_range(&mut inner, inode, first, end, None);
             return Ok(());
         }

@@ -150,14 +150,14 @@ struct Part {
 
 fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Result<Part> {
     let block_bytes = u64::from(core.geometry.block_bytes);
-    let first = range.start / block_bytes;
-    let count = range.end.div_ceil(block_bytes) - first;
-    let found = map::find(core, inode, state, FileBlock::new(first), count as u32)?;
+    let first = FileBlock::new(range.start / block_bytes);
+    let count = range.end.div_ceil(block_bytes) - first.get();
+    let found = map::find(core, inode, state, first, count as u32)?;
     let (blocks, is_hole) = match found {
         Mapped::Run(run) => (u64::from(run.count), false),
         Mapped::Hole(count) => (count, true),
     };
-    let end = range.end.min((first + blocks) * block_bytes);
+    let end = range.end.min((first + blocks).get() * block_bytes);
     Ok(Part {
         bytes: end - range.start,
         is_hole,
@@ -199,17 +199,17 @@ fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
     if last >= first {
         zero_part(core, inode, &mut state, tail)?;
     }
-    let mut block = first;
-    while block < last {
-        let count = u32::try_from(last - block)
+    let mut block = FileBlock::new(first);
+    while block.get() < last {
+        let count = u32::try_from(last - block.get())
             .unwrap_or(u32::MAX)
             .min(FREED_MAX);
-        match map::find(core, inode, &state, FileBlock::new(block), count)? {
+        match map::find(core, inode, &state, block, count)? {
             Mapped::Run(run) => {
                 give_back(core, inode, &mut state, block, run)?;
-                block += u64::from(run.count);
+                block = block + u64::from(run.count);
             }
-            Mapped::Hole(count) => block += count,
+            Mapped::Hole(count) => block = block + count,
         }
     }
     Ok(())
@@ -236,12 +236,12 @@ fn give_back(
     core: &Core,
     inode: &Arc<Inode>,
     state: &mut InodeState,
-    block: u64,
+    block: FileBlock,
     run: Run,
 ) -> Result<()> {
     let _table = core.hold_table(inode.nr)?;
     let mut handle = drop_pages(core, inode, block, run.count)?;
-    let freed = map::unmap(core, &mut handle, inode, state, FileBlock::new(block), run);
+    let freed = map::unmap(core, &mut handle, inode, state, block, run);
     if rt::mutant!("ranges/punch-in-two-steps") {
         handle.tear(Credits {
             blocks: CREDITS_PUNCH,
@@ -253,7 +253,7 @@ fn give_back(
         handle.finish()?;
         return freed;
     }
-    let emptied = map::free_empty_maps(core, &mut handle, inode, state, FileBlock::new(block));
+    let emptied = map::free_empty_maps(core, &mut handle, inode, state, block);
     state.mtime = now();
     state.ctime = state.mtime;
     state.store(core, &mut handle, inode.nr, true)?;
@@ -265,7 +265,7 @@ fn give_back(
 fn drop_pages<'c>(
     core: &'c Core,
     inode: &Arc<Inode>,
-    block: u64,
+    block: FileBlock,
     count: u32,
 ) -> Result<Handle<'c>> {
     loop {
@@ -276,7 +276,7 @@ fn drop_pages<'c>(
         })?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {
-            let end = block + u64::from(count);
+            let end = Some(block + u64::from(count));
             if rt::mutant!("ranges/pages-not-dropped") {
                 drop(inner);
                 return Ok(handle);

@@ -59,8 +59,8 @@ pub(crate) fn read_direct(
     if !is_aligned || into.is_empty() || inode.state.read().is_journaled(core) {
         return read(core, inode, offset, into);
     }
-    let first = offset / bytes as u64;
-    let last = first + (into.len() / bytes) as u64 - 1;
+    let first = FileBlock::new(offset / bytes as u64);
+    let last = first + ((into.len() / bytes) as u64 - 1);
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
     let length = into
@@ -102,17 +102,18 @@ fn read_locked(
     rt::charge(rt::Cost::Copy(length as u64));
     let into = &mut into[..length];
     let block_bytes = u64::from(core.geometry.block_bytes);
-    let last = (offset + length as u64 - 1) / block_bytes;
+    let last = FileBlock::new((offset + length as u64 - 1) / block_bytes);
     inode
         .pages
         .lock()
         .ahead
-        .note(offset / block_bytes, last, block_bytes);
+        .note(FileBlock::new(offset / block_bytes), last, block_bytes);
     let mut done = 0;
     while done < length {
         let position = offset + done as u64;
-        let (block, within) = (position / block_bytes, (position % block_bytes) as usize);
-        let wanted = last - block + 1;
+        let block = FileBlock::new(position / block_bytes);
+        let within = (position % block_bytes) as usize;
+        let wanted = last.get() - block.get() + 1;
         let mut images = [const { None }; PAGES_AT_A_TIME];
         let room = PAGES_AT_A_TIME.min(usize::try_from(wanted).unwrap_or(usize::MAX));
         let count = inode.pages.lock().images(block, &mut images[..room]);
@@ -169,7 +170,7 @@ fn fetch(
     core: &Core,
     inode: &Arc<Inode>,
     state: &InodeState,
-    block: u64,
+    block: FileBlock,
     wanted: u64,
 ) -> Result<Fetched> {
     let block_bytes = u64::from(core.geometry.block_bytes);
@@ -183,7 +184,7 @@ fn fetch(
             inner.ahead.plan(block, wanted, block_bytes)
         };
         let count = count
-            .min(blocks - block)
+            .min(blocks - block.get())
             .min(BLOCKS_AT_A_TIME.max(wanted.min(BLOCKS_AT_A_TIME)));
         (pending, inner.absent(block, count))
     };
@@ -191,12 +192,11 @@ fn fetch(
         ahead::land(core, inode, state, pending);
         return Ok(Fetched::Again);
     }
-    let first = FileBlock::new(block);
     let found = map::find(
         core,
         inode,
         state,
-        first,
+        block,
         u32::try_from(count.max(1)).unwrap_or(u32::MAX),
     )?;
     if let Mapped::Hole(hole) = found {
@@ -252,7 +252,7 @@ fn fetch_from_buffers(
     core: &Core,
     inode: &Inode,
     state: &InodeState,
-    block: u64,
+    block: FileBlock,
     found: Mapped,
 ) -> Option<Vec<Arc<Block>>> {
     let Mapped::Run(run) = found else { return None };
@@ -284,13 +284,13 @@ pub(super) fn load(
     core: &Core,
     inode: &Arc<Inode>,
     state: &InodeState,
-    block: u64,
+    block: FileBlock,
 ) -> Result<Option<Arc<Block>>> {
     loop {
         if let Some(image) = inode.pages.lock().image(block) {
             return Ok(Some(image));
         }
-        if block * u64::from(core.geometry.block_bytes) >= state.size {
+        if block.get() * u64::from(core.geometry.block_bytes) >= state.size {
             return Ok(None);
         }
         match fetch(core, inode, state, block, 1)? {

@@ -33,18 +33,18 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
     }
     let block_bytes = u64::from(core.geometry.block_bytes);
     let end = state.size.div_ceil(block_bytes);
-    let mut block = offset / block_bytes;
-    while block < end {
-        let count = u32::try_from(end - block).unwrap_or(u32::MAX);
-        let found = map::find(core, inode, &state, FileBlock::new(block), count)?;
+    let mut block = FileBlock::new(offset / block_bytes);
+    while block.get() < end {
+        let count = u32::try_from(end - block.get()).unwrap_or(u32::MAX);
+        let found = map::find(core, inode, &state, block, count)?;
         let (count, is_found) = match found {
             Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
             Mapped::Hole(count) => (count, sought == Sought::Hole),
         };
         if is_found {
-            return Ok(Some(offset.max(block * block_bytes)));
+            return Ok(Some(offset.max(block.get() * block_bytes)));
         }
-        block += count;
+        block = block + count;
     }
     Ok((sought == Sought::Hole).then_some(state.size))
 }

@@ -17,16 +17,15 @@ pub(super) fn map_spans(
     core: &Core,
     inode: &Inode,
     state: &InodeState,
-    first: u64,
+    first: FileBlock,
     count: u64,
 ) -> Result<Vec<Span>> {
     let mut spans = Vec::new();
-    let end = first + count;
+    let end = first.get() + count;
     let mut at = first;
-    while at < end {
-        let wanted = u32::try_from(end - at).unwrap_or(u32::MAX);
-        let Mapped::Run(mut run) = map::find(core, inode, state, FileBlock::new(at), wanted)?
-        else {
+    while at.get() < end {
+        let wanted = u32::try_from(end - at.get()).unwrap_or(u32::MAX);
+        let Mapped::Run(mut run) = map::find(core, inode, state, at, wanted)? else {
             break;
         };
         if state.is_journaled(core) {
@@ -42,7 +41,7 @@ pub(super) fn map_spans(
             }
         }
         spans.push(Span { first: at, run });
-        at += u64::from(run.count);
+        at = at + u64::from(run.count);
     }
     Ok(spans)
 }
@@ -51,10 +50,10 @@ pub(super) fn map_spans(
 pub(super) fn mask_tail(
     core: &Core,
     state: &InodeState,
-    block: u64,
+    block: FileBlock,
     image: &mut Arc<Block>,
 ) -> bool {
-    let start = block * u64::from(core.geometry.block_bytes);
+    let start = block.get() * u64::from(core.geometry.block_bytes);
     let inside = usize::try_from(state.size.saturating_sub(start)).unwrap_or(usize::MAX);
     if inside >= image.len() || image[inside..].iter().all(|byte| *byte == 0) {
         return false;

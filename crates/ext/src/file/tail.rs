@@ -19,7 +19,7 @@ use crate::options::DataMode;
 /// Before the size grows past the end of the last block: what the device has beyond the old size becomes zero.
 pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let block_bytes = u64::from(core.geometry.block_bytes);
-    let block = state.size / block_bytes;
+    let block = FileBlock::new(state.size / block_bytes);
     if state.size.is_multiple_of(block_bytes) {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         Some(_) => return Ok(()),
         // The page was evicted meanwhile: whether its tail was masked is not known.
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
-        None => match map::find(core, inode, state, FileBlock::new(block), 1)? {
+        None => match map::find(core, inode, state, block, 1)? {
             Mapped::Run(run) => run.first,
             Mapped::Hole(_) => return Ok(()),
         },
@@ -70,7 +70,7 @@ pub(super) fn zero_from(
     inode: &Arc<Inode>,
     state: &InodeState,
     run: Run,
-    block: u64,
+    block: FileBlock,
     base: Option<Arc<Block>>,
 ) -> Result<()> {
     let within = match (state.size % u64::from(core.geometry.block_bytes)) as usize {

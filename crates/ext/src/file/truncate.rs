@@ -118,14 +118,15 @@ fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result
 /// Cuts a file (or directory) to a size that is at most its own.
 fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
     let block_bytes = u64::from(core.geometry.block_bytes);
-    let keep = size.div_ceil(block_bytes);
+    let keep = FileBlock::new(size.div_ceil(block_bytes));
+    let last = FileBlock::new(size / block_bytes);
     let tail = if size.is_multiple_of(block_bytes) {
         None
     } else {
-        load(core, inode, state, size / block_bytes)?
+        load(core, inode, state, last)?
     };
     let tail_at = match &tail {
-        Some(_) => map::find(core, inode, state, FileBlock::new(keep - 1), 1)?,
+        Some(_) => map::find(core, inode, state, last, 1)?,
         None => map::Mapped::Hole(1),
     };
     let _superblock = core.hold_superblock()?;
@@ -139,11 +140,10 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         state.ctime = state.mtime;
     }
     if let map::Mapped::Run(run) = tail_at {
-        zero_from(core, &mut handle, inode, state, run, keep - 1, tail)?;
+        zero_from(core, &mut handle, inode, state, run, last, tail)?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
-    let from = FileBlock::new(keep);
-    let freed = map::free_from(core, &mut handle, inode, state, from);
+    let freed = map::free_from(core, &mut handle, inode, state, keep);
     state.is_cut = freed.is_err();
     // What has no name stays on the list until it is deleted.
     if freed.is_ok() && state.links > 0 {
@@ -156,15 +156,14 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
 }
 
 /// Drops the pages from a block on, within a new transaction.
-fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: u64) -> Result<Handle<'c>> {
+fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: FileBlock) -> Result<Handle<'c>> {
     loop {
         inode.pages.wait_landed();
         let handle = core.begin(CREDITS_SHRINK)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
             let tid = handle.tid();
-            core.pages
-                .drop_range(&mut inner, inode, from, u64::MAX, tid);
+            core.pages.drop_range(&mut inner, inode, from, None, tid);
             drop(inner);
             return Ok(handle);
         }
@@ -185,7 +184,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
-    let mut handle = drop_pages(core, inode, 0)?;
+    let mut handle = drop_pages(core, inode, FileBlock::new(0))?;
     let result = delete_within(core, &mut handle, inode, &mut state);
     handle.finish()?;
     result

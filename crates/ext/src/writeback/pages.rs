@@ -221,7 +221,7 @@ impl<'c> Convoy<'c> {
     /// Returns true if some of them were in flight and dirty again.
     fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
         let mut has_busy = false;
-        let mut next = Some(0);
+        let mut next = Some(FileBlock::default());
         let mut end = None;
         while let Some(from) = next {
             let mut inner = inode.pages.lock();
@@ -242,9 +242,13 @@ impl<'c> Convoy<'c> {
             }
             // Pages of a failed batch are dirty again: from the start, they would be taken for ever.
             let is_endless = rt::mutant!("error/failed-pages-taken-again");
-            next = collected
-                .next
-                .map(|block| if is_endless { 0 } else { block });
+            next = collected.next.map(|block| {
+                if is_endless {
+                    FileBlock::default()
+                } else {
+                    block
+                }
+            });
         }
         has_busy
     }
