@@ -41,7 +41,7 @@ pub(crate) fn add(
         return Ok(());
     }
     let mut list = core.orphans.lock();
-    let next = list.newest.map_or(0, InodeNr::get);
+    let next = list.newest().map_or(0, InodeNr::get);
     let (block, _) = core.inode_location(nr)?;
     let table = core.buffers.get(block)?;
     set_next(core, handle, nr, &table, next)?;
@@ -62,11 +62,9 @@ pub(crate) fn remove(
         return Ok(());
     }
     let mut list = core.orphans.lock();
-    let link = list.links.get(&nr);
-    let next = link.and_then(|link| link.older).map_or(0, InodeNr::get);
-    let newer = link.and_then(|link| link.newer);
-    match newer.and_then(|newer| Some((newer, list.links.get(&newer)?))) {
-        Some((newer, link)) => set_next(core, handle, newer, &link.table, next)?,
+    let next = list.older(nr).map_or(0, InodeNr::get);
+    match list.newer(nr) {
+        Some((newer, table)) => set_next(core, handle, newer, table, next)?,
         None => core.with_superblock(handle, |raw| raw.s_last_orphan.set(next))?,
     }
     list.take(nr);
@@ -91,8 +89,44 @@ fn set_next(
     Ok(())
 }
 
+/// Reads the list of a volume that is opened. Returns its inodes, newest first.
+///
+/// # Errors
+/// - [`Corrupt::Orphan`] for a list that cannot be believed: nothing is changed.
+pub(crate) fn load(core: &Core) -> Result<Vec<InodeNr>> {
+    if rt::mutant!("orphan/not-finished-at-open") {
+        return Ok(Vec::new());
+    }
+    let chain = read_chain(core)?;
+    let mut list = core.orphans.lock();
+    for (nr, table) in chain.iter().rev() {
+        list.push(*nr, Arc::clone(table));
+    }
+    Ok(chain.into_iter().map(|(nr, _)| nr).collect())
+}
+
+/// Returns the inodes on the list.
+pub(crate) fn listed(core: &Core) -> Vec<InodeNr> {
+    core.orphans.lock().numbers()
+}
+
+/// Returns the number of inodes on the list.
+pub(crate) fn count(core: &Core) -> usize {
+    core.orphans.lock().count()
+}
+
+/// Notes that the deletion of an inode has failed, so that it is tried again.
+pub(crate) fn note_left(core: &Core, nr: InodeNr) {
+    core.orphans.lock().note_left(nr);
+}
+
+/// Takes the inodes whose deletion has failed.
+pub(crate) fn take_left(core: &Core) -> BTreeSet<InodeNr> {
+    core.orphans.lock().take_left()
+}
+
 /// The list on disk, newest first, each with its table block.
-pub(crate) fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
+fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut chain = Vec::new();
     let mut seen = BTreeSet::new();
     let mut next = core.superblock.raw.s_last_orphan.get();

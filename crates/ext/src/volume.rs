@@ -186,7 +186,7 @@ impl Volume {
 
     /// How many inodes wait for their deletion, or for the end of a truncation: their space will be free.
     pub fn orphan_count(&self) -> usize {
-        self.core.orphans.lock().count()
+        crate::orphan::count(&self.core)
     }
 
     /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.

@@ -12,17 +12,17 @@ use layout::InodeNr;
 /// The list as it stands on disk.
 #[derive(Default)]
 pub(crate) struct OrphanList {
-    pub(crate) newest: Option<InodeNr>,
-    pub(crate) links: BTreeMap<InodeNr, Link>,
+    newest: Option<InodeNr>,
+    links: BTreeMap<InodeNr, Link>,
     /// Those whose deletion has failed, and is to be tried again.
-    pub(crate) left: BTreeSet<InodeNr>,
+    left: BTreeSet<InodeNr>,
 }
 
-pub(crate) struct Link {
-    pub(crate) newer: Option<InodeNr>,
-    pub(crate) older: Option<InodeNr>,
+struct Link {
+    newer: Option<InodeNr>,
+    older: Option<InodeNr>,
     /// The block of the inode table that has it.
-    pub(crate) table: Arc<Buffer>,
+    table: Arc<Buffer>,
 }
 
 impl OrphanList {
@@ -36,15 +36,38 @@ impl OrphanList {
         self.links.len()
     }
 
+    /// Returns the inode that was added last.
+    pub(crate) fn newest(&self) -> Option<InodeNr> {
+        self.newest
+    }
+
+    /// Returns the inode that was added before this one.
+    pub(crate) fn older(&self, nr: InodeNr) -> Option<InodeNr> {
+        self.links.get(&nr)?.older
+    }
+
+    /// Returns the inode that was added after this one, and its block of the inode table.
+    pub(crate) fn newer(&self, nr: InodeNr) -> Option<(InodeNr, &Arc<Buffer>)> {
+        let newer = self.links.get(&nr)?.newer?;
+        Some((newer, &self.links.get(&newer)?.table))
+    }
+
+    /// Takes the inodes whose deletion has failed.
+    pub(crate) fn take_left(&mut self) -> BTreeSet<InodeNr> {
+        core::mem::take(&mut self.left)
+    }
+
     /// The deletion of an inode has failed.
     pub(crate) fn note_left(&mut self, nr: InodeNr) {
         self.left.insert(nr);
     }
 
+    /// Returns all inodes on the list.
     pub(crate) fn numbers(&self) -> Vec<InodeNr> {
         self.links.keys().copied().collect()
     }
 
+    /// Adds an inode.
     pub(crate) fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
         if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
             newest.newer = Some(nr);
@@ -58,6 +81,7 @@ impl OrphanList {
         self.newest = Some(nr);
     }
 
+    /// Removes an inode.
     pub(crate) fn take(&mut self, nr: InodeNr) {
         let Some(Link { newer, older, .. }) = self.links.remove(&nr) else {
             return;

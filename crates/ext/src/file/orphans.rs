@@ -1,8 +1,6 @@
 //! Finishing the deletions and truncations on the orphan list: at open those that a crash
 //! interrupted, and later those that a failed device has left.
 
-use std::sync::Arc;
-
 use layout::InodeNr;
 
 use super::truncate::{delete, delete_or_leave, finish_truncation};
@@ -15,19 +13,8 @@ use crate::orphan;
 /// # Errors
 /// - [`Corrupt::Orphan`] for a list that cannot be believed: nothing is changed.
 pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
-    let chain = if rt::mutant!("orphan/not-finished-at-open") {
-        Vec::new()
-    } else {
-        orphan::read_chain(core)?
-    };
-    {
-        let mut list = core.orphans.lock();
-        for (nr, table) in chain.iter().rev() {
-            list.push(*nr, Arc::clone(table));
-        }
-    }
     let (mut deleted, mut truncated) = (0, 0);
-    for (nr, _) in chain {
+    for nr in orphan::load(core)? {
         match finish_one(core, nr) {
             Ok(true) => deleted += 1,
             Ok(false) => truncated += 1,
@@ -45,7 +32,7 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
 
 /// Tries deletions again that have failed.
 pub(crate) fn delete_left(core: &Core) -> Result<()> {
-    let left = core::mem::take(&mut core.orphans.lock().left);
+    let left = orphan::take_left(core);
     if rt::mutant!("orphan/left-until-close") {
         return Ok(());
     }
@@ -64,7 +51,7 @@ pub(crate) fn delete_left(core: &Core) -> Result<()> {
 /// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open, and the
 /// volume is not called clean.
 pub(crate) fn finish_left(core: &Core) {
-    let listed = core.orphans.lock().numbers();
+    let listed = orphan::listed(core);
     for nr in listed {
         if core.check_writable().is_err() {
             break;
@@ -77,7 +64,7 @@ pub(crate) fn finish_left(core: &Core) {
             }
         }
     }
-    let left = core.orphans.lock().numbers();
+    let left = orphan::listed(core);
     if let Some(inode) = left.into_iter().next() {
         let why = "it stays on the list of a volume that is closed";
         core.note_damage(&Corrupt::Orphan { inode, why });

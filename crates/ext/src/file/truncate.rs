@@ -195,7 +195,7 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
         Err(error) if matches!(error, Error::Device(_)) || error.is_device_full() => {
             tracing::error!(inode = %inode.nr, %error, "a deleted inode stays on the orphan list");
-            core.orphans.lock().note_left(inode.nr);
+            orphan::note_left(core, inode.nr);
             Ok(())
         }
         result => result,
