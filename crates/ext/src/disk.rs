@@ -11,3 +11,4 @@ pub(crate) mod new_inode;
 pub(crate) mod run;
 pub mod superblock;
 pub(crate) mod tables;
+pub(crate) mod words;

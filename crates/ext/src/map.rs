@@ -24,17 +24,19 @@ mod prune;
 mod unmap;
 mod walk;
 
+use layout::inode::MAP_WORDS;
 use layout::{BlockNr, FileBlock};
 
 pub(crate) use allocate::{allocate_each, find_or_allocate};
 pub(crate) use prune::{CREDITS_FREE, free_from};
-pub(crate) use unmap::{free_empty_maps, unmap};
+pub(crate) use unmap::{free_empty_maps, free_first, unmap};
 pub(crate) use walk::walk;
 
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::inode::InodeState;
+use crate::disk::inode::{Claims, InodeState};
 use crate::disk::run::Run;
+use crate::disk::words::{FileMap, FileMapMut};
 use crate::error::{Corrupt, Result};
 use path::Path;
 
@@ -52,6 +54,18 @@ pub(crate) enum Mapped {
     Hole(u64),
 }
 
+/// Returns the direct pointers and the roots of the indirect trees.
+fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {
+    let FileMap::Indirect(roots) = state.words.map();
+    roots
+}
+
+/// Returns the same to change them.
+fn roots_mut(claims: &mut Claims) -> &mut [u32; MAP_WORDS] {
+    let FileMapMut::Indirect(roots) = claims.words.map_mut();
+    roots
+}
+
 /// Looks up to `count_max` blocks up, from `from` on: one run or one hole.
 pub(crate) fn find(
     core: &Core,
@@ -65,7 +79,7 @@ pub(crate) fn find(
         return Ok(Mapped::Hole(u64::from(count_max)));
     };
     if path.depth == 0 {
-        let words = &state.words[path.root..DIRECT as usize];
+        let words = &roots(state)[path.root..DIRECT as usize];
         return scan(core, inode, from, count_max, words.iter().copied());
     }
     let leaf = match find_leaf(core, inode, state, &path, from)? {
@@ -100,7 +114,7 @@ fn find_leaf(
     {
         return Ok(Leaf::At(leaf));
     }
-    let mut pointer = state.words[path.root];
+    let mut pointer = roots(state)[path.root];
     for level in 0..path.depth {
         if pointer == 0 {
             return Ok(Leaf::Missing {

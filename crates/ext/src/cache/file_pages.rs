@@ -395,8 +395,8 @@ impl Inner {
                 })
     }
 
-    /// Drops the pages from a block on, to a block or to the end; none is in flight. `keep` sees
-    /// those that are dirty.
+    /// Drops the pages from a block on, to a block or to the end; none is in flight. `keep` sees the
+    /// dirty ones.
     pub(crate) fn drop_range(
         &mut self,
         counts: &PageCounts,

@@ -135,8 +135,8 @@ impl Pages {
         inner.listed = oldest;
     }
 
-    /// Drops a file's pages from a block on, to a block or to the end; none is in flight. Ordered data
-    /// of transactions before `tid` is handed to their sets: they still have to write it.
+    /// Drops a file's pages from a block on, to a block or to the end; none is in flight. Ordered
+    /// data of transactions before `tid` is handed to their sets: they still have to write it.
     pub(crate) fn drop_range(
         &self,
         inner: &mut Inner,

@@ -13,6 +13,7 @@ use layout::time::InodeTime;
 use layout::{BlockNr, Tid};
 
 use super::kind::FileKind;
+use super::words::Words;
 use crate::error::{Error, Result};
 
 /// The decoded inode.
@@ -65,7 +66,7 @@ pub(crate) struct Claims {
     /// Blocks owned, in units of 512 bytes, indirect and attribute blocks included.
     pub(crate) sectors: u64,
     /// The 15 words of the block map; or the target of a fast symbolic link; or a device number.
-    pub(crate) words: [u32; 15],
+    pub(crate) words: Words,
     /// The attribute block, or 0.
     pub(crate) attribute_block: BlockNr,
     /// True from a change until the inode is stored or discarded.
@@ -108,7 +109,7 @@ impl Claims {
         Self {
             links,
             sectors: 0,
-            words: [0; 15],
+            words: Words::default(),
             attribute_block: BlockNr::new(0),
             is_unstored: false,
         }

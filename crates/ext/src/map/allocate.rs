@@ -16,7 +16,7 @@ use jbd2::Buffer;
 use layout::{Block, BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, scan};
+use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
 use crate::alloc::BlockRequest;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -192,7 +192,7 @@ impl Site {
     }
 
     fn descend(&mut self, core: &Core, inode: &Inode, state: &InodeState) -> Result<()> {
-        let mut pointer = state.words[self.path.root];
+        let mut pointer = roots(state)[self.path.root];
         while self.level < self.path.depth && pointer != 0 {
             let block = check_map_block(core, inode, self.from, pointer)?;
             self.parents[self.level] = block;
@@ -214,7 +214,7 @@ impl Site {
     ) -> Result<()> {
         let path = &self.path;
         self.mapped = if path.depth == 0 {
-            let words = &state.words[path.root..DIRECT as usize];
+            let words = &roots(state)[path.root..DIRECT as usize];
             scan(core, inode, self.from, count_max, words.iter().copied())?
         } else if self.missing() > 0 {
             let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
@@ -237,7 +237,7 @@ impl Site {
         {
             self.goal = goal;
         } else if self.path.depth == 0 {
-            let before = state.words[..self.path.root]
+            let before = roots(state)[..self.path.root]
                 .iter()
                 .rev()
                 .find(|word| **word != 0);
@@ -355,7 +355,7 @@ impl Taken {
             handle.write(&buffer)?[at..at + count * 4].fill(0);
         } else {
             let root = site.path.root;
-            state.claims(handle).words[root..root + count].fill(0);
+            roots_mut(state.claims(handle))[root..root + count].fill(0);
         }
         for map in &self.maps[..missing] {
             handle.forget_new(*map)?;
@@ -416,7 +416,7 @@ impl Taken {
             write_run(&mut bytes, path.offsets[site.level - 1] as usize, top);
         } else {
             for step in 0..top.count {
-                state.claims(handle).words[path.root + step as usize] =
+                roots_mut(state.claims(handle))[path.root + step as usize] =
                     top.first.get() as u32 + step;
             }
         }

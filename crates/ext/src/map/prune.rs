@@ -16,7 +16,7 @@ use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
 use super::walk::runs;
-use super::{DIRECT, check_data, check_map_block, pointers};
+use super::{DIRECT, check_data, check_map_block, pointers, roots, roots_mut};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -115,13 +115,13 @@ impl Pruner<'_, '_> {
         self.prune_direct()?;
         for depth in 1..=3 {
             let word = DIRECT as usize + depth as usize - 1;
-            let pointer = self.state.words[word];
+            let pointer = roots(self.state)[word];
             let (first, reach) = tree(depth, self.core.geometry.pointers_per_block());
             if pointer == 0 || self.from >= first + reach {
                 continue;
             }
             if self.prune_tree(pointer, depth, first)? {
-                self.state.claims(self.handle).words[word] = 0;
+                roots_mut(self.state.claims(self.handle))[word] = 0;
             }
         }
         Ok(())
@@ -129,14 +129,14 @@ impl Pruner<'_, '_> {
 
     fn prune_direct(&mut self) -> Result<()> {
         let start = self.from.min(DIRECT) as usize;
-        let words: Vec<u32> = self.state.words[start..DIRECT as usize].to_vec();
+        let words: Vec<u32> = roots(self.state)[start..DIRECT as usize].to_vec();
         for (at, run) in runs(&words) {
             let mut at = start + at;
             let mut rest = run;
             while rest.count > 0 {
                 let freed = self.free_part(at as u64, rest)?;
                 let claims = self.state.claims(self.handle);
-                claims.words[at..at + freed as usize].fill(0);
+                roots_mut(claims)[at..at + freed as usize].fill(0);
                 at += freed as usize;
                 rest = Run {
                     first: rest.first + u64::from(freed),
@@ -237,7 +237,7 @@ impl Pruner<'_, '_> {
         self.check_off_the_way(run)?;
         if !self.has_buffers {
             self.make_room(0)?;
-            self.core.free_blocks(self.transaction, run)?;
+            self.core.free_blocks(self.handle, run)?;
             self.count_freed(run.count);
             return Ok(run.count);
         }

@@ -3,7 +3,7 @@
 use layout::{BlockNr, FileBlock};
 
 use super::path::Path;
-use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer};
+use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -38,7 +38,8 @@ pub(crate) fn unmap(
     }
     match leaf {
         None => {
-            state.claims(handle).words[path.root..path.root + run.count as usize].fill(0);
+            let roots = roots_mut(state.claims(handle));
+            roots[path.root..path.root + run.count as usize].fill(0);
         }
         Some(leaf) => {
             let start = path.offsets[path.depth - 1] as usize * 4;
@@ -84,7 +85,7 @@ pub(crate) fn free_empty_maps(
         };
         core.free_buffered(handle, run)?;
         match above {
-            None => state.claims(handle).words[path.root] = 0,
+            None => roots_mut(state.claims(handle))[path.root] = 0,
             Some(above) => {
                 let at = path.offsets[level - 1] as usize * 4;
                 handle.write(&above)?[at..at + 4].fill(0);
@@ -105,11 +106,36 @@ fn way(
     from: FileBlock,
 ) -> Result<Vec<BlockNr>> {
     let mut blocks = Vec::with_capacity(path.depth);
-    let mut pointer = state.words[path.root];
+    let mut pointer = roots(state)[path.root];
     while pointer != 0 && blocks.len() < path.depth {
         let block = check_map_block(core, inode, from, pointer)?;
         pointer = read_pointer(core, block, path.offsets[blocks.len()])?;
         blocks.push(block);
     }
     Ok(blocks)
+}
+
+/// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
+/// here, as the freeing of a whole map may: an inode without a name would become durable.
+pub(crate) fn free_first(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    state: &mut InodeState,
+) -> Result<()> {
+    if state.sectors == 0 {
+        return Ok(());
+    }
+    let run = Run {
+        first: BlockNr::new(u64::from(roots(state)[0])),
+        count: 1,
+    };
+    if state.has_buffered_blocks(core) {
+        core.free_buffered(handle, run)?;
+    } else {
+        core.free_blocks(handle, run)?;
+    }
+    let claims = state.claims(handle);
+    roots_mut(claims)[0] = 0;
+    claims.sectors = 0;
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use layout::{BlockNr, FileBlock};
 
 use super::path::tree;
-use super::{DIRECT, check_data, check_map_block, pointers};
+use super::{DIRECT, check_data, check_map_block, pointers, roots};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -35,9 +35,9 @@ pub(crate) fn walk(
         map_blocks: BTreeSet::new(),
         data_blocks_left: core.geometry.block_count,
     };
-    walk.runs(0, &state.words[..DIRECT as usize])?;
+    walk.runs(0, &roots(state)[..DIRECT as usize])?;
     for depth in 1..=3 {
-        let pointer = state.words[DIRECT as usize + depth as usize - 1];
+        let pointer = roots(state)[DIRECT as usize + depth as usize - 1];
         if pointer != 0 {
             let (first, _) = tree(depth, core.geometry.pointers_per_block());
             walk.tree(pointer, depth, first)?;

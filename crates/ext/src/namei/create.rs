@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
+use layout::InodeNr;
 use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
-use layout::{BlockNr, InodeNr};
 use rt::RwLockWriteGuard;
 
 use super::{LINKS_MAX, check_new_name, check_takes_names, delete_if_unused, gain_subdirectory};
@@ -16,7 +16,6 @@ use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
-use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::xattr::{self, Change};
 use crate::{alloc, dir, map, writeback};
@@ -47,7 +46,7 @@ pub(crate) fn create(
         if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
             let words = device.encode();
             let words = words.ok_or(Error::Invalid("the device number is too large"))?;
-            state.claims(handle).words[..2].copy_from_slice(&words);
+            state.claims(handle).words.set_device(words);
         }
         Ok(())
     })
@@ -246,7 +245,7 @@ fn give_up(
     state: &mut InodeState,
 ) -> Result<()> {
     xattr::release(core, handle, inode.nr, state)?;
-    give_first_block_back(core, handle, state)?;
+    map::free_first(core, handle, state)?;
     state.claims(handle).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     Ok(())
@@ -257,31 +256,6 @@ fn give_up(
 fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()> {
     core.inodes.remove(inode.nr);
     core.free_inode(handle, inode.nr, inode.kind == FileKind::Directory)
-}
-
-/// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
-/// here, as the freeing of a whole map may: an inode without a name would become durable.
-fn give_first_block_back(
-    core: &Core,
-    handle: &mut Handle<'_>,
-    state: &mut InodeState,
-) -> Result<()> {
-    if state.sectors == 0 {
-        return Ok(());
-    }
-    let run = Run {
-        first: BlockNr::new(u64::from(state.words[0])),
-        count: 1,
-    };
-    if state.has_buffered_blocks(core) {
-        core.free_buffered(handle, run)?;
-    } else {
-        core.free_blocks(handle, run)?;
-    }
-    let claims = state.claims(handle);
-    claims.words[0] = 0;
-    claims.sectors = 0;
-    Ok(())
 }
 
 /// What a new inode says at first.

@@ -47,20 +47,12 @@ pub(crate) fn symlink(
         &mut |core, handle, inode, state| {
             state.size = target.len() as u64;
             if target.len() <= FAST_BYTES_MAX {
-                store_fast(&mut state.claims(handle).words, target);
+                state.claims(handle).words.set_target(target);
                 return Ok(());
             }
             store_slow(core, handle, inode, state, target)
         },
     )
-}
-
-fn store_fast(words: &mut [u32; 15], target: &[u8]) {
-    for (word, bytes) in words.iter_mut().zip(target.chunks(4)) {
-        let mut raw = [0; 4];
-        raw[..bytes.len()].copy_from_slice(bytes);
-        *word = u32::from_le_bytes(raw);
-    }
 }
 
 fn store_slow(
@@ -101,15 +93,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
         core.block_bytes() as u64 / 512
     };
     if state.sectors == attribute_sectors {
-        if length > FAST_BYTES_MAX + 1 {
-            return Err(corrupt());
-        }
-        let bytes: Vec<u8> = state
-            .words
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        return Ok(bytes[..length].to_vec());
+        return state.words.target(length).ok_or_else(corrupt);
     }
     if length == 0 || length > core.block_bytes() {
         return Err(corrupt());

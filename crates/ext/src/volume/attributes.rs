@@ -243,9 +243,7 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
 pub(crate) fn describe(core: &Core, nr: InodeNr, state: &InodeState) -> Attributes {
     let has_extra = core.geometry.has_extra_times();
     let device = match state.kind {
-        FileKind::CharacterDevice | FileKind::BlockDevice => {
-            Some(DeviceNumber::decode(state.words[0], state.words[1]))
-        }
+        FileKind::CharacterDevice | FileKind::BlockDevice => Some(state.words.device()),
         _ => None,
     };
     Attributes {

@@ -14,6 +14,7 @@ use super::{Claims, InodeState};
 use crate::disk::file_size::size_max;
 use crate::disk::kind::FileKind;
 use crate::disk::superblock::Superblock;
+use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
 /// Where a field of the extra part ends, in bytes of `i_extra_isize`.
@@ -72,7 +73,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
         size,
         claims: Claims {
             sectors: base.sectors(superblock.has_huge_file(), superblock.geometry.block_bytes),
-            words: base.map(),
+            words: Words::from_raw(base.map()),
             attribute_block,
             ..Claims::new(base.i_links_count.get())
         },
@@ -128,7 +129,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
         superblock.geometry.block_bytes,
     );
     assert!(has_sectors, "the block count was checked before");
-    base.set_map(state.words);
+    base.set_map(state.words.to_raw());
     base.i_generation.set(state.generation);
     base.set_attribute_block(state.attribute_block.get(), superblock.is_64bit());
     let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);

@@ -30,7 +30,7 @@ fn open_without_map(
     let opened: Arc<dyn BlockDevice> = Arc::<FaultDevice>::clone(&failing);
     let bench = Bench::open(opened, MountOptions::default());
     let inode = bench.find("file");
-    let map = u64::from(inode.state.read().words[12]);
+    let map = u64::from(inode.state.read().words.to_raw()[12]);
     let sector = |block: u64| SectorNr::from_byte_offset(block * BLOCK_BYTES);
     failing.add_bad_sectors(sector(map), sector(map + 1));
     (failing, bench, inode)

@@ -206,7 +206,7 @@ pub(super) fn make(
         }
         let state = allocate(core, count)?;
         let log = log_of_inode(core, InodeNr::JOURNAL)?;
-        Ok((log, state.words, state.size))
+        Ok((log, state.words.to_raw(), state.size))
     })?;
     jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
     device.flush()?;

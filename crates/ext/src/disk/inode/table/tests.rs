@@ -9,6 +9,7 @@ use super::{Claims, decode, encode, fits};
 use crate::disk::file_size::size_max;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
+use crate::disk::words::Words;
 use crate::file::testing::{Bench, Random, image};
 use crate::options::MountOptions;
 
@@ -68,7 +69,7 @@ fn state(random: &mut Random, bench: &Bench, has_extra: bool) -> InodeState {
         size,
         claims: Claims {
             sectors: number(random, 32),
-            words: core::array::from_fn(|_| number(random, 32) as u32),
+            words: Words::from_raw(core::array::from_fn(|_| number(random, 32) as u32)),
             attribute_block: BlockNr::new(
                 [0, core.geometry.block_count - 1][random.below(2) as usize],
             ),

@@ -1,0 +1,79 @@
+//! The 15 words of an inode (`i_block`).
+//!
+//! | inode | its words |
+//! |---|---|
+//! | regular file, directory, long symbolic link | a [`FileMap`] |
+//! | short symbolic link | the target |
+//! | character or block device | the device number |
+
+use layout::device::DeviceNumber;
+use layout::inode::MAP_WORDS;
+
+/// The words, which mean something together with the inode's kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Words {
+    words: [u32; MAP_WORDS],
+}
+
+/// The root of a file's block map.
+pub(crate) enum FileMap<'w> {
+    /// Direct pointers, then the roots of the three indirect trees.
+    Indirect(&'w [u32; MAP_WORDS]),
+}
+
+/// The root of a file's block map, to be changed.
+pub(crate) enum FileMapMut<'w> {
+    /// Direct pointers, then the roots of the three indirect trees.
+    Indirect(&'w mut [u32; MAP_WORDS]),
+}
+
+impl Words {
+    /// The words as they lie in the inode.
+    pub(crate) const fn from_raw(words: [u32; MAP_WORDS]) -> Self {
+        Self { words }
+    }
+
+    /// Returns the words as they lie in the inode.
+    pub(crate) const fn to_raw(self) -> [u32; MAP_WORDS] {
+        self.words
+    }
+
+    /// Returns the block map of a file.
+    pub(crate) fn map(&self) -> FileMap<'_> {
+        FileMap::Indirect(&self.words)
+    }
+
+    /// Returns the block map of a file to change it.
+    pub(crate) fn map_mut(&mut self) -> FileMapMut<'_> {
+        FileMapMut::Indirect(&mut self.words)
+    }
+
+    /// Returns the number of a device.
+    pub(crate) fn device(&self) -> DeviceNumber {
+        DeviceNumber::decode(self.words[0], self.words[1])
+    }
+
+    /// Sets the number of a device, which [`DeviceNumber::encode`] has encoded.
+    pub(crate) fn set_device(&mut self, encoded: [u32; 2]) {
+        self.words[..2].copy_from_slice(&encoded);
+    }
+
+    /// Returns the target of a short symbolic link; none if the words have fewer bytes.
+    pub(crate) fn target(&self, length: usize) -> Option<Vec<u8>> {
+        let bytes: Vec<u8> = self
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        bytes.get(..length).map(<[u8]>::to_vec)
+    }
+
+    /// Sets the target of a short symbolic link.
+    pub(crate) fn set_target(&mut self, target: &[u8]) {
+        for (word, bytes) in self.words.iter_mut().zip(target.chunks(4)) {
+            let mut raw = [0; 4];
+            raw[..bytes.len()].copy_from_slice(bytes);
+            *word = u32::from_le_bytes(raw);
+        }
+    }
+}
