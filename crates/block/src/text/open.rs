@@ -77,7 +77,8 @@ pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Devi
 /// simulated devices.
 ///
 /// # Errors
-/// [`DeviceError::Open`] and [`DeviceError::InUse`], those of an array of its devices, and those of `factory`.
+/// [`DeviceError::Open`] and [`DeviceError::InUse`], those of an array of its devices, and those of
+/// `factory`.
 pub fn open(
     text: &DeviceText,
     options: &OpenOptions,
