@@ -1,17 +1,18 @@
-//! Work that others wait for, and a panic in it.
+//! Work that other threads wait for, and panics in it.
 //!
-//! Whoever reads or writes an inode, a block or a page leaves a mark in its cache, at which others wait. A panic on the way, in a device or in a
-//! check of our own, would leave the mark for ever; on a mount the process goes on after it, and would never end.
+//! A thread that reads or writes an inode, a block or a page leaves a mark in its cache, at which
+//! other threads wait. A panic in that work, in a device or in an assertion, would leave the mark
+//! in place for ever; the process of a mount goes on after it, and would never end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Does the work. If it panics, `abandon` takes the mark away before the panic goes on; whoever waits then does the work itself, or hears that
-/// it has failed.
+/// Does the work. If it panics, `abandon` removes the mark before the panic continues; a thread
+/// that waits then does the work itself or gets an error.
 pub(crate) fn awaited<T>(work: impl FnOnce() -> T, abandon: impl FnOnce()) -> T {
     awaited_with(&mut (), |()| work(), |()| abandon())
 }
 
-/// The same for work on a state, which `abandon` finds as the panic has left it.
+/// Does work on a state. If it panics, `abandon` gets the state as the panic left it.
 pub(crate) fn awaited_with<S, T>(
     state: &mut S,
     work: impl FnOnce(&mut S) -> T,

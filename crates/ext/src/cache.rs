@@ -1,5 +1,5 @@
-//! State that an open volume keeps in memory, and the work on it that needs nothing else. Code that
-//! reads a block map or starts a handle lies above.
+//! The in-memory state of an open volume, and the operations that need nothing else. Code that
+//! reads a block map or starts a handle belongs to the layers above.
 
 pub(crate) mod attribute_blocks;
 pub(crate) mod buffers;

@@ -1,29 +1,37 @@
-//! ext2 and ext3 on a block device and, where there is one, a journal.
+//! ext2 and ext3 on a block device and, if there is one, a journal.
 //!
-//! [`Volume`] is the entry: it opens an image (replaying its journal if needed), offers the operations of a VFS on
-//! inodes and conveniences on paths, and is closed explicitly. [`mkfs`] makes an image. The crate knows neither FUSE nor
-//! simulation: it reaches time, threads and locks through `rt` and storage through `block`.
+//! [`Volume`] is the entry: it opens an image (replaying its journal if needed), offers the
+//! operations of a VFS on inodes and conveniences on paths, and is closed explicitly. [`mkfs`]
+//! creates an image. The crate depends neither on FUSE nor on the simulation: it reaches time,
+//! threads and locks through `rt` and storage through `block`.
 //!
 //! # Layers
 //!
 //! Each line imports from the lines above it.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `error`, `options`, `awaited` | errors; how a volume is mounted; work that others wait for, and a panic in it |
-//! | `disk/` | what lies on a device, decoded: superblock, geometry, inode tables |
-//! | `cache/` | what an open volume keeps in memory: metadata blocks, inodes |
-//! | `core`, `handle`, `damage` | what all operations share; a handle on the journal; damage that is met |
-//! | `alloc/`, `map/`, `dir/`, `xattr/`, `orphan` | operations on one structure: bitmaps, block maps, entries, attributes, the orphan list |
-//! | `file/` | page cache, read, write, truncate, write-back, fsync |
-//! | `namei/` | what changes the tree: create, link, unlink, rename |
+//! | `error`, `options` | errors; mount options |
+//! | `awaited` | work that other threads wait for, and panics in it |
+//! | `disk/` | decoded on-disk structures: superblock, geometry, inode tables |
+//! | `cache/` | the state of an open volume in memory: metadata blocks, inodes |
+//! | `core`, `handle`, `damage` | state shared by all operations; a handle on the journal; damage |
+//! | `alloc/` | bitmaps |
+//! | `map/` | block maps |
+//! | `dir/` | directory entries |
+//! | `xattr/` | extended attributes |
+//! | `orphan` | the orphan list |
+//! | `file/` | page cache, read, write, truncate, writeback, fsync |
+//! | `namei/` | changes of the tree: create, link, unlink, rename |
 //! | `volume/` | the public entry: open, close, operations by inode, operations by path |
-//! | `census/`, `format/` | what each block of a closed volume is; making an image, and tuning one |
+//! | `census/` | the use of each block of a closed volume |
+//! | `format/` | creating an image, and tuning one |
 //!
 //! # Lock order
 //!
-//! rename, inode (parent before child, then by number), journal handle, attribute blocks, group, then leaves: folio, buffer. A leaf is
-//! held for memory work only: never across I/O, a handle's start or another lock.
+//! Locks are taken in this order: rename, inode (parent before child, then by number), journal
+//! handle, attribute blocks, group, then the leaves folio and buffer. A leaf is held for memory
+//! work only: never across I/O, the start of a handle or another lock.
 
 #![warn(clippy::missing_errors_doc)]
 

@@ -1,7 +1,8 @@
-//! Allocating and freeing blocks: what both allocators share.
+//! Allocation and release of blocks: the part that both allocators share.
 //!
-//! An allocator looks for blocks in one group after another through a *plan*: a function that sees the group's map and says
-//! what it would take. Here the group is locked, the plan asked, the blocks claimed and marked.
+//! An allocator searches one group after another with a *plan*: a function that sees the group's
+//! bitmap and proposes blocks. This module locks the group, calls the plan, and claims and marks
+//! the blocks.
 
 use std::sync::Arc;
 
@@ -19,21 +20,22 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::options::{AllocationProfile, OnError};
 
-/// The damage of a bitmap in which a block that a file owns is free.
+/// The damage of a bitmap that shows a block of a file as free.
 const FREE_ALREADY: &str = "a block that is freed is free already";
 
-/// What an allocator would take from a group.
+/// The blocks that an allocator proposes to take from a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// The blocks to allocate; fewer are taken if fewer are left on the volume.
+    /// The blocks to allocate. Fewer are taken if the volume has fewer left.
     pub(super) take: ClearRun,
-    /// The end of the window whose blocks begin with those to allocate; the end of those if there is no window.
+    /// End of the window that starts with the blocks to allocate; the end of those blocks if there
+    /// is no window.
     pub(super) window_end: u32,
 }
 
 impl Core {
-    /// Allocates up to `count_max` contiguous blocks near the goal (at least one).
-    /// At shortage the caller gets `NoSpace`; see [`Core::wait_for_space`].
+    /// Allocates between one and `count_max` contiguous blocks near the goal. Fails with `NoSpace`
+    /// at shortage; see [`Core::wait_for_space`].
     pub(crate) fn allocate_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -51,7 +53,8 @@ impl Core {
         }
     }
 
-    /// Frees blocks (the caller has forgotten their buffers or pages). They become allocatable when the transaction is durable.
+    /// Frees blocks, whose buffers or pages the caller has forgotten. They become allocatable when
+    /// the transaction is durable.
     pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         if !self.is_data_run(run) {
             let group = if self.geometry.contains(run.first) {
@@ -75,12 +78,12 @@ impl Core {
         Ok(())
     }
 
-    /// Frees blocks that are changed through the cache of metadata, and forgets their buffers. When
-    /// damage forbids it, blocks and buffers are as they were: a block that stays in use keeps its
-    /// newest contents.
+    /// Frees blocks that are changed through the metadata cache, and forgets their buffers. If
+    /// damage prevents this, blocks and buffers stay as they were: a block that remains in use
+    /// keeps its current contents.
     ///
-    /// With a journal no block is allocated again before a commit. Without one it may have another
-    /// owner at once, which must not get the old buffer, and lose it.
+    /// With a journal no block is allocated again before a commit. Without one it may get another
+    /// owner at once, which must neither find the old buffer nor lose its own.
     pub(crate) fn free_buffered(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         let forget = |handle: &mut Handle<'_>| {
             (0..u64::from(run.count)).try_for_each(|step| handle.forget(run.first + step))
@@ -96,7 +99,8 @@ impl Core {
         self.free_blocks(handle, run)
     }
 
-    /// Checks that all of an extent can be freed, before any of it is. Hold the result until then.
+    /// Checks that every part of an extent can be freed, before any of it is. The caller holds the
+    /// result until then.
     fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
         let mut held = Vec::new();
         for (group, start, count) in self.parts(run) {
@@ -121,13 +125,14 @@ impl Core {
         Ok(held)
     }
 
-    /// Reads the bitmap that has a block, so that giving it back will not have to. Hold the result until then.
+    /// Reads the bitmap that covers a block, so that freeing the block does not have to. The caller
+    /// holds the result until then.
     pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
         let (group, _) = self.geometry.group_of_block(block);
         self.buffers.hold(self.space.group(group).block_bitmap)
     }
 
-    /// Allocates what the plan says from one group; none if it finds nothing there.
+    /// Allocates the blocks that the plan proposes in one group; none if it proposes none.
     pub(super) fn allocate_in(
         &self,
         handle: &mut Handle<'_>,
@@ -153,7 +158,8 @@ impl Core {
                 return Ok(None);
             };
             if !is_filed {
-                // Once the two are in this transaction, changing them does not wait: do that without the group's lock.
+                // Once both buffers belong to this transaction, changing them does not wait. Filing
+                // them may wait and is done without the group's lock.
                 drop(maps);
                 drop(handle.write(&bitmap)?);
                 drop(handle.write(descriptor)?);
@@ -219,7 +225,7 @@ impl Core {
             let number = group.first.get() + u64::from(start);
             let damage = group.damage(number, FREE_ALREADY);
             let error = self.damaged(damage);
-            // With `errors=continue` the blocks stay as they are, and the operation goes on.
+            // With `errors=continue` the blocks stay as they are and the operation continues.
             return if self.options.on_error == OnError::Continue {
                 Ok(())
             } else {
@@ -260,7 +266,8 @@ impl Core {
         Ok(())
     }
 
-    /// The groups from that of a block on, all once, and the block's index within the first.
+    /// Returns every group once, starting with the group of a block, and the block's index in that
+    /// group.
     pub(super) fn groups_from(&self, goal: BlockNr) -> (impl Iterator<Item = &Group>, u32) {
         let (first, index) = self.geometry.group_of_block(goal);
         let (before, behind) = self.space.groups.split_at(first.index());

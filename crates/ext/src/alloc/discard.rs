@@ -1,16 +1,18 @@
-//! Discarding what is free, so that a sparse image or a thin device gets the space back.
+//! Discarding free blocks, so that a sparse image or a thin device gets the space back.
 //!
-//! | when | what |
+//! | trigger | discarded blocks |
 //! |---|---|
-//! | `discard`, with a journal | the blocks that a transaction freed, once its commit record is durable |
-//! | [`Core::trim`] | everything that is free durably |
+//! | `discard`, with a journal | those that a transaction freed, once its commit block is durable |
+//! | [`Core::trim`] | all that are durably free |
 //!
 //! # Rules
 //!
-//! - Blocks are discarded while nobody can allocate them: those of a transaction before they are released, those of a trim while they
-//!   count as taken in memory. So no discard meets a block that is in use again.
-//! - A discard never comes before the commit record that frees the blocks is durable: until then a crash may bring their owner back. On a volume
-//!   without a journal nobody knows when that is, and `discard` does nothing.
+//! - Blocks are discarded only while they cannot be allocated: those of a transaction before they
+//!   are released, those of a trim while they count as taken in memory. No discard meets a block
+//!   that is in use again.
+//! - A discard never precedes the durability of the commit block that frees the blocks: until then
+//!   a crash may bring their owner back. A volume without a journal has no such moment, and
+//!   `discard` does nothing.
 
 use core::ops::Range;
 
@@ -23,14 +25,15 @@ use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::error::Result;
 
-/// How many blocks a trim keeps from others at a time.
+/// Number of blocks that a trim withholds from allocation at a time.
 const TRIMMED_AT_A_TIME: u32 = 4096;
 
-/// How late the mutant is that discards what is in use again, in milliseconds.
+/// Delay of the mutant that discards blocks in use again, in milliseconds.
 const LATE_MS: u64 = 200;
 
 impl Core {
-    /// The commit record of `tid` is durable: the blocks it freed are discarded if that is wanted, and allocatable.
+    /// Releases the blocks that `tid` freed, whose commit block is durable; discards them before if
+    /// that is wanted.
     pub(crate) fn release_freed(&self, tid: Tid) {
         let runs = self.space.take_freed(tid);
         let discarded: &[FreedRun] = if self.options.discard { &runs } else { &[] };
@@ -43,7 +46,7 @@ impl Core {
         self.space.release(tid, &runs);
     }
 
-    /// Discards blocks. It is advice: what a device refuses is not discarded.
+    /// Discards blocks. Discarding is advice: blocks that the device refuses are not discarded.
     pub(super) fn discard(&self, runs: &[FreedRun]) {
         if runs.is_empty() {
             return;
@@ -54,10 +57,11 @@ impl Core {
         }
     }
 
-    /// Discards all free blocks in runs of at least `blocks_min`. Returns how many blocks.
+    /// Discards all free extents of at least `blocks_min` blocks. Returns the number of blocks.
     ///
     /// # Errors
-    /// - [`crate::Error::ReadOnly`], and what a sync may fail with: what was freed before is made durable first.
+    /// Fails with [`crate::Error::ReadOnly`], or with the errors of a sync: blocks freed before are
+    /// first made durable.
     pub(crate) fn trim(&self, blocks_min: u32) -> Result<u64> {
         self.check_writable()?;
         crate::writeback::sync_all(self)?;
@@ -77,7 +81,8 @@ impl Core {
         Ok(discarded)
     }
 
-    /// Finds the next free run of a group that nobody has a window on, and counts it as taken until it is released.
+    /// Finds the next free extent of a group that no window covers, and counts it as taken until it
+    /// is released.
     fn keep_free_run(&self, group: &Group, from: u32, blocks_min: u32) -> Result<Option<FreedRun>> {
         let bitmap = self.buffers.get(group.block_bitmap)?;
         let mut maps = group.maps.lock();
@@ -97,7 +102,8 @@ impl Core {
             let whole = view.run_length(start, group.block_count - start);
             at = start + whole;
             let count = whole.min(TRIMMED_AT_A_TIME);
-            // What begins where the last part ended is the rest of a run that was long enough.
+            // An extent that starts where the last part ended is the rest of one that was long
+            // enough.
             let is_rest = start == from && from > 0;
             if whole < blocks_min && !is_rest {
                 continue;
@@ -118,7 +124,7 @@ impl Core {
         Ok(None)
     }
 
-    /// Where blocks of a group lie, in bytes.
+    /// Returns the byte range of blocks of a group.
     fn bytes_of(&self, run: FreedRun) -> Range<u64> {
         let first = self.space.group(run.group).first + u64::from(run.start);
         self.geometry.byte_offset(first)..self.geometry.byte_offset(first + u64::from(run.count))

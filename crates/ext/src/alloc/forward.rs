@@ -1,12 +1,14 @@
 //! The allocator of the `Ext3Linux24` profile: one block at a time, forward from a goal.
 //!
-//! What Linux 2.4.18's ext3 did: the goal itself; else a free block in the rest of the goal's 64-block neighbourhood; else,
-//! from there to the end of the group, the start of the first free byte of the bitmap (eight blocks), or else any free
-//! block; else the same in the following groups, from their beginnings. No windows, no preallocation.
+//! It behaves as ext3 did in Linux 2.4.18. It tries the goal itself; else a free block in the rest
+//! of the goal's 64-block neighbourhood; else, from there to the end of the group, the start of the
+//! first free byte of the bitmap (eight blocks), or else any free block; else the same in the
+//! following groups, from their first block. It has no windows and no preallocation.
 //!
-//! The neighbourhood and the byte were looked for in the bitmap as it stood, in which blocks look free that may not be
-//! reused before their transaction is durable. When the first hit was such a block, the search fell through to the next
-//! step, down to single blocks: the more a transaction had freed, the more files fell to pieces.
+//! The neighbourhood and the byte were searched in the bitmap itself, in which blocks look free
+//! that may not be reused before their transaction is durable. When the first hit was such a block,
+//! the search fell through to the next step, down to single blocks: the more a transaction had
+//! freed, the more fragmented new files became.
 //!
 //! Source: behaviour of fs/ext3/balloc.c in Linux 2.4.12-ac1.
 
@@ -19,20 +21,21 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use layout::BlockNr;
 
-/// Blocks that are tried one by one behind a goal that is taken.
+/// Number of blocks in the neighbourhood of a goal, which are tried one by one.
 const NEIGHBOURHOOD: u32 = 64;
-/// How far to go back from a free byte to the start of its free blocks.
+/// Largest number of steps back from a free byte to the start of its free blocks.
 const BACK_MAX: u32 = 7;
 
 impl Core {
-    /// Allocates one block at the goal or forward of it.
+    /// Allocates one block at the goal or after it.
     pub(super) fn allocate_forward(&self, handle: &mut Handle<'_>, goal: BlockNr) -> Result<Run> {
         let (groups, index) = self.groups_from(goal);
         let first = groups
             .enumerate()
             .map(|(distance, group)| (group, distance == 0));
         let (again, _) = self.groups_from(goal);
-        // The goal's group is searched from the goal on, and once more as a whole when all others are full.
+        // The goal's group is searched from the goal on, and once more as a whole when all others
+        // are full.
         for (group, is_goal) in first.chain(again.take(1).map(|group| (group, false))) {
             let plan = &mut |map: &BlockMap| {
                 let near = if is_goal { near_goal(map, index) } else { None };
@@ -50,7 +53,7 @@ impl Core {
     }
 }
 
-/// The goal, or the next block in its neighbourhood that is not marked.
+/// Returns the goal, or the next block in its neighbourhood whose bit is clear.
 fn near_goal(map: &BlockMap, goal: u32) -> Option<u32> {
     if !map.taken.is_set(goal) {
         return Some(goal);
@@ -60,7 +63,8 @@ fn near_goal(map: &BlockMap, goal: u32) -> Option<u32> {
     near.filter(|near| !map.taken.is_set(*near))
 }
 
-/// The start of the free blocks at the first byte from an index on that is not marked, or else the first free block.
+/// Returns the start of the free blocks around the first clear byte from an index on, or else the
+/// first free block.
 fn forward(map: &BlockMap, from: u32) -> Option<u32> {
     let byte = map.marked.first_clear_byte(from);
     let Some(byte) = byte.filter(|byte| !map.taken.is_set(*byte)) else {

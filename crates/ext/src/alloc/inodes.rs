@@ -1,12 +1,16 @@
-//! Allocating and freeing inodes.
+//! Allocation and release of inodes.
 //!
-//! | profile | a directory | anything else |
+//! | profile | directories | other files |
 //! |---|---|---|
-//! | `Modern` | Orlov: a child of the root goes to a group with few directories and at least average room, others near their parent unless it is crowded there | the parent's group; else by quadratic hash, else the next with a free inode |
-//! | `Ext3Linux24` | of the groups with at least average free inodes, that with the most free blocks | the same, without regard to free blocks |
+//! | `Modern` | Orlov, see below | the parent's group; else by quadratic hash; else the next |
+//! | `Ext3Linux24` | the group with the most free blocks | the same, without regard to free blocks |
 //!
-//! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and by A. Viro's and
-//! T. Ts'o's comments on its use in ext2 and ext3.
+//! Orlov places a child of the root in a group with few directories and at least average free
+//! space, and other directories near their parent unless its group is crowded. Directories of
+//! `Ext3Linux24` go only to groups with at least average free inodes.
+//!
+//! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and
+//! by A. Viro's and T. Ts'o's comments on its use in ext2 and ext3.
 
 use std::sync::Arc;
 
@@ -21,12 +25,14 @@ use crate::core::handle::Handle;
 use crate::error::{Corrupt, Error, Result};
 use crate::options::{AllocationProfile, OnError};
 
-/// A group is crowded when it has a quarter of a group less than the average of free inodes or blocks.
+/// Divisor of a group's size: a group is crowded if its free inodes or blocks are below the average
+/// by this share.
 const CROWDED_SHARE: u32 = 4;
-/// A group is crowded when it has a sixteenth of its inodes more directories than the average.
+/// Divisor of a group's inodes: a group is crowded if its directories exceed the average by this
+/// share.
 const DIRECTORY_SHARE: u32 = 16;
 
-/// The average group.
+/// Averages over all groups.
 struct Average {
     free_inodes: u32,
     free_blocks: u32,
@@ -34,8 +40,8 @@ struct Average {
 }
 
 impl Core {
-    /// Takes a free inode: near the parent for files, spread for directories. Marks it in the bitmap and counts it; the
-    /// inode table is the caller's.
+    /// Allocates an inode: near the parent for files, spread for directories. Marks it in the
+    /// bitmap and counts it; the caller writes the inode table.
     pub(crate) fn allocate_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -58,13 +64,14 @@ impl Core {
         Err(Error::NoInodes)
     }
 
-    /// Reads the bitmap that has an inode, so that giving it back will not have to. Hold the result until then.
+    /// Reads the bitmap that covers an inode, so that freeing the inode does not have to. The
+    /// caller holds the result until then.
     pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
         let (group, _) = self.geometry.group_of_inode(inode);
         self.buffers.hold(self.space.group(group).inode_bitmap)
     }
 
-    /// Gives an inode back.
+    /// Frees an inode.
     pub(crate) fn free_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -184,7 +191,8 @@ impl Core {
         }
     }
 
-    /// The parent's group, or one at a distance that doubles, with free inodes and at least `blocks_min` free blocks.
+    /// Returns the parent's group, or one at a distance that doubles, with free inodes and at least
+    /// `blocks_min` free blocks.
     fn group_near(&self, parent: InodeNr, spread: u32, blocks_min: u32) -> Option<GroupNr> {
         let count = self.geometry.group_count;
         let (home, _) = self.geometry.group_of_inode(parent);
@@ -213,7 +221,7 @@ impl Core {
             let free = load(&group.free_inodes);
             free > 0 && free >= average
         });
-        // The first of equals.
+        // Among equals the first group wins.
         let key = |group: &&Group| (load(&group.usable_blocks), core::cmp::Reverse(group.nr));
         with_room.max_by_key(key).map(|group| group.nr)
     }

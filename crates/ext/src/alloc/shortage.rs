@@ -4,10 +4,11 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 
 impl Core {
-    /// Holding no transaction: if a commit would release freed blocks, commits and returns true (try again); else false.
+    /// Commits and returns true if that releases freed blocks, so that the caller tries again;
+    /// returns false otherwise. The caller holds no transaction.
     ///
-    /// Whoever tries again asks [`Space::has_pending`] before each try: what a try has taken and given back is no reason for
-    /// another one.
+    /// A caller that tries again checks [`Space::has_pending`] before each try: blocks that a try
+    /// itself took and gave back are no reason for another one.
     pub(crate) fn wait_for_space(&self) -> Result<bool> {
         let Some(journal) = &self.journal else {
             return Ok(false);
@@ -17,7 +18,8 @@ impl Core {
             return Ok(false);
         }
         journal.commit_running()?;
-        // Durable is not enough: the journal says when nothing older is on its way to the blocks any more.
+        // Durability is not enough: the journal signals when no older write to the blocks is still
+        // in flight.
         self.space.wait_released(&tids, || match journal.error() {
             Some(error) => Err(error),
             None => Ok(()),
@@ -26,8 +28,8 @@ impl Core {
     }
 }
 
-/// Runs a step, and again after a commit when it failed for space that a commit gives back. The step must have
-/// changed nothing when it fails for space.
+/// Runs a step, and repeats it after a commit if it failed for space that a commit gives back. A
+/// step that fails for space must have changed nothing.
 pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         let has_pending = core.space.has_pending();

@@ -1,4 +1,5 @@
-//! Tests of the allocators: against a model, to the last block, by many threads, and on damage.
+//! Tests of the allocators: against a model, down to the last block, with many threads, and on
+//! damage.
 
 mod inodes;
 mod model;
@@ -29,7 +30,7 @@ use crate::volume::Volume;
 const PROFILES: [AllocationProfile; 2] =
     [AllocationProfile::Modern, AllocationProfile::Ext3Linux24];
 
-/// Small groups, so that there are many.
+/// Returns options for small groups, so that there are many.
 fn small(file_system: FileSystemType) -> mkfs::Options {
     mkfs::Options {
         file_system,
@@ -102,7 +103,8 @@ fn blocks_of(run: Run) -> impl Iterator<Item = u64> {
     run.first.get()..run.end().get()
 }
 
-/// That bitmaps, descriptors and counts say the same, and that just these blocks are taken beside those of the start.
+/// Checks that bitmaps, descriptors and counts agree, and that exactly `ours` is taken besides the
+/// blocks taken at the start.
 fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
     let taken = taken_blocks(core);
     let expected: BTreeSet<u64> = before.union(ours).copied().collect();
@@ -119,7 +121,7 @@ fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
     assert_eq!(sum, free);
 }
 
-/// The blocks that the bitmaps on disk have as taken.
+/// Returns the blocks that the bitmaps on disk mark as taken.
 fn taken_blocks(core: &Core) -> BTreeSet<u64> {
     let mut taken = BTreeSet::new();
     for group in &core.space.groups {
@@ -244,7 +246,8 @@ fn the_old_allocator_goes_forward_from_its_goal() {
         .find(|index| !group.is_system(*index, 1) && *index > 8)
         .expect("data");
     let at = |index: u32| first + u64::from(index);
-    // 101 to 104 go, then the goal 101 leads to 105; behind 120..128 the next free byte begins at 128, and back at 125.
+    // Blocks 101 to 104 are taken, then the goal 101 leads to 105. After 120..128 the next free
+    // byte starts at 128, and the search back ends at 125.
     for index in 101..105 {
         assert_eq!(
             allocate(core, at(index), 9, None)
@@ -271,7 +274,8 @@ fn the_old_allocator_goes_forward_from_its_goal() {
     for index in (126..128).chain(130..200) {
         allocate(core, at(index), 1, None).expect("space");
     }
-    // No free byte before 200: the neighbourhood of 101 ends at 128, and 128 itself is in no free byte.
+    // No free byte before 200: the neighbourhood of 101 ends at 128, and 128 itself is in no free
+    // byte.
     assert_eq!(
         allocate(core, at(101), 1, None).expect("space").first.get(),
         at(200)
@@ -284,7 +288,7 @@ fn the_old_allocator_does_not_look_past_blocks_that_wait_for_a_commit() {
     let profile = AllocationProfile::Ext3Linux24;
     let volume = open(6 << 20, &small(FileSystemType::Ext3), with_profile(profile));
     let core = volume.core();
-    // Waits until the freed blocks are released, which is a moment after their transaction is durable.
+    // Waits until the freed blocks are released, shortly after their transaction is durable.
     let settle = || {
         let journal = core.journal.as_ref().expect("it is ext3");
         journal.checkpoint_all().expect("it works");
@@ -300,8 +304,8 @@ fn the_old_allocator_does_not_look_past_blocks_that_wait_for_a_commit() {
         first: BlockNr::new(at(index)),
         count,
     };
-    // A byte that waits for its commit, single free blocks, a free byte: the byte that waits comes first and ends the
-    // search for bytes.
+    // A byte that waits for its commit, single free blocks, a free byte: the byte that waits comes
+    // first and ends the search for bytes.
     free(core, freed(131, 1));
     free(core, freed(152, 8));
     settle();

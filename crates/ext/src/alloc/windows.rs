@@ -1,16 +1,17 @@
 //! The allocator of the `Modern` profile: reservation windows.
 //!
-//! A file that grows holds a *window*: blocks behind its last one that other files leave alone while there are others, so
-//! that files that grow at the same time do not interleave. A window lies in one group and is a run of clear blocks when
-//! it is made. The next one is twice as long, up to a limit. Windows exist in memory only, and the last file to need
-//! space may take blocks from any of them.
+//! A growing file holds a *window*: blocks after its last one that other files avoid while they
+//! find others, so that files that grow at the same time do not interleave. A window lies in one
+//! group and is an extent of clear blocks when it is created. Each window is twice as long as the
+//! one before, up to a limit. Windows exist in memory only, and a file that finds no other space
+//! may take blocks from any window.
 //!
-//! Where to look, one pass after another:
+//! The passes of the search:
 //!
-//! 1. in the file's window, if the goal lies in it;
-//! 2. at the goal, then in its group and a few groups behind it, for a run that is long enough;
-//! 3. in all groups, for any run outside of windows;
-//! 4. in all groups, for any run.
+//! 1. the file's window, if the goal lies in it;
+//! 2. the goal, then its group and a few groups after it, for an extent that is long enough;
+//! 3. all groups, for any extent outside of windows;
+//! 4. all groups, for any extent.
 
 use rt::atomic::Ordering;
 
@@ -25,11 +26,11 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use layout::BlockNr;
 
-/// Blocks in a file's first window.
+/// Number of blocks in a file's first window.
 const WINDOW_MIN: u32 = 8;
-/// Blocks in the longest window.
+/// Number of blocks in the longest window.
 const WINDOW_MAX: u32 = 1024;
-/// How many groups are searched for a long run before any run will do.
+/// Number of groups searched for a long extent before any extent is accepted.
 const NEAR_GROUPS: usize = 4;
 
 impl Core {
@@ -40,7 +41,7 @@ impl Core {
         request: &BlockRequest<'_>,
         goal: BlockNr,
     ) -> Result<Run> {
-        // The window is taken out meanwhile: whoever discards it now finds none.
+        // The window is taken out meanwhile: a thread that discards it now finds none.
         let Some(slot) = request.window else {
             return self
                 .allocate_new(handle, request.count_max, 0, goal)
@@ -78,7 +79,7 @@ impl Core {
         Ok(run)
     }
 
-    /// From the file's window, if the goal lies in it.
+    /// Allocates from the file's window, if the goal lies in it.
     fn allocate_from_window(
         &self,
         handle: &mut Handle<'_>,
@@ -101,7 +102,7 @@ impl Core {
             };
             let start = own.first_clear(from, window_end)?;
             let inside = own.run_length(start, count_max.min(window_end - start));
-            // Behind the window, others come first.
+            // After the end of the window, the windows of other files come first.
             let all = View {
                 taken: &map.taken,
                 avoided: Some(&map.reserved),
@@ -135,7 +136,8 @@ impl Core {
         Ok(Some(run))
     }
 
-    /// Finds a new place, and makes a window of `length` blocks there unless that is 0. The end of the window, too.
+    /// Allocates at a new place and creates a window of `length` blocks there unless `length` is 0.
+    /// Returns the end of the window, too.
     fn allocate_new(
         &self,
         handle: &mut Handle<'_>,
@@ -210,7 +212,7 @@ impl Core {
     }
 }
 
-/// A run of `wanted` clear blocks: at `from`, behind it, or before it.
+/// Returns an extent of `wanted` clear blocks: at `from`, after it, or before it.
 fn long_run(view: View<'_>, from: u32, wanted: u32) -> Option<ClearRun> {
     let bits = view.taken.bits();
     let is_long = |run: &ClearRun| run.count == wanted;
@@ -219,14 +221,14 @@ fn long_run(view: View<'_>, from: u32, wanted: u32) -> Option<ClearRun> {
         .or_else(|| view.find_run(0, from, wanted).filter(is_long))
 }
 
-/// The longest run that a short search finds.
+/// Returns the longest extent that a short search finds.
 fn any_run(view: View<'_>, from: u32, wanted: u32) -> Option<ClearRun> {
     let bits = view.taken.bits();
     view.find_run(from, bits, wanted)
         .or_else(|| view.find_run(0, from, wanted))
 }
 
-/// What to take of a run that was found, and how far a window goes on behind it.
+/// Returns the part of an extent to take, and the end of the window after it.
 fn plan(view: View<'_>, found: ClearRun, count_max: u32, length: u32) -> Plan {
     let whole = view.run_length(found.start, count_max.max(length));
     let take = ClearRun {

@@ -1,4 +1,5 @@
-//! Two want the same, and who is at it panics: the other does not wait for ever.
+//! Two threads want the same work and the one that does it panics: the other does not wait for
+//! ever.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,12 +18,12 @@ use crate::volume::close_core;
 use crate::{Volume, writeback};
 
 const BYTES: u32 = 1024;
-/// How long the second one is given to find that the first one is at it.
+/// Time for the second thread to find that the first is at work.
 const MOMENT: Nanos = Nanos::from_millis(50);
-/// After so many moments nobody comes any more.
+/// Number of moments to wait before the test fails.
 const MOMENTS_MAX: u32 = 200;
 
-/// A device on which a request of some kind stays until it is told to panic.
+/// A device that blocks one kind of request until it is set to panic.
 struct Trap {
     inner: Arc<MemoryDevice>,
     catches: fn(&Request) -> bool,
@@ -96,7 +97,7 @@ fn is_flush(request: &Request) -> bool {
     matches!(request, Request::Flush)
 }
 
-/// The first one is in the trap when the second one comes, and panics.
+/// Runs two threads: the second starts while the first is in the trap, and the first panics.
 fn both_want(trap: &Arc<Trap>, want: impl Fn() + Clone + Send + 'static) {
     trap.turn(State::Set);
     let first = rt::spawn("first", want.clone());
@@ -146,7 +147,8 @@ fn an_inode_whose_reading_panics_is_read_by_the_next() {
     let bench = Bench::open(Arc::<Trap>::clone(&trap), MountOptions::default());
     let core = Arc::clone(&bench.core);
     both_want(&trap, move || {
-        // It is in a block of the table that nobody has wanted yet; whether it is in use does not matter.
+        // The inode is in a block of the table that has not been read yet; whether it is in use
+        // does not matter.
         drop(core.inode(InodeNr::new(900)));
     });
     trap.turn(State::Open);

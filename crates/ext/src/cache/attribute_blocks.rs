@@ -1,15 +1,16 @@
-//! Attribute blocks by what they hold, so that inodes with equal attributes share one.
+//! Attribute blocks by their contents, so that inodes with equal attributes share one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use layout::BlockNr;
 
-/// How many blocks are known by their contents; 16 KiB of attributes for each MiB of a small budget.
+/// Largest number of blocks known by their contents; 16 KiB of attributes for each MiB of a small
+/// budget.
 const KNOWN_MAX: usize = 4096;
-/// How many blocks with one hash are looked at.
+/// Largest number of blocks to compare for one hash.
 const LIKELY_MAX: usize = 4;
 
-/// Which blocks have which contents, as far as that is known: by the hash of all attributes.
+/// The known contents of attribute blocks, by the hash of all attributes.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBlocks {
     by_hash: BTreeSet<(u32, BlockNr)>,
@@ -17,7 +18,7 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// Notes a block that may get one more user. Blocks with the hash 0 are not shared.
+    /// Notes a block that may get one more reference. Blocks with the hash 0 are not shared.
     pub(crate) fn note(&mut self, block: BlockNr, hash: u32) {
         self.forget(block);
         if hash == 0 {
@@ -38,7 +39,7 @@ impl SharedBlocks {
         }
     }
 
-    /// Blocks that probably hold what has this hash.
+    /// Returns blocks that probably hold the attributes with this hash.
     pub(crate) fn likely(&self, hash: u32) -> Vec<BlockNr> {
         let range = (hash, BlockNr::new(0))..=(hash, BlockNr::new(u64::MAX));
         let blocks = self.by_hash.range(range).map(|(_, block)| *block);

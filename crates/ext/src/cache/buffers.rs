@@ -1,16 +1,19 @@
 //! The cache of metadata blocks (and of journaled data while the journal holds it).
 //!
-//! A buffer is found by its block number. While it is in a transaction, owes a checkpoint or is dirty, it stays; clean
-//! buffers are evicted when the memory budget asks for it. On a volume without a journal the cache itself remembers
-//! which buffers are dirty and since when, and writes them back.
+//! A buffer is found by its block number. It stays while it is in a transaction, waits for a
+//! checkpoint or is dirty; clean buffers are evicted when the memory budget requires it. On a
+//! volume without a journal the cache itself keeps the dirty buffers and their ages, and writes
+//! them back.
 //!
 //! # Rules
 //!
-//! - There is at most one buffer of a block: whoever finds it being read waits, and one that anybody still refers to is
-//!   not evicted. A panic while it is read leaves nothing behind.
-//! - At most one write of a block is in flight (volumes without a journal; with one, this is the journal's rule).
-//! - A shard's lock is held for memory work only, and may be taken while holding one buffer's lock. Nobody takes a buffer's
-//!   lock while holding a shard's, but for buffers that nobody else refers to.
+//! - A block has at most one buffer. A thread that finds it being read waits, and a buffer with
+//!   other references is not evicted. A panic during the read leaves nothing behind.
+//! - At most one write of a block is in flight (volumes without a journal; with one, this is the
+//!   journal's rule).
+//! - A shard's lock is held for memory work only, and may be taken while holding one buffer's lock.
+//!   The lock of a buffer is never taken while holding a shard's, except for a buffer without other
+//!   references.
 
 pub(crate) mod batch;
 mod shard;
@@ -28,7 +31,7 @@ use crate::awaited::awaited;
 use crate::error::Result;
 use shard::{Found, Shard};
 
-/// How many locks the buffers are spread over.
+/// Number of locks that the buffers are spread over.
 const SHARDS: usize = 16;
 
 /// The cache of metadata blocks.
@@ -37,14 +40,15 @@ pub(crate) struct BufferCache {
     block_bytes: u32,
     has_journal: bool,
     shards: Vec<Shard>,
-    /// Buffers in memory.
+    /// Number of buffers in memory.
     count: AtomicU64,
-    /// Of them dirty (without a journal).
+    /// Number of dirty buffers (without a journal).
     dirty_count: AtomicU64,
 }
 
 impl BufferCache {
-    /// An empty cache over a device. With a journal, dirtiness is the journal's business.
+    /// Creates an empty cache over a device. With a journal, the journal keeps track of dirty
+    /// buffers.
     pub(crate) fn new(device: Arc<dyn BlockDevice>, block_bytes: u32, has_journal: bool) -> Self {
         Self {
             device,
@@ -56,7 +60,7 @@ impl BufferCache {
         }
     }
 
-    /// The buffer of a block, read from the device if it is not in memory.
+    /// Returns the buffer of a block, read from the device if it is not in memory.
     pub(crate) fn get(&self, block: BlockNr) -> Result<Arc<Buffer>> {
         rt::charge(rt::Cost::Lookup);
         let shard = self.shard(block);
@@ -78,7 +82,8 @@ impl BufferCache {
         Ok(self.finish_load(block, image)?)
     }
 
-    /// The buffer of a block that will be wanted within a transaction: read now, while nothing has changed yet.
+    /// Returns the buffer of a block that a transaction will need, and reads it before anything
+    /// changes.
     pub(crate) fn hold(&self, block: BlockNr) -> Result<Arc<Buffer>> {
         match self.peek(block) {
             Some(buffer) => Ok(buffer),
@@ -86,7 +91,8 @@ impl BufferCache {
         }
     }
 
-    /// The buffer of a block whose old contents do not matter: zeroes if it was not in memory. No read.
+    /// Returns the buffer of a block whose old contents do not matter: zeroes if it was not in
+    /// memory. Reads nothing.
     pub(crate) fn get_new(&self, block: BlockNr) -> Arc<Buffer> {
         rt::charge(rt::Cost::Lookup);
         let shard = self.shard(block);
@@ -105,7 +111,7 @@ impl BufferCache {
         buffer
     }
 
-    /// The buffer of a block if it is in memory.
+    /// Returns the buffer of a block if it is in memory.
     pub(crate) fn peek(&self, block: BlockNr) -> Option<Arc<Buffer>> {
         match self.shard(block).state.lock().find(block) {
             Found::Ready(buffer) => Some(buffer),
@@ -113,7 +119,7 @@ impl BufferCache {
         }
     }
 
-    /// Reads blocks that will be wanted soon, in one batch.
+    /// Reads blocks that are needed soon, in one batch.
     pub(crate) fn prefetch(&self, blocks: &[BlockNr]) -> Result<()> {
         let mut wanted: Vec<BlockNr> = blocks.to_vec();
         wanted.sort_unstable();
@@ -153,7 +159,8 @@ impl BufferCache {
         Ok(outcome?)
     }
 
-    /// Drops a freed block's buffer from the cache and returns it. On a volume without a journal its dirt is dropped too.
+    /// Removes a freed block's buffer from the cache and returns it. On a volume without a journal
+    /// the buffer is no longer dirty.
     pub(crate) fn remove(&self, block: BlockNr) -> Option<Arc<Buffer>> {
         let shard = self.shard(block);
         let mut state = shard.state.lock();
@@ -169,13 +176,14 @@ impl BufferCache {
         Some(buffer)
     }
 
-    /// Without a journal: the right to change a buffer, which is dirty from now on.
+    /// Returns the right to change a buffer, and marks it dirty (without a journal).
     pub(crate) fn write_plain<'b>(&self, buffer: &'b Arc<Buffer>) -> BufferWrite<'b> {
         debug_assert!(
             !self.has_journal,
             "with a journal, handles give the right to change"
         );
-        // The guard comes first: a writer that clears the dirt from now on waits for the guard before it takes the image.
+        // The guard comes first: a writer that clears the dirty mark from now on waits for the
+        // guard before it takes the image.
         let guard = buffer.write_unjournaled();
         if self
             .shard(buffer.nr())
@@ -188,12 +196,13 @@ impl BufferCache {
         guard
     }
 
-    /// Without a journal: whole new contents.
+    /// Replaces the contents of a buffer (without a journal).
     pub(crate) fn replace_plain(&self, buffer: &Arc<Buffer>, image: Arc<Block>) {
         self.write_plain(buffer).copy_from_slice(&image);
     }
 
-    /// Without a journal: writes buffers that are dirty since before a time, at most `limit`; how many it wrote.
+    /// Writes at most `limit` buffers that have been dirty since before a time (without a journal).
+    /// Returns the number written.
     pub(crate) fn write_back(&self, dirty_before: Nanos, limit: usize) -> Result<usize> {
         if self.dirty_count.load(Ordering::Relaxed) == 0 {
             return Ok(0);
@@ -208,7 +217,8 @@ impl BufferCache {
         Ok(written)
     }
 
-    /// Without a journal: writes just these blocks, if they are dirty, and waits, also for writes of others.
+    /// Writes exactly these blocks, if they are dirty, and waits, also for writes by other threads
+    /// (without a journal).
     pub(crate) fn write_now(&self, blocks: &[BlockNr]) -> Result<()> {
         let mut blocks = blocks.to_vec();
         blocks.sort_unstable();
@@ -221,11 +231,11 @@ impl BufferCache {
                 shard.changed.wait(&mut state);
             }
         }
-        // What was in flight may have become dirty again, or have failed.
+        // A buffer that was in flight may be dirty again, or its write may have failed.
         self.write_dirty(&busy).map(drop)
     }
 
-    /// Without a journal: writes everything that is dirty and waits, also for writes of others.
+    /// Writes all dirty buffers and waits, also for writes by other threads (without a journal).
     pub(crate) fn write_everything(&self) -> Result<()> {
         let mut blocks = Vec::new();
         for shard in &self.shards {
@@ -234,13 +244,13 @@ impl BufferCache {
         self.write_now(&blocks)
     }
 
-    /// Bytes in memory, and of them how many are dirty (without a journal).
+    /// Returns the number of bytes in memory, and of dirty bytes (without a journal).
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed) * u64::from(self.block_bytes);
         (bytes(&self.count), bytes(&self.dirty_count))
     }
 
-    /// Evicts clean buffers until at most `target_bytes` are in memory, or no clean one is left.
+    /// Evicts clean buffers until at most `target_bytes` are in memory or no clean buffer is left.
     pub(crate) fn shrink(&self, target_bytes: u64) {
         let target = target_bytes / u64::from(self.block_bytes);
         for share in [SHARDS as u64, 1] {
@@ -263,7 +273,7 @@ impl BufferCache {
         block.get() * u64::from(self.block_bytes)
     }
 
-    /// The reading of blocks has ended in a panic.
+    /// Ends the load of blocks after a panic.
     fn abandon_loads(&self, blocks: &[BlockNr]) {
         for block in blocks {
             let shard = self.shard(*block);

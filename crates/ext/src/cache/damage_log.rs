@@ -1,7 +1,8 @@
-//! The damage that was found since a volume was opened, until the superblock says so.
+//! The damage found since the volume was opened, until the superblock records it.
 //!
-//! As in ext3, the state gets `ERROR` (which only a check takes away), and fields say when, where and how often: of the first error and of the
-//! last. In place of a C function stands the source file of the check. The same damage that is met again is counted once.
+//! As in ext3, the state gets `ERROR`, which only a check clears, and fields record the time, the
+//! place and the number of errors: of the first one and of the last. The source file of the check
+//! stands where ext3 has a C function. Damage that is met again is counted once.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`.
 
@@ -15,15 +16,15 @@ use rt::atomic::{AtomicBool, Ordering};
 use crate::disk::superblock::split_time;
 use crate::error::Corrupt;
 
-/// `s_first_error_errcode` and `s_last_error_errcode` of damage: `EFSCORRUPTED`.
+/// Value of `s_first_error_errcode` and `s_last_error_errcode` for damage: `EFSCORRUPTED`.
 const CODE_CORRUPT: u8 = 5;
 
-/// What was found since the volume was opened.
+/// The log of damage found since the volume was opened.
 #[derive(Default)]
 pub(crate) struct DamageLog {
     // [damage] leaf
     record: Mutex<Record>,
-    /// True while the superblock's buffer does not have all of the record.
+    /// True while the superblock's buffer lacks part of the record.
     is_owed: AtomicBool,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct DamageLog {
 #[derive(Default)]
 struct Record {
     count: u32,
-    /// The first and the last.
+    /// The first error and the last.
     notes: Option<(Note, Note)>,
     newest: Option<Corrupt>,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// Describes damage that is met at a place of the source.
+    /// Describes damage that was met at a place in the source.
     pub(crate) fn new(damage: &Corrupt, place: &'static Location<'static>) -> Self {
         Self {
             seconds: rt::wall().seconds,
@@ -58,12 +59,12 @@ impl Note {
 }
 
 impl DamageLog {
-    /// True if something was found that the superblock's buffer does not have yet.
+    /// Returns true if the superblock's buffer lacks part of the record.
     pub(crate) fn is_owed(&self) -> bool {
         self.is_owed.load(Ordering::Acquire)
     }
 
-    /// Notes one error; false if it is the one that was noted last.
+    /// Notes one error; returns false if it equals the one noted last.
     pub(crate) fn note(&self, note: Note, damage: &Corrupt) -> bool {
         let mut record = self.record.lock();
         if record.newest.as_ref() == Some(damage) {
@@ -77,8 +78,8 @@ impl DamageLog {
         true
     }
 
-    /// Brings a superblock up to date; false if there is nothing to note. Doing it twice is no harm.
-    /// `count_before` is the number of errors that the superblock counted at open.
+    /// Brings a superblock up to date; returns false if there is nothing to note. The operation is
+    /// idempotent. `count_before` is the number of errors that the superblock counted at open.
     pub(crate) fn apply(&self, raw: &mut disk::Superblock, count_before: u32) -> bool {
         let record = self.record.lock();
         let Some((first, last)) = record.notes else {
@@ -108,13 +109,14 @@ impl DamageLog {
     }
 }
 
-/// The source file of a check, from the crate's sources on, padded with NUL. Its end is what distinguishes it.
+/// Returns the path of a check's source file below `src/`, padded with NUL. A longer path keeps its
+/// end, which distinguishes it.
 fn function(place: &Location<'_>) -> [u8; 32] {
     let file = place.file();
     let file = file.rsplit_once("src/").map_or(file, |(_, file)| file);
     let bytes = file.as_bytes();
     let mut padded = [0; 32];
-    // The last byte stays NUL, for those who print it as a string.
+    // The last byte stays NUL, for programs that print the field as a string.
     let kept = &bytes[bytes.len().saturating_sub(padded.len() - 1)..];
     padded[..kept.len()].copy_from_slice(kept);
     padded

@@ -1,4 +1,4 @@
-//! The files that have dirty pages, by age.
+//! Files with dirty pages, by age.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,10 +9,10 @@ use rt::{Mutex, Nanos};
 
 use super::inode::Inode;
 
-/// Where a file stands in the dirty list.
+/// The position of a file in the dirty list.
 pub(crate) type DirtyKey = (Nanos, InodeNr);
 
-/// Files with dirty pages, by the age of the oldest.
+/// Files with dirty pages, by the age of the oldest page.
 #[derive(Default)]
 pub(crate) struct DirtyList {
     files: Mutex<BTreeMap<DirtyKey, Arc<Inode>>>, // leaf, below the pages of a file
@@ -30,12 +30,13 @@ impl DirtyList {
         drop(removed);
     }
 
-    /// All files, oldest first.
+    /// Returns all files, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
         self.files.lock().values().map(Arc::clone).collect()
     }
 
-    /// Some files behind a key, oldest first, dirty since before a time.
+    /// Returns up to `count_max` files after a key, oldest first, that have been dirty since before
+    /// a time.
     pub(crate) fn after(
         &self,
         key: Option<DirtyKey>,

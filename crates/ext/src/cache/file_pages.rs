@@ -16,49 +16,50 @@ use super::read_ahead::ReadAhead;
 /// The pages of one file.
 pub(crate) struct FilePages {
     inner: Mutex<Inner>,
-    /// A write has come back.
+    /// Notified when a write completes.
     landed: Condvar,
 }
 
-/// What the leaf lock protects.
+/// The state that the leaf lock protects.
 #[derive(Default)]
 pub(crate) struct Inner {
     folios: Folios,
-    /// Folios with dirty pages.
+    /// Indices of the folios with dirty pages.
     dirty_folios: BTreeSet<u64>,
-    /// Pages with an image.
+    /// Number of pages with an image.
     resident: u64,
-    /// Dirty pages.
+    /// Number of dirty pages.
     dirty: u64,
-    /// Writes on their way, oldest first.
+    /// Writeback batches in flight, oldest first.
     flights: Vec<u64>,
     next_flight: u64,
     /// The key in the dirty list. // Invariant: present while a page is dirty or in flight.
     pub(crate) listed: Option<Nanos>,
-    /// The newest transaction in whose ordered set the file is.
+    /// The newest transaction with the file in its ordered set.
     pub(crate) ordered_in: Option<Tid>,
-    /// Failed writes so far, and the last cause.
+    /// Number of failed writes so far, and the last cause.
     errors: u64,
     last_error: Option<DeviceError>,
-    /// When the last write came back, how many did, and up to which of them the device was flushed.
+    /// Time at which the last write completed, the number of completed writes, and the number of
+    /// those that a device flush covers.
     pub(crate) written_at: Nanos,
     pub(crate) written_count: u64,
     pub(crate) flushed_count: u64,
-    /// What is read ahead.
+    /// State of the readahead.
     pub(crate) ahead: ReadAhead,
 }
 
-/// Since when a page is dirty, and what waits for it.
+/// The age of a dirty page, and the transaction that waits for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Dirt {
-    /// The transaction that must not commit before it is written.
+    /// The transaction that must not commit before the page is written.
     pub(crate) ordered: Option<Tid>,
-    /// Now.
+    /// The current time.
     pub(crate) since: Nanos,
 }
 
 impl FilePages {
-    /// No pages.
+    /// Creates the state of a file without pages.
     pub(crate) fn new() -> Self {
         Self {
             inner: Mutex::new(Inner::default()),
@@ -66,18 +67,19 @@ impl FilePages {
         }
     }
 
-    /// How many writes of the file's data have failed so far.
+    /// Returns the number of failed writes of the file's data so far.
     pub(crate) fn error_count(&self) -> u64 {
         self.inner.lock().errors
     }
 
-    /// The count of failed writes, and the last cause.
+    /// Returns the number of failed writes, and the last cause.
     pub(crate) fn last_error(&self) -> (u64, Option<DeviceError>) {
         let inner = self.inner.lock();
         (inner.errors, inner.last_error.clone())
     }
 
-    /// The inode was read from the table: what was written before it was evicted may still have to be flushed.
+    /// Initializes the flush state of an inode read from the table: writes completed before its
+    /// eviction may still need a flush.
     pub(crate) fn note_loaded(&self, flushes: &Flushes) {
         let mut inner = self.inner.lock();
         if let Some(written_at) = flushes.written_by_evicted() {
@@ -86,18 +88,18 @@ impl FilePages {
         }
     }
 
-    /// Whether any page is in memory.
+    /// Returns true if any page is in memory.
     pub(crate) fn has_pages(&self) -> bool {
         self.inner.lock().resident > 0
     }
 
-    /// Whether nothing is dirty, being written or being read ahead.
+    /// Returns true if no page is dirty, being written or being read ahead.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();
         inner.dirty == 0 && inner.flights.is_empty() && inner.ahead.is_idle()
     }
 
-    /// Forgets all pages; nothing is dirty.
+    /// Forgets all pages, none of which may be dirty.
     pub(crate) fn evict_all(&self, counts: &PageCounts, flushes: &Flushes) {
         let mut inner = self.inner.lock();
         assert!(
@@ -112,12 +114,12 @@ impl FilePages {
         }
     }
 
-    /// The lock.
+    /// Locks the pages.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 
-    /// Waits until every write that is on its way now has come back.
+    /// Waits until every write now in flight has completed.
     pub(crate) fn wait_landed(&self) {
         let mut inner = self.inner.lock();
         let limit = inner.next_flight;
@@ -126,20 +128,20 @@ impl FilePages {
         }
     }
 
-    /// Wakes the threads that wait for a write to come back.
+    /// Wakes the threads that wait for a write to complete.
     pub(crate) fn notify_landed(&self) {
         self.landed.notify_all();
     }
 }
 
 impl Inner {
-    /// A page, if anything is known of it.
+    /// Returns the slot of a page, if it has one.
     pub(crate) fn slot(&self, block: FileBlock) -> Option<&Slot> {
         let (folio, place) = split(block);
         self.folios.get(folio)?.get(place)
     }
 
-    /// The image of a page, and a note that it was used.
+    /// Returns the image of a page and marks its folio as used.
     pub(crate) fn image(&mut self, block: FileBlock) -> Option<Arc<Block>> {
         let (folio, place) = split(block);
         let folio = self.folios.get_mut(folio)?;
@@ -147,7 +149,8 @@ impl Inner {
         folio.get(place)?.image.clone()
     }
 
-    /// Images of consecutive pages from one on, as many as are there and fit; how many.
+    /// Copies the images of consecutive pages into `into`, up to the first absent one. Returns the
+    /// number copied.
     pub(crate) fn images(&mut self, first: FileBlock, into: &mut [Option<Arc<Block>>]) -> usize {
         for (count, place) in into.iter_mut().enumerate() {
             *place = self.image(first + count as u64);
@@ -158,14 +161,14 @@ impl Inner {
         into.len()
     }
 
-    /// The block of a page that is in memory.
+    /// Returns the block of a page that is in memory.
     pub(crate) fn block_of(&self, block: FileBlock) -> Option<BlockNr> {
         let slot = self.slot(block)?;
         slot.image.as_ref()?;
         slot.block()
     }
 
-    /// How many pages from one on are not in memory, at most `count_max`.
+    /// Returns the number of consecutive pages that are not in memory, at most `count_max`.
     pub(crate) fn absent(&self, first: FileBlock, count_max: u64) -> u64 {
         let is_there = |step: &u64| {
             let slot = self.slot(first + *step);
@@ -174,7 +177,8 @@ impl Inner {
         (0..count_max).find(is_there).unwrap_or(count_max)
     }
 
-    /// Puts what was read into an absent page. What is there already is newer and stays.
+    /// Fills an absent page with contents read from the device. A page already present is newer and
+    /// stays.
     pub(crate) fn fill(
         &mut self,
         counts: &PageCounts,
@@ -198,8 +202,9 @@ impl Inner {
         counts.count_resident(1);
     }
 
-    /// Changes a page: `change` gets the old image, if there is one, and gives back the new. With `dirt` the page is
-    /// dirty from then on; without, its contents are safe elsewhere (in the journal). Returns the new image.
+    /// Changes a page: `change` gets the old image, if there is one, and returns the new one. With
+    /// `dirt` the page is dirty from then on; without, its contents are safe elsewhere (in the
+    /// journal). Returns the new image.
     pub(crate) fn change(
         &mut self,
         counts: &PageCounts,
@@ -243,8 +248,8 @@ impl Inner {
         image
     }
 
-    /// Takes up to `room` dirty pages from block `from` on for writing, and hands them to `take` with
-    /// the number of their flight. A page in flight is left out and reported as busy.
+    /// Takes up to `room` dirty pages from block `from` on for writing, and passes them to `take`
+    /// with the number of their writeback batch. A page in flight is left out and reported as busy.
     pub(crate) fn collect(
         &mut self,
         which: Which,
@@ -303,7 +308,7 @@ impl Inner {
         collected
     }
 
-    /// Ends a flight: marks its pages clean, or dirty again if they failed.
+    /// Completes a writeback batch: marks its pages clean, or dirty again if they failed.
     pub(crate) fn land(
         &mut self,
         counts: &PageCounts,
@@ -350,8 +355,8 @@ impl Inner {
         false
     }
 
-    /// Returns the time since which the oldest page is dirty, or was when the writes in flight began;
-    /// none if nothing is dirty or in flight.
+    /// Returns the time since which the oldest page is dirty, or was when the writes in flight
+    /// started; none if no page is dirty or in flight.
     pub(crate) fn oldest(&mut self) -> Option<Nanos> {
         if self.dirty > 0 {
             self.oldest_dirt()
@@ -362,7 +367,7 @@ impl Inner {
         }
     }
 
-    /// The block behind the last folio with dirty pages.
+    /// Returns the block after the last folio with dirty pages.
     pub(crate) fn dirty_end(&self) -> FileBlock {
         let last = self.dirty_folios.last();
         FileBlock::new(last.map_or(0, |index| (index + 1) * FOLIO_PAGES))
@@ -380,7 +385,7 @@ impl Inner {
         oldest
     }
 
-    /// Whether a page from some block on is in flight.
+    /// Returns true if a page at or after a block is in flight.
     pub(crate) fn is_busy(&mut self, from: FileBlock) -> bool {
         let from = from.get();
         !self.flights.is_empty()
@@ -395,8 +400,8 @@ impl Inner {
                 })
     }
 
-    /// Drops the pages from a block on, to a block or to the end; none is in flight. `keep` sees the
-    /// dirty ones.
+    /// Drops the pages from a block on, up to a block or to the end; none may be in flight. `keep`
+    /// is called with the dirty ones.
     pub(crate) fn drop_range(
         &mut self,
         counts: &PageCounts,
@@ -449,8 +454,9 @@ impl Inner {
         counts.count_dirty(-dirty);
     }
 
-    /// Evicts clean folios that were not used since the last time, from a folio on, looking at so many at most. Returns the
-    /// pages evicted, and where to go on (`None` at the end).
+    /// Evicts clean folios not used since the last sweep, looking at up to `steps` folios from a
+    /// folio on. Returns the number of evicted pages, and the folio at which to continue (`None` at
+    /// the end).
     pub(crate) fn sweep(
         &mut self,
         counts: &PageCounts,
@@ -481,27 +487,27 @@ impl Inner {
     }
 }
 
-/// The folio of a page, and its place there.
+/// Returns the folio of a page and its place there.
 fn split(block: FileBlock) -> (u64, u64) {
     (block.get() / FOLIO_PAGES, block.get() % FOLIO_PAGES)
 }
 
-/// How collecting went.
+/// The outcome of a collection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Collected {
-    /// The first block that found no room.
+    /// The first block left out for lack of room.
     pub(crate) next: Option<FileBlock>,
-    /// Some pages were dirty again while an earlier write of them was in flight.
+    /// True if some pages were dirty again while an earlier write of them was in flight.
     pub(crate) has_busy: bool,
 }
 
-/// A page that is taken for writing.
+/// A page taken for writing.
 pub(crate) struct Taken {
     pub(crate) block: FileBlock,
     /// Its block on the device.
     pub(crate) nr: BlockNr,
     pub(crate) image: Arc<Block>,
-    /// The transaction that must not commit before it is written.
+    /// The transaction that must not commit before the page is written.
     pub(crate) ordered: Option<Tid>,
 }
 
@@ -513,16 +519,16 @@ pub(crate) struct Landed {
     pub(crate) error: Option<DeviceError>,
 }
 
-/// Which dirty pages are meant.
+/// A choice of dirty pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All.
+    /// All dirty pages.
     All,
-    /// Those dirty since before a time.
+    /// Pages that have been dirty since before a time.
     Before(Nanos),
-    /// Those that a transaction waits for.
+    /// Pages that a transaction waits for.
     Ordered(Tid),
-    /// Those in a range of blocks, both ends included.
+    /// Pages in a range of blocks, both ends included.
     Range(FileBlock, FileBlock),
 }
 
@@ -533,11 +539,11 @@ impl Which {
             Self::Range(first, last) => (split(first).0, split(last).0),
             _ => (0, u64::MAX),
         };
-        // A range whose start lies behind its end is empty for an iterator and a panic for a B-tree.
+        // A range whose start lies after its end is empty for an iterator and a panic for a B-tree.
         first.max(split(block).0).min(last)..=last
     }
 
-    /// Whether a dirty page is meant.
+    /// Returns true if the choice includes a dirty page.
     pub(crate) fn wants(self, block: FileBlock, slot: &Slot) -> bool {
         match self {
             Self::All => true,

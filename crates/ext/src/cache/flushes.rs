@@ -1,13 +1,15 @@
-//! When the file system's device has to be flushed, and doing so once for many.
+//! Flushes of the file-system device: when one is needed, and one flush shared by many threads.
 //!
-//! A write that has completed is durable when a flush submitted after that has completed: our own, or one that the
-//! journal did for a commit. So an overwrite and fdatasync cost one flush and no commit, and a write, a commit by somebody
-//! else and fsync cost none more.
+//! A completed write is durable when a flush submitted after its completion has completed: the
+//! crate's own, or one that the journal issued for a commit. So an overwrite and fdatasync cost one
+//! flush and no commit, and a write, a commit by another thread and fsync cost no flush more.
 //!
-//! Threads that want a flush at the same time share it: a flush that begins after they came covers them all.
+//! Threads that need a flush at the same time share it: a flush that starts after their calls
+//! covers them all.
 //!
-//! After a failed flush nothing is known about what completed since the last good one. It is never believed again: the
-//! journal aborts, the volume turns read-only, and every sync fails from then on.
+//! After a failed flush, the state of everything completed since the last good one is unknown. No
+//! later flush makes up for it: the journal aborts, the volume turns read-only, and every sync
+//! fails from then on.
 
 use block::DeviceError;
 use rt::atomic::{AtomicU64, Ordering};
@@ -16,14 +18,14 @@ use rt::{Condvar, Mutex, MutexGuard, Nanos};
 use crate::awaited::awaited;
 use crate::error::Result;
 
-/// What is known about writes and flushes of the file system's device.
+/// The state of writes and flushes of the file-system device.
 #[derive(Default)]
 pub(crate) struct Flushes {
-    /// When the latest flush that has completed was submitted.
+    /// Submission time of the latest completed flush.
     flushed: AtomicNanos,
-    /// When the latest write of file data completed.
+    /// Completion time of the latest write of file data.
     written: AtomicNanos,
-    /// The same, for files that have been evicted from memory before a flush.
+    /// Completion time of the latest unflushed write of the files evicted from memory.
     evicted: AtomicNanos,
     gate: Mutex<Gate>,
     done: Condvar,
@@ -38,43 +40,43 @@ struct Gate {
 }
 
 impl Flushes {
-    /// A write of file data has completed.
+    /// Notes a completed write of file data.
     pub(crate) fn note_written(&self, at: Nanos) {
         self.written.raise(at);
     }
 
-    /// A flush submitted at a time has completed.
+    /// Notes a completed flush that was submitted at a time.
     pub(crate) fn note_flushed(&self, submitted: Nanos) {
         self.flushed.raise(submitted);
     }
 
-    /// A file whose last write completed at a time leaves memory.
+    /// Notes the eviction of a file whose last write completed at a time.
     pub(crate) fn note_evicted(&self, written_at: Nanos) {
         if !self.covers(written_at) {
             self.evicted.raise(written_at);
         }
     }
 
-    /// The latest write of an evicted file, if it is not known to be flushed.
+    /// Returns the latest write of an evicted file, unless a flush is known to cover it.
     pub(crate) fn written_by_evicted(&self) -> Option<Nanos> {
         self.evicted.get().filter(|evicted| !self.covers(*evicted))
     }
 
-    /// Whether a write that completed at a time has been flushed since.
+    /// Returns true if a flush has covered a write that completed at a time.
     pub(crate) fn covers(&self, written_at: Nanos) -> bool {
         self.flushed
             .get()
             .is_some_and(|flushed| written_at < flushed)
     }
 
-    /// Whether any write has completed since the last flush.
+    /// Returns true if a write has completed since the last flush.
     pub(crate) fn is_owed(&self) -> bool {
         self.written
             .get()
             .is_some_and(|written| !self.covers(written))
     }
 
-    /// That no flush has failed.
+    /// Fails if a flush has failed.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.gate.lock().failed {
             Some(error) => Err(error.clone().into()),
@@ -82,8 +84,8 @@ impl Flushes {
         }
     }
 
-    /// Flushes the device once for all threads that want it now: `flush` does it, and `give_up` acts on
-    /// a failure before any thread learns of it.
+    /// Flushes the device once for all threads that need it now: `flush` does it, and `give_up`
+    /// handles a failure before any thread learns of it.
     pub(crate) fn share(
         &self,
         flush: impl Fn() -> Result<(), DeviceError>,
@@ -112,7 +114,7 @@ impl Flushes {
         self.check()
     }
 
-    /// A flush has ended, and those that wait for it go on.
+    /// Ends a flush and wakes the threads that wait for it.
     fn end(
         &self,
         number: u64,
@@ -133,7 +135,8 @@ impl Flushes {
     }
 }
 
-/// A time that only grows, or none yet: a world begins at time zero, and what happens then counts.
+/// A time that only grows, or none yet: a simulated world starts at time zero, and events at that
+/// time count.
 #[derive(Default)]
 struct AtomicNanos(AtomicU64); // one more than the time; 0 is none
 

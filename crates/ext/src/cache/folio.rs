@@ -1,6 +1,7 @@
 //! Folios: 16 pages of one file, and the map of a file's folios.
 //!
-//! A page is one block of the file. The first folio lies in the map itself, because most files have no other.
+//! A page is one block of the file. The first folio lies in the map itself, because most files have
+//! no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,67 +9,67 @@ use std::sync::Arc;
 use layout::{Block, BlockNr, Tid};
 use rt::Nanos;
 
-/// Pages in a folio.
+/// Number of pages in a folio.
 pub(crate) const FOLIO_PAGES: u64 = 16;
 
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// The newest contents; none while the page is absent.
+    /// The current contents; none while the page is absent.
     pub(crate) image: Option<Arc<Block>>,
-    /// The block it lies in; 0 while that is unknown. Known for every dirty page.
+    /// The page's block; 0 while it is unknown. Known for every dirty page.
     block: u32,
-    /// Since when it is dirty.
+    /// Time since which the page is dirty.
     pub(crate) dirty_since: Nanos,
     /// The oldest transaction that must not commit before this page is written.
     pub(crate) ordered: Option<Tid>,
-    /// Whether it holds what the device does not.
+    /// True if the page holds contents that the device lacks.
     pub(crate) is_dirty: bool,
-    /// Whether a write of it is on its way.
+    /// True while a write of the page is in flight.
     pub(crate) is_in_flight: bool,
-    /// Whether bytes beyond the file's size were not zero on the device.
+    /// True if bytes beyond the file's size were not zero on the device.
     pub(crate) has_masked_tail: bool,
 }
 
 impl Slot {
-    /// The block it lies in, if that is known.
+    /// Returns the page's block, if it is known.
     pub(crate) fn block(&self) -> Option<BlockNr> {
         (self.block != 0).then(|| BlockNr::new(u64::from(self.block)))
     }
 
-    /// Notes the block that it lies in.
+    /// Sets the page's block.
     pub(crate) fn set_block(&mut self, block: BlockNr) {
         self.block =
             u32::try_from(block.get()).expect("block numbers of ext2 and ext3 have 32 bits");
     }
 }
 
-/// Some pages.
+/// Consecutive pages of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Folio {
     slots: Vec<Slot>,
-    /// Pages with an image.
+    /// Number of pages with an image.
     pub(crate) resident: u8,
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub(crate) dirty: u8,
-    /// Pages in flight.
+    /// Number of pages in flight.
     pub(crate) in_flight: u8,
-    /// Whether it was used since eviction last came by.
+    /// True if the folio was used since eviction last passed.
     pub(crate) is_referenced: bool,
 }
 
 impl Folio {
-    /// A page, if anything is known of it.
+    /// Returns the slot of a page, if it has one.
     pub(crate) fn get(&self, index: u64) -> Option<&Slot> {
         self.slots.get(index as usize)
     }
 
-    /// A page of which something is known.
+    /// Returns the slot of a page for changes, if it has one.
     pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Slot> {
         self.slots.get_mut(index as usize)
     }
 
-    /// A page, made if nothing is known of it.
+    /// Returns the slot of a page, created if it has none.
     pub(crate) fn entry(&mut self, index: u64) -> &mut Slot {
         let index = index as usize;
         if self.slots.len() <= index {
@@ -77,7 +78,7 @@ impl Folio {
         &mut self.slots[index]
     }
 
-    /// All pages of which something is known, from an index on.
+    /// Returns all slots from an index on.
     pub(crate) fn slots_mut(&mut self, from: u64) -> impl Iterator<Item = (u64, &mut Slot)> {
         (from..).zip(self.slots.iter_mut().skip(from as usize))
     }
@@ -87,7 +88,7 @@ impl Folio {
         self.slots.truncate(from as usize);
     }
 
-    /// Whether it may be evicted.
+    /// Returns true if the folio may be evicted.
     pub(crate) fn is_clean(&self) -> bool {
         self.dirty == 0 && self.in_flight == 0
     }
@@ -101,7 +102,7 @@ pub(crate) struct Folios {
 }
 
 impl Folios {
-    /// A folio, if it is there.
+    /// Returns a folio, if it exists.
     pub(crate) fn get(&self, index: u64) -> Option<&Folio> {
         if index == 0 {
             Some(&self.first)
@@ -110,7 +111,7 @@ impl Folios {
         }
     }
 
-    /// A folio that is there.
+    /// Returns a folio for changes, if it exists.
     pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Folio> {
         if index == 0 {
             Some(&mut self.first)
@@ -119,7 +120,7 @@ impl Folios {
         }
     }
 
-    /// A folio, made if it is not there.
+    /// Returns a folio, created if it does not exist.
     pub(crate) fn entry(&mut self, index: u64) -> &mut Folio {
         if index == 0 {
             &mut self.first
@@ -128,7 +129,7 @@ impl Folios {
         }
     }
 
-    /// The folios from an index on, in order.
+    /// Returns the folios from an index on, in order.
     pub(crate) fn range_mut(&mut self, from: u64) -> impl Iterator<Item = (u64, &mut Folio)> {
         let first = (from == 0).then_some((0, &mut self.first));
         first.into_iter().chain(

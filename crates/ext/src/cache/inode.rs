@@ -1,4 +1,4 @@
-//! An inode in memory: its decoded state under one lock, its pages, and what is remembered of it.
+//! An inode in memory: its decoded state under one lock, its pages, and cached facts.
 
 use layout::{BlockNr, InodeNr};
 use rt::atomic::AtomicU32;
@@ -15,24 +15,24 @@ use crate::disk::kind::FileKind;
 pub(crate) struct Inode {
     /// Its number.
     pub(crate) nr: InodeNr,
-    /// Its kind, which never changes, so that the order of locks can depend on it ([`crate::namei`]).
+    /// Its kind, which never changes, so that the lock order can depend on it ([`crate::namei`]).
     pub(crate) kind: FileKind,
-    /// All that the inode table says. Readers of contents hold it shared, changers exclusively. // [inode]
+    /// The decoded inode. Readers of contents hold it shared, writers exclusively. // [inode]
     pub(crate) state: RwLock<InodeState>,
     /// The pages of a regular file. // [folio] leaf
     pub(crate) pages: FilePages,
     /// The reservation window. // leaf
     pub(crate) window: Mutex<Window>,
-    /// Where the last look-up in the map ended. // leaf
+    /// Result of the last look-up in the block map. // leaf
     pub(crate) map: Mutex<MapCache>,
-    /// How often it is held: by open files, and by look-ups that have not been forgotten.
+    /// Number of pins: open files, and look-ups that have not been forgotten.
     pub(crate) pins: AtomicU32,
-    /// Of a linear directory: its names in memory. // leaf
+    /// Names of a linear directory in memory. // leaf
     pub(crate) names_index: Mutex<NamesIndex>,
 }
 
-/// Where an inode's lock stands in the order that [`crate::namei`] describes: directories first, among which the tree decides,
-/// then all others by number.
+/// Returns the rank of an inode's lock in the order that [`crate::namei`] describes: directories
+/// first, ordered among themselves by the tree, then all others by number.
 fn rank(kind: FileKind, nr: InodeNr) -> u64 {
     if kind == FileKind::Directory {
         1
@@ -41,17 +41,17 @@ fn rank(kind: FileKind, nr: InodeNr) -> u64 {
     }
 }
 
-/// What is remembered of an inode's map.
+/// Cached facts of an inode's block map.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MapCache {
     /// The first file block that the last used leaf maps, and the leaf.
     pub(crate) leaf: Option<(u64, BlockNr)>,
-    /// Where the block after the last allocated one should lie: its number in the file, and the goal.
+    /// The goal for the block after the last allocated one: its number in the file, and the goal.
     pub(crate) next: Option<(u64, BlockNr)>,
 }
 
 impl Inode {
-    /// A new inode, not yet stored.
+    /// Creates an inode that is not yet stored.
     pub(crate) fn new(nr: InodeNr, state: InodeState) -> Self {
         let kind = state.kind;
         let state = RwLock::new(state);

@@ -1,15 +1,15 @@
-//! The cache of inodes in memory, and who holds them open.
+//! The cache of inodes in memory, and their pins.
 //!
-//! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes are evicted by the memory
-//! budget. When the last pin of an inode without links goes, it is deleted.
+//! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes
+//! are evicted by the memory budget. An inode without links is deleted when its last pin ends.
 //!
 //! # Rules
 //!
-//! - There is at most one [`Inode`] for a number. Reading it from the table happens outside the shard's lock, behind a
-//!   mark that lets others wait, and that a panic takes away.
-//! - Evicted is only what nobody else refers to (the reference count is 1 under the shard's lock, where alone new
-//!   references come from), whose last transaction is durable and which is not an orphan: fsync after a later reload
-//!   must not miss anything.
+//! - A number has at most one [`Inode`]. It is read from the table outside the shard's lock, behind
+//!   a mark that makes other threads wait and that a panic removes.
+//! - An inode is evicted only if it has no other references (its reference count is 1 under the
+//!   shard's lock, which every new reference needs), if its last transaction is durable and if it
+//!   is not an orphan: fsync after a later reload must not miss anything.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use super::inode::Inode;
 use crate::awaited::awaited;
 use crate::error::{Error, Result};
 
-/// Independent parts of the cache.
+/// Number of independent parts of the cache.
 const SHARDS: usize = 16;
-/// One inode for so many bytes of the memory budget.
+/// Bytes of the memory budget for each inode.
 const BUDGET_BYTES_PER_INODE: u64 = 4096;
-/// The least number of inodes in a shard before any is evicted.
+/// Number of inodes in a shard below which none is evicted.
 const SHARD_INODES_MIN: usize = 64;
-/// How many inodes an insertion into a full shard looks at for eviction.
+/// Number of inodes that an insertion into a full shard checks for eviction.
 const EVICTION_STEPS: usize = 8;
 
 /// The cache of inodes.
@@ -66,11 +66,11 @@ pub(crate) trait Eviction {
     /// Returns true if a transaction is durable.
     fn is_durable(&self, tid: Tid) -> bool;
 
-    /// Gives up what an idle inode holds outside of the cache: its pages and its window.
+    /// Releases the state that an idle inode has outside of the cache: its pages and its window.
     fn evict(&self, inode: &Inode);
 }
 
-/// Where a sweep over all inodes stands.
+/// The position of a sweep over all inodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     shard: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Position {
 }
 
 impl InodeCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub(crate) fn new() -> Self {
         Self {
             shards: std::array::from_fn(|_| Shard::default()),
@@ -89,7 +89,7 @@ impl InodeCache {
         &self.shards[nr.index() % SHARDS]
     }
 
-    /// Returns the inode; one that is not in memory is loaded, by one thread while others wait.
+    /// Returns the inode; one that is not in memory is loaded by one thread while others wait.
     pub(crate) fn get(
         &self,
         nr: InodeNr,
@@ -122,7 +122,7 @@ impl InodeCache {
         result
     }
 
-    /// Puts a new inode into the cache.
+    /// Inserts a new inode.
     pub(crate) fn insert(&self, inode: Arc<Inode>, eviction: &impl Eviction) {
         let nr = inode.nr;
         let shard = self.shard(nr);
@@ -137,19 +137,20 @@ impl InodeCache {
         shard.loaded.notify_all();
     }
 
-    /// Keeps an inode while it is open.
+    /// Adds a pin: the inode stays in memory while it has one.
     pub(crate) fn pin(&self, inode: &Inode) {
         inode.pins.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Ends a pin; true if it was the last.
+    /// Ends a pin; returns true if it was the last.
     pub(crate) fn unpin(&self, inode: &Inode) -> bool {
         let before = inode.pins.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "a pin is ended once");
         before == 1
     }
 
-    /// Ends so many pins, or all if there are fewer; true if no pin is left and there was one.
+    /// Ends `count` pins, or all if there are fewer; returns true if there was a pin and none is
+    /// left.
     pub(crate) fn unpin_many(&self, inode: &Inode, count: u64) -> bool {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let less = |pins: u32| Some(pins.saturating_sub(count));
@@ -160,7 +161,7 @@ impl InodeCache {
         before > 0 && before <= count
     }
 
-    /// Ends all pins; for a volume that closes, whose open files are closed.
+    /// Ends all pins, when the volume closes and with it all open files.
     pub(crate) fn unpin_all(&self) {
         for shard in &self.shards {
             for slot in &shard.table.lock().slots {
@@ -171,19 +172,19 @@ impl InodeCache {
         }
     }
 
-    /// Whether anybody has it open.
+    /// Returns true if the inode has pins.
     pub(crate) fn is_pinned(&self, inode: &Inode) -> bool {
         inode.pins.load(Ordering::Acquire) > 0
     }
 
-    /// Drops a deleted inode from the cache.
+    /// Removes a deleted inode from the cache.
     pub(crate) fn remove(&self, nr: InodeNr) {
         let shard = self.shard(nr);
         shard.table.lock().take(nr);
         shard.loaded.notify_all();
     }
 
-    /// How many inodes are in memory.
+    /// Returns the number of inodes in memory.
     pub(crate) fn count(&self) -> usize {
         self.shards
             .iter()
@@ -191,8 +192,8 @@ impl InodeCache {
             .sum()
     }
 
-    /// The next inodes with pages from a position on, at most `count_max`, and the position after them; the position is
-    /// back at the start after the last shard.
+    /// Returns the next inodes with pages from a position on, at most `count_max`, and the position
+    /// after them. After the last shard, the position is back at the start.
     pub(crate) fn sweep(&self, from: Position, count_max: usize) -> (Vec<Arc<Inode>>, Position) {
         let mut found = Vec::new();
         let mut position = from;
@@ -220,7 +221,7 @@ impl InodeCache {
 }
 
 impl Shard {
-    /// The load of an inode has ended in a panic.
+    /// Ends the load of an inode after a panic.
     fn abandon(&self, nr: InodeNr) {
         let mut table = self.table.lock();
         if matches!(table.find(nr), Some(Slot::Loading)) {
@@ -262,7 +263,7 @@ impl Table {
         }
     }
 
-    /// Ends a load: somebody may have put a new inode in its place, or have deleted it.
+    /// Ends a load. Another thread may have inserted a new inode in its place, or have deleted it.
     fn settle(&mut self, nr: InodeNr, loaded: Result<Inode>) -> Result<Arc<Inode>> {
         match self.find(nr) {
             Some(Slot::Ready { inode, .. }) => Ok(Arc::clone(inode)),
@@ -284,7 +285,7 @@ impl Table {
         }
     }
 
-    /// Evicts a little when the shard is full.
+    /// Evicts a few inodes when the shard is full.
     fn make_room(&mut self, eviction: &impl Eviction) {
         let share = eviction.budget_bytes() / BUDGET_BYTES_PER_INODE / SHARDS as u64;
         let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));

@@ -1,8 +1,10 @@
-//! An index of a linear directory's names in memory: which block holds a name, and where there is room.
+//! An in-memory index of a linear directory's names: the block of each name, and the free room of
+//! each block.
 //!
-//! It saves time, not work that would be seen: a search still costs (in simulated time) the blocks that a linear search would have
-//! read, and a new name still goes to the first block with room. It is built when a directory of several blocks is
-//! first searched, kept up to date under the inode lock, and dropped with the inode.
+//! The index saves time, not visible work: a search still costs (in simulated time) the blocks that
+//! a linear search would read, and a new name still goes to the first block with room. It is built
+//! on the first search of a directory of several blocks, kept up to date under the inode lock, and
+//! dropped with the inode.
 
 use crate::disk::entry::{self, Bad};
 use core::hash::BuildHasher;
@@ -10,7 +12,7 @@ use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use layout::Map;
 
-/// Names beyond which a directory is searched block by block, in memory as on disk.
+/// Largest number of names; a directory with more is searched block by block.
 const NAMES_MAX: usize = 1 << 20;
 
 /// The index of one directory.
@@ -21,31 +23,31 @@ pub(crate) struct NamesIndex {
 
 #[derive(Debug, Default)]
 enum State {
-    /// Not built yet.
+    /// The index is not built yet.
     #[default]
     Absent,
-    /// Not to be built: two names share a hash, or there are too many.
+    /// The index is not to be built: two names share a hash, or there are too many.
     Refused,
-    /// Complete: a name that is not in it is not in the directory.
+    /// The index is complete: a name that it lacks is not in the directory.
     Built(Built),
 }
 
 #[derive(Debug, Default)]
 struct Built {
-    /// From a name's hash to its block.
+    /// The block of each name, by the name's hash.
     blocks: Map<u64, u32>,
-    /// For each block, no entry has more room than this.
+    /// An upper bound of the room of each block's entries.
     room: Vec<u16>,
 }
 
-/// What the index says of a name.
+/// The answer of the index for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// The index cannot tell.
+    /// The index has no answer.
     Unknown,
     /// The name is in this block, or nowhere.
     Block(u32),
-    /// There is no such name.
+    /// The directory has no such name.
     Absent,
 }
 
@@ -54,17 +56,17 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 impl NamesIndex {
-    /// Whether it should be built before the next search.
+    /// Returns true if the index should be built before the next search.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.state, State::Absent)
     }
 
-    /// Begins to build; blocks are added in order.
+    /// Starts building; blocks are added in order.
     pub(crate) fn begin(&mut self) {
         self.state = State::Built(Built::default());
     }
 
-    /// Forgets everything; it is built anew when it is wanted.
+    /// Drops the index; it is rebuilt when it is needed.
     pub(crate) fn forget(&mut self) {
         self.state = State::Absent;
     }
@@ -89,7 +91,7 @@ impl NamesIndex {
         Ok(())
     }
 
-    /// Where a name is.
+    /// Looks up a name.
     pub(crate) fn find(&self, name: &[u8]) -> Hint {
         match &self.state {
             State::Built(built) => built
@@ -100,7 +102,8 @@ impl NamesIndex {
         }
     }
 
-    /// The first block from `from` on that may have room for an entry of this size; none if none has.
+    /// Returns the first block from `from` on that may have room for an entry of this size, if
+    /// there is one.
     pub(crate) fn room(&self, from: u64, size: usize) -> Option<u64> {
         let State::Built(built) = &self.state else {
             return Some(from);
@@ -111,7 +114,7 @@ impl NamesIndex {
         Some((from + found) as u64)
     }
 
-    /// Notes what a block's largest room is now.
+    /// Updates a block's largest room.
     pub(crate) fn set_room(&mut self, block: u64, bytes: &[u8]) {
         let State::Built(built) = &mut self.state else {
             return;
@@ -125,7 +128,7 @@ impl NamesIndex {
         }
     }
 
-    /// Notes a new name.
+    /// Adds a name.
     pub(crate) fn insert(&mut self, name: &[u8], block: u64) {
         let State::Built(built) = &mut self.state else {
             return;
@@ -136,7 +139,7 @@ impl NamesIndex {
         }
     }
 
-    /// Notes that a name is gone.
+    /// Removes a name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         if let State::Built(built) = &mut self.state {
             built.blocks.remove(&hash(name));

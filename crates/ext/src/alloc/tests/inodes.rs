@@ -1,4 +1,4 @@
-//! The inode allocator.
+//! Tests of the inode allocator.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn a_policy_for_tests_takes_the_inode_that_was_freed_last() {
     while let Ok(inode) = allocate() {
         taken.push(inode);
     }
-    // The last freed comes first; then what lies behind it, then the rest.
+    // The inode freed last comes first, then those after it, then the rest.
     let freed = [taken[7], taken[2], taken[4]];
     for inode in freed {
         let mut handle = begin(core);

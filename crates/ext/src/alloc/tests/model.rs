@@ -1,8 +1,9 @@
-//! The block allocator beside a model: the set of blocks that were handed out.
+//! The block allocator compared with a model: the set of allocated blocks.
 
 use super::*;
 
-/// Random allocations and frees beside a model: the set of blocks that we hold, and of those not reusable yet.
+/// Allocates and frees at random, and compares with a model: the set of allocated blocks and the
+/// set of blocks that are not reusable yet.
 fn run_against_model(volume: Volume, seed: u64) {
     let core = Arc::clone(volume.core());
     let mut seed = seed;

@@ -2,14 +2,15 @@
 
 use super::*;
 
-/// The combinations that threads are let loose on.
+/// Combinations of file system and profile to test with threads.
 const SHARED: [(FileSystemType, AllocationProfile); 3] = [
     (FileSystemType::Ext2, AllocationProfile::Modern),
     (FileSystemType::Ext3, AllocationProfile::Modern),
     (FileSystemType::Ext3, AllocationProfile::Ext3Linux24),
 ];
 
-/// Several threads take and give back; what they hold at the end does not overlap and is what the bitmaps say.
+/// Allocates and frees from several threads. The blocks held at the end must not overlap and must
+/// match the bitmaps.
 fn share(volume: Volume, steps: u32) {
     const THREADS: u64 = 4;
     let before = taken_blocks(volume.core());
@@ -36,7 +37,7 @@ fn share(volume: Volume, steps: u32) {
     volume.close().expect("works");
 }
 
-/// What one thread holds at the end.
+/// Allocates and frees at random. Returns the blocks held at the end.
 fn work(core: &Core, thread: u64, steps: u32) -> Vec<Run> {
     let mut seed = thread;
     let mut runs: Vec<Run> = Vec::new();

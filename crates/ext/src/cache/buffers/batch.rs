@@ -1,16 +1,16 @@
-//! Batches: sorted blocks become requests of adjacent ones.
+//! Batches: requests for extents of adjacent blocks, built from sorted blocks.
 
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceError, Outcome, Payload, Request};
 use layout::{Block, BlockNr, SectorNr};
 
-/// The longest request, in bytes.
+/// Largest size of a request in bytes.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// How many requests are submitted before the first are waited for.
+/// Number of requests to submit before waiting for the first.
 const BATCH_REQUESTS: usize = 32;
 
-/// Cuts sorted items into runs of adjacent blocks, none longer than a request may be.
+/// Splits sorted items into extents of adjacent blocks, none longer than a request may be.
 pub(crate) fn runs<T>(
     items: &[T],
     block_of: impl Fn(&T) -> BlockNr,
@@ -36,7 +36,7 @@ pub(crate) fn runs<T>(
     runs
 }
 
-/// One write of a run.
+/// Returns one write request for an extent.
 pub(crate) fn write_request(run: &[(BlockNr, Arc<Block>)], block_bytes: u32) -> Request {
     Request::Write {
         sector: SectorNr::from_byte_offset(run[0].0.get() * u64::from(block_bytes)),
@@ -45,7 +45,7 @@ pub(crate) fn write_request(run: &[(BlockNr, Arc<Block>)], block_bytes: u32) -> 
     }
 }
 
-/// The images that a read brought.
+/// Returns the images that a read returned.
 pub(crate) fn images(result: Result<Outcome, DeviceError>) -> Result<Payload, DeviceError> {
     match result? {
         Outcome::Read(payload) => Ok(payload),

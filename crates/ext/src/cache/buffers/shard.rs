@@ -1,4 +1,5 @@
-//! One shard of the cache: a map from block number to slot, and a clock hand that goes round the slots.
+//! One shard of the cache: a map from block number to slot, and a clock hand that goes round the
+//! slots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,46 +8,46 @@ use jbd2::Buffer;
 use layout::{BlockNr, Map};
 use rt::{Condvar, Mutex, Nanos};
 
-/// A shard and its signal.
+/// A shard and its condition variable.
 #[derive(Default)]
 pub(super) struct Shard {
-    /// What is in memory. // [shard]
+    /// The shard's state. // [shard]
     pub(super) state: Mutex<ShardState>,
-    /// A read or a write of a block of this shard has ended.
+    /// Notified when a read or a write of a block of this shard ends.
     pub(super) changed: Condvar,
 }
 
-/// What is in memory.
+/// The buffers of a shard.
 #[derive(Default)]
 pub(super) struct ShardState {
-    /// Where each block's slot is.
+    /// The slot of each block.
     index: Map<BlockNr, usize>,
     slots: Vec<Option<Slot>>,
-    /// Slots that hold nothing.
+    /// Empty slots.
     vacant: Vec<usize>,
-    /// Where the clock's hand stands.
+    /// Position of the clock hand.
     hand: usize,
-    /// Dirty blocks that are not in flight, and since when.
+    /// Dirty blocks that are not in flight, with the time since which they are dirty.
     dirty: BTreeMap<BlockNr, Nanos>,
 }
 
 struct Slot {
     block: BlockNr,
-    /// None while the block is being read.
+    /// The buffer; `None` while the block is being read.
     buffer: Option<Arc<Buffer>>,
-    /// Found since the hand last came by.
+    /// True if the block was found since the hand last passed.
     is_referenced: bool,
-    /// Being written.
+    /// True while the block is being written.
     is_in_flight: bool,
 }
 
-/// What was found of a block.
+/// The result of a look-up.
 pub(super) enum Found {
-    /// Its buffer.
+    /// The block's buffer.
     Ready(Arc<Buffer>),
-    /// It is being read.
+    /// The block is being read.
     Loading,
-    /// Nothing.
+    /// The block is not in memory.
     Absent,
 }
 
@@ -63,13 +64,13 @@ impl ShardState {
         }
     }
 
-    /// Whether the block is being read or written.
+    /// Returns true if the block is being read or written.
     pub(super) fn is_busy(&mut self, block: BlockNr) -> bool {
         self.slot(block)
             .is_some_and(|slot| slot.is_in_flight || slot.buffer.is_none())
     }
 
-    /// Notes that the block, which is not there, is being read.
+    /// Notes that an absent block is being read.
     pub(super) fn begin_load(&mut self, block: BlockNr) {
         self.place(Slot {
             block,
@@ -79,7 +80,7 @@ impl ShardState {
         });
     }
 
-    /// The read has ended, well or not.
+    /// Ends a read, successful or not.
     pub(super) fn end_load(&mut self, block: BlockNr) {
         let slot = self
             .take(block)
@@ -90,7 +91,7 @@ impl ShardState {
         );
     }
 
-    /// Puts in the buffer of a block that is not there.
+    /// Inserts the buffer of an absent block.
     pub(super) fn insert(&mut self, buffer: Arc<Buffer>) {
         let block = buffer.nr();
         self.place(Slot {
@@ -101,7 +102,7 @@ impl ShardState {
         });
     }
 
-    /// Takes a block out that is not busy: its buffer, and whether it was dirty.
+    /// Removes a block that is not busy. Returns its buffer, and true if it was dirty.
     pub(super) fn remove(&mut self, block: BlockNr) -> Option<(Arc<Buffer>, bool)> {
         let slot = self.take(block)?;
         let was_dirty = self.dirty.remove(&block).is_some();
@@ -112,7 +113,8 @@ impl ShardState {
         ))
     }
 
-    /// Marks a buffer dirty; true if it was not. A buffer that was removed meanwhile has no dirt.
+    /// Marks a buffer dirty; returns true if it was clean. A buffer that has been removed meanwhile
+    /// is not marked.
     pub(super) fn mark_dirty(&mut self, buffer: &Arc<Buffer>, now: impl FnOnce() -> Nanos) -> bool {
         let block = buffer.nr();
         let is_current = self.slot(block).is_some_and(|slot| {
@@ -128,13 +130,13 @@ impl ShardState {
         true
     }
 
-    /// Adds the blocks that are dirty since `time` or longer.
+    /// Adds the blocks that have been dirty since `time` or longer.
     pub(super) fn dirty_before(&self, time: Nanos, blocks: &mut Vec<BlockNr>) {
         let old = self.dirty.iter().filter(|(_, since)| **since <= time);
         blocks.extend(old.map(|(block, _)| *block));
     }
 
-    /// Takes the dirt of a block, which is then in flight; or says that it is in flight already.
+    /// Clears the dirty mark of a block and puts it in flight, unless it is in flight already.
     pub(super) fn claim(&mut self, block: BlockNr) -> Claim {
         let Some(slot) = self
             .index
@@ -169,7 +171,8 @@ impl ShardState {
         );
     }
 
-    /// The write of a block has ended. After a failure it is dirty as before; true if it is not counted as dirty yet.
+    /// Ends the write of a block. After a failure the block is as dirty as before; returns true if
+    /// it is not counted as dirty yet.
     pub(super) fn end_write(&mut self, block: BlockNr, failed_since: Option<Nanos>) -> bool {
         let slot = self
             .slot(block)
@@ -181,10 +184,10 @@ impl ShardState {
         }
     }
 
-    /// Evicts up to `count` buffers that are clean and that nobody refers to; how many it did.
+    /// Evicts up to `count` clean buffers without other references. Returns the number evicted.
     pub(super) fn evict(&mut self, count: u64) -> u64 {
         let mut evicted = 0;
-        // The first time round clears the marks of those that were found lately.
+        // The first round clears the marks of the slots that were found lately.
         for _ in 0..2 * self.slots.len() {
             if evicted == count {
                 break;
@@ -238,12 +241,12 @@ impl ShardState {
     }
 }
 
-/// What `claim` found.
+/// The result of `claim`.
 pub(super) enum Claim {
-    /// The block's buffer, and since when it was dirty.
+    /// The block's buffer, and the time since which it was dirty.
     Taken(Arc<Buffer>, Nanos),
-    /// Somebody writes it already.
+    /// Another thread writes the block.
     InFlight,
-    /// There is nothing to write.
+    /// The block is not dirty.
     Clean,
 }

@@ -52,7 +52,8 @@ fn a_failed_read_leaves_nothing_behind() {
 #[test]
 fn dirty_buffers_are_written_when_they_are_old_enough() {
     let (device, cache) = cache(false);
-    // The clock may begin with this reading: until it moves, what is changed is as old as it.
+    // The clock may have started with this reading: until it moves, a changed buffer has the same
+    // age.
     let before = rt::monotonic();
     while rt::monotonic() == before {}
     for block in [9, 3, 4, 700] {
@@ -115,7 +116,8 @@ fn only_clean_buffers_without_references_are_evicted() {
     assert_eq!(cache.bytes(), (0, 0));
 }
 
-/// Several threads count up in the same blocks while they write and evict; no count is lost.
+/// Increments bytes of the same blocks in several threads that also write and evict; no increment
+/// is lost.
 fn count_together(rounds: u64) {
     const THREADS: u8 = 4;
     let (device, cache) = cache(false);

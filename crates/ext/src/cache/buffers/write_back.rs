@@ -1,4 +1,5 @@
-//! Writing dirty buffers on a volume without a journal: sorted, adjacent blocks in one request, many requests in a batch.
+//! Writeback of dirty buffers on a volume without a journal: sorted, adjacent blocks in one
+//! request, many requests in a batch.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::{BufferCache, batch};
 use crate::awaited::awaited;
 use crate::error::Result;
 
-/// How many blocks are in flight at most: after them, the writer waits.
+/// Largest number of blocks in flight, after which the writer waits.
 const BATCH_BLOCKS: usize = 1024;
 
 /// A block that this writer has put in flight.
@@ -23,7 +24,8 @@ struct Claimed {
 }
 
 impl BufferCache {
-    /// Writes those of the (sorted) blocks that are dirty: how many, and which ones somebody else was writing.
+    /// Writes the dirty ones of sorted blocks. Returns the number written, and the blocks that
+    /// another thread was writing.
     pub(super) fn write_dirty(&self, blocks: &[BlockNr]) -> Result<(usize, Vec<BlockNr>)> {
         let mut written = 0;
         let mut busy = Vec::new();
@@ -49,7 +51,7 @@ impl BufferCache {
         claimed
     }
 
-    /// Writes blocks and ends their flight. Those that could not be written are dirty again.
+    /// Writes blocks in flight and completes them. Those that could not be written are dirty again.
     fn write_claimed(&self, claimed: &[Claimed]) -> Result<(), DeviceError> {
         if claimed.is_empty() {
             return Ok(());
