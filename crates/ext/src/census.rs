@@ -1,8 +1,10 @@
-//! What blocks of a volume are: superblocks, descriptors, bitmaps, tables, directories, maps, attributes, data.
+//! The use of each block of a volume: superblock, descriptors, bitmap, inode table, directory,
+//! block map, attributes, data.
 //!
-//! What lies at fixed places follows from the superblock and the group descriptors. Whose the others are is found by one pass over
-//! the inode tables that follows each file's map as far as it can be followed: a pointer that cannot be hides what is behind it,
-//! and nothing else. Nothing is mounted or written, so that a volume can be looked at through a view of its log.
+//! The superblock and the group descriptors determine the blocks at fixed places. The owners of the
+//! others are found by one pass over the inode tables that follows each file's block map; an
+//! invalid pointer hides the blocks below it, and nothing else. The census mounts and writes
+//! nothing, so that it also works on a volume seen through a view of its log.
 
 mod fixed;
 mod owners;
@@ -18,26 +20,26 @@ use crate::disk::superblock::Superblock;
 use crate::disk::tables::{Tables, is_set};
 use crate::error::Result;
 
-/// What a block is.
+/// The use of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockUse {
-    /// The superblock, or in other groups than 0 a copy of it.
+    /// The superblock; a backup of it in groups other than 0.
     Superblock {
-        /// The group that it lies in.
+        /// The group that the block lies in.
         group: GroupNr,
     },
     /// Group descriptors.
     Descriptors {
-        /// The first group that it describes.
+        /// The first group described.
         first: GroupNr,
-        /// The last one.
+        /// The last group described.
         last: GroupNr,
-        /// The group that it lies in: in others than 0 it is a copy.
+        /// The group that the block lies in; it is a backup in groups other than 0.
         group: GroupNr,
     },
-    /// Kept for descriptors of groups that may come.
+    /// A reserved GDT block.
     DescriptorRoom {
-        /// The group that it lies in.
+        /// The group that the block lies in.
         group: GroupNr,
     },
     /// The bitmap of a group's blocks.
@@ -54,19 +56,19 @@ pub enum BlockUse {
     InodeTable {
         /// The group.
         group: GroupNr,
-        /// Its first inode.
+        /// The first inode in the block.
         first: InodeNr,
-        /// Its last inode.
+        /// The last inode in the block.
         last: InodeNr,
     },
-    /// Names in a directory.
+    /// Directory entries.
     Directory {
         /// The directory.
         inode: InodeNr,
-        /// Which of its blocks.
+        /// The block's number in the directory.
         file_block: FileBlock,
     },
-    /// A part of the map of a file.
+    /// An indirect block of a file.
     Map {
         /// The file.
         inode: InodeNr,
@@ -75,7 +77,7 @@ pub enum BlockUse {
     },
     /// Extended attributes.
     Attributes {
-        /// The first inode that has them; others may share them.
+        /// The first inode that refers to the block; others may share it.
         inode: InodeNr,
     },
     /// The target of a long symbolic link.
@@ -87,20 +89,20 @@ pub enum BlockUse {
     Data {
         /// The file.
         inode: InodeNr,
-        /// Which of its blocks.
+        /// The block's number in the file.
         file_block: FileBlock,
     },
-    /// Nobody's.
+    /// A free block.
     Free,
-    /// Taken, and nobody's who could be found; or not within the volume.
+    /// A block that is taken and has no known owner, or that lies beyond the volume.
     Unknown,
 }
 
-/// What each of these blocks is.
+/// Returns the use of each of these blocks.
 ///
 /// # Errors
-/// - Those of the superblock and the group descriptors, if they cannot be what they should.
-/// - [`crate::Error::Device`] when the device fails.
+/// - Errors of the superblock and the group descriptors, if they are invalid.
+/// - [`crate::Error::Device`] if the device fails.
 pub fn census(
     device: &Arc<dyn BlockDevice>,
     blocks: impl IntoIterator<Item = BlockNr>,

@@ -1,4 +1,4 @@
-//! What every part of an open volume shares.
+//! The state that all parts of an open volume share.
 
 mod area;
 mod damage;
@@ -26,19 +26,20 @@ use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::options::MountOptions;
 
-/// The shared heart of an open volume.
+/// The shared state of an open volume.
 pub(crate) struct Core {
-    /// The device of the file system.
+    /// The file-system device.
     pub(crate) device: Arc<dyn BlockDevice>,
-    /// Sizes and places.
+    /// The geometry of the volume.
     pub(crate) geometry: Geometry,
-    /// How it is mounted.
+    /// The mount options.
     pub(crate) options: MountOptions,
-    /// The validated superblock as it was at open, features included. Changing counts live in `space`.
+    /// The validated superblock as it was at open, features included. Counts that change live in
+    /// `space`.
     pub(crate) superblock: Superblock,
     /// Metadata blocks.
     pub(crate) buffers: BufferCache,
-    /// The journal, where there is one and the volume is not read-only.
+    /// The journal, if there is one and the volume is not read-only.
     pub(crate) journal: Option<Arc<Journal>>,
     /// Bitmaps, groups and counts.
     pub(crate) space: Space,
@@ -46,24 +47,25 @@ pub(crate) struct Core {
     pub(crate) inodes: InodeCache,
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
-    /// Attribute blocks by what they hold; held while their counts of users change. // [attribute blocks]
+    /// Attribute blocks by their contents; the lock is held while their reference counts change. //
+    /// [attribute blocks]
     pub(crate) attribute_blocks: Mutex<SharedBlocks>,
-    /// Held across a rename that moves a directory, and nothing else. // [rename]
+    /// The lock held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
-    /// Held while the on-disk orphan list changes. // [orphan]
+    /// The orphan list; the lock is held while the list on disk changes. // [orphan]
     pub(crate) orphans: Mutex<OrphanList>,
-    /// Damage that was found, for the superblock.
+    /// Damage found so far, for the superblock.
     pub(crate) damage: DamageLog,
-    /// Set at mount when read-only, or later by an error; never cleared.
+    /// True if the volume is read-only: set at mount, or later by an error; never cleared.
     pub(crate) is_read_only: AtomicBool,
     /// True if the volume was opened read-only, so that there is nothing to write.
     pub(crate) is_opened_read_only: bool,
-    /// Set by [`Core::abort`]; never cleared.
+    /// True after [`Core::abort`]; never cleared.
     pub(crate) is_aborted: AtomicBool,
 }
 
 impl Core {
-    /// That the volume may be changed.
+    /// Fails with `ReadOnly` if the volume is read-only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_read_only.load(Ordering::Acquire) {
             Err(Error::ReadOnly)
@@ -72,7 +74,7 @@ impl Core {
         }
     }
 
-    /// Stops all changes, stickily.
+    /// Stops all changes permanently.
     pub(crate) fn abort(&self, why: &str) {
         if let Some(journal) = &self.journal {
             journal.abort(jbd2::Error::Stopped(why.to_owned()));
@@ -81,7 +83,7 @@ impl Core {
         self.is_read_only.store(true, Ordering::Release);
     }
 
-    /// An inode number from an entry: one that the volume has.
+    /// Checks an inode number from a directory entry against the number of inodes.
     pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
         if raw >= 1 && raw <= self.geometry.inode_count {
             Ok(InodeNr::new(raw))
@@ -90,14 +92,14 @@ impl Core {
         }
     }
 
-    /// Bytes of a block, as an index.
+    /// Returns the size of a block in bytes, as an index.
     pub(crate) fn block_bytes(&self) -> usize {
         self.geometry.block_bytes as usize
     }
 }
 
 impl Core {
-    /// Puts the parts together.
+    /// Assembles the parts of an open volume.
     pub(crate) fn assemble(
         device: Arc<dyn BlockDevice>,
         superblock: Superblock,

@@ -1,19 +1,23 @@
-//! Directories: names in blocks, linear or indexed by an htree.
+//! Directories: entries in blocks, linear or indexed by an htree.
 //!
-//! The functions here change directory blocks within a transaction of the caller, who holds the directory's inode lock.
-//! What can fail is done before the first change, so that an error leaves the directory as it was.
+//! The functions here change directory blocks within a transaction of the caller, which holds the
+//! directory's inode lock. Steps that can fail precede the first change, so that an error leaves
+//! the directory as it was.
 //!
 //! | directory | superblock has `dir_index` | inode has the index flag | treated as |
 //! |---|---|---|---|
 //! | one block | no | no | linear for ever |
-//! | one block | yes | no | linear, but read in the order of hashes; becomes an htree when the block is full |
+//! | one block | yes | no | linear, read in hash order; see below |
 //! | any | yes | yes, with a known hash | htree |
-//! | any | yes | yes, with an unknown hash | linear; the flag goes at the first change |
-//! | any | no | yes | linear; the flag goes at the first change |
+//! | any | yes | yes, with an unknown hash | linear; the first change clears the flag |
+//! | any | no | yes | linear; the first change clears the flag |
 //! | several blocks | any | no | linear for ever |
 //!
-//! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays linear, and made from the name's hash
-//! in all others: what is read in one order is never read in the other while the volume is open.
+//! A directory of one block on a volume with `dir_index` becomes an htree when the block is full.
+//!
+//! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays
+//! linear, and is derived from the name's hash in all others: the order of a directory does not
+//! change while the volume is open.
 
 mod cookie;
 mod htree;
@@ -28,7 +32,7 @@ use layout::hash::HashVersion;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock, InodeNr};
 
-/// What a reader does with a cookie and the entry before it; false if it wants no more.
+/// A reader's callback, called with a cookie and the entry before it; returns false to stop.
 type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
 use crate::cache::inode::Inode;
@@ -40,8 +44,8 @@ use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{self, Mapped};
 
-/// Journal blocks that adding a name may dirty beside allocation and the directory's inode: leaf, new leaf, two index levels
-/// split, root.
+/// Number of journal blocks that adding an entry may dirty besides allocation and the directory's
+/// inode: leaf, new leaf, two split index levels, root.
 pub(crate) const CREDITS_ADD: u32 = 6;
 
 impl Bad {
@@ -58,7 +62,7 @@ impl Bad {
     }
 }
 
-/// Where an entry is.
+/// The place of an entry.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     inode: InodeNr,
@@ -66,7 +70,7 @@ struct Place {
     offset: usize,
 }
 
-/// Looks a name up: the inode, and the block that holds the entry.
+/// Looks up a name. Returns the inode and the block of the entry.
 pub(crate) fn find(
     core: &Core,
     directory: &Inode,
@@ -76,7 +80,8 @@ pub(crate) fn find(
     Ok(place_of(core, directory, state, name)?.map(|place| (place.inode, place.file_block)))
 }
 
-/// The block that holds a name's entry, if there is one: who has it in hand can change the entry without reading.
+/// Returns the block of a name's entry, if there is one: a caller that holds it can change the
+/// entry without reading.
 pub(crate) fn hold(
     core: &Core,
     directory: &Inode,
@@ -89,10 +94,12 @@ pub(crate) fn hold(
         .transpose()
 }
 
-/// Adds a name that is not there yet. Changes `state` (size, map, flags), which the caller stores.
+/// Adds an entry for a name that is not there yet. Changes `state` (size, block map, flags), which
+/// the caller stores.
 ///
 /// # Errors
-/// - [`Error::NoSpace`] when no block is left, [`Error::DirectoryFull`] when the index takes no more; nothing has changed.
+/// - [`Error::NoSpace`] if no block is left, [`Error::DirectoryFull`] if the index is full; nothing
+///   has changed.
 pub(crate) fn add(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -121,7 +128,7 @@ pub(crate) fn add(
     linear::append(core, handle, directory, state, new)
 }
 
-/// Removes a name that is there.
+/// Removes the entry of an existing name.
 pub(crate) fn remove(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -141,7 +148,7 @@ pub(crate) fn remove(
     Ok(place.inode)
 }
 
-/// Lets a name that is there point to another inode; returns the one it pointed to.
+/// Changes the entry of an existing name to another inode; returns the one it referred to.
 pub(crate) fn set(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -158,7 +165,7 @@ pub(crate) fn set(
     Ok(place.inode)
 }
 
-/// Makes the first block of a new directory, with `.` and `..`.
+/// Creates the first block of a new directory, with `.` and `..`.
 pub(crate) fn initialise(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -176,7 +183,7 @@ pub(crate) fn initialise(
     Ok(())
 }
 
-/// Whether there is no name but `.` and `..`.
+/// Returns true if the directory has no entries except `.` and `..`.
 pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Result<bool> {
     for file_block in 0..block_count(core, state) {
         let file_block = FileBlock::new(file_block);
@@ -192,11 +199,12 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
     Ok(true)
 }
 
-/// Calls `visit` for every entry from a cookie on (0 = start) until it returns false; the cookie passed with an entry
-/// continues behind it. Cookies stay valid while other names come and go.
+/// Calls `visit` for every entry from a cookie on (0 = start) until it returns false; the cookie
+/// passed with an entry continues after it. Cookies stay valid while other entries are added and
+/// removed.
 ///
 /// # Errors
-/// - [`Corrupt`] after all entries that can be read, or when `visit` has returned false behind the damage.
+/// - [`Corrupt`] after all readable entries, or if `visit` has returned false after the damage.
 pub(crate) fn read(
     core: &Core,
     directory: &Inode,
@@ -206,7 +214,7 @@ pub(crate) fn read(
 ) -> Result<()> {
     let mut wrong = None;
     let mut checked = |next, entry: Entry| {
-        // A path made of such a name would lead elsewhere.
+        // A path built from such a name would lead elsewhere.
         if entry.name.contains(&b'/') || entry.name.contains(&0) {
             wrong.get_or_insert(entry.name);
             return true;
@@ -232,7 +240,8 @@ pub(crate) fn read(
     }
 }
 
-/// The hash of the htree that a directory of one block becomes when it is full; none if it stays linear.
+/// Returns the hash of the htree that a directory of one block becomes when it is full; none if it
+/// stays linear.
 fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
     let is_one_block = state.size == core.block_bytes() as u64;
     if !is_one_block || !core.superblock.has_dir_index() {
@@ -256,7 +265,8 @@ fn place_of(
     }
 }
 
-/// An index that is not kept up to date must not be believed later.
+/// Clears the index flag if the index is unusable: an index that changes do not maintain must not
+/// be trusted later.
 fn drop_unusable_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
     if state.flags.contains(InodeFlags::INDEX) && htree::open(core, directory, state)?.is_none() {
         state.flags.remove(InodeFlags::INDEX);
@@ -276,7 +286,7 @@ fn block_count(core: &Core, state: &InodeState) -> u64 {
     state.size / core.block_bytes() as u64
 }
 
-/// A block of the directory.
+/// Returns a block of the directory.
 fn block(
     core: &Core,
     directory: &Inode,
@@ -298,7 +308,8 @@ fn block(
     }
 }
 
-/// Allocates the `count` blocks behind the directory's end, all or none. The caller fills them and sets the size.
+/// Allocates `count` blocks after the directory's end, all or none. The caller fills them and sets
+/// the size.
 fn allocate_behind(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -1,4 +1,4 @@
-//! What lies on a device, decoded and validated: bytes in, facts out.
+//! On-disk structures, decoded and validated.
 
 pub(crate) mod entry;
 pub(crate) mod file_size;

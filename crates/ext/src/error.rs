@@ -1,7 +1,9 @@
-//! Errors, in families: the device failed, the bytes are wrong, the bytes are valid but not supported, and the outcomes that
-//! POSIX knows. `system` has the numbers of POSIX and the conversion into `std::io::Error`.
+//! Errors, in families: the device failed, the bytes are invalid, the bytes are valid but not
+//! supported, and the outcomes that POSIX defines. `system` has the `errno` values and the
+//! conversion into `std::io::Error`.
 //!
-//! A message ends with what a program can do, in terms of this library. Commands have words of their own for that.
+//! A message ends with a remedy that a program has, in terms of this library. Commands have their
+//! own messages for that.
 
 mod system;
 
@@ -11,29 +13,29 @@ use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
 /// Result of an operation on a volume.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why an operation did not happen.
+/// The reason for which an operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The journal failed, or refuses.
+    /// The journal failed, or refused the operation.
     #[error(transparent)]
     Journal(#[from] jbd2::Error),
-    /// The bytes on the device are wrong.
+    /// The bytes on the device are invalid.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// The bytes are fine, but this version cannot.
+    /// The bytes are valid, but not supported.
     #[error("{0}")]
     Unsupported(String),
-    /// The log holds transactions that the superblock does not call for.
+    /// The log holds transactions that the superblock does not require to be replayed.
     #[error(
         "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear); \
          MountOptions::unmarked_log replays or discards them"
     )]
     UnmarkedLog {
-        /// The number of transactions; where the log is damaged, of those before the damage.
+        /// Number of transactions; of a damaged log, those before the damage.
         transactions: u32,
     },
     /// The journal has to be replayed, and a device is read-only.
@@ -56,7 +58,7 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
-    /// A volume that is to be tuned was not closed cleanly.
+    /// The volume to be tuned was not closed cleanly.
     #[error(
         "the volume was not closed cleanly; open and close it, which replays its journal, and try again"
     )]
@@ -76,10 +78,10 @@ pub enum Error {
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// No block is left.
+    /// The volume has no free block.
     #[error("no space is left on the volume")]
     NoSpace,
-    /// No inode is left. To POSIX this is "no space", too.
+    /// The volume has no free inode. POSIX also reports this as "no space".
     #[error(
         "no inode is left on the volume; remove files, or make it anew with more inodes (mkfs::Options::inode_count)"
     )]
@@ -87,7 +89,7 @@ pub enum Error {
     /// An attribute fits neither into the inode nor into a block.
     #[error("the attribute does not fit: the attributes of an inode have one block")]
     AttributeTooLarge,
-    /// The index of a directory is full: it takes no more entries of this hash.
+    /// The index of a directory is full: it accepts no more entries of this hash.
     #[error("the index of the directory is full")]
     DirectoryFull,
     /// The inode has as many links as the format allows.
@@ -105,13 +107,14 @@ pub enum Error {
     /// The inode is immutable or append-only.
     #[error("the operation is not permitted by the inode's flags")]
     NotPermitted,
-    /// Too many symbolic links on the way, or a rename of a directory into itself.
+    /// A path with too many symbolic links, or a rename of a directory into itself.
     #[error("too many symbolic links")]
     TooManySymlinks,
-    /// A directory cannot be moved into itself; a flag is unknown; an offset is not aligned: the text says which.
+    /// An invalid argument, such as a move of a directory into itself, an unknown flag or an
+    /// unaligned offset; the text names it.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The file is not open any more.
+    /// The file handle is not open.
     #[error("the file handle is not open")]
     BadHandle,
     /// The inode has no such extended attribute.
@@ -125,14 +128,14 @@ pub enum Error {
     DataLost {
         /// The file.
         inode: InodeNr,
-        /// What the device said.
+        /// The error of the device.
         cause: DeviceError,
     },
 }
 
 impl Error {
-    /// True if a device has no space behind it: a sparse image on a full disk, a thin volume. Nothing acknowledged is lost,
-    /// and the call may succeed when there is room again.
+    /// Returns true if the storage behind a device is full: a sparse image on a full disk, a thin
+    /// volume. Nothing acknowledged is lost, and the call may succeed when there is room again.
     pub fn is_device_full(&self) -> bool {
         let (Self::Device(cause)
         | Self::DataLost { cause, .. }
@@ -144,14 +147,14 @@ impl Error {
     }
 }
 
-/// A fact on the device that cannot be.
+/// Invalid on-disk state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Corrupt {
     /// There is no ext superblock.
     #[error("no ext2/ext3/ext4 superblock found (magic is {magic:#06x}, not 0xef53)")]
     Magic {
-        /// What stands in its place.
+        /// The bytes in its place.
         magic: u16,
     },
     /// The device ends before the file system does.
@@ -162,14 +165,14 @@ pub enum Corrupt {
         /// Size of the device in bytes.
         device_bytes: u64,
     },
-    /// A field of the superblock has an impossible value.
+    /// A field of the superblock has an invalid value.
     #[error("superblock: {field} is {value}: {why}")]
     Superblock {
         /// The field's kernel name.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What is wrong with it.
+        /// The reason for which it is invalid.
         why: &'static str,
     },
     /// A group descriptor points outside its group or the volume.
@@ -182,7 +185,7 @@ pub enum Corrupt {
         /// Its value.
         value: u64,
     },
-    /// A field of an inode is impossible.
+    /// A field of an inode is invalid.
     #[error("inode {inode}: {field} is {value}")]
     Inode {
         /// The inode.
@@ -192,22 +195,22 @@ pub enum Corrupt {
         /// Its value.
         value: u64,
     },
-    /// A file's map points outside the volume or into its metadata.
+    /// A file's block map points outside the volume or into its metadata.
     #[error("inode {inode}: block {file_block} maps to {block}, outside the volume's data")]
     Mapping {
         /// The inode.
         inode: InodeNr,
         /// The block of the file.
         file_block: FileBlock,
-        /// Where it points.
+        /// The invalid block.
         block: BlockNr,
     },
-    /// A file's map goes through a block of itself twice, or has more blocks than there are.
+    /// The block map of a file contains a cycle, or has more blocks than the volume.
     #[error("inode {inode}: the map runs in circles: it comes to block {block} again")]
     MapCircle {
         /// The inode.
         inode: InodeNr,
-        /// Where it was seen.
+        /// The block met again.
         block: BlockNr,
     },
     /// Extended attributes are damaged.
@@ -215,7 +218,7 @@ pub enum Corrupt {
     Attributes {
         /// The inode.
         inode: InodeNr,
-        /// What is wrong.
+        /// The kind of damage.
         why: &'static str,
     },
     /// A directory block is damaged.
@@ -227,25 +230,25 @@ pub enum Corrupt {
         file_block: FileBlock,
         /// The offset within the block.
         offset: u32,
-        /// What is wrong.
+        /// The kind of damage.
         why: &'static str,
     },
-    /// A name that no file can have.
+    /// An invalid file name.
     #[error("directory {inode}: the name {name:?} holds a slash or a zero byte")]
     Name {
         /// The directory.
         inode: InodeNr,
-        /// The name, what is not UTF-8 in it replaced.
+        /// The name, with replacements for bytes that are not UTF-8.
         name: String,
     },
-    /// A bitmap disagrees with what is being freed or counted.
+    /// A bitmap contradicts the blocks or inodes being freed or counted.
     #[error("group {group}: bitmap disagrees: {why} (block or inode {number})")]
     Bitmap {
         /// The group.
         group: GroupNr,
         /// The block or inode.
         number: u64,
-        /// What is wrong.
+        /// The kind of damage.
         why: &'static str,
     },
     /// The orphan list is damaged.
@@ -253,13 +256,13 @@ pub enum Corrupt {
     Orphan {
         /// The inode.
         inode: InodeNr,
-        /// What is wrong.
+        /// The kind of damage.
         why: &'static str,
     },
 }
 
 impl Corrupt {
-    /// The inode that it concerns, if it is one.
+    /// Returns the damaged inode, if there is one.
     pub(crate) fn inode(&self) -> Option<InodeNr> {
         match self {
             Self::Inode { inode, .. }
@@ -277,7 +280,7 @@ impl Corrupt {
         }
     }
 
-    /// The block of the volume that it concerns, if it names one.
+    /// Returns the block that the damage names, if there is one.
     pub(crate) fn block(&self) -> Option<BlockNr> {
         match self {
             Self::Mapping { block, .. } | Self::MapCircle { block, .. } => Some(*block),

@@ -1,37 +1,39 @@
 //! File contents: reading, writing and truncation through the page cache, whose state is in `cache`
-//! and whose write-back is in `writeback`.
+//! and whose writeback is in `writeback`.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `read`, `ahead` | reading, and reading ahead |
+//! | `read`, `ahead` | reading, and readahead |
 //! | `write`, `direct` | writing through the cache, and past it |
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
-//! | `seek` | where data and holes begin |
-//! | `orphans` | what the orphan list says is finished |
+//! | `seek` | finding data and holes |
+//! | `orphans` | completing the operations on the orphan list |
 //! | `journaled` | switching a file's data journaling |
 //!
-//! # The life of a page
+//! # States of a page
 //!
-//! | state | image | dirty | in flight | what may happen |
+//! | state | image | dirty | in flight | transitions |
 //! |---|---|---|---|---|
-//! | absent | - | - | - | read from the device; made by a write |
+//! | absent | - | - | - | read from the device; created by a write |
 //! | clean | yes | - | - | evicted; written to |
-//! | dirty | yes | yes | - | written to; taken for a write to the device; dropped by truncation |
-//! | in flight | yes | - | yes | written to (a copy, if the image is shared); waited for |
-//! | in flight, dirty again | yes | yes | yes | as above; taken again only when the first write is done |
+//! | dirty | yes | yes | - | written to; submitted; dropped by truncation |
+//! | in flight | yes | - | yes | written to (a copy, if the image is shared); completed |
+//! | in flight, dirty again | yes | yes | yes | the same; submitted again only after completion |
 //!
-//! A failed write makes the page dirty again and counts an error at the file, which every open file learns of once.
+//! A failed write makes the page dirty again and increments the file's error count; every open file
+//! reports the error once.
 //!
 //! # Rules
 //!
-//! - Contents change only under the file's exclusive inode lock. The leaf lock of a file's pages protects them against the
-//!   writer, the committer and eviction, which take no inode lock.
+//! - Contents change only under the file's exclusive inode lock. The leaf lock of a file's pages
+//!   protects them against the writer, the committer and eviction, which take no inode lock.
 //! - At most one write of a block is in flight; truncation waits for it before blocks are freed.
 //! - A dirty page knows its block: blocks are allocated when data is written into the cache.
 //! - Bytes of a cached page beyond the file's size are zero.
-//! - Of the leaves, a file's pages may be held while the dirty list or an ordered set is changed, and never the reverse.
+//! - Of the leaves, a file's pages may be held while the dirty list or an ordered set is changed,
+//!   and never the reverse.
 
 mod ahead;
 mod buffered;

@@ -3,7 +3,7 @@
 //! | profile | directories | other files |
 //! |---|---|---|
 //! | `Modern` | Orlov, see below | the parent's group; else by quadratic hash; else the next |
-//! | `Ext3Linux24` | the group with the most free blocks | the same, without regard to free blocks |
+//! | `Ext3Linux24` | the group with most free blocks | the same, without regard to free blocks |
 //!
 //! Orlov places a child of the root in a group with few directories and at least average free
 //! space, and other directories near their parent unless its group is crowded. Directories of

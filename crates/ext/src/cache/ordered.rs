@@ -1,9 +1,10 @@
-//! Ordered data by transaction: what has to be on the device before a commit record.
+//! Ordered data by transaction: the data that must reach the device before a commit block.
 //!
-//! A file joins the set of the running transaction when one of its pages is written to within it. At the commit the
-//! pages that are still dirty are written, and whatever of the file is in flight is waited for. A page that a later
-//! transaction cuts off before that is handed to the set as a loose image: its block is not reused before the later
-//! transaction is durable, and the earlier one must not become durable without the data.
+//! A file joins the set of the running transaction when a handle writes to one of its pages. The
+//! commit writes the pages that are still dirty and waits for those of the file in flight. A page
+//! that a later transaction truncates before that is passed to the set as a loose image: its block
+//! is not reused before the later transaction is durable, and the earlier one must not become
+//! durable without the data.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use rt::Mutex;
 use super::folio::Slot;
 use super::inode::Inode;
 
-/// The sets of the transactions that are running or committing.
+/// The sets of the running and committing transactions.
 #[derive(Default)]
 pub(crate) struct OrderedSets {
     sets: Mutex<Vec<OrderedSet>>, // leaf, below the pages of a file
 }
 
-/// Data that has to be written before a transaction commits.
+/// Data that must be written before a transaction commits.
 pub(crate) struct OrderedSet {
     pub(crate) tid: Tid,
     pub(crate) files: Vec<Arc<Inode>>,
@@ -27,7 +28,7 @@ pub(crate) struct OrderedSet {
 }
 
 impl OrderedSets {
-    /// A file has data that belongs to a transaction.
+    /// Adds a file to the ordered set of a transaction.
     pub(crate) fn join(&self, tid: Tid, inode: &Arc<Inode>) {
         if rt::mutant!("data/not-ordered") {
             return;
@@ -43,7 +44,8 @@ impl OrderedSets {
         }
     }
 
-    /// A dirty page is cut off within transaction `tid`: if an earlier one still waits for it, keeps its image.
+    /// Keeps the image of a dirty page that transaction `tid` truncates, if an earlier transaction
+    /// still waits for it.
     pub(crate) fn keep(&self, slot: &Slot, tid: Option<Tid>) {
         let (Some(owner), Some(image), Some(nr)) = (slot.ordered, &slot.image, slot.block()) else {
             return;
@@ -57,7 +59,7 @@ impl OrderedSets {
         }
     }
 
-    /// What is to be written for a transaction; when nothing is left, the set is gone.
+    /// Takes the data to be written for a transaction, or removes the set if it is empty.
     pub(crate) fn take_or_close(&self, tid: Tid) -> Option<OrderedSet> {
         let mut sets = self.sets.lock();
         let place = sets.iter().position(|set| set.tid == tid)?;
@@ -73,7 +75,7 @@ impl OrderedSets {
         Some(OrderedSet { tid, files, loose })
     }
 
-    /// Returns a set that could not be written.
+    /// Puts back a set that could not be written.
     pub(crate) fn put_back(&self, set: OrderedSet) {
         let mut sets = self.sets.lock();
         match sets.iter_mut().find(|other| other.tid == set.tid) {

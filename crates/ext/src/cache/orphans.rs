@@ -1,7 +1,8 @@
 //! The orphan list in memory.
 //!
-//! It knows both neighbours of each inode, so that adding and removing touch the superblock or one
-//! neighbour and never walk. It holds the table blocks of all of them, so that neither has to read.
+//! It holds both neighbours of each inode, so that adding and removing touch the superblock or one
+//! neighbour and never walk the list. It also holds the table blocks of all its inodes, so that
+//! neither operation reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,24 +15,24 @@ use layout::InodeNr;
 pub(crate) struct OrphanList {
     newest: Option<InodeNr>,
     links: BTreeMap<InodeNr, Link>,
-    /// Those whose deletion has failed, and is to be tried again.
+    /// Inodes whose deletion has failed and will be tried again.
     left: BTreeSet<InodeNr>,
 }
 
 struct Link {
     newer: Option<InodeNr>,
     older: Option<InodeNr>,
-    /// The block of the inode table that has it.
+    /// The block of the inode table that holds the inode.
     table: Arc<Buffer>,
 }
 
 impl OrphanList {
-    /// Whether an inode is on the list.
+    /// Returns true if an inode is on the list.
     pub(crate) fn contains(&self, nr: InodeNr) -> bool {
         self.links.contains_key(&nr)
     }
 
-    /// How many are on the list.
+    /// Returns the number of inodes on the list.
     pub(crate) fn count(&self) -> usize {
         self.links.len()
     }
@@ -57,7 +58,7 @@ impl OrphanList {
         core::mem::take(&mut self.left)
     }
 
-    /// The deletion of an inode has failed.
+    /// Notes an inode whose deletion has failed.
     pub(crate) fn note_left(&mut self, nr: InodeNr) {
         self.left.insert(nr);
     }

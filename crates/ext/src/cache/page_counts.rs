@@ -1,22 +1,22 @@
-//! The number of pages in memory, and of dirty ones.
+//! The number of pages in memory and of dirty pages.
 
 use rt::atomic::{AtomicU64, Ordering};
 
-/// Counts of pages over all files.
+/// Page counts over all files.
 #[derive(Default)]
 pub(crate) struct PageCounts {
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     block_bytes: u64,
-    /// Pages with an image.
+    /// Number of pages with an image.
     resident: AtomicU64,
-    /// Pages that are dirty or on their way to the device.
+    /// Number of pages that are dirty or in flight.
     dirty: AtomicU64,
-    /// Pages that are new since the budget was last looked at.
+    /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
 
 impl PageCounts {
-    /// No pages yet.
+    /// Creates counts of zero.
     pub(crate) fn new(block_bytes: u32) -> Self {
         Self {
             block_bytes: u64::from(block_bytes),
@@ -24,17 +24,17 @@ impl PageCounts {
         }
     }
 
-    /// Bytes of file pages in memory.
+    /// Returns the bytes of file pages in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.resident.load(Ordering::Relaxed) * self.block_bytes
     }
 
-    /// Bytes that are dirty or being written.
+    /// Returns the bytes that are dirty or being written.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) * self.block_bytes
     }
 
-    /// Counts pages that came or went.
+    /// Counts pages that were added or removed.
     pub(crate) fn count_resident(&self, change: i64) {
         add(&self.resident, change);
         if change > 0 {

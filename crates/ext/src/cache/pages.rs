@@ -1,7 +1,7 @@
-//! What all files share: how many pages there are, which files are dirty, and the limits.
+//! The state that all files share: page counts, the list of dirty files, and the limits.
 //!
-//! A file's own pages are [`FilePages`]. Where they and the lists here change together, it is done
-//! here, under the lock of the file's pages.
+//! A file's own pages are [`FilePages`]. Operations that change both the pages and the lists are
+//! here and run under the lock of the file's pages.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use super::stalls::{CacheStalls, Stalls};
 use super::wake::Wake;
 use crate::options::MountOptions;
 
-/// What a block in memory takes beside its bytes: the gap that its alignment leaves, and what refers to it.
+/// Bytes that a block in memory takes besides its contents: the gap of its alignment, and its
+/// bookkeeping.
 const BLOCK_OVERHEAD: u64 = layout::block::ALIGNMENT as u64 + 160;
 
-/// What all files share: memory budget, dirty lists, ordered sets by transaction.
+/// The state that all files share: memory budget, dirty list, ordered sets by transaction.
 pub(crate) struct Pages {
     pub(crate) block_bytes: u64,
     pub(crate) counts: PageCounts,
@@ -33,33 +34,34 @@ pub(crate) struct Pages {
     pub(crate) flushes: Flushes,
     pub(crate) reclaim: Reclaim,
     pub(crate) stalls: Stalls,
-    /// Whether the superblock says that there are large files.
+    /// True if the superblock has the large-file feature.
     pub(crate) has_large_file: AtomicBool,
     wake: Arc<Wake>,
 }
 
-/// When to look at the budget, and where eviction stands.
+/// State of reclaim: when to check the budget, and the position of eviction.
 #[derive(Default)]
 pub(crate) struct Reclaim {
     pub(crate) transactions: AtomicU64,
     pub(crate) hand: Mutex<Position>,
-    /// The last write-back that a writer of data did failed.
+    /// True if the last writeback by a writer of data failed.
     pub(crate) has_failed: AtomicBool,
 }
 
-/// The limits, in bytes.
+/// The limits in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Everything.
+    /// Limit of all memory.
     pub(crate) budget: u64,
-    /// Dirty bytes from which on the writer works.
+    /// Dirty bytes above which the writer daemon works.
     pub(crate) background: u64,
-    /// Dirty bytes from which on writers of data wait.
+    /// Dirty bytes above which writers of data wait.
     pub(crate) dirty: u64,
 }
 
-/// How many bytes of blocks a budget holds. Real memory also holds what is beside them, and has to keep the budget with it;
-/// a simulated host's pages have it in the memory that its kernel takes.
+/// Returns the bytes of block contents that a budget covers. Real memory also holds the overhead of
+/// each block, which counts against the budget; the pages of a simulated host have it in the memory
+/// that its kernel takes.
 fn budget_of_contents(budget_bytes: u64, block_bytes: u64) -> u64 {
     if rt::is_simulated() {
         return budget_bytes;
@@ -68,7 +70,7 @@ fn budget_of_contents(budget_bytes: u64, block_bytes: u64) -> u64 {
 }
 
 impl Pages {
-    /// No pages yet.
+    /// Creates the state without pages.
     pub(crate) fn new(options: &MountOptions, block_bytes: u32) -> Self {
         let memory = &options.memory;
         let budget = budget_of_contents(memory.budget_bytes, u64::from(block_bytes));
@@ -91,22 +93,24 @@ impl Pages {
         }
     }
 
-    /// What callers have waited for so far.
+    /// Returns the time that callers have waited so far.
     pub(crate) fn stalls(&self) -> CacheStalls {
         self.stalls.read()
     }
 
-    /// The journal flushed the home device: covers writes completed before `submitted`.
+    /// Notes that the journal flushed the file-system device: covers writes completed before
+    /// `submitted`.
     pub(crate) fn home_flushed(&self, submitted: Nanos) {
         self.flushes.note_flushed(submitted);
     }
 
-    /// How the writer daemon is woken and told to stop.
+    /// Returns the handle that wakes and stops the writer daemon.
     pub(crate) fn wake(&self) -> &Arc<Wake> {
         &self.wake
     }
 
-    /// After changes: the file joins the dirty list and the ordered set of the transaction, unless it is there.
+    /// Puts a changed file on the dirty list and in the ordered set of the transaction, unless it
+    /// is there.
     pub(crate) fn announce(&self, inner: &mut Inner, inode: &Arc<Inode>, dirt: Dirt) {
         if inner.listed.is_none() {
             inner.listed = Some(dirt.since);
@@ -120,7 +124,7 @@ impl Pages {
         }
     }
 
-    /// Brings a file's place in the dirty list up to date.
+    /// Updates a file's position in the dirty list.
     pub(crate) fn relist(&self, inner: &mut Inner, inode: &Arc<Inode>) {
         let oldest = inner.oldest();
         if oldest == inner.listed {
@@ -135,8 +139,9 @@ impl Pages {
         inner.listed = oldest;
     }
 
-    /// Drops a file's pages from a block on, to a block or to the end; none is in flight. Ordered
-    /// data of transactions before `tid` is handed to their sets: they still have to write it.
+    /// Drops a file's pages from a block on, up to a block or to the end; none may be in flight.
+    /// Ordered data of transactions before `tid` is passed to their sets, which still have to write
+    /// it.
     pub(crate) fn drop_range(
         &self,
         inner: &mut Inner,
@@ -149,7 +154,7 @@ impl Pages {
         self.relist(inner, inode);
     }
 
-    /// Ends a flight of a file: marks its pages clean, or dirty again if they failed.
+    /// Completes a writeback batch of a file: marks its pages clean, or dirty again if they failed.
     pub(crate) fn land(
         &self,
         inode: &Arc<Inode>,

@@ -1,37 +1,37 @@
-//! The pattern of a file's reads, and the window that is read ahead of them.
+//! The pattern of a file's reads, and the readahead window after them.
 
 use block::Ticket;
 use layout::FileBlock;
 
 use crate::disk::run::Run;
 
-/// Blocks of a file that lie together on the device.
+/// Blocks of a file that are contiguous on the device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     /// The first block of the file.
     pub(crate) first: FileBlock,
-    /// Where they lie.
+    /// Their extent on the device.
     pub(crate) run: Run,
 }
 
-/// The first window, in bytes.
+/// Size of the first window in bytes.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
-/// The largest window, in bytes.
+/// Size of the largest window in bytes.
 const WINDOW_BYTES_MAX: u64 = 128 << 10;
 
-/// What a file's reads look like, and what is under way.
+/// The pattern of a file's reads, and the pending readahead.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// The block after the last read.
     next: FileBlock,
-    /// Blocks to read ahead; 0 while reads do not follow each other.
+    /// Number of blocks to read ahead; 0 while reads are not sequential.
     window: u64,
-    /// The block after the last that was asked for.
+    /// The block after the last requested one.
     pub(crate) end: FileBlock,
     pub(crate) pending: Option<Pending>,
 }
 
-/// A window under way.
+/// A submitted window.
 pub(crate) struct Pending {
     pub(crate) spans: Vec<Span>,
     pub(crate) ticket: Ticket,
@@ -52,12 +52,12 @@ impl Pending {
 }
 
 impl ReadAhead {
-    /// Whether nothing is under way.
+    /// Returns true if no window is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_none()
     }
 
-    /// A read of these blocks, both ends included, begins.
+    /// Notes the start of a read of these blocks, both ends included.
     pub(crate) fn note(&mut self, first: FileBlock, last: FileBlock, block_bytes: u64) {
         let follows = first == self.next || first + 1 == self.next;
         if !follows {
@@ -69,7 +69,8 @@ impl ReadAhead {
         self.next = last + 1;
     }
 
-    /// Blocks to read when `wanted` are wanted from one on; the window grows.
+    /// Returns the number of blocks to read when `wanted` are needed from `first` on, and grows the
+    /// window.
     pub(crate) fn plan(&mut self, first: FileBlock, wanted: u64, block_bytes: u64) -> u64 {
         let count = wanted.max(self.window);
         self.window = (self.window * 2).min(WINDOW_BYTES_MAX / block_bytes);
@@ -77,15 +78,15 @@ impl ReadAhead {
         count
     }
 
-    /// Takes what is under way if a block is among it.
+    /// Takes the pending window if it covers a block.
     pub(crate) fn take(&mut self, block: FileBlock) -> Option<Pending> {
         let is_among = |pending: &mut Pending| (pending.first()..pending.end()).contains(&block);
         self.pending.take_if(is_among)
     }
 
-    /// The next window, if it is time to ask for it: first block and count.
+    /// Returns the first block and the length of the next window, if it is due.
     pub(crate) fn due(&self) -> Option<(FileBlock, u64)> {
-        // The window to come is twice the one that is being used up.
+        // The next window is twice the one being used up.
         let is_due =
             self.window > 0 && self.end.get() > 0 && self.next + self.window / 4 >= self.end;
         (is_due && self.pending.is_none()).then_some((self.end, self.window))

@@ -1,9 +1,9 @@
-//! Block groups in memory: the places of their metadata, their counts and bitmaps, and the counts of
-//! the volume.
+//! Block groups in memory: the places of their metadata, their counts and bitmaps, and the counts
+//! of the volume.
 //!
-//! The bitmaps and descriptors on disk change through the journal. Beside them, each group has a copy
-//! of its bitmaps here, which searches use. The two differ in one thing: blocks that a transaction
-//! frees are free on disk as soon as that transaction is, but stay taken in memory until its commit
+//! The bitmaps and descriptors on disk change through the journal. Each group also has a copy of
+//! its bitmaps in memory, for searches. The two differ in one respect: blocks that a transaction
+//! frees are free on disk together with that transaction, but stay taken in memory until its commit
 //! block is durable ([`FreedSets`]).
 
 pub(crate) mod bitmap;
@@ -22,7 +22,7 @@ use crate::disk::geometry::Geometry;
 use freed::{FreedRun, FreedSets};
 use group::Group;
 
-/// How often whoever waits for space looks whether the journal has aborted.
+/// Interval at which a thread that waits for space checks if the journal has aborted.
 const RELEASE_CHECK: Nanos = Nanos::from_millis(50);
 
 /// Bitmaps, groups and counts of an open volume.
@@ -31,57 +31,59 @@ pub(crate) struct Space {
     /// The blocks of the group descriptors, in order.
     pub(crate) descriptors: Vec<Arc<Buffer>>,
     pub(crate) descriptors_per_block: u32,
-    /// Free blocks, as the descriptors have them.
+    /// Number of free blocks by the descriptors.
     pub(crate) free_blocks: AtomicU64,
-    /// Free blocks that may be allocated: without those freed by transactions that are not durable.
+    /// Number of free blocks that may be allocated, without those freed by transactions that are
+    /// not durable.
     pub(crate) usable_blocks: AtomicU64,
     pub(crate) free_inodes: AtomicU64,
     pub(crate) directories: AtomicU64,
-    /// Blocks that are left alone unless the caller may use them.
+    /// Number of blocks reserved for privileged callers.
     pub(crate) reserved_blocks: u64,
-    /// Blocks that hold the volume's own metadata, for statfs.
+    /// Number of blocks with the volume's own metadata, for statfs.
     pub(crate) overhead_blocks: u64,
-    /// What transactions freed that are not durable yet. // [freed] leaf
+    /// Extents freed by transactions that are not durable yet. // [freed] leaf
     pub(crate) freed: Mutex<FreedSets>,
-    /// A set of freed blocks has become allocatable.
+    /// Notified when a set of freed blocks becomes allocatable.
     pub(crate) released: Condvar,
 }
 
-/// A file's reservation window: blocks that others leave alone while there are enough elsewhere. Kept in memory only.
+/// A file's reservation window: blocks that other files avoid while there are enough elsewhere.
+/// Exists in memory only.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// First block and length; length 0 when there is none.
+    /// First block of the window.
     pub(crate) first: BlockNr,
-    /// Blocks in the window.
+    /// Number of blocks in the window; 0 if there is none.
     pub(crate) count: u32,
-    /// How long the next window will be.
+    /// Length of the next window in blocks.
     pub(crate) next_count: u32,
 }
 
-/// What statfs says, in blocks and inodes.
+/// The figures of statfs, in blocks and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes in a block.
+    /// Size of a block in bytes.
     pub block_bytes: u32,
-    /// Blocks that can hold data (overhead excluded).
+    /// Number of blocks that can hold data (overhead excluded).
     pub blocks: u64,
-    /// Free blocks, those reserved included.
+    /// Number of free blocks, reserved ones included.
     pub blocks_free: u64,
-    /// Free blocks for the unprivileged.
+    /// Number of free blocks for unprivileged callers.
     pub blocks_available: u64,
-    /// Inodes.
+    /// Number of inodes.
     pub inodes: u32,
-    /// Free inodes.
+    /// Number of free inodes.
     pub inodes_free: u32,
 }
 
 impl Space {
-    /// Takes what a transaction freed; it still counts as pending.
+    /// Takes the extents that a transaction freed; it still counts as pending.
     pub(crate) fn take_freed(&self, tid: Tid) -> Vec<FreedRun> {
         self.freed.lock().take(tid)
     }
 
-    /// Makes what a transaction freed allocatable.
+    /// Makes the extents that a transaction freed allocatable.
     pub(crate) fn release(&self, tid: Tid, runs: &[FreedRun]) {
         for run in runs {
             self.group(run.group).release(run.start, run.count);
@@ -91,7 +93,7 @@ impl Space {
         self.released.notify_all();
     }
 
-    /// Whether blocks were freed that cannot be allocated yet.
+    /// Returns true if some free blocks cannot be allocated yet.
     pub(crate) fn has_pending(&self) -> bool {
         let usable = self.usable_blocks.load(Ordering::Acquire);
         self.free_blocks.load(Ordering::Acquire) > usable
@@ -101,12 +103,12 @@ impl Space {
         &self.groups[group.index()]
     }
 
-    /// The block of a group's descriptor.
+    /// Returns the block of a group's descriptor.
     pub(crate) fn descriptor(&self, group: GroupNr) -> &Arc<Buffer> {
         &self.descriptors[(group.get() / self.descriptors_per_block) as usize]
     }
 
-    /// Takes up to `count` blocks from the volume's count, as many as may be taken.
+    /// Claims up to `count` blocks from the volume's count. Returns the number claimed.
     pub(crate) fn claim(&self, count: u32, may_use_reserve: bool) -> u32 {
         let floor = if may_use_reserve {
             0
@@ -123,14 +125,14 @@ impl Space {
         claimed as u32
     }
 
-    /// Gives claimed blocks back that were not marked after all.
+    /// Gives back claimed blocks that were not marked after all.
     pub(crate) fn unclaim(&self, count: u32) {
         self.usable_blocks
             .fetch_add(u64::from(count), Ordering::AcqRel);
     }
 
-    /// Waits until the sets of freed blocks of these transactions are released. `check` is called now
-    /// and then, and ends the wait with its error.
+    /// Waits until the freed blocks of these transactions are released. `check` is called now and
+    /// then, and ends the wait with its error.
     pub(crate) fn wait_released<E>(
         &self,
         tids: &[Tid],
@@ -145,8 +147,8 @@ impl Space {
         Ok(())
     }
 
-    /// Gives a window's blocks back to others. If the next new file would begin behind it, it begins
-    /// in its place.
+    /// Gives a window's blocks back. If the goal of the next new file is the end of the window, it
+    /// becomes the window's start.
     pub(crate) fn unreserve(&self, geometry: &Geometry, window: &Window) {
         if window.count == 0 {
             return;

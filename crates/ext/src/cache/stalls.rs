@@ -1,21 +1,23 @@
-//! What callers waited for in the page cache, by cause.
+//! Time that callers waited in the page cache, by cause.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use rt::Nanos;
 
-/// Time that callers waited in the page cache so far.
+/// Time that callers have waited in the page cache so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheStalls {
-    /// Because more was dirty than may be.
+    /// Time spent waiting because the dirty limit was exceeded.
     pub dirty_limit: Nanos,
-    /// For memory: dirty pages, or blocks that the journal pins, had to be written before anything could be evicted.
+    /// Time spent waiting for memory: dirty pages, or blocks that the journal pins, had to be
+    /// written before anything could be evicted.
     pub memory: Nanos,
-    /// Before a page could be changed that a committing transaction had yet to write (`rewrite=write`).
+    /// Time spent waiting before a change of a page that a committing transaction had yet to write
+    /// (`rewrite=write`).
     pub rewrite: Nanos,
 }
 
-/// Running counters. They order nothing, so they are no scheduling points.
+/// The running counters. They order nothing, so they are no scheduling points.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     pub(crate) dirty_limit: Stall,
@@ -23,7 +25,7 @@ pub(crate) struct Stalls {
     pub(crate) rewrite: Stall,
 }
 
-/// One of them, in nanoseconds.
+/// One counter, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Stall(AtomicU64);
 
@@ -40,7 +42,7 @@ impl Stall {
 }
 
 impl Stalls {
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(crate) fn read(&self) -> CacheStalls {
         CacheStalls {
             dirty_limit: self.dirty_limit.get(),
@@ -53,7 +55,7 @@ impl Stalls {
 impl core::ops::Sub for CacheStalls {
     type Output = Self;
 
-    /// What happened since an earlier reading.
+    /// Returns the counts since an earlier reading.
     fn sub(self, earlier: Self) -> Self {
         Self {
             dirty_limit: self.dirty_limit - earlier.dirty_limit,

@@ -2,7 +2,8 @@
 
 use rt::{Condvar, Mutex, Nanos};
 
-/// How the writer daemon is woken and told to stop. Shared with the daemon, which does not keep the volume alive.
+/// The state that wakes and stops the writer daemon. Shared with the daemon, which does not keep
+/// the volume alive.
 #[derive(Default)]
 pub(crate) struct Wake {
     state: Mutex<WakeState>,
@@ -16,7 +17,7 @@ struct WakeState {
 }
 
 impl Wake {
-    /// Asks the daemon for a round now.
+    /// Requests a round of the daemon now.
     pub(crate) fn request(&self) {
         let mut state = self.state.lock();
         if !state.is_wanted {
@@ -26,13 +27,13 @@ impl Wake {
         }
     }
 
-    /// Tells the daemon to stop.
+    /// Requests the daemon to stop.
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopping = true;
         self.changed.notify_all();
     }
 
-    /// The daemon sleeps for an interval or until it is asked for; true if it is time to stop.
+    /// Sleeps for an interval or until a request; returns true if the daemon is to stop.
     pub(crate) fn sleep(&self, interval: Nanos) -> bool {
         let deadline = rt::monotonic() + interval;
         let mut state = self.state.lock();

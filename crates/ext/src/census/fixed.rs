@@ -1,4 +1,4 @@
-//! What lies at places that follow from the superblock and the group descriptors.
+//! Blocks at places that follow from the superblock and the group descriptors.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl<'g> Fixed<'g> {
         }
     }
 
-    /// What a block is, if it lies at such a place.
+    /// Returns the use of a block, if it lies at a fixed place.
     pub(super) fn find(&self, block: BlockNr) -> Option<BlockUse> {
         let bitmap = self.bitmaps.get(&block).copied();
         bitmap
@@ -57,7 +57,8 @@ impl<'g> Fixed<'g> {
         })
     }
 
-    /// The superblock and the descriptors at the start of a group. A block in front of the first group is the boot block.
+    /// Returns the use of a superblock or descriptor block at the start of a group. The block
+    /// before the first group is the boot block.
     fn at_start(&self, block: BlockNr) -> Option<BlockUse> {
         let geometry = self.geometry;
         if !geometry.contains(block) {

@@ -1,4 +1,4 @@
-//! Whose blocks are: one pass over the inode tables and the maps of files.
+//! Owners of blocks: one pass over the inode tables and the block maps of files.
 
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use super::BlockUse;
 use crate::disk::tables::{TableInode, Tables};
 use crate::error::Result;
 
-/// What the wanted blocks are; [`BlockUse::Unknown`] for those that nobody has.
+/// Returns the use of the wanted blocks; [`BlockUse::Unknown`] for those without a known owner.
 pub(super) fn find(
     tables: &Tables<'_>,
     wanted: BTreeSet<BlockNr>,
@@ -34,17 +34,17 @@ pub(super) fn find(
 
 struct Search<'t> {
     tables: &'t Tables<'t>,
-    /// Whose owner is still to be found.
+    /// The blocks whose owners are still to be found.
     wanted: BTreeSet<BlockNr>,
     found: BTreeMap<BlockNr, BlockUse>,
 }
 
-/// The map of one file.
+/// The block map of one file.
 struct FileMap<'s, 't> {
     search: &'s mut Search<'t>,
     inode: InodeNr,
     kind: FileType,
-    /// Where it has been: a damaged map may run in circles.
+    /// The indirect blocks visited so far: a damaged block map may contain a cycle.
     map_blocks: BTreeSet<BlockNr>,
 }
 
@@ -77,7 +77,7 @@ impl<'t> Search<'t> {
         })
     }
 
-    /// Whether the words are a map of blocks.
+    /// Returns true if the words are a block map.
     fn has_map(&self, inode: &TableInode<'_>) -> bool {
         let geometry = self.tables.geometry;
         if inode
@@ -110,7 +110,8 @@ impl FileMap<'_, '_> {
         u64::from(self.search.tables.geometry.pointers_per_block())
     }
 
-    /// A map block and what lies below it; `first` is the first block of the file that it maps.
+    /// Visits an indirect block and the blocks below it; `first` is the first block of the file
+    /// that it maps.
     fn tree(&mut self, pointer: u32, depth: u8, first: u64) -> Result<()> {
         let block = BlockNr::new(u64::from(pointer));
         let can_be = self.search.tables.geometry.contains(block);

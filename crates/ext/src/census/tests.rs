@@ -1,4 +1,4 @@
-//! A census of all blocks of a volume says of each what the volume itself says.
+//! Tests that a census agrees, for every block, with the volume itself.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 
@@ -11,7 +11,8 @@ use crate::{Error, MountOptions};
 
 const KIB: u64 = 1024;
 
-/// A volume with files whose maps have three levels, an indexed directory, links and attributes.
+/// Returns a volume with files whose block maps have three levels, an indexed directory, links and
+/// attributes.
 fn volume(block_bytes: u32) -> (Arc<dyn BlockDevice>, Superblock) {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(48 << 20));
     let options = Options {
@@ -49,7 +50,7 @@ fn volume(block_bytes: u32) -> (Arc<dyn BlockDevice>, Superblock) {
     (device, superblock)
 }
 
-/// What each block is by the maps of all inodes, and the number of free blocks.
+/// Returns the use of each block by the block maps of all inodes, and the number of free blocks.
 fn by_volume(device: &Arc<dyn BlockDevice>) -> (BTreeMap<u64, BlockUse>, u64) {
     let options = MountOptions {
         read_only: true,
@@ -72,7 +73,7 @@ fn by_volume(device: &Arc<dyn BlockDevice>) -> (BTreeMap<u64, BlockUse>, u64) {
             for index in 0..u64::from(count) {
                 let file_block = first_file_block.map(|block| FileBlock::new(block + index));
                 let found = match (file_block, kind) {
-                    // How deep it is the volume does not say.
+                    // The volume does not report the depth of an indirect block.
                     (None, _) => BlockUse::Map { inode, depth: 0 },
                     (Some(file_block), FileKind::Directory) => {
                         BlockUse::Directory { inode, file_block }
@@ -115,7 +116,7 @@ fn every_block_is_what_the_volume_says() {
                 | BlockUse::Data { .. }
                 | BlockUse::LinkTarget { .. }
                 | BlockUse::Attributes { .. } => (2, Some(*found)),
-                // The blocks of the resize inode are room for descriptors before they are anything else.
+                // A block of the resize inode counts as a reserved GDT block before anything else.
                 BlockUse::DescriptorRoom { .. } => {
                     counts[3] += 1;
                     continue;

@@ -12,7 +12,7 @@ use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
 impl Core {
-    /// Where an inode lies: block of the table, and byte offset in it.
+    /// Returns the place of an inode: the block of the table, and the byte offset in it.
     pub(crate) fn inode_location(&self, inode: InodeNr) -> Result<(BlockNr, usize)> {
         if inode.get() == 0 || inode.get() > self.geometry.inode_count {
             let value = u64::from(inode.get());
@@ -32,7 +32,8 @@ impl Core {
         ))
     }
 
-    /// Whether a run may belong to a file: damage guard for maps and attribute blocks.
+    /// Returns true if an extent may belong to a file: guards block maps and attribute blocks
+    /// against damage.
     pub(crate) fn is_data_run(&self, run: Run) -> bool {
         self.is_outside_metadata(run)
             && self
@@ -40,7 +41,8 @@ impl Core {
                 .all(|(group, start, count)| !group.is_log(start, count))
     }
 
-    /// Whether a run lies in the data area (no superblock, descriptor, bitmap or inode table), where the log is, too.
+    /// Returns true if an extent lies in the data area (no superblock, descriptor, bitmap or inode
+    /// table). The log lies there, too.
     pub(crate) fn is_outside_metadata(&self, run: Run) -> bool {
         let is_inside = run.first >= self.geometry.first_data_block
             && run
@@ -54,7 +56,7 @@ impl Core {
                 .all(|(group, start, count)| !group.is_system(start, count))
     }
 
-    /// Free space now.
+    /// Returns the current space usage.
     pub(crate) fn usage(&self) -> Usage {
         let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
         Usage {
@@ -67,13 +69,14 @@ impl Core {
         }
     }
 
-    /// Gives the rest of a window back.
+    /// Gives back the rest of a window.
     pub(crate) fn discard_window(&self, window: &Mutex<Window>) {
         let window = core::mem::take(&mut *window.lock());
         self.space.unreserve(&self.geometry, &window);
     }
 
-    /// The groups that a run lies in, each with the run's part: index within the group and count.
+    /// Returns the groups of an extent, each with its part of the extent: index within the group
+    /// and count.
     pub(crate) fn parts(&self, run: Run) -> impl Iterator<Item = (&Group, u32, u32)> {
         let mut next = run.first;
         core::iter::from_fn(move || {
@@ -88,7 +91,8 @@ impl Core {
         })
     }
 
-    /// Whether `handle.write` may wait for log I/O, which must not happen while a group is locked.
+    /// Returns true if `handle.write` may wait for log I/O, which must not happen while a group is
+    /// locked.
     pub(crate) fn may_writes_wait(&self) -> bool {
         self.options.log_policy.log_io == LogIo::Wait
     }

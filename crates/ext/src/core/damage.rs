@@ -1,16 +1,18 @@
-//! Damage that an open volume meets: noted in the superblock, and acted upon as `errors=` says.
+//! Damage found on an open volume: recorded in the superblock, and handled by the policy of
+//! `errors=`.
 //!
 //! | `errors=` | the volume | the superblock |
 //! |---|---|---|
-//! | `continue` | goes on | in a transaction, which is committed at once |
-//! | `remount-ro` | turns read-only; what was changed before is still committed | the same |
-//! | `panic` | the journal aborts, then the calling thread panics | written to its place before the panic |
+//! | `continue` | continues | in a transaction, which is committed at once |
+//! | `remount-ro` | turns read-only; earlier changes are still committed | the same |
+//! | `panic` | the journal aborts, then the calling thread panics | written in place before |
 //!
-//! Damage is found below all kinds of locks, where no handle can be started. It is noted in memory there, and the writer daemon is woken to
-//! store it; every sync and the close store what is left. An aborted journal takes no transaction: then the superblock is written to its
-//! place, and the journal's own note of the abort outlives a replay of older images.
+//! Damage is found below all kinds of locks, in places that cannot start a handle. There it is
+//! noted in memory and the writer daemon is woken to store it; every sync and the close store the
+//! rest. An aborted journal accepts no transaction: then the superblock is written in place, and
+//! the journal's own note of the abort outlives a replay of older images.
 //!
-//! What is noted says [`DamageLog`](crate::cache::damage_log::DamageLog).
+//! [`DamageLog`](crate::cache::damage_log::DamageLog) describes the recorded fields.
 
 use core::panic::Location;
 use std::sync::Arc;
@@ -25,10 +27,10 @@ use crate::error::{Corrupt, Error, Result};
 use crate::options::OnError;
 
 impl Core {
-    /// Notes damage, acts as `errors=` says, and returns the error for the caller.
+    /// Notes damage, applies the policy of `errors=`, and returns the error for the caller.
     ///
     /// # Panics
-    /// With `errors=panic`, after the error was written to the superblock.
+    /// Panics with `errors=panic`, after the error was written to the superblock.
     #[track_caller]
     pub(crate) fn damaged(&self, damage: Corrupt) -> Error {
         tracing::info!(%damage, "the volume is damaged");
@@ -59,7 +61,7 @@ impl Core {
         }
     }
 
-    /// Stores what was found and is not in the superblock yet, durably. No handle is open.
+    /// Stores damage that the superblock lacks, durably. The calling thread has no handle open.
     pub(crate) fn store_damage(&self) -> Result<()> {
         if !self.damage.is_owed() {
             return Ok(());
@@ -81,7 +83,7 @@ impl Core {
         Ok(())
     }
 
-    /// Writes what was found to the superblock's place, after an abort: nobody else writes it any more.
+    /// Writes damage to the superblock in place, after an abort: nothing else writes it any more.
     pub(crate) fn store_damage_directly(&self) -> Result<()> {
         let mut superblock = superblock::read(&self.device)?;
         if self.damage.apply(&mut superblock.raw, self.errors_before()) {

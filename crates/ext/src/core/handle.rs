@@ -1,7 +1,7 @@
-//! A handle for one step of an operation: the journal's or, on a volume without one, a plain pass
+//! A handle for one step of an operation: the journal's or, on a volume without one, plain access
 //! to the buffer cache.
 //!
-//! Everything that changes metadata goes through here. `finish` is the only good end.
+//! Every change of metadata goes through a handle. Only `finish` ends a handle successfully.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ use super::Core;
 use crate::disk::inode::Unstored;
 use crate::error::Result;
 
-/// The most blocks that a step asks for at its start, whatever the log's length, and revokes: a log that has no room for it is
-/// refused when the volume is opened, since a step that does not fit would fail in the middle of an operation. What steps ask
-/// for beyond depends on the log's length.
+/// Largest number of blocks, and of revokes, that a step reserves at its start independent of the
+/// log's length. A volume whose log has no room for them is refused at open, because a step that
+/// does not fit would fail in the middle of an operation. Further requests of a step depend on the
+/// log's length.
 pub(crate) const CREDITS_MAX: u32 = 32;
 
 /// A step that may change metadata.
 #[must_use = "a handle has to be finished"]
 pub(crate) struct Handle<'c> {
     core: &'c Core,
-    /// The journal's handle; none on a volume without a journal.
+    /// The journal's handle; `None` on a volume without a journal.
     handle: Option<jbd2::Handle>,
     /// Inodes whose claims have changed and are not stored.
     unstored: Unstored,
 }
 
 impl<'c> Handle<'c> {
-    /// Use [`Core::begin`].
+    /// Starts a handle; callers use [`Core::begin`].
     pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {
         rt::charge(rt::Cost::Handle);
         let handle = match &core.journal {
@@ -42,7 +43,8 @@ impl<'c> Handle<'c> {
         })
     }
 
-    /// The same if that need not wait; none if it would have to, or the volume cannot be changed any more.
+    /// Starts a handle without waiting; returns none if that would wait, or if the volume cannot be
+    /// changed any more.
     pub(crate) fn begin_at_once(core: &'c Core, credits: Credits) -> Option<Self> {
         core.check_writable().ok()?;
         rt::charge(rt::Cost::Handle);
@@ -57,12 +59,12 @@ impl<'c> Handle<'c> {
         })
     }
 
-    /// The number of the running transaction; none without a journal.
+    /// Returns the number of the running transaction; none without a journal.
     pub(crate) fn tid(&self) -> Option<Tid> {
         self.handle.as_ref().map(jbd2::Handle::tid)
     }
 
-    /// The right to change a buffer's contents, for a moment.
+    /// Returns the right to change a buffer's contents, for a short time.
     pub(crate) fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         rt::charge(rt::Cost::BlockAccess);
         match &mut self.handle {
@@ -71,7 +73,7 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// Gives a buffer whole new contents.
+    /// Replaces a buffer's contents.
     pub(crate) fn replace(&mut self, buffer: &Arc<Buffer>, image: Arc<Block>) -> Result<()> {
         rt::charge(rt::Cost::BlockAccess);
         match &mut self.handle {
@@ -83,8 +85,8 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// A block that held metadata (or journaled data) is freed: its contents are never written again, and a revoke keeps
-    /// recovery from doing so.
+    /// Forgets a freed block that held metadata (or journaled data): its contents are never written
+    /// again, and a revoke record keeps recovery from doing so.
     pub(crate) fn forget(&mut self, block: BlockNr) -> Result<()> {
         let buffer = self.core.buffers.remove(block);
         match &mut self.handle {
@@ -94,7 +96,8 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// Forgets a block that this handle has allocated: no older transaction can bring it back, so it needs no revoke.
+    /// Forgets a block that this handle has allocated: no older transaction can bring it back, so
+    /// it needs no revoke.
     pub(crate) fn forget_new(&mut self, block: BlockNr) -> Result<()> {
         let buffer = self.core.buffers.remove(block);
         match &mut self.handle {
@@ -103,7 +106,8 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// Stops the volume if an inode was not stored: committing its blocks without it would give them to two files.
+    /// Aborts the volume if an inode was not stored: committing its blocks without it would give
+    /// them to two files.
     fn check_stored(&self) -> Result<()> {
         if self.unstored.count() == 0 {
             return Ok(());
@@ -114,21 +118,21 @@ impl<'c> Handle<'c> {
         Err(jbd2::Error::Stopped(why.to_owned()).into())
     }
 
-    /// Revokes that this step may still add; unbounded without a journal.
+    /// Returns the number of revokes that this step may still add; unbounded without a journal.
     pub(crate) fn revokes_left(&self) -> u32 {
         self.handle
             .as_ref()
             .map_or(u32::MAX, jbd2::Handle::revokes_left)
     }
 
-    /// Blocks that this step may still dirty; unbounded without a journal.
+    /// Returns the number of blocks that this step may still dirty; unbounded without a journal.
     pub(crate) fn credits_left(&self) -> u32 {
         self.handle
             .as_ref()
             .map_or(u32::MAX, jbd2::Handle::credits_left)
     }
 
-    /// Asks for more credits without waiting; false means that the step has to `restart`.
+    /// Requests more credits without waiting; returns false if the step has to `restart`.
     pub(crate) fn extend(&mut self, more: Credits) -> Result<bool> {
         match &mut self.handle {
             Some(handle) => Ok(handle.extend(more)?),
@@ -136,11 +140,11 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// Ends the step and begins the next, perhaps in a later transaction. What has been done so far must be consistent,
-    /// or be on the orphan list.
+    /// Ends the step and starts the next, possibly in a later transaction. The state so far must be
+    /// consistent or be covered by the orphan list.
     ///
     /// # Errors
-    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
+    /// - [`jbd2::Error::Stopped`] if an inode was changed and not stored: the journal is aborted.
     pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
         self.check_stored()?;
         match &mut self.handle {
@@ -149,7 +153,8 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// For mutants: tears what belongs together apart. Ends the step, makes it durable and begins the next.
+    /// Separates changes that belong together, for mutants: ends the step, makes it durable and
+    /// starts the next.
     pub(crate) fn tear(&mut self, credits: Credits) -> Result<()> {
         let (Some(journal), Some(handle)) = (&self.core.journal, self.handle.take()) else {
             return Ok(());
@@ -159,10 +164,10 @@ impl<'c> Handle<'c> {
         Ok(())
     }
 
-    /// The good end. The number of the transaction that the step belongs to; none without a journal.
+    /// Finishes the step. Returns the number of its transaction; none without a journal.
     ///
     /// # Errors
-    /// - [`jbd2::Error::Stopped`] when an inode was changed and not stored: the journal is aborted.
+    /// - [`jbd2::Error::Stopped`] if an inode was changed and not stored: the journal is aborted.
     pub(crate) fn finish(self) -> Result<Option<Tid>> {
         self.check_stored()?;
         match self.handle {

@@ -1,9 +1,9 @@
-//! Inodes between the inode table and memory: loading, storing, and how they are treated.
+//! Inodes between the inode table and memory: loading, storing, and their properties.
 //!
 //! # Rules
 //!
-//! - Whoever changes a state holds the inode lock exclusively and stores the state within the same transaction. For the
-//!   [`Claims`](crate::disk::inode::Claims) the handle enforces it.
+//! - A thread that changes a state holds the inode lock exclusively and stores the state within the
+//!   same transaction. For the [`Claims`](crate::disk::inode::Claims) the handle enforces it.
 //! - `i_dtime` of an inode on the orphan list belongs to the list: storing leaves it alone.
 
 use std::sync::Arc;
@@ -35,18 +35,19 @@ impl Core {
         self.inodes.get(nr, self, || Inode::load(self, nr))
     }
 
-    /// Puts a new inode into the cache.
+    /// Inserts a new inode into the cache.
     pub(crate) fn insert_inode(&self, inode: Arc<Inode>) {
         self.inodes.insert(inode, self);
     }
 
-    /// Blocks in units of 512 bytes, as inodes count them.
+    /// Returns the size of a block in units of 512 bytes, as inodes count them.
     pub(crate) fn sectors_per_block(&self) -> u64 {
         u64::from(self.geometry.block_bytes) / 512
     }
 
-    /// Reads what changing the names of inodes will need, while nothing has changed yet: their table blocks, and the superblock,
-    /// from which the orphan list starts. Hold the result until the change is done.
+    /// Reads the blocks that a change of links needs, before anything changes: the inodes' table
+    /// blocks, and the superblock, which holds the head of the orphan list. The caller holds the
+    /// result until the change is done.
     pub(crate) fn hold_for_names(&self, inodes: &[InodeNr]) -> Result<Vec<Arc<Buffer>>> {
         let tables = inodes.iter().map(|nr| {
             let (block, _) = self.inode_location(*nr)?;
@@ -57,7 +58,8 @@ impl Core {
             .collect()
     }
 
-    /// Reads the table block of an inode, so that storing the inode will not have to. Hold the result until then.
+    /// Reads the table block of an inode, so that storing the inode does not have to. The caller
+    /// holds the result until then.
     pub(crate) fn hold_table(&self, nr: InodeNr) -> Result<Arc<Buffer>> {
         let (block, _) = self.inode_location(nr)?;
         self.buffers.get(block)
@@ -87,7 +89,8 @@ impl Inode {
     /// Reads an inode from the table.
     ///
     /// # Errors
-    /// - `Corrupt::Inode` for a field that cannot be; [`crate::Error::NotFound`] for an inode that is free (no mode, no links).
+    /// - `Corrupt::Inode` for an invalid field; [`crate::Error::NotFound`] for a free inode (no
+    ///   mode, no links).
     pub(crate) fn load(core: &Core, nr: InodeNr) -> Result<Self> {
         if nr.get() == 0 || nr.get() > core.geometry.inode_count {
             let value = u64::from(nr.get());
@@ -124,7 +127,7 @@ impl Inode {
     }
 }
 
-/// The attribute block lies in the data area.
+/// Checks that the attribute block lies in the data area.
 fn check_attribute_block(core: &Core, nr: InodeNr, state: &InodeState) -> Result<()> {
     let run = Run {
         first: state.attribute_block,
@@ -141,10 +144,11 @@ fn check_attribute_block(core: &Core, nr: InodeNr, state: &InodeState) -> Result
 }
 
 impl InodeState {
-    /// Writes the state into the inode table (one credit) and notes the transaction in `last_tid`. With `is_data`, also in `data_tid`.
+    /// Writes the state into the inode table (one credit) and notes the transaction in `last_tid`.
+    /// With `is_data`, also in `data_tid`.
     ///
     /// # Errors
-    /// - [`Error::FileTooLarge`] when size or block count do not fit the format: nothing is changed.
+    /// - [`Error::FileTooLarge`] if size or block count do not fit the format: nothing is changed.
     pub(crate) fn store(
         &mut self,
         core: &Core,
@@ -173,7 +177,7 @@ impl InodeState {
         Ok(())
     }
 
-    /// Whether the file's data goes through the journal.
+    /// Returns true if the file's data goes through the journal.
     pub(crate) fn is_journaled(&self, core: &Core) -> bool {
         core.journal.is_some()
             && (core.options.data == DataMode::Journal
@@ -181,13 +185,15 @@ impl InodeState {
                 || self.flags.contains(InodeFlags::JOURNAL_DATA))
     }
 
-    /// Whether its blocks are changed through the cache of metadata, and have to be forgotten there when they are freed:
-    /// directories and symbolic links always, files where their data is journaled.
+    /// Returns true if the file's blocks are changed through the metadata cache, and have to be
+    /// forgotten there when they are freed: always for directories and symbolic links, and for
+    /// files if their data is journaled.
     pub(crate) fn has_buffered_blocks(&self, core: &Core) -> bool {
         self.kind != FileKind::Regular || self.is_journaled(core)
     }
 
-    /// Whether the words are a map of blocks: not for devices, fifos, sockets and short symbolic links.
+    /// Returns true if the words are a block map: not for devices, fifos, sockets and short
+    /// symbolic links.
     pub(crate) fn has_map(&self, core: &Core) -> bool {
         match self.kind {
             FileKind::Regular | FileKind::Directory => true,

@@ -13,7 +13,8 @@ use crate::disk::superblock::split_time;
 use crate::error::Result;
 
 impl Core {
-    /// Changes the superblock within a transaction (one credit); the buffer's checksum and place are not the caller's business.
+    /// Changes the superblock within a transaction (one credit); takes care of the buffer's
+    /// checksum and place.
     pub(crate) fn with_superblock<T>(
         &self,
         handle: &mut Handle<'_>,
@@ -27,12 +28,13 @@ impl Core {
         Ok(change(raw))
     }
 
-    /// Reads the block of the superblock, so that changing it will not have to. Hold the result until then.
+    /// Reads the block of the superblock, so that changing it does not have to. The caller holds
+    /// the result until then.
     pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
         self.buffers.hold(self.geometry.superblock_place().0)
     }
 
-    /// The superblock as it stands in memory now.
+    /// Returns the current superblock in memory.
     pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
         let (block, offset) = self.geometry.superblock_place();
         let buffer = self.buffers.get(block)?;
@@ -42,8 +44,8 @@ impl Core {
         Ok(raw)
     }
 
-    /// Brings the superblock's buffer up to date (at sync and close): counts, and the damage that was found. A volume that has become
-    /// read-only still stores what it has counted.
+    /// Updates the superblock's buffer (at sync and close): counts, and the damage found. A volume
+    /// that has become read-only still stores its counts.
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
         let free_blocks = space.free_blocks.load(Ordering::Relaxed);
@@ -62,7 +64,8 @@ impl Core {
         })
     }
 
-    /// Changes the superblock's buffer in a handle of its own, also on a volume that has become read-only, and notes the damage there.
+    /// Changes the superblock's buffer in a separate handle, also on a volume that has become
+    /// read-only, and records the damage there.
     pub(crate) fn store_in_superblock(
         &self,
         change: impl FnOnce(&mut disk::Superblock),

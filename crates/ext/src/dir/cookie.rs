@@ -1,13 +1,16 @@
 //! Reading a directory in hash order, with cookies that stay valid while it changes.
 //!
-//! Indexed directories are read so, and those of one block that would become indexed when they are full: a name's cookie
-//! depends on the name alone, so that neither the conversion to an htree nor the split of a leaf moves it.
+//! This applies to indexed directories, and to those of one block that would become indexed when
+//! full. A name's cookie depends on the name alone, so that neither the conversion to an htree nor
+//! the split of a leaf moves it.
 //!
-//! A cookie is 3 + the entry's key: 31 bits of the major hash, 28 of a second hash, and 4 that count names which share both. 1 and 2
-//! stand for `.` and `..`. All fit a positive `off_t` of 64 bits.
+//! A cookie is 3 + the entry's key: 31 bits of the major hash, 28 of a second hash, and 4 that
+//! count names which share both. 1 and 2 stand for `.` and `..`. All fit a positive `off_t` of 64
+//! bits.
 //!
-//! The last 4 bits depend on the names beside it, and are what a change could move. Among ten million names two share
-//! 59 bits with a probability of 1 in 10,000; the second hash depends on the volume's seed, too.
+//! The last 4 bits depend on the other names of the directory and may move with a change. Among ten
+//! million names two share 59 bits with a probability of 1 in 10,000; the second hash depends on
+//! the volume's seed, too.
 
 use layout::FileBlock;
 use layout::hash::{HashVersion, dx_hash};
@@ -24,9 +27,10 @@ use crate::error::{Error, Result};
 
 /// The cookie of the first key.
 const FIRST: u64 = 3;
-/// Bits of a key that count names which share all others.
+/// Number of bits of a key that count names which share all other bits.
 const SHARED_BITS: u32 = 4;
-/// The largest such count. More names share a cookie: a directory has them only if one name is in it again and again.
+/// Largest such count. More names share a cookie, but only if the directory contains one name again
+/// and again.
 const SHARED_MAX: u64 = (1 << SHARED_BITS) - 1;
 
 /// Visits the entries of an htree in hash order.
@@ -88,12 +92,12 @@ pub(super) fn read_one_block(
     damage.map_or(Ok(()), Err)
 }
 
-/// The key that a cookie stands behind; none at the start.
+/// Returns the key that a cookie stands behind; none at the start.
 fn behind(cookie: u64) -> Option<u64> {
     cookie.checked_sub(FIRST)
 }
 
-/// Visits `.` and `..`; false if the caller wants no more.
+/// Visits `.` and `..`; returns false if the caller wants no more.
 fn visit_dots(
     core: &Core,
     directory: &Inode,
@@ -121,12 +125,12 @@ fn visit_dots(
     Ok(true)
 }
 
-/// A name's place in the order: the hash of the tree, and a second one among equals.
+/// Returns a name's position in the order: the hash of the tree, and a second one among equals.
 fn hash_of(core: &Core, version: HashVersion, name: &[u8]) -> (u32, u32) {
     let seed = core.superblock.hash_seed;
     let hash = dx_hash(version, seed, name);
     let second = match version {
-        // This one has no minor hash.
+        // The legacy hash has no minor hash.
         HashVersion::Legacy | HashVersion::LegacyUnsigned => {
             dx_hash(HashVersion::HalfMd4Unsigned, seed, name).minor
         }
@@ -135,7 +139,7 @@ fn hash_of(core: &Core, version: HashVersion, name: &[u8]) -> (u32, u32) {
     (hash.major, second)
 }
 
-/// The sound entries of a block, and the damage behind them.
+/// Returns the valid entries of a block, and the damage after them.
 fn entries_of(
     core: &Core,
     directory: &Inode,
@@ -155,7 +159,8 @@ fn entries_of(
     ))
 }
 
-/// Visits entries behind a cookie in the order of their keys; false if the caller wants no more.
+/// Visits entries after a cookie in the order of their keys; returns false if the caller wants no
+/// more.
 fn visit_sorted(entries: Vec<Hashed>, cookie: u64, visit: &mut Visit<'_>) -> bool {
     for (key, entry) in keyed(entries) {
         let is_behind = behind(cookie).is_none_or(|behind| key > behind);
@@ -166,7 +171,7 @@ fn visit_sorted(entries: Vec<Hashed>, cookie: u64, visit: &mut Visit<'_>) -> boo
     true
 }
 
-/// Entries in the order of their keys.
+/// Returns entries in the order of their keys.
 fn keyed(mut entries: Vec<Hashed>) -> Vec<(u64, Entry)> {
     entries.sort_by(|a, b| (base_of(a), &a.name).cmp(&(base_of(b), &b.name)));
     let mut keyed: Vec<(u64, Entry)> = Vec::with_capacity(entries.len());
@@ -188,7 +193,7 @@ fn keyed(mut entries: Vec<Hashed>) -> Vec<(u64, Entry)> {
     keyed
 }
 
-/// A key without its count.
+/// Returns a key without its count.
 fn base_of(entry: &Hashed) -> u64 {
     let second = u64::from(entry.minor) >> SHARED_BITS << SHARED_BITS;
     u64::from(entry.hash >> 1) << 32 | second

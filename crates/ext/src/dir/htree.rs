@@ -1,12 +1,14 @@
 //! Indexed directories: a tree of hashes whose leaves are ordinary directory blocks.
 //!
-//! Block 0 is the root and still begins with `.` and `..`; below it are at most one level of nodes, then the leaves. A name is
-//! in the leaf of the last hash that is not greater than its own; when more names share a hash than a leaf holds, the next
-//! leaf's hash has its lowest bit set and the search goes on there.
+//! Block 0 is the root and still starts with `.` and `..`; below it are at most one level of nodes,
+//! then the leaves. A name is in the leaf of the last hash that is not greater than its own. If
+//! more names share a hash than fit in a leaf, the next leaf's hash has its lowest bit set and the
+//! search continues there.
 //!
-//! A leaf that is full is split in two at half of its bytes, the new name included, so that one split always makes room. A full node
-//! is split at half of its pairs; a full root becomes a node of a new root. A full root above a full node is the end: as in
-//! Linux without `large_dir`, the directory takes no more names there.
+//! A full leaf is split in two at half of its bytes, the new name included, so that one split
+//! always makes room. A full node is split at half of its pairs; a full root becomes a node of a
+//! new root. A full root above a full node is the limit: as in Linux without `large_dir`, the
+//! directory accepts no more names there.
 
 use std::sync::Arc;
 
@@ -30,21 +32,22 @@ use crate::disk::entry::{self, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 
-/// How many leaves may share one hash before the index is taken to be damaged: reading holds the names of all of them. A
-/// name is looked up before it is added, so that no chain of ours comes to be longer by more than one.
+/// Number of leaves with one hash above which the index counts as damaged: reading holds the names
+/// of all of them. A name is looked up before it is added, so that this crate never makes a chain
+/// longer by more than one leaf.
 pub(super) const CHAIN_MAX: usize = 1 << 12;
 
-/// Hash versions from this on take bytes as unsigned.
+/// First hash version that treats bytes as unsigned.
 const UNSIGNED_FROM: u8 = 3;
 
-/// An htree that can be used.
+/// A usable htree.
 pub(super) struct Tree {
     root: Arc<Buffer>,
     version: HashVersion,
     levels: u8,
 }
 
-/// One index block on the way down, and the pair that was taken.
+/// One dx node of a path, and the pair that was followed.
 struct Frame {
     file_block: FileBlock,
     buffer: Arc<Buffer>,
@@ -52,13 +55,13 @@ struct Frame {
     at: usize,
 }
 
-/// The way to a leaf.
+/// The path to a leaf.
 pub(super) struct Path {
     frames: Vec<Frame>,
     pub(super) leaf: FileBlock,
 }
 
-/// The directory's tree, if it has one that can be used.
+/// Returns the directory's tree, if it has a usable one.
 pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result<Option<Tree>> {
     let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index();
     if !is_indexed {
@@ -82,18 +85,18 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
 }
 
 impl Tree {
-    /// The hash that orders it.
+    /// Returns the version of the tree's hash.
     pub(super) fn version(&self) -> HashVersion {
         self.version
     }
 
-    /// A name's hash, major and minor.
+    /// Returns a name's hash, major and minor.
     pub(super) fn hash_of(&self, core: &Core, name: &[u8]) -> (u32, u32) {
         let hash = dx_hash(self.version, core.superblock.hash_seed, name);
         (hash.major, hash.minor)
     }
 
-    /// The way to the leaf of a hash.
+    /// Returns the path to the leaf of a hash.
     pub(super) fn probe(
         &self,
         core: &Core,
@@ -129,7 +132,7 @@ impl Tree {
 }
 
 impl Path {
-    /// Goes on to the next leaf; its hash, or none behind the last.
+    /// Advances to the next leaf; returns its hash, or none after the last.
     pub(super) fn advance(
         &mut self,
         core: &Core,
@@ -182,7 +185,7 @@ pub(super) fn find(
     Err(endless_chain(core, directory, path.leaf))
 }
 
-/// So many leaves do not share a hash.
+/// Returns the damage of a chain with too many leaves that share a hash.
 pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBlock) -> Error {
     let bad = entry::Bad {
         offset: 0,
@@ -191,7 +194,7 @@ pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBloc
     bad.at(core, directory.nr, file_block)
 }
 
-/// Adds a name, splitting leaf and nodes where they are full.
+/// Adds an entry and splits leaf and nodes if they are full.
 pub(super) fn add(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -230,21 +233,21 @@ fn owned(new: NewEntry<'_>, hash: u32, minor: u32) -> Hashed {
     }
 }
 
-/// What the index blocks on the way become when a leaf has been split.
+/// The change of the dx nodes on the path when a leaf is split.
 enum IndexChange {
     /// The parent has room.
     Insert(Vec<Pair>),
-    /// The root is full and the parent: its pairs move into a node below it.
+    /// The root is the parent and is full: its pairs move into a node below it.
     Deepen(Vec<Pair>),
     /// The parent is a full node: it is split, and the root, which has room, takes the new node.
     SplitNode {
-        /// What stays in the node.
+        /// The pairs that stay in the node.
         lower: Vec<Pair>,
-        /// What goes to the new node.
+        /// The pairs that move to the new node.
         upper: Vec<Pair>,
-        /// The root's pairs; the new node's place in them, where its block is still to be filled in.
+        /// The root's pairs; the block of the new node's pair is filled in later.
         root: Vec<Pair>,
-        /// That place.
+        /// The index of the new node's pair.
         at: usize,
     },
 }
@@ -320,7 +323,7 @@ fn split_leaf(
     Ok(())
 }
 
-/// Decides how the index takes a new pair, before anything is changed.
+/// Decides how the index takes a new pair, before anything changes.
 fn plan(
     core: &Core,
     directory: &Inode,
@@ -370,7 +373,8 @@ fn set_levels(root: &mut [u8], levels: u8) {
     info.indirect_levels = levels;
 }
 
-/// Turns a linear directory of one full block into an htree with two leaves, the new name in one of them.
+/// Converts a linear directory of one full block to an htree with two leaves, the new name in one
+/// of them.
 pub(super) fn convert_and_add(
     core: &Core,
     handle: &mut Handle<'_>,

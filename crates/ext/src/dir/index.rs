@@ -1,7 +1,8 @@
-//! An index block of an htree: sorted pairs of hash and block, the first without a hash.
+//! A dx node of an htree: sorted pairs of hash and block, the first without a hash.
 //!
-//! The functions work on the bytes of the block, from the offset at which its entries begin: 32 in the root (behind `.`, `..` and
-//! the root's information), 8 in the nodes below it (behind an unused entry that covers the block).
+//! The functions work on the bytes of the block, from the offset at which its entries start: 32 in
+//! the root (after `.`, `..` and the root's information), 8 in the nodes below it (after an unused
+//! entry that covers the block).
 
 use layout::htree::{BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, limit};
 use layout::{Block, FileBlock};
@@ -18,7 +19,7 @@ pub(super) struct Pair {
     pub(super) block: FileBlock,
 }
 
-/// How many pairs an index block has, checked.
+/// Returns the checked number of pairs in a dx node.
 fn count(bytes: &[u8], offset: usize) -> Result<usize, Bad> {
     let bad = |why| Bad { offset, why };
     let (head, _) = CountLimit::read_from_prefix(&bytes[offset..])
@@ -33,7 +34,7 @@ fn count(bytes: &[u8], offset: usize) -> Result<usize, Bad> {
     Ok(count)
 }
 
-/// All pairs of an index block, checked. The first has hash 0.
+/// Returns all pairs of a dx node, checked. The first has hash 0.
 pub(super) fn pairs(bytes: &[u8], offset: usize) -> Result<Vec<Pair>, Bad> {
     let count = count(bytes, offset)?;
     let mut all = Vec::with_capacity(count);
@@ -51,12 +52,12 @@ pub(super) fn pairs(bytes: &[u8], offset: usize) -> Result<Vec<Pair>, Bad> {
     Ok(all)
 }
 
-/// The pair at a place, if there are so many.
+/// Returns the pair at an index, if there is one.
 pub(super) fn pair(bytes: &[u8], offset: usize, index: usize) -> Result<Option<Pair>, Bad> {
     Ok((index < count(bytes, offset)?).then(|| pair_at(bytes, offset, index)))
 }
 
-/// The pair that a hash belongs to, and its place: the last whose hash is not greater.
+/// Returns the pair that a hash belongs to, and its index: the last whose hash is not greater.
 pub(super) fn lookup(bytes: &[u8], offset: usize, hash: u32) -> Result<(usize, Pair), Bad> {
     let (mut low, mut high) = (0, count(bytes, offset)?);
     while high - low > 1 {
@@ -80,12 +81,12 @@ fn pair_at(bytes: &[u8], offset: usize, index: usize) -> Pair {
     }
 }
 
-/// Whether there is room for one more.
+/// Returns true if there is room for one more pair.
 pub(super) fn has_room(pairs: &[Pair], block_bytes: usize, offset: usize) -> bool {
     pairs.len() < limit(block_bytes, offset, false)
 }
 
-/// Writes pairs, count and limit into an index block.
+/// Writes pairs, count and limit into a dx node.
 pub(super) fn write(bytes: &mut [u8], offset: usize, pairs: &[Pair]) {
     let most = limit(bytes.len(), offset, false);
     assert!(
@@ -108,7 +109,7 @@ pub(super) fn write(bytes: &mut [u8], offset: usize, pairs: &[Pair]) {
     bytes[offset..offset + size_of::<CountLimit>()].copy_from_slice(head.as_bytes());
 }
 
-/// A new node below the root.
+/// Returns a new node below the root.
 pub(super) fn node(block_bytes: usize, pairs: &[Pair]) -> Block {
     let mut block = Block::zeroed(block_bytes);
     entry::set_length(&mut block, 0, block_bytes);

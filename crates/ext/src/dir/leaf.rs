@@ -1,10 +1,10 @@
-//! A leaf of an htree that is full: its entries and a new one, in hash order, over two blocks.
+//! The split of a full htree leaf: its entries and a new one, in hash order, over two blocks.
 
 use layout::{Block, InodeNr};
 
 use crate::disk::entry::{self, Bad, NewEntry, size_of_name};
 
-/// An entry with its hash, owning its name.
+/// A directory entry with its hash and an owned name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hashed {
     pub(super) hash: u32,
@@ -14,17 +14,18 @@ pub(super) struct Hashed {
     pub(super) name: Vec<u8>,
 }
 
-/// A leaf that was split.
+/// A split leaf.
 pub(super) struct Split {
     /// The lower half.
     pub(super) lower: Block,
     /// The upper half.
     pub(super) upper: Block,
-    /// The lowest hash of the upper half; its lowest bit says that names with this hash are in the lower half too.
+    /// The lowest hash of the upper half; its lowest bit is set if the lower half has names with
+    /// this hash, too.
     pub(super) hash: u32,
 }
 
-/// The used entries of a block with their hashes.
+/// Returns the used entries of a block with their hashes.
 pub(super) fn hashed(bytes: &[u8], hash: &dyn Fn(&[u8]) -> (u32, u32)) -> Result<Vec<Hashed>, Bad> {
     match sound(bytes, hash) {
         (all, None) => Ok(all),
@@ -32,7 +33,7 @@ pub(super) fn hashed(bytes: &[u8], hash: &dyn Fn(&[u8]) -> (u32, u32)) -> Result
     }
 }
 
-/// The used entries of a block up to the first damage, with their hashes.
+/// Returns the used entries of a block up to the first damage, with their hashes.
 pub(super) fn sound(
     bytes: &[u8],
     hash: &dyn Fn(&[u8]) -> (u32, u32),
@@ -58,8 +59,8 @@ pub(super) fn sound(
     (all, None)
 }
 
-/// A block with all of these entries, if they fit: in a full block, what names that went have left may be too scattered for the
-/// next one.
+/// Returns a block with all of these entries, if they fit: the free room of a full block may be too
+/// scattered for one more entry.
 pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block> {
     let sizes = entries.iter().map(|entry| size_of_name(entry.name.len()));
     (sizes.sum::<usize>() <= block_bytes).then(|| pack(block_bytes, entries))
@@ -68,10 +69,10 @@ pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block>
 /// Splits entries (the new one among them) over two blocks, at half of their bytes, in hash order.
 ///
 /// # Panics
-/// With fewer than two entries. As many always fit a block: see [`compacted`].
+/// Panics with fewer than two entries. As many always fit a block: see [`compacted`].
 ///
-/// Both halves fit: together they take at most a block and one entry, so that half of it and one entry more is less than
-/// a block.
+/// Both halves fit: together they take at most a block and one entry, so that half of it and one
+/// entry more is less than a block.
 pub(super) fn split(block_bytes: usize, mut entries: Vec<Hashed>) -> Split {
     entries.sort_by(|a, b| (a.hash, a.minor, &a.name).cmp(&(b.hash, b.minor, &b.name)));
     let total: usize = entries

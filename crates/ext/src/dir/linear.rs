@@ -1,4 +1,4 @@
-//! Linear directories: blocks of entries in no order, searched from the first.
+//! Linear directories: blocks of unsorted entries, searched from the first.
 
 use layout::FileBlock;
 
@@ -11,10 +11,10 @@ use crate::disk::entry::{self, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 
-/// Directories from this many blocks on have an index of their names in memory.
+/// Number of blocks from which a directory gets an in-memory index of its names.
 const INDEXED_BLOCKS_MIN: u64 = 2;
 
-/// Finds a name in all blocks.
+/// Finds a name by a search of all blocks.
 pub(super) fn find(
     core: &Core,
     directory: &Inode,
@@ -48,7 +48,7 @@ pub(super) fn find(
     Ok(None)
 }
 
-/// What the index in memory says, which is built if it is not there.
+/// Looks up a name in the in-memory index, which is built if it does not exist.
 fn hint(core: &Core, directory: &Inode, state: &InodeState, name: &[u8]) -> Result<Hint> {
     if directory.names_index.lock().is_absent() {
         build_index(core, directory, state)?;
@@ -69,7 +69,7 @@ fn build_index(core: &Core, directory: &Inode, state: &InodeState) -> Result<()>
     Ok(())
 }
 
-/// The blocks that a linear search would have looked at cost their time, although the index spared them.
+/// Charges the time of the look-ups that a linear search would have made and the index saved.
 fn charge_scan(blocks: u64) {
     for _ in 0..blocks {
         rt::charge(rt::Cost::Lookup);
@@ -105,7 +105,7 @@ pub(super) fn find_in_block(
         .transpose()
 }
 
-/// Adds a name where there is room; false if there is none.
+/// Adds an entry in the first block with room; returns false if there is none.
 pub(super) fn add_in_place(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -138,7 +138,7 @@ pub(super) fn add_in_place(
     }
 }
 
-/// Appends a block with one name.
+/// Appends a block with one entry.
 pub(super) fn append(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -161,8 +161,9 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Visits entries in the order of their places. A cookie is the byte offset behind an entry; entries merge when names go,
-/// so that a cookie may point into the middle of one: reading goes on with the first entry that begins at or behind it.
+/// Visits entries in the order of their places. A cookie is the byte offset after an entry.
+/// Removing entries merges them, so that a cookie may point into the middle of one: reading
+/// continues with the first entry that starts at or after it.
 pub(super) fn read(
     core: &Core,
     directory: &Inode,

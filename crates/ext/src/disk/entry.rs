@@ -1,6 +1,7 @@
-//! Entries in one block: walking, finding, making room, erasing.
+//! Directory entries in one block: walking, finding, making room, erasing.
 //!
-//! Every walk checks what it reads: an entry's length is a multiple of 4, holds its name, and ends inside the block.
+//! Every walk checks what it reads: an entry's length is a multiple of 4, covers its name, and ends
+//! inside the block.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,37 +12,37 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::kind::FileKind;
 
-/// Entries begin at multiples of this.
+/// Alignment of directory entries in bytes.
 const ALIGNMENT: usize = 4;
 
-/// An entry that was found.
+/// A directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The inode it names.
+    /// The inode it refers to.
     pub inode: InodeNr,
-    /// Its kind, where entries carry it.
+    /// The file type, if the volume stores it in entries.
     pub kind: Option<FileKind>,
     /// The name.
     pub name: Vec<u8>,
 }
 
 impl Entry {
-    /// Returns the name as the standard library has names, for `Path::join`.
+    /// Returns the name as an [`OsStr`], for `Path::join`.
     pub fn file_name(&self) -> &OsStr {
         OsStr::from_bytes(&self.name)
     }
 }
 
-/// A name with what it is to point to.
+/// A new entry: a name and the inode it refers to.
 #[derive(Clone, Copy)]
 pub(crate) struct NewEntry<'n> {
     pub(crate) name: &'n [u8],
     pub(crate) inode: InodeNr,
-    /// The type byte: 0 where entries carry none.
+    /// The type byte; 0 if entries carry none.
     pub(crate) type_byte: u8,
 }
 
-/// An entry as it lies in a block. Unused entries have inode 0.
+/// An entry as stored in a block. Unused entries have inode 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEntry<'b> {
     pub(crate) offset: usize,
@@ -51,7 +52,7 @@ pub(crate) struct RawEntry<'b> {
     pub(crate) name: &'b [u8],
 }
 
-/// What is wrong with a block, and where.
+/// The damage of a block, and its offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bad {
     pub(crate) offset: usize,
@@ -59,7 +60,7 @@ pub(crate) struct Bad {
 }
 
 impl RawEntry<'_> {
-    /// The entry as users see it.
+    /// Returns the entry in its public form.
     pub(crate) fn to_entry(self) -> Entry {
         let kind = FileKind::from_entry_type(layout::mode::FileType::from_raw(self.type_byte));
         Entry {
@@ -69,7 +70,7 @@ impl RawEntry<'_> {
         }
     }
 
-    /// Bytes that nobody uses behind (or, if it is unused, in) the entry.
+    /// Returns the number of free bytes after (or, if the entry is unused, in) the entry.
     fn room(&self) -> usize {
         if self.inode == 0 {
             self.length
@@ -79,12 +80,12 @@ impl RawEntry<'_> {
     }
 }
 
-/// The bytes an entry with a name of this length needs.
+/// Returns the number of bytes that an entry with a name of this length needs.
 pub(crate) const fn size_of_name(name_bytes: usize) -> usize {
     (HEADER_SIZE + name_bytes).next_multiple_of(ALIGNMENT)
 }
 
-/// The entry at an offset.
+/// Returns the entry at an offset.
 fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
     let bad = |why| Bad { offset, why };
     let rest = &bytes[offset..];
@@ -119,7 +120,7 @@ fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
     })
 }
 
-/// All entries of a block, unused ones too; ends at the first that is damaged.
+/// Returns all entries of a block, unused ones too; ends at the first damaged one.
 pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<RawEntry<'_>, Bad>> {
     let mut offset = 0;
     core::iter::from_fn(move || {
@@ -146,7 +147,7 @@ pub(crate) fn find<'b>(bytes: &'b [u8], name: &[u8]) -> Result<Option<RawEntry<'
     Ok(None)
 }
 
-/// The offset of an entry that has room for a name of this length.
+/// Returns the offset of an entry that has room for a name of this length.
 pub(crate) fn find_room(bytes: &[u8], name_bytes: usize) -> Result<Option<usize>, Bad> {
     let wanted = size_of_name(name_bytes);
     for entry in entries(bytes) {
@@ -158,7 +159,7 @@ pub(crate) fn find_room(bytes: &[u8], name_bytes: usize) -> Result<Option<usize>
     Ok(None)
 }
 
-/// The most room that an entry of the block has.
+/// Returns the largest room of an entry in the block.
 pub(crate) fn largest_room(bytes: &[u8]) -> Result<u16, Bad> {
     let mut largest = 0;
     for entry in entries(bytes) {
@@ -167,10 +168,10 @@ pub(crate) fn largest_room(bytes: &[u8]) -> Result<u16, Bad> {
     Ok(u16::try_from(largest).expect("a block of at most 32 KiB"))
 }
 
-/// Puts an entry into the room that [`find_room`] found.
+/// Writes an entry into the room that [`find_room`] found.
 ///
 /// # Panics
-/// If there is no such room.
+/// Panics if there is no such room.
 pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
     let old = entry_at(bytes, offset).expect("the block was checked when the room was found");
     assert!(
@@ -186,7 +187,7 @@ pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
     }
 }
 
-/// The entry before the one at `offset`, if there is one.
+/// Returns the offset of the entry before the one at `offset`, if there is one.
 pub(crate) fn previous_of(bytes: &[u8], offset: usize) -> Option<usize> {
     entries(bytes)
         .map_while(Result::ok)
@@ -194,7 +195,7 @@ pub(crate) fn previous_of(bytes: &[u8], offset: usize) -> Option<usize> {
         .map(|entry| entry.offset)
 }
 
-/// Erases an entry: its bytes go to the one before, or it becomes unused.
+/// Erases an entry: merges it with the one before, or marks it unused.
 pub(crate) fn erase(bytes: &mut [u8], previous: Option<usize>, offset: usize) {
     match previous {
         Some(previous) => {
@@ -205,14 +206,14 @@ pub(crate) fn erase(bytes: &mut [u8], previous: Option<usize>, offset: usize) {
     }
 }
 
-/// Lets an entry point to another inode.
+/// Changes the inode that an entry refers to.
 pub(crate) fn point_to(bytes: &mut [u8], offset: usize, inode: InodeNr, type_byte: u8) {
     let header = header_mut(bytes, offset);
     header.inode.set(inode.get());
     header.file_type = type_byte;
 }
 
-/// The first block of a directory: `.` and `..`, the latter reaching to the block's end.
+/// Returns the first block of a directory: `.` and `..`, the latter extending to the block's end.
 pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte: u8) -> Block {
     let mut block = Block::zeroed(size);
     let dot = size_of_name(1);
@@ -239,7 +240,7 @@ pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte:
     block
 }
 
-/// A block with these entries, packed; the last reaches to the block's end.
+/// Returns a block with these entries, packed; the last extends to the block's end.
 pub(crate) fn packed(size: usize, entries: &[NewEntry<'_>]) -> Block {
     let mut block = Block::zeroed(size);
     let mut offset = 0;

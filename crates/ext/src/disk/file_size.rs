@@ -2,11 +2,13 @@
 
 use layout::inode::DIRECT_BLOCKS;
 
-/// Direct pointers.
+/// Number of direct pointers.
 const DIRECT: u64 = DIRECT_BLOCKS as u64;
 
-/// The largest file, in bytes, with blocks of this size: what the trees reach, or what fits the 32-bit count of 512-byte units
-/// beside its map. Linux (6.18) reckons so; older ones took a full map of three trees off.
+/// Returns the size in bytes of the largest file with blocks of this size. The limit is the reach
+/// of the indirect trees, or the 32-bit count of 512-byte units, which includes the indirect
+/// blocks. Linux 6.18 computes it so; older versions subtracted the indirect blocks of three full
+/// trees.
 pub(crate) fn size_max(block_bytes: u32) -> u64 {
     let bytes = u64::from(block_bytes);
     let per_block = bytes / 4;
@@ -19,7 +21,7 @@ pub(crate) fn size_max(block_bytes: u32) -> u64 {
     }
 }
 
-/// Blocks of the map of a file of so many blocks without holes.
+/// Returns the number of indirect blocks of a file with this number of blocks and no holes.
 fn map_blocks(blocks: u64, per_block: u64) -> u64 {
     let single = blocks.saturating_sub(DIRECT);
     let double = single.saturating_sub(per_block);

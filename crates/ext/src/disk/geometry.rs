@@ -1,41 +1,41 @@
-//! What follows from the superblock and never changes while a volume is open: sizes and places.
+//! Sizes and places that follow from the superblock and never change while a volume is open.
 
 use layout::{BlockNr, GroupNr, InodeNr};
 
 /// Sizes and places of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes in a block: 1024, 2048 or 4096.
+    /// Size of a block in bytes: 1024, 2048 or 4096.
     pub block_bytes: u32,
-    /// Blocks of the volume, the boot block of 1 KiB volumes included.
+    /// Number of blocks of the volume, including the boot block of volumes with 1 KiB blocks.
     pub block_count: u64,
     /// The block that holds the superblock of group 0: 1 with 1 KiB blocks, otherwise 0.
     pub first_data_block: BlockNr,
-    /// Blocks in a group, but for the last.
+    /// Number of blocks in each group except the last.
     pub blocks_per_group: u32,
     /// Number of groups.
     pub group_count: u32,
-    /// Inodes in a group.
+    /// Number of inodes in a group.
     pub inodes_per_group: u32,
-    /// Bytes of an inode: 128 or 256.
+    /// Size of an inode in bytes: a power of two from 128 to the size of a block.
     pub inode_bytes: u16,
-    /// Inodes of the volume.
+    /// Number of inodes of the volume.
     pub inode_count: u32,
-    /// The first inode that is not reserved: 11.
+    /// The first inode that is not reserved.
     pub first_inode: InodeNr,
-    /// Bytes of a group descriptor: 32.
+    /// Size of a group descriptor in bytes: 32.
     pub descriptor_bytes: u16,
-    /// Blocks reserved behind the descriptors for growing.
+    /// Number of reserved GDT blocks.
     pub reserved_descriptor_blocks: u16,
-    /// Backups only in groups 0, 1 and powers of 3, 5 and 7.
+    /// True if only groups 0, 1 and powers of 3, 5 and 7 have backups.
     pub is_sparse_super: bool,
 }
 
 impl Geometry {
-    /// The group of a block, and its index within the group.
+    /// Returns the group of a block, and its index within the group.
     ///
     /// # Panics
-    /// If the block lies outside the volume.
+    /// Panics if the block lies outside the volume.
     pub fn group_of_block(&self, block: BlockNr) -> (GroupNr, u32) {
         assert!(self.contains(block), "the block lies inside the volume");
         let offset = block.get() - self.first_data_block.get();
@@ -46,21 +46,21 @@ impl Geometry {
         )
     }
 
-    /// The first block of a group.
+    /// Returns the first block of a group.
     pub fn first_block_of(&self, group: GroupNr) -> BlockNr {
         self.first_data_block + u64::from(group.get()) * u64::from(self.blocks_per_group)
     }
 
-    /// How many blocks a group has; the last may have fewer.
+    /// Returns the number of blocks of a group; the last group may have fewer than the others.
     pub fn blocks_in(&self, group: GroupNr) -> u32 {
         let first = self.first_block_of(group).get();
         u64::from(self.blocks_per_group).min(self.block_count - first) as u32
     }
 
-    /// The group of an inode, and its index within the group.
+    /// Returns the group of an inode, and its index within the group.
     ///
     /// # Panics
-    /// If there is no such inode.
+    /// Panics if there is no such inode.
     pub fn group_of_inode(&self, inode: InodeNr) -> (GroupNr, u32) {
         assert!(
             inode.get() >= 1 && inode.get() <= self.inode_count,
@@ -73,38 +73,39 @@ impl Geometry {
         )
     }
 
-    /// Whether the volume has such a block.
+    /// Returns true if the volume has such a block.
     pub fn contains(&self, block: BlockNr) -> bool {
         block >= self.first_data_block && block.get() < self.block_count
     }
 
-    /// The byte offset of a block on the device.
+    /// Returns the byte offset of a block on the device.
     pub fn byte_offset(&self, block: BlockNr) -> u64 {
         block.get() * u64::from(self.block_bytes)
     }
 
-    /// Whether a group holds a copy of the superblock and the descriptors.
+    /// Returns true if a group holds a copy of the superblock and the descriptors.
     pub fn has_super(&self, group: GroupNr) -> bool {
         !self.is_sparse_super || layout::superblock::is_sparse_backup(group.get())
     }
 
-    /// Whether inodes have room for nanoseconds and the years after 2038.
+    /// Returns true if inodes have room for nanoseconds and the years after 2038.
     pub fn has_extra_times(&self) -> bool {
         usize::from(self.inode_bytes) > layout::inode::BASE_SIZE
     }
 
-    /// How many blocks the group descriptors take.
+    /// Returns the number of blocks of the group descriptors.
     pub fn descriptor_blocks(&self) -> u32 {
         let per_block = self.block_bytes / u32::from(self.descriptor_bytes);
         self.group_count.div_ceil(per_block)
     }
 
-    /// How many blocks a group's inode table takes.
+    /// Returns the number of blocks of a group's inode table.
     pub fn inode_table_blocks(&self) -> u32 {
         (self.inodes_per_group * u32::from(self.inode_bytes)).div_ceil(self.block_bytes)
     }
 
-    /// The blocks at the start of a group that hold its superblock, descriptors and the room for more of them.
+    /// Returns the number of blocks at the start of a group that hold its superblock, descriptors
+    /// and reserved GDT blocks.
     pub fn super_blocks(&self, group: GroupNr) -> u32 {
         if self.has_super(group) {
             1 + self.descriptor_blocks() + u32::from(self.reserved_descriptor_blocks)
@@ -113,7 +114,7 @@ impl Geometry {
         }
     }
 
-    /// The block of the first superblock, and its byte offset in it.
+    /// Returns the block of the first superblock, and its byte offset in it.
     pub fn superblock_place(&self) -> (BlockNr, usize) {
         if self.block_bytes == 1024 {
             (BlockNr::new(1), 0)
@@ -122,7 +123,7 @@ impl Geometry {
         }
     }
 
-    /// The block of a group's descriptor, and its byte offset in it.
+    /// Returns the block of a group's descriptor, and its byte offset in it.
     pub fn descriptor_place(&self, group: GroupNr) -> (BlockNr, usize) {
         let per_block = self.block_bytes / u32::from(self.descriptor_bytes);
         let block = self.first_data_block + 1 + u64::from(group.get() / per_block);
@@ -132,12 +133,12 @@ impl Geometry {
         )
     }
 
-    /// All groups, in order.
+    /// Returns all groups, in order.
     pub fn groups(&self) -> impl Iterator<Item = GroupNr> + use<> {
         (0..self.group_count).map(GroupNr::new)
     }
 
-    /// Block numbers that fit an indirect block.
+    /// Returns the number of block pointers in an indirect block.
     pub fn pointers_per_block(&self) -> u32 {
         self.block_bytes / 4
     }

@@ -1,11 +1,11 @@
-//! Group descriptors of both sizes: 32 bytes, or 64 with the feature `64bit`, which holds the upper
-//! halves behind the lower ones.
+//! Group descriptors of both sizes: 32 bytes, or 64 with the feature `64bit`, which adds the upper
+//! halves of the fields after the lower ones.
 
 use layout::BlockNr;
 use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, SIZE_64BIT};
 use zerocopy::{FromBytes, FromZeros};
 
-/// Places and counts of a group, as its descriptor has them. Nothing is checked yet.
+/// The decoded, unchecked fields of a group descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupDescriptor {
     pub(crate) block_bitmap: BlockNr,
@@ -27,7 +27,7 @@ impl GroupDescriptor {
     /// Decodes a descriptor from all of its bytes.
     ///
     /// # Panics
-    /// If there are fewer than 32.
+    /// Panics if there are fewer than 32.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         let raw = match Whole::read_from_prefix(bytes) {
             Ok((raw, _)) => raw,
@@ -67,7 +67,7 @@ impl GroupCounts {
     /// Writes the counts into all the bytes of a descriptor. Nothing else in them changes.
     ///
     /// # Panics
-    /// If there are fewer than 32, or if a count does not fit them.
+    /// Panics if there are fewer than 32 bytes, or if a count does not fit them.
     pub(crate) fn store(self, bytes: &mut [u8]) {
         let is_whole = bytes.len() >= SIZE_64BIT;
         let most = self.free_blocks.max(self.free_inodes).max(self.directories);

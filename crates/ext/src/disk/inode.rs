@@ -1,8 +1,9 @@
-//! A decoded inode: the fields of its place in the inode table, and the marks that an open volume
-//! keeps beside them.
+//! A decoded inode: its fields in the inode table, and the marks that an open volume keeps with
+//! them.
 //!
-//! [`table`] turns the bytes of the table into an [`InodeState`] and back. What an inode has beyond the fields known here
-//! (extended attributes in its tail, the version word) is left as it lies in the table.
+//! [`table`] converts the bytes of the table into an [`InodeState`] and back. Parts of an inode
+//! beyond the fields known here (extended attributes in its tail, the version word) stay as they
+//! are in the table.
 
 pub(crate) mod table;
 
@@ -19,53 +20,58 @@ use crate::error::{Error, Result};
 /// The decoded inode.
 #[derive(Debug, Clone)]
 pub(crate) struct InodeState {
-    /// Kind.
+    /// File type.
     pub(crate) kind: FileKind,
     /// Permission bits, set-id and sticky: the lower 12 bits of the mode.
     pub(crate) permissions: u16,
-    /// Owner.
+    /// Owning user.
     pub(crate) uid: u32,
-    /// Group.
+    /// Owning group.
     pub(crate) gid: u32,
     /// Size in bytes.
     pub(crate) size: u64,
     /// The fields that must agree with other blocks of the volume.
-    // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot end as good before they are stored.
+    // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot finish
+    // successfully before they are stored.
     claims: Claims,
     /// Inode flags (`layout::inode_flags::InodeFlags`).
     pub(crate) flags: InodeFlags,
     /// Generation, for NFS.
     pub(crate) generation: u32,
-    /// Times.
+    /// Time of the last access.
     pub(crate) atime: InodeTime,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub(crate) mtime: InodeTime,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub(crate) ctime: InodeTime,
-    /// Birth, where the inode has room.
+    /// Time of birth, if the inode has room for it.
     pub(crate) crtime: Option<InodeTime>,
-    /// Deletion time in seconds. While the inode is on the orphan list, the table has the next orphan in its place.
+    /// Deletion time in seconds. While the inode is on the orphan list, the table holds the next
+    /// orphan in its place.
     pub(crate) dtime: u32,
     /// The last transaction that changed the inode in any way: fsync waits for it.
     pub(crate) last_tid: Option<Tid>,
-    /// The last transaction that changed what is needed to read the data back: fdatasync waits for it.
+    /// The last transaction that changed anything needed to read the data back: fdatasync waits for
+    /// it.
     pub(crate) data_tid: Option<Tid>,
-    /// Whether it is on the orphan list.
+    /// True if the inode is on the orphan list.
     pub(crate) is_orphan: bool,
-    /// Whether blocks behind the end are still to be freed, since a device has failed in between.
+    /// True if blocks beyond the end are still to be freed because a device failed during a
+    /// truncation.
     pub(crate) is_cut: bool,
-    /// Whether it has never been stored: the first store clears the whole inode.
+    /// True if the inode has never been stored: the first store clears the whole inode.
     pub(crate) is_fresh: bool,
 }
 
-/// The fields of an inode that must agree with bitmaps, directory entries and other blocks: what it owns, and who names it.
+/// The fields of an inode that must agree with bitmaps, directory entries and other blocks: its
+/// blocks and its links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     /// Link count.
     pub(crate) links: u16,
-    /// Blocks owned, in units of 512 bytes, indirect and attribute blocks included.
+    /// Number of blocks owned, in units of 512 bytes, including indirect and attribute blocks.
     pub(crate) sectors: u64,
-    /// The 15 words of the block map; or the target of a fast symbolic link; or a device number.
+    /// The 15 words: the block map, the target of a fast symbolic link, or a device number.
     pub(crate) words: Words,
     /// The attribute block, or 0.
     pub(crate) attribute_block: BlockNr,
@@ -104,7 +110,7 @@ impl Unstored {
 }
 
 impl Claims {
-    /// Claims of an inode without blocks.
+    /// Creates the claims of an inode without blocks.
     pub(crate) fn new(links: u16) -> Self {
         Self {
             links,
@@ -117,7 +123,7 @@ impl Claims {
 }
 
 impl InodeState {
-    /// A new inode's state: times now, no blocks, one link.
+    /// Creates the state of a new inode: times now, no blocks, one link.
     pub(crate) fn fresh(
         kind: FileKind,
         permissions: u16,
@@ -148,8 +154,8 @@ impl InodeState {
         }
     }
 
-    /// Checks that the inode has not been deleted: whoever has only its number may come too late, and its place in the table may
-    /// be another inode's by now.
+    /// Checks that the inode has not been deleted. A caller with only its number may be too late:
+    /// another inode may have its place in the table by now.
     ///
     /// # Errors
     /// - [`Error::NotFound`] if it has.
@@ -160,8 +166,9 @@ impl InodeState {
         Ok(())
     }
 
-    /// Returns the claims to change them within a handle. The handle cannot end as good before [`InodeState::store`] has
-    /// written them or [`InodeState::discard`] has given them up: it aborts the journal instead.
+    /// Returns the claims to change them within a handle. The handle cannot finish successfully
+    /// before [`InodeState::store`] has written them or [`InodeState::discard`] has dropped them:
+    /// it aborts the journal instead.
     pub(crate) fn claims(&mut self, step: &mut impl AsMut<Unstored>) -> &mut Claims {
         if !self.claims.is_unstored {
             self.claims.is_unstored = true;
@@ -175,7 +182,7 @@ impl InodeState {
         !self.claims.is_unstored
     }
 
-    /// Gives up unstored claims: the inode is freed in the same handle, or the changes were undone.
+    /// Drops unstored claims: the inode is freed in the same handle, or the changes were undone.
     pub(crate) fn discard(&mut self, step: &mut impl AsMut<Unstored>) {
         if self.claims.is_unstored {
             self.claims.is_unstored = false;
@@ -184,12 +191,12 @@ impl InodeState {
     }
 }
 
-/// Bytes of the extra part of an inode of the table; 0 where there is none.
+/// Returns the size in bytes of the extra part of an inode of the table; 0 if there is none.
 pub(crate) fn extra_size(inode: &[u8]) -> usize {
     table::extra_size(&inode[layout::inode::BASE_SIZE..])
 }
 
-/// The present time, in the form of inodes.
+/// Returns the current time in the form of inodes.
 pub(crate) fn now() -> InodeTime {
     let wall = rt::wall();
     InodeTime::new(wall.seconds, wall.nanos)

@@ -2,7 +2,7 @@
 
 use layout::mode::FileType;
 
-/// What kind of thing an inode is.
+/// The kind of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -22,12 +22,12 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The type bits of `i_mode`.
+    /// Returns the type bits of `i_mode`.
     pub const fn mode(self) -> u16 {
         self.entry_type().mode()
     }
 
-    /// The type as directory entries and modes tell it.
+    /// Returns the type as encoded in directory entries and modes.
     pub const fn entry_type(self) -> FileType {
         match self {
             Self::Regular => FileType::Regular,
@@ -40,7 +40,7 @@ impl FileKind {
         }
     }
 
-    /// From the type in an entry or a mode; none if it is unknown.
+    /// Converts the type in an entry or a mode; returns none if it is unknown.
     pub const fn from_entry_type(kind: FileType) -> Option<Self> {
         match kind {
             FileType::Regular => Some(Self::Regular),

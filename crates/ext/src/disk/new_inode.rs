@@ -1,15 +1,16 @@
 //! The fields of a new inode that a caller chooses.
 
-/// What a new inode shall be.
+/// The chosen fields of a new inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewInode {
     /// Permission bits.
     pub permissions: u16,
-    /// Which of them are taken away, unless the directory hands an access control list down; 0 where the caller has done that.
+    /// Permission bits to clear, unless the directory has a default ACL; 0 if the caller has
+    /// cleared them.
     pub umask: u16,
-    /// Owner.
+    /// Owning user.
     pub uid: u32,
-    /// Group; a set-gid parent overrides it.
+    /// Owning group; a set-gid parent overrides it.
     pub gid: u32,
 }
 

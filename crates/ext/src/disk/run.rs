@@ -1,18 +1,18 @@
-//! Blocks that follow each other.
+//! Extents of blocks.
 
 use layout::BlockNr;
 
-/// Blocks that follow each other.
+/// An extent: consecutive blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The first.
+    /// The first block.
     pub(crate) first: BlockNr,
-    /// How many.
+    /// Number of blocks.
     pub(crate) count: u32,
 }
 
 impl Run {
-    /// The block behind the last.
+    /// Returns the block after the last.
     pub(crate) fn end(self) -> BlockNr {
         self.first + u64::from(self.count)
     }

@@ -1,14 +1,15 @@
-//! The validated superblock: one `decode` checks everything, and what the rest of the crate sees is plain.
+//! The validated superblock: one `decode` checks everything, so that the rest of the crate reads
+//! plain values.
 //!
 //! # Features
 //!
 //! | word | known |
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
-//! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has a message of its own |
-//! | read-only compatible | `sparse_super`, `large_file`; with any other the volume opens read-only |
+//! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
+//! | read-only compatible | `sparse_super`, `large_file`; any other opens read-only |
 //!
-//! Counts (free blocks, free inodes) are not believed: the group descriptors have the exact ones.
+//! Counts (free blocks, free inodes) are not trusted: the group descriptors have the exact ones.
 
 mod device;
 mod sizes;
@@ -26,13 +27,13 @@ pub(crate) use state::split_time;
 use crate::disk::geometry::Geometry;
 use crate::error::{Corrupt, Error, Result};
 
-/// The highest number of a hash version: the three hashes, each with signed and with unsigned bytes.
+/// The highest hash version: the three hashes, each with signed and with unsigned bytes.
 const HASH_VERSION_MAX: u8 = 5;
-/// What is added to a hash's number when it takes the bytes of names as unsigned.
+/// Offset of the hash versions that treat the bytes of names as unsigned.
 const HASH_UNSIGNED: u8 = 3;
-/// Incompatible features that are known.
+/// The known incompatible features.
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
-/// Read-only compatible features that are known.
+/// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
 
@@ -47,28 +48,30 @@ pub struct Superblock {
     pub journal_inode: Option<InodeNr>,
     /// The UUID of the external journal, if there is one.
     pub journal_uuid: Option<[u8; 16]>,
-    /// Whether the journal has to be replayed.
+    /// True if the journal has to be replayed.
     pub needs_recovery: bool,
-    /// The features as they were when it was decoded; without any for the original revision.
+    /// The features at decoding; empty for the original revision.
     pub features: Features,
     /// The seed of directory hashes.
     pub hash_seed: [u32; 4],
     /// The default hash version of new indexed directories, signedness included.
     pub hash_version: u8,
-    /// Blocks only for the privileged.
+    /// Number of blocks reserved for privileged callers.
     pub reserved_blocks: u64,
-    /// Whether a read-write open is allowed, by the features that are read-only compatible.
+    /// Names of the unknown read-only compatible features, which allow only a read-only open;
+    /// `None` if there are none.
     pub unknown_read_only_features: Option<String>,
-    /// Whether the state said valid when it was decoded.
+    /// True if the state was valid at decoding.
     pub was_valid: bool,
 }
 
 impl Superblock {
-    /// Decodes and validates the 1024 bytes of a superblock, against the size of the device in bytes.
+    /// Decodes and validates the 1024 bytes of a superblock, against the size of the device in
+    /// bytes.
     ///
     /// # Errors
-    /// - `Corrupt` names the field that cannot be.
-    /// - `Unsupported` names the incompatible features that are unknown.
+    /// - `Corrupt` names an invalid field.
+    /// - `Unsupported` names the unknown incompatible features.
     pub fn decode(bytes: &[u8], device_bytes: u64) -> Result<Self> {
         let Ok((raw, _)) = disk::Superblock::read_from_prefix(bytes) else {
             return Err(Corrupt::Magic { magic: 0 }.into());
@@ -125,14 +128,14 @@ impl Superblock {
         self.features.incompatible.contains(Incompatible::IS_64BIT)
     }
 
-    /// Whether the volume was closed cleanly and has no known errors.
+    /// Returns true if the volume was closed cleanly and has no known errors.
     pub fn is_clean(&self) -> bool {
         let state = self.raw.state();
         state.contains(disk::State::VALID) && !state.contains(disk::State::ERROR)
     }
 }
 
-/// The feature words; the original revision has none.
+/// Returns the feature words; the original revision has none.
 fn features_of(raw: &disk::Superblock) -> Result<Features> {
     let revision = raw.s_rev_level.get();
     match revision {
@@ -169,7 +172,7 @@ fn check_features(features: Features) -> Result<()> {
     Ok(())
 }
 
-/// The internal journal's inode, or the external journal's UUID.
+/// Returns the internal journal's inode, or the external journal's UUID.
 fn journal(
     raw: &disk::Superblock,
     features: Features,

@@ -1,4 +1,4 @@
-//! The inode tables as they lie on a device, for those who look at all inodes of a volume that is not open.
+//! The inode tables on a device, for code that reads all inodes of a volume that is not open.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::disk::group::GroupDescriptor;
 use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Result};
 
-/// How many blocks of a table are read at a time.
+/// Number of blocks of a table read at a time.
 const BATCH_BLOCKS: u32 = 256;
 
-/// Where a group's bitmaps and its inode table lie.
+/// The places of a group's bitmaps and its inode table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupPlaces {
     pub(crate) group: GroupNr,
@@ -33,14 +33,14 @@ pub(crate) struct Tables<'d> {
     pub(crate) groups: Vec<GroupPlaces>,
 }
 
-/// An inode in its table, which is in use by the bitmap and by its mode.
+/// An inode in its table that is in use by the bitmap and by its mode.
 pub(crate) struct TableInode<'t> {
     pub(crate) nr: InodeNr,
     pub(crate) kind: FileType,
     pub(crate) base: Inode,
     /// All of its bytes.
     pub(crate) bytes: &'t [u8],
-    /// Where it begins, in bytes from the start of the device.
+    /// Byte offset from the start of the device.
     pub(crate) offset: u64,
 }
 
@@ -71,7 +71,7 @@ impl<'d> Tables<'d> {
         })
     }
 
-    /// Shows all inodes that are in use, in order, until `visit` breaks.
+    /// Visits all inodes in use, in order, until `visit` breaks.
     pub(crate) fn visit(
         &self,
         visit: &mut dyn FnMut(&TableInode<'_>) -> Result<ControlFlow<()>>,
@@ -135,14 +135,14 @@ impl<'d> Tables<'d> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// One block of the volume.
+    /// Returns one block of the volume.
     pub(crate) fn block(&self, block: BlockNr) -> Result<Arc<layout::Block>> {
         let offset = self.geometry.byte_offset(block);
         Ok(self.device.read_block(offset, self.geometry.block_bytes)?)
     }
 }
 
-/// Whether a bit of a bitmap is set.
+/// Returns true if a bit of a bitmap is set.
 pub(crate) fn is_set(bitmap: &[u8], index: u32) -> bool {
     bitmap[index as usize / 8] & (1 << (index % 8)) != 0
 }

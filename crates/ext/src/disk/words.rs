@@ -9,7 +9,7 @@
 use layout::device::DeviceNumber;
 use layout::inode::MAP_WORDS;
 
-/// The words, which mean something together with the inode's kind.
+/// The words, which have a meaning only together with the inode's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Words {
     words: [u32; MAP_WORDS],
@@ -21,19 +21,19 @@ pub(crate) enum FileMap<'w> {
     Indirect(&'w [u32; MAP_WORDS]),
 }
 
-/// The root of a file's block map, to be changed.
+/// The root of a file's block map, for changes.
 pub(crate) enum FileMapMut<'w> {
     /// Direct pointers, then the roots of the three indirect trees.
     Indirect(&'w mut [u32; MAP_WORDS]),
 }
 
 impl Words {
-    /// The words as they lie in the inode.
+    /// Creates the words from their form in the inode.
     pub(crate) const fn from_raw(words: [u32; MAP_WORDS]) -> Self {
         Self { words }
     }
 
-    /// Returns the words as they lie in the inode.
+    /// Returns the words in their form in the inode.
     pub(crate) const fn to_raw(self) -> [u32; MAP_WORDS] {
         self.words
     }
@@ -43,7 +43,7 @@ impl Words {
         FileMap::Indirect(&self.words)
     }
 
-    /// Returns the block map of a file to change it.
+    /// Returns the block map of a file for changes.
     pub(crate) fn map_mut(&mut self) -> FileMapMut<'_> {
         FileMapMut::Indirect(&mut self.words)
     }
@@ -53,7 +53,7 @@ impl Words {
         DeviceNumber::decode(self.words[0], self.words[1])
     }
 
-    /// Sets the number of a device, which [`DeviceNumber::encode`] has encoded.
+    /// Sets the number of a device, encoded by [`DeviceNumber::encode`].
     pub(crate) fn set_device(&mut self, encoded: [u32; 2]) {
         self.words[..2].copy_from_slice(&encoded);
     }

@@ -1,13 +1,13 @@
-//! Errors in the system's terms: numbers of `errno`, kinds of [`io::Error`].
+//! Errors in the system's terms: values of `errno`, kinds of [`io::Error`].
 //!
 //! | error | number | as |
 //! |---|---|---|
-//! | a device has no space behind it | ENOSPC | ext3, of a thin volume |
+//! | the storage behind a device is full | ENOSPC | ext3 on a thin volume |
 //! | a device or the journal failed, data was lost | EIO | ext3 |
 //! | invalid on-disk state | EUCLEAN | ext4 (`EFSCORRUPTED`) |
 //! | on-disk state that is not supported | EOPNOTSUPP | POSIX |
 //! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
-//! | outcomes that POSIX knows | their number | POSIX |
+//! | outcomes that POSIX defines | their number | POSIX |
 
 use std::io::{self, ErrorKind};
 
@@ -16,14 +16,15 @@ use rustix::io::Errno;
 use super::Error;
 
 impl Error {
-    /// Returns the number of `errno` for the error, as Linux's ext4 would return it.
+    /// Returns the value of `errno` for the error, as Linux's ext4 would return it.
     ///
-    /// [`io::Error::raw_os_error`] of a converted error returns `None`, since that one carries the error itself.
+    /// [`io::Error::raw_os_error`] of a converted error returns `None`, because the converted error
+    /// carries this error itself.
     pub fn raw_os_error(&self) -> i32 {
         self.errno().raw_os_error()
     }
 
-    /// Returns the kind that the error has as an [`io::Error`].
+    /// Returns the kind of the error as an [`io::Error`].
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Device(cause) => cause.kind(),
@@ -67,7 +68,7 @@ impl Error {
     }
 }
 
-/// The [`io::Error`] carries the error, which [`io::Error::downcast`] returns.
+/// Wraps the error in an [`io::Error`]; [`io::Error::downcast`] returns it.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         Self::new(error.kind(), error)
@@ -120,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
         }
-        // The kinds of these have no stable name.
+        // The kinds of these errors have no stable name.
         for (error, number) in [(Error::TooManySymlinks, 40), (Error::BadHandle, 9)] {
             let kind = io::Error::from_raw_os_error(number).kind();
             assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");

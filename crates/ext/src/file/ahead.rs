@@ -1,9 +1,11 @@
-//! Reading ahead: while a file is read from front to back, what comes next is asked for before it is wanted.
+//! Readahead: while a file is read sequentially, the following blocks are requested before a caller
+//! needs them.
 //!
-//! The window doubles with every step from 16 KiB to 128 KiB and closes when a read does not follow the one before. The
-//! first part is read together with what was asked for; then, when half of what has been read ahead is used up, the next
-//! window is asked for without waiting. What is under way belongs to the file: whoever wants a part of it waits for all of
-//! it, and whoever is about to change the file waits first (two requests on one block must not be in flight).
+//! The window doubles with every step from 16 KiB to 128 KiB and closes when a read does not follow
+//! the one before. The first window is read together with the requested blocks. When half of it is
+//! used up, the next window is submitted without waiting. A pending window belongs to the file: a
+//! reader that needs a part of it waits for all of it, and a writer waits for it before it changes
+//! the file (two requests on one block must not be in flight).
 
 use std::sync::Arc;
 
@@ -15,7 +17,8 @@ use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::file::spans::{map_spans, mask_tail};
 
-/// Waits for a window and puts it into the cache. A failed read is nobody's error yet: whoever wants the block reads again.
+/// Waits for a window and puts it into the cache. Ignores failed reads: a caller that needs the
+/// block reads it again.
 pub(super) fn land(core: &Core, inode: &Inode, state: &InodeState, pending: Pending) {
     let results = pending.ticket.wait();
     let mut inner = inode.pages.lock();
@@ -37,7 +40,8 @@ pub(super) fn land(core: &Core, inode: &Inode, state: &InodeState, pending: Pend
     }
 }
 
-/// Before a change: waits for what is under way and forgets it. The caller holds the inode lock exclusively.
+/// Waits for the pending window and drops it, before a change. The caller holds the inode lock
+/// exclusively.
 pub(super) fn settle(inode: &Inode) {
     let pending = inode.pages.lock().ahead.pending.take();
     if let Some(pending) = pending {
@@ -45,7 +49,8 @@ pub(super) fn settle(inode: &Inode) {
     }
 }
 
-/// After a read: asks for the next window if it is time. Failures to look the map up are left to the reader to find.
+/// Submits the next window after a read, if it is due. Errors of the block map are left for a
+/// reader to find.
 pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
     let blocks = state.size.div_ceil(u64::from(core.geometry.block_bytes));
     let due = {

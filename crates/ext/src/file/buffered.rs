@@ -1,13 +1,13 @@
 //! Writing through the page cache.
 //!
-//! A write is cut into chunks, each one transaction: blocks are looked up or allocated, the bytes go into pages, the pages
-//! become dirty and join the transaction's ordered set (or, journaled, the transaction itself), and the inode is stored
-//! with its new size. So no committed size is ahead of its blocks, and in ordered mode no committed block is ahead of its
-//! data.
+//! A write is split into chunks, each one transaction: blocks are looked up or allocated, the bytes
+//! go into pages, the pages become dirty and join the transaction's ordered set (or, journaled, the
+//! transaction itself), and the inode is stored with its new size. So no committed size is ahead of
+//! its blocks, and in ordered mode no committed block is ahead of its data.
 //!
-//! What can fail is done before a transaction begins: old contents of blocks that are written in part are read, the inode's
-//! table block is in memory. When space runs out, and a commit would give some back, the write waits for it; otherwise it
-//! ends with what has been written.
+//! Steps that can fail precede the transaction: the old contents of partly written blocks are read,
+//! and the inode's table block is held in memory. When space runs out, and a commit would give some
+//! back, the write waits for it; otherwise it ends with the bytes written so far.
 
 use std::sync::Arc;
 
@@ -31,13 +31,14 @@ use crate::map::{self, CREDITS_MAP};
 use crate::options::OrderedScope;
 use crate::writeback::pages::write_pages;
 
-/// Blocks in one transaction.
+/// Number of blocks in one transaction.
 const CHUNK_BLOCKS: u64 = 64;
-/// Runs in one transaction.
+/// Number of extents in one transaction.
 const CHUNK_RUNS: usize = 8;
-/// Metadata blocks that one new run may dirty: data and three map blocks in a group each, the map, the inode.
+/// Number of metadata blocks that one new extent may dirty: data and three indirect blocks in a
+/// group each, the block map, the inode.
 const CREDITS_RUN: u32 = 4 * CREDITS_PER_GROUP + CREDITS_MAP;
-/// Metadata blocks beside: the inode and the superblock.
+/// Number of further metadata blocks: the inode and the superblock.
 const CREDITS_BASE: u32 = 2;
 const _: () = assert!(CREDITS_RUN + CREDITS_BASE < CREDITS_MAX);
 
@@ -71,17 +72,17 @@ pub(super) fn buffered(
     Ok(done)
 }
 
-/// One transaction's part of a write.
+/// The part of a write that one transaction covers.
 struct Chunk<'f> {
     position: u64,
     bytes: &'f [u8],
     block_bytes: u64,
     is_journaled: bool,
-    /// The file's size before.
+    /// The file's size before the write.
     old_size: u64,
 }
 
-/// A run that has been looked up or allocated.
+/// An extent that has been looked up or allocated.
 #[derive(Clone, Copy)]
 struct Target {
     first: FileBlock,
@@ -126,12 +127,12 @@ impl<'f> Chunk<'f> {
         (self.first().get()..=self.last().get()).map(FileBlock::new)
     }
 
-    /// Blocks from one on.
+    /// Returns the number of blocks from a block to the end of the chunk.
     fn blocks_from(&self, block: FileBlock) -> u32 {
         (self.last().get() - block.get() + 1) as u32
     }
 
-    /// The part of a block that is written: from and to.
+    /// Returns the range of a block that is written: start and end.
     fn part(&self, block: FileBlock) -> (u64, u64) {
         let start = block.get() * self.block_bytes;
         let end = self.position + self.bytes.len() as u64;
@@ -141,7 +142,7 @@ impl<'f> Chunk<'f> {
         )
     }
 
-    /// The old contents of a block, if any of them stays.
+    /// Returns the old contents of a block, if the write keeps any of them.
     fn base(
         &self,
         core: &Core,
@@ -160,7 +161,8 @@ impl<'f> Chunk<'f> {
         }
     }
 
-    /// Writes the chunk or its beginning; how many bytes. When it fails, nothing has changed.
+    /// Writes the chunk or its first part. Returns the number of bytes. If it fails, nothing has
+    /// changed.
     fn write(&self, core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<usize> {
         let head = self.base(core, inode, state, self.first())?;
         let tail = match self.last() {
@@ -194,7 +196,7 @@ impl<'f> Chunk<'f> {
         Ok(count)
     }
 
-    /// Writes the pages that are about to be changed and that a committing transaction has yet to write, and waits.
+    /// Writes those pages of the chunk that a committing transaction has yet to write, and waits.
     fn write_what_commits(&self, core: &Core, inode: &Arc<Inode>) {
         let Some(journal) = &core.journal else {
             return;
@@ -231,7 +233,8 @@ impl<'f> Chunk<'f> {
         }
     }
 
-    /// Looks up or allocates from the first block on, as far as credits and room for runs go: at least one run.
+    /// Looks up or allocates blocks from the first on, as far as credits and room for extents
+    /// suffice: at least one extent.
     fn map(
         &self,
         core: &Core,
@@ -280,7 +283,7 @@ impl<'f> Chunk<'f> {
         Ok(())
     }
 
-    /// Puts the bytes into pages; how many.
+    /// Copies the bytes into pages. Returns the number of bytes.
     fn fill(
         &self,
         core: &Core,
@@ -335,7 +338,7 @@ impl<'f> Chunk<'f> {
     }
 }
 
-/// The blocks that consecutive cached pages lie in, as far as these follow each other, too.
+/// Returns the extent of consecutive cached pages, as far as their blocks are consecutive, too.
 fn cached_run(inner: &Inner, from: FileBlock, last: FileBlock) -> Option<Run> {
     let first = inner.block_of(from)?;
     let follows = |step: &u64| inner.block_of(from + *step) == Some(first + *step);
@@ -343,7 +346,7 @@ fn cached_run(inner: &Inner, from: FileBlock, last: FileBlock) -> Option<Run> {
     Some(Run { first, count })
 }
 
-/// A page's new image: bytes put over what was there.
+/// Returns a page's new image: bytes written over the old contents.
 fn compose(
     old: Option<Arc<Block>>,
     base: Option<Arc<Block>>,

@@ -1,10 +1,12 @@
 //! Direct writes: past the page cache.
 //!
-//! Only overwriting what is mapped and inside the file goes straight to the device; then nothing about the map can be
-//! ahead of the data after a crash. What needs blocks or grows the file is written through the cache, written out at once
-//! and dropped from it. Journaled files and unaligned writes use the cache as usual.
+//! Only overwrites of mapped blocks inside the file go straight to the device: after a crash the
+//! block map cannot be ahead of the data. Writes that need blocks or extend the file go through the
+//! cache, are written back at once and dropped from it. Journaled files and unaligned writes use
+//! the cache as usual.
 //!
-//! The cache stays coherent: dirty pages in the range are written and waited for first, and the range is dropped.
+//! The cache stays coherent: dirty pages in the range are written and waited for first, and the
+//! range is dropped.
 
 use std::sync::Arc;
 
@@ -22,10 +24,10 @@ use crate::file::buffered::buffered;
 use crate::file::spans::map_spans;
 use crate::writeback::pages::write_file;
 
-/// Bytes written at a time.
+/// Number of bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Whether a write can be direct at all.
+/// Returns true if a write can be direct at all.
 pub(super) fn is_possible(core: &Core, state: &InodeState, offset: u64, from: &[u8]) -> bool {
     let bytes = core.block_bytes();
     !state.is_journaled(core)
@@ -84,7 +86,7 @@ fn write_piece(
     Ok(from.len())
 }
 
-/// Writes what is dirty in a range of blocks and drops the range from the cache.
+/// Writes the dirty pages in a range of blocks and drops the range from the cache.
 fn drop_range(core: &Core, inode: &Arc<Inode>, first: FileBlock, count: u64) -> Result<()> {
     let last = first + (count - 1);
     write_file(core, inode, Which::Range(first, last)).map_err(|cause| Error::DataLost {

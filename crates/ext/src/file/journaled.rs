@@ -1,9 +1,9 @@
 //! Switching a file's data journaling (`chattr +j`, `-j`).
 //!
-//! Either way nothing of the file may be half in one world: dirty pages are written, the log is committed and
-//! checkpointed until its durable tail is empty, and the buffers of the file's data leave the cache, so that no old image can come back from
-//! recovery or from memory. Then the flag is switched in a transaction that is made durable. All this happens under
-//! the inode lock.
+//! In either direction nothing of the file may remain in the old mode. Dirty pages are written, the
+//! log is committed and checkpointed until its durable tail is empty, and the buffers of the file's
+//! data leave the cache, so that no old image can come back from recovery or from memory. Then the
+//! flag is switched in a transaction that is made durable. All this happens under the inode lock.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::error::{Error, Result};
 use crate::map;
 use crate::writeback::pages::write_file;
 
-/// Turns data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints all, then switches under the inode lock.
+/// Switches data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints
+/// everything, then sets the flag, under the inode lock.
 pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result<()> {
     core.check_writable()?;
     let mut state = inode.state.write();

@@ -1,4 +1,4 @@
-//! The feature that says that a volume has files above 2 GiB.
+//! The feature of a volume with files above 2 GiB.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::error::Result;
 
-/// The largest size that does not need the feature `large_file`.
+/// Largest size in bytes that does not need the feature `large_file`.
 const SMALL_SIZE_MAX: u64 = 0x7FFF_FFFF;
 
-/// Reads the superblock if a size is the first to change it. Hold the result until [`note_large_file`].
+/// Reads the superblock if a file of this size is the first to change it. The caller holds the
+/// result until [`note_large_file`].
 pub(super) fn hold_for_large_file(core: &Core, size: u64) -> Result<Option<Arc<Buffer>>> {
     let is_noted = size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed);
     (!is_noted).then(|| core.hold_superblock()).transpose()
 }
 
-/// The first file above 2 GiB sets a feature of the volume (one credit).
+/// Sets the feature of the volume for the first file above 2 GiB (one credit).
 pub(super) fn note_large_file(core: &Core, handle: &mut Handle<'_>, size: u64) -> Result<()> {
     if size <= SMALL_SIZE_MAX || core.pages.has_large_file.load(Ordering::Relaxed) {
         return Ok(());

@@ -1,8 +1,9 @@
-//! All blocks of a new file at once, while a volume is being made.
+//! Allocation of all blocks of a new file at once, while a volume is being created.
 //!
-//! Whoever makes a volume knows how long each file is before its data comes. So the file gets its size and its blocks in one
-//! step, and its data never goes through the page cache: the caller writes it to the device, in any order and from any thread.
-//! That would break the order of data and metadata in a volume that is in use; here a crash leaves nothing of worth anyway.
+//! The creator of a volume knows the length of each file before its data. So the file gets its size
+//! and its blocks in one step, and its data never goes through the page cache: the caller writes it
+//! to the device, in any order and from any thread. This would violate the order of data and
+//! metadata on a volume in use; here a crash leaves nothing of value anyway.
 
 use std::sync::Arc;
 
@@ -21,11 +22,12 @@ use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
 use crate::map;
 
-/// Gives an empty file its size and blocks for all of it, which come in the order of the file, and what else it is.
+/// Sets the size of an empty file, allocates all of its blocks and restores its other fields.
+/// Returns the blocks in file order.
 ///
 /// # Errors
 /// - [`Error::NoSpace`] and [`Error::FileTooLarge`]; the file stays empty.
-/// - [`Error::Invalid`] if the file is not empty, or the volume not just being made.
+/// - [`Error::Invalid`] if the file is not empty, or the volume is not being created.
 pub(crate) fn lay_out(
     core: &Core,
     inode: &Arc<Inode>,
@@ -114,7 +116,7 @@ mod tests {
         for kind in ["ext2", "ext3"] {
             let device = image(32 << 20, &["-t", kind, "-b", "1024"]);
             let bench = Bench::open(device.clone(), being_made());
-            // Sizes on both sides of each border of the map.
+            // Sizes on both sides of each boundary of the block map.
             for (number, blocks) in [0, 1, 11, 12, 13, 268, 269, 3000].into_iter().enumerate() {
                 let size = blocks * 1024 + number as u64 * 100;
                 let inode = bench.create(&format!("file-{number}"));

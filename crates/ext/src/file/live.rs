@@ -4,7 +4,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 
-/// That the inode still exists and has contents.
+/// Checks that the inode still exists and has contents.
 pub(crate) fn check_live(state: &InodeState) -> Result<()> {
     state.check_exists()?;
     match state.kind {

@@ -1,5 +1,5 @@
-//! Finishing the deletions and truncations on the orphan list: at open those that a crash
-//! interrupted, and later those that a failed device has left.
+//! Completion of the deletions and truncations on the orphan list: at open those that a crash
+//! interrupted, and later those that failed with a device.
 
 use layout::InodeNr;
 
@@ -8,10 +8,11 @@ use crate::core::Core;
 use crate::error::{Corrupt, Error, Result};
 use crate::orphan;
 
-/// At open: finishes every deletion and truncation on the list. Returns how many (deleted, truncated).
+/// Completes every deletion and truncation on the list, at open. Returns the number of deletions
+/// and of truncations.
 ///
 /// # Errors
-/// - [`Corrupt::Orphan`] for a list that cannot be believed: nothing is changed.
+/// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
 pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
     let (mut deleted, mut truncated) = (0, 0);
     for nr in orphan::load(core)? {
@@ -30,7 +31,7 @@ pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
     Ok((deleted, truncated))
 }
 
-/// Tries deletions again that have failed.
+/// Retries deletions that have failed.
 pub(crate) fn delete_left(core: &Core) -> Result<()> {
     let left = orphan::take_left(core);
     if rt::mutant!("orphan/left-until-close") {
@@ -38,7 +39,8 @@ pub(crate) fn delete_left(core: &Core) -> Result<()> {
     }
     let mut result = Ok(());
     for nr in left {
-        // Whatever has been done with it since, it is deleted only if it has no name and nobody has it open.
+        // Whatever has happened to the inode since, it is deleted only if it has no links and is
+        // not open.
         let inode = core.inode(nr);
         match inode.and_then(|inode| delete_or_leave(core, &inode)) {
             Ok(()) | Err(Error::NotFound) => {}
@@ -48,8 +50,8 @@ pub(crate) fn delete_left(core: &Core) -> Result<()> {
     result
 }
 
-/// At close: tries once more what a device that failed has left on the list. What it refuses again is left to the next open, and the
-/// volume is not called clean.
+/// Retries, at close, the operations that a failed device has left on the list. Those that fail
+/// again are left to the next open, and the volume is not marked clean.
 pub(crate) fn finish_left(core: &Core) {
     let listed = orphan::listed(core);
     for nr in listed {
@@ -59,7 +61,7 @@ pub(crate) fn finish_left(core: &Core) {
         if let Err(error) = finish_one(core, nr) {
             tracing::error!(inode = %nr, %error, "an inode stays on the orphan list");
             if error.is_device_full() {
-                // Nothing is wrong with the volume. The log is kept, and the next open goes on.
+                // Nothing is wrong with the volume. The log is kept, and the next open continues.
                 return;
             }
         }
@@ -71,7 +73,7 @@ pub(crate) fn finish_left(core: &Core) {
     }
 }
 
-/// Finishes one orphan; whether it was deleted.
+/// Completes one orphan; returns true if it was deleted.
 fn finish_one(core: &Core, nr: InodeNr) -> Result<bool> {
     let inode = core.inode(nr)?;
     let has_links = {

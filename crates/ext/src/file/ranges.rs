@@ -1,13 +1,16 @@
-//! Ranges of a file that get blocks, lose them, or become zeroes: fallocate, as far as maps without "unwritten" go.
+//! Allocating, punching and zeroing ranges of a file: fallocate, as far as block maps without
+//! unwritten extents allow.
 //!
-//! | what | in a hole | on blocks | behind the end |
+//! | operation | in a hole | on blocks | beyond the end |
 //! |---|---|---|---|
-//! | allocate | blocks with zeroes | nothing | as in a hole, and the file grows; with the size kept: refused |
+//! | allocate | blocks with zeroes | nothing | as in a hole; see below |
 //! | zero | blocks with zeroes | zeroes | the same |
-//! | punch | nothing | given back; parts of blocks become zeroes | nothing |
+//! | punch | nothing | freed; parts of blocks become zeroes | nothing |
 //!
-//! A map of ext3 cannot say that a block was never written, so allocating writes zeroes. It cannot have blocks behind the end
-//! either: e2fsck takes them for damage.
+//! Allocating beyond the end grows the file; with the size kept, it is refused.
+//!
+//! A block map of ext3 has no unwritten blocks, so allocating writes zeroes. It cannot have blocks
+//! beyond the end either: e2fsck takes them for damage.
 
 use std::sync::Arc;
 
@@ -29,28 +32,29 @@ use crate::file::live::check_live;
 use crate::map::{self, Mapped};
 use crate::writeback::{self, memory};
 
-/// Bytes changed under one hold of the inode lock.
+/// Number of bytes changed under one hold of the inode lock.
 const STEP_BYTES: u64 = 1 << 20;
-/// Blocks that one transaction gives back: each may need a revoke.
+/// Number of blocks that one transaction frees: each may need a revoke.
 const FREED_MAX: u32 = 64;
-/// Map blocks on the way to a block, which go when their last pointer has gone.
+/// Number of indirect blocks on the path to a block, freed with their last pointer.
 const MAPS_MAX: u32 = 3;
-/// A run, which may lie in two groups; map blocks, which change or are given back; the inode.
+/// Credits for an extent, which may lie in two groups; for indirect blocks, which change or are
+/// freed; and for the inode.
 const CREDITS_PUNCH: u32 = 2 * CREDITS_PER_GROUP + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
 const _: () = assert!(CREDITS_PUNCH <= CREDITS_MAX);
 
-/// What becomes of a range of a file.
+/// A change of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeChange {
-    /// It gets blocks; what is there stays.
+    /// Allocates blocks; existing ones stay.
     Allocate,
-    /// Its blocks are given back, and it reads as zeroes.
+    /// Frees the blocks of the range, which then reads as zeroes.
     PunchHole,
-    /// It reads as zeroes, and has blocks.
+    /// Allocates blocks for the range, which then reads as zeroes.
     Zero,
 }
 
-/// A part of a file in bytes: from and to.
+/// A part of a file in bytes: start and end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ByteRange {
     pub(crate) start: u64,
@@ -63,7 +67,8 @@ impl ByteRange {
     }
 }
 
-/// Changes a range. Takes the inode lock, a step at a time; after an error a part may have changed.
+/// Changes a range. Takes the inode lock for one step at a time; after an error a part may have
+/// changed.
 pub(crate) fn change_range(
     core: &Core,
     inode: &Arc<Inode>,
@@ -142,7 +147,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
     Ok(())
 }
 
-/// The beginning of a range, which is a hole or is none.
+/// The start of a range that is either a hole or has blocks.
 struct Part {
     bytes: u64,
     is_hole: bool,
@@ -164,7 +169,7 @@ fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Res
     })
 }
 
-/// Blocks that are there already come inside the file.
+/// Sets a larger size over blocks that are there already.
 fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
     if size <= state.size {
         return Ok(());
@@ -174,7 +179,7 @@ fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -
     grow(core, inode, state, size)
 }
 
-/// Gives whole blocks back, and makes the rest of the range zeroes.
+/// Frees whole blocks, and zeroes the rest of the range.
 fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
     let block_bytes = u64::from(core.geometry.block_bytes);
     let mut state = inode.state.write();
@@ -231,7 +236,7 @@ fn zero_part(
     Ok(())
 }
 
-/// One run of blocks leaves the file, in one transaction.
+/// Frees one extent of the file, in one transaction.
 fn give_back(
     core: &Core,
     inode: &Arc<Inode>,
@@ -261,7 +266,7 @@ fn give_back(
     emptied
 }
 
-/// Drops the pages of a run, within a new transaction.
+/// Drops the pages of an extent, within a new transaction.
 fn drop_pages<'c>(
     core: &'c Core,
     inode: &Arc<Inode>,

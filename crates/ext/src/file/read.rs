@@ -21,19 +21,19 @@ use crate::options::AccessTime;
 use crate::writeback::memory;
 use crate::writeback::pages::write_file;
 
-/// Pages copied at a time.
+/// Number of pages copied at a time.
 const PAGES_AT_A_TIME: usize = 16;
-/// Blocks read from the device at a time.
+/// Number of blocks read from the device at a time.
 const BLOCKS_AT_A_TIME: u64 = 256;
-/// A relative access time is renewed after this many seconds: a day.
+/// Age in seconds at which a relative access time is renewed: a day.
 const RELATIVE_SECONDS: i64 = 86_400;
-/// What storing an access time dirties: the inode.
+/// Credits for storing an access time: the inode.
 const CREDITS_ACCESS: Credits = Credits {
     blocks: 1,
     revokes: 0,
 };
 
-/// Reads; returns how many bytes, fewer only at the end of the file.
+/// Reads; returns the number of bytes, fewer only at the end of the file.
 pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<usize> {
     let (count, is_stale) = {
         let state = inode.state.read();
@@ -139,7 +139,7 @@ fn read_locked(
     Ok(length)
 }
 
-/// Copies pages out, from an offset in the first; how many bytes.
+/// Copies pages out, from an offset in the first. Returns the number of bytes.
 fn copy_out<'i>(
     images: impl Iterator<Item = &'i Arc<Block>>,
     mut within: usize,
@@ -155,17 +155,17 @@ fn copy_out<'i>(
     done
 }
 
-/// What became of a wish for blocks that are not in the cache.
+/// The result of a request for blocks that are not in the cache.
 enum Fetched {
-    /// These, from the wanted one on.
+    /// The images, from the wanted one on.
     Images(Vec<Arc<Block>>),
-    /// So many of them are a hole.
+    /// A hole of this number of blocks.
     Hole(u64),
-    /// They were under way and are in the cache now.
+    /// The blocks were pending and are in the cache now.
     Again,
 }
 
-/// Reads blocks into the cache: those wanted, and some ahead.
+/// Reads blocks into the cache: the wanted ones, and readahead.
 fn fetch(
     core: &Core,
     inode: &Arc<Inode>,
@@ -228,7 +228,7 @@ fn one_block(span: &Span) -> Span {
     }
 }
 
-/// Puts what was read into the cache, with zeroes beyond the file's size.
+/// Puts images into the cache, with zeroes beyond the file's size.
 fn put_images(
     core: &Core,
     inode: &Inode,
@@ -247,7 +247,8 @@ fn put_images(
     images
 }
 
-/// The newest images of a journaled file may be in the buffer cache, and not yet on the device.
+/// Returns images from the buffer cache, in which the current contents of a journaled file may be
+/// before they reach the device.
 fn fetch_from_buffers(
     core: &Core,
     inode: &Inode,
@@ -279,7 +280,7 @@ fn fetch_from_buffers(
     ))
 }
 
-/// The page of one block, from the cache or the device; none for a hole.
+/// Returns the page of one block, from the cache or the device; none for a hole.
 pub(super) fn load(
     core: &Core,
     inode: &Arc<Inode>,
@@ -315,8 +316,8 @@ fn wants_access_time(core: &Core, state: &InodeState) -> bool {
     is_old || now().seconds - state.atime.seconds >= RELATIVE_SECONDS
 }
 
-/// After a read: renews the access time, if the mount options want it and that costs the reader neither a wait nor an error. Otherwise
-/// the time stays as it is, and the next read tries again.
+/// Renews the access time after a read, if the mount options require it and it costs the reader
+/// neither a wait nor an error. Otherwise the time stays as it is, and the next read tries again.
 fn touch_access(core: &Core, inode: &Arc<Inode>) {
     if rt::mutant!("read/waits-for-access-time") {
         drop(core.begin(CREDITS_ACCESS));

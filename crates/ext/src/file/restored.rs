@@ -1,28 +1,28 @@
-//! The fields of an inode that comes from elsewhere, for a volume that is being made.
+//! The fields of an inode copied from elsewhere, for a volume that is being created.
 
 use layout::time::InodeTime;
 
 use crate::disk::inode::InodeState;
 
-/// What an inode was elsewhere.
+/// The fields of the original inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
     /// Permission bits, with set-id and sticky.
     pub permissions: u16,
-    /// Owner.
+    /// Owning user.
     pub uid: u32,
-    /// Group.
+    /// Owning group.
     pub gid: u32,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub mtime: InodeTime,
-    /// Last access, last change of the inode, and birth.
+    /// Time of last access, of the last change of the inode, and of birth.
     pub other_times: InodeTime,
     /// Generation.
     pub generation: u32,
 }
 
 impl InodeState {
-    /// Becomes what it was elsewhere.
+    /// Sets the fields to those of the original.
     pub(crate) fn restore(&mut self, restored: &Restored) {
         self.permissions = restored.permissions & layout::mode::PERMISSION_MASK;
         (self.uid, self.gid) = (restored.uid, restored.gid);

@@ -1,7 +1,8 @@
-//! Where data and holes begin: SEEK_DATA and SEEK_HOLE.
+//! Finding data and holes: SEEK_DATA and SEEK_HOLE.
 //!
-//! The map decides alone: what is written has its blocks from then on, though it may be on the way to the device for a while. A mapped block is
-//! data, whatever is in it, and the end of the file is the beginning of a hole.
+//! The block map alone decides: written data has its blocks from then on, although it may reach the
+//! device later. A mapped block is data, whatever its contents, and the end of the file is the
+//! start of a hole.
 
 use layout::FileBlock;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::file::live::check_live;
 use crate::map::{self, Mapped};
 
-/// What is looked for.
+/// The target of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sought {
     /// A byte in a block.
@@ -21,7 +22,8 @@ pub(crate) enum Sought {
     Hole,
 }
 
-/// The first such byte from an offset on; none if the file ends before. Takes the inode lock shared.
+/// Returns the first such byte from an offset on; none if the file ends before. Takes the inode
+/// lock shared.
 pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> Result<Option<u64>> {
     let state = inode.state.read();
     check_live(&state)?;

@@ -1,12 +1,14 @@
-//! Bitmaps: searched by words of 64 bits in memory, changed by ranges in the bytes of the disk's block.
+//! Bitmaps: searched by words of 64 bits in memory, changed by ranges in the bytes of the on-disk
+//! block.
 //!
-//! A set bit is a block or an inode that is taken. Bits beyond the end of the group are set in memory, so that no search
-//! finds them.
+//! A set bit is a block or an inode that is taken. Bits beyond the end of the group are set in
+//! memory, so that no search finds them.
 
-/// Bits in a word.
+/// Number of bits in a word.
 const WORD: u32 = u64::BITS;
 
-/// How many runs a search looks at before it takes the best: a limit for badly fragmented groups.
+/// Largest number of extents that a search examines before it takes the best: a limit for badly
+/// fragmented groups.
 const RUNS_EXAMINED_MAX: u32 = 128;
 
 /// A bitmap in memory.
@@ -16,17 +18,17 @@ pub(crate) struct Bitmap {
     bits: u32,
 }
 
-/// What a search found: bits that follow each other and are clear.
+/// The result of a search: consecutive clear bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClearRun {
-    /// The first.
+    /// The first bit.
     pub(crate) start: u32,
-    /// How many.
+    /// Number of bits.
     pub(crate) count: u32,
 }
 
 impl Bitmap {
-    /// All bits clear, those beyond the end set.
+    /// Creates a bitmap with all bits clear and those beyond the end set.
     pub(crate) fn clear(bits: u32) -> Self {
         let words = vec![0; bits.div_ceil(WORD) as usize].into_boxed_slice();
         let mut bitmap = Self { words, bits };
@@ -34,7 +36,7 @@ impl Bitmap {
         bitmap
     }
 
-    /// From the bytes of the disk's block.
+    /// Creates a bitmap from the bytes of the on-disk block.
     pub(crate) fn from_bytes(bytes: &[u8], bits: u32) -> Self {
         let words = bytes.chunks_exact(8).take(bits.div_ceil(WORD) as usize);
         let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
@@ -55,17 +57,17 @@ impl Bitmap {
         }
     }
 
-    /// How many bits it has.
+    /// Returns the number of bits.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// How many bits are clear.
+    /// Returns the number of clear bits.
     pub(crate) fn count_clear(&self) -> u32 {
         self.words.iter().map(|word| word.count_zeros()).sum()
     }
 
-    /// Whether a bit is set.
+    /// Returns true if a bit is set.
     pub(crate) fn is_set(&self, bit: u32) -> bool {
         self.words[(bit / WORD) as usize] & (1 << (bit % WORD)) != 0
     }
@@ -80,7 +82,7 @@ impl Bitmap {
         self.change(start, count, |word, mask| *word &= !mask);
     }
 
-    /// Whether all of the bits are set.
+    /// Returns true if all of the bits are set.
     pub(crate) fn all_set(&self, start: u32, count: u32) -> bool {
         self.first_clear(start, start + count).is_none()
     }
@@ -101,7 +103,7 @@ impl Bitmap {
         }
     }
 
-    /// The first clear bit in `from..to`.
+    /// Returns the first clear bit in `from..to`.
     pub(crate) fn first_clear(&self, from: u32, to: u32) -> Option<u32> {
         View {
             taken: self,
@@ -110,7 +112,8 @@ impl Bitmap {
         .first_clear(from, to)
     }
 
-    /// A first byte of eight clear bits that begins at `from` or later (at a multiple of 8).
+    /// Returns the first byte of eight clear bits that starts at `from` or later (at a multiple of
+    /// 8).
     pub(crate) fn first_clear_byte(&self, from: u32) -> Option<u32> {
         let mut at = from.next_multiple_of(8);
         while at < self.bits {
@@ -128,12 +131,12 @@ impl Bitmap {
     }
 }
 
-/// A bitmap, and perhaps a second one whose bits are to be avoided as well.
+/// A bitmap, and optionally a second one whose bits are avoided as well.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// Bits that are taken.
     pub(crate) taken: &'a Bitmap,
-    /// Bits to be left alone.
+    /// Bits to avoid.
     pub(crate) avoided: Option<&'a Bitmap>,
 }
 
@@ -142,7 +145,7 @@ impl View<'_> {
         self.taken.words[index] | self.avoided.map_or(0, |avoided| avoided.words[index])
     }
 
-    /// The first clear bit in `from..to`.
+    /// Returns the first clear bit in `from..to`.
     pub(crate) fn first_clear(&self, from: u32, to: u32) -> Option<u32> {
         self.first(from, to, |word| !word)
     }
@@ -151,7 +154,7 @@ impl View<'_> {
         self.first(from, to, |word| word)
     }
 
-    /// The first bit in `from..to` that is set in the words as `pick` gives them.
+    /// Returns the first bit in `from..to` that is set in the words after `pick`.
     fn first(&self, from: u32, to: u32, pick: impl Fn(u64) -> u64) -> Option<u32> {
         let mut at = from;
         while at < to {
@@ -165,7 +168,7 @@ impl View<'_> {
         None
     }
 
-    /// How many bits are clear from `start` on, at most `count_max`.
+    /// Returns the number of clear bits from `start` on, at most `count_max`.
     pub(crate) fn run_length(&self, start: u32, count_max: u32) -> u32 {
         let end = self.taken.bits.min(start.saturating_add(count_max));
         self.first_set(start, end)
@@ -173,7 +176,8 @@ impl View<'_> {
             .saturating_sub(start)
     }
 
-    /// The first run of `count` clear bits that begins in `from..to`, or else the longest among those looked at.
+    /// Returns the first extent of `count` clear bits that starts in `from..to`, or else the
+    /// longest of those examined.
     pub(crate) fn find_run(&self, from: u32, to: u32, count: u32) -> Option<ClearRun> {
         let mut best: Option<ClearRun> = None;
         let mut at = from;
@@ -197,7 +201,7 @@ impl View<'_> {
     }
 }
 
-/// Sets bits in the disk's bytes; false, and nothing changed, if one of them is set already.
+/// Sets bits in the on-disk bytes; returns false and changes nothing if one of them is set already.
 pub(crate) fn set_in_bytes(bytes: &mut [u8], start: u32, count: u32) -> bool {
     if parts(start, count).any(|(at, mask)| bytes[at] & mask != 0) {
         return false;
@@ -206,7 +210,8 @@ pub(crate) fn set_in_bytes(bytes: &mut [u8], start: u32, count: u32) -> bool {
     true
 }
 
-/// Clears bits in the disk's bytes; false, and nothing changed, if one of them is clear already.
+/// Clears bits in the on-disk bytes; returns false and changes nothing if one of them is clear
+/// already.
 pub(crate) fn clear_in_bytes(bytes: &mut [u8], start: u32, count: u32) -> bool {
     if !all_set_in_bytes(bytes, start, count) {
         return false;
@@ -215,12 +220,12 @@ pub(crate) fn clear_in_bytes(bytes: &mut [u8], start: u32, count: u32) -> bool {
     true
 }
 
-/// Whether all of the bits are set in the disk's bytes.
+/// Returns true if all of the bits are set in the on-disk bytes.
 pub(crate) fn all_set_in_bytes(bytes: &[u8], start: u32, count: u32) -> bool {
     parts(start, count).all(|(at, mask)| bytes[at] & mask == mask)
 }
 
-/// The bytes that a range of bits touches, each with its mask.
+/// Returns the bytes that a range of bits touches, each with its mask.
 fn parts(start: u32, count: u32) -> impl Iterator<Item = (usize, u8)> {
     let end = start + count;
     let last = if count == 0 {
@@ -242,7 +247,7 @@ fn parts(start: u32, count: u32) -> impl Iterator<Item = (usize, u8)> {
 mod tests {
     use super::*;
 
-    /// A random bitmap of the model: one bool a bit.
+    /// Returns a random bitmap and its model, one bool a bit.
     fn random(bits: u32, percent: u64, seed: &mut u64) -> (Bitmap, Vec<bool>) {
         let mut bitmap = Bitmap::clear(bits);
         let model: Vec<bool> = (0..bits).map(|_| next(seed) % 100 < percent).collect();

@@ -1,19 +1,19 @@
-//! Blocks that were freed by transactions whose commit record is not durable yet.
+//! Blocks freed by transactions whose commit block is not durable yet.
 
 use layout::{GroupNr, Tid};
 
-/// A part of a group.
+/// A freed extent of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FreedRun {
     /// The group.
     pub(crate) group: GroupNr,
     /// The first block's index within the group.
     pub(crate) start: u32,
-    /// How many blocks.
+    /// Number of blocks.
     pub(crate) count: u32,
 }
 
-/// The sets of freed blocks, one for each transaction that runs or commits.
+/// The sets of freed blocks, one for each running or committing transaction.
 #[derive(Debug, Default)]
 pub(crate) struct FreedSets {
     sets: Vec<(Tid, Vec<FreedRun>)>,
@@ -38,7 +38,8 @@ impl FreedSets {
         }
     }
 
-    /// Takes what a transaction freed. The set stays, empty, until [`FreedSets::forget`].
+    /// Takes the extents that a transaction freed. The set stays, empty, until
+    /// [`FreedSets::forget`].
     pub(crate) fn take(&mut self, tid: Tid) -> Vec<FreedRun> {
         let set = self.sets.iter_mut().find(|(known, _)| *known == tid);
         set.map(|(_, runs)| core::mem::take(runs))
@@ -50,12 +51,12 @@ impl FreedSets {
         self.sets.retain(|(known, _)| *known != tid);
     }
 
-    /// The transactions with a set.
+    /// Returns the transactions with a set.
     pub(crate) fn tids(&self) -> Vec<Tid> {
         self.sets.iter().map(|(tid, _)| *tid).collect()
     }
 
-    /// Whether one of the transactions still has a set.
+    /// Returns true if one of the transactions still has a set.
     pub(crate) fn has_any(&self, tids: &[Tid]) -> bool {
         self.sets.iter().any(|(tid, _)| tids.contains(tid))
     }

@@ -1,4 +1,5 @@
-//! A block group in memory: where its metadata lies, its counts, and its bitmaps once they have been read.
+//! A block group in memory: the places of its metadata, its counts, and its bitmaps once they have
+//! been read.
 
 use core::ops::Range;
 
@@ -14,28 +15,28 @@ use crate::error::Corrupt;
 /// A block group.
 pub(crate) struct Group {
     pub(crate) nr: GroupNr,
-    /// Its first block, and how many it has.
+    /// Its first block, and its number of blocks.
     pub(crate) first: BlockNr,
     pub(crate) block_count: u32,
     pub(crate) inode_count: u32,
     pub(crate) block_bitmap: BlockNr,
     pub(crate) inode_bitmap: BlockNr,
     pub(crate) inode_table: BlockNr,
-    /// The parts that hold metadata, as index within the group and count; some may be empty.
+    /// Its metadata extents, as index within the group and count; some may be empty.
     pub(crate) system: [(u32, u32); 4],
-    /// The parts that hold the log, in order.
+    /// Its extents of the log, in order.
     pub(crate) log: Vec<(u32, u32)>,
-    /// The bytes of its descriptor in the descriptor's block.
+    /// Byte range of its descriptor in the descriptor's block.
     pub(crate) descriptor: Range<usize>,
-    /// Free blocks, as the descriptor has them.
+    /// Number of free blocks by the descriptor.
     pub(crate) free_blocks: AtomicU32,
-    /// Free blocks that may be allocated now.
+    /// Number of free blocks that may be allocated now.
     pub(crate) usable_blocks: AtomicU32,
     pub(crate) free_inodes: AtomicU32,
     pub(crate) directories: AtomicU32,
-    /// The index at which the next new file begins to look.
+    /// Index of the goal for the next new file.
     pub(crate) next_goal: AtomicU32,
-    /// Held while its bitmaps and its descriptor change. // [group]
+    /// The lock held while its bitmaps and its descriptor change. // [group]
     pub(crate) maps: Mutex<Maps>,
 }
 
@@ -46,31 +47,31 @@ pub(crate) struct Maps {
     inodes: Option<InodeMap>,
 }
 
-/// Which blocks are taken, and which lie in somebody's window.
+/// The blocks that are taken, and those in reservation windows.
 pub(crate) struct BlockMap {
-    /// Taken on disk.
+    /// Blocks taken on disk.
     pub(crate) marked: Bitmap,
-    /// Taken on disk, or freed by a transaction that is not durable.
+    /// Blocks taken on disk, or freed by a transaction that is not durable.
     pub(crate) taken: Bitmap,
-    /// In a reservation window.
+    /// Blocks in a reservation window.
     pub(crate) reserved: Bitmap,
 }
 
-/// Which inodes are taken.
+/// The inodes that are taken.
 pub(crate) struct InodeMap {
     pub(crate) taken: Bitmap,
-    /// No inode below this index is free.
+    /// Lower bound of the free inodes: none has a smaller index.
     pub(crate) first_free: u32,
 }
 
 impl Group {
-    /// Where a new file's blocks should begin.
+    /// Returns the goal for a new file's blocks.
     pub(crate) fn next_goal(&self) -> BlockNr {
         let index = self.next_goal.load(Ordering::Relaxed);
         self.first + u64::from(if index < self.block_count { index } else { 0 })
     }
 
-    /// Where a search in this group begins if no goal lies in it.
+    /// Returns the index at which a search in this group starts if no goal lies in it.
     pub(crate) fn goal_index(&self) -> u32 {
         let index = self.next_goal.load(Ordering::Relaxed);
         if index < self.block_count { index } else { 0 }
@@ -86,14 +87,14 @@ impl Group {
             .compare_exchange(end, first, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether a part of the group holds metadata.
+    /// Returns true if blocks of the extent hold metadata.
     pub(crate) fn is_system(&self, start: u32, count: u32) -> bool {
         self.system
             .iter()
             .any(|(first, length)| start < first + length && *first < start + count)
     }
 
-    /// Whether a part of the group holds blocks of the log.
+    /// Returns true if blocks of the extent belong to the log.
     pub(crate) fn is_log(&self, start: u32, count: u32) -> bool {
         let behind = self
             .log
@@ -103,7 +104,7 @@ impl Group {
             .is_some_and(|(first, _)| *first < start + count)
     }
 
-    /// The map of blocks, made from the bitmap's block if this is the first use.
+    /// Returns the map of blocks, created from the bitmap's block on first use.
     pub(crate) fn blocks<'m>(
         &self,
         maps: &'m mut MutexGuard<'_, Maps>,
@@ -140,7 +141,7 @@ impl Group {
         Ok(maps.blocks.as_mut().expect("made above"))
     }
 
-    /// The map of inodes, made from the bitmap's block if this is the first use.
+    /// Returns the map of inodes, created from the bitmap's block on first use.
     pub(crate) fn inodes<'m>(
         &self,
         maps: &'m mut MutexGuard<'_, Maps>,
@@ -162,7 +163,7 @@ impl Group {
         Ok(maps.inodes.as_mut().expect("made above"))
     }
 
-    /// Blocks that were freed and are allocatable from now on.
+    /// Makes freed blocks allocatable.
     pub(crate) fn release(&self, start: u32, count: u32) {
         let mut maps = self.maps.lock();
         let blocks = maps
@@ -173,14 +174,14 @@ impl Group {
         self.usable_blocks.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Forgets that blocks lie in a window.
+    /// Removes blocks from their window.
     pub(crate) fn unreserve(&self, start: u32, count: u32) {
         if let Some(blocks) = self.maps.lock().blocks.as_mut() {
             blocks.reserved.unset(start, count);
         }
     }
 
-    /// Stores the counts in the descriptor's block. The group is locked.
+    /// Stores the counts in the descriptor's block. The caller holds the group's lock.
     pub(crate) fn store_counts(&self, bytes: &mut [u8]) {
         let counts = GroupCounts {
             free_blocks: self.free_blocks.load(Ordering::Relaxed),
@@ -190,7 +191,7 @@ impl Group {
         counts.store(&mut bytes[self.descriptor.clone()]);
     }
 
-    /// What is wrong with a bitmap of this group.
+    /// Returns the damage of a bitmap of this group.
     pub(crate) fn damage(&self, number: u64, why: &'static str) -> Corrupt {
         Corrupt::Bitmap {
             group: self.nr,

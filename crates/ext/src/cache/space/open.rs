@@ -21,8 +21,9 @@ use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Result};
 
 impl Space {
-    /// Reads and checks the group descriptors. The superblock's counts are not believed but added up; [`Space::store_counts`]
-    /// corrects them, which after an unclean shutdown has to happen before anything else.
+    /// Reads and checks the group descriptors. The superblock's counts are not trusted; the counts
+    /// are summed from the groups. [`Space::store_counts`] corrects the superblock, which after an
+    /// unclean shutdown has to happen before anything else.
     pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
         let geometry = &superblock.geometry;
         let first = geometry.first_data_block + 1;
@@ -68,7 +69,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Notes which blocks hold the log, so that no file takes them for its own.
+    /// Notes the blocks of the log, so that no file claims them.
     pub(crate) fn protect_log(&mut self, geometry: &Geometry, log: &[LogExtent]) {
         for extent in log {
             let mut next = extent.first;
@@ -86,8 +87,8 @@ impl Space {
         }
     }
 
-    /// The blocks that transactions change in place: the first superblock and the descriptors, and of every group the bitmaps
-    /// and the used part of the inode table.
+    /// Returns the blocks that transactions change in place: the first superblock and the
+    /// descriptors, and of every group the bitmaps and the used part of the inode table.
     pub(crate) fn metadata(&self, geometry: &Geometry) -> impl Iterator<Item = Run> {
         let head = Run {
             first: geometry.first_data_block,
@@ -106,8 +107,9 @@ impl Space {
         core::iter::once(head).chain(self.groups.iter().flat_map(of_group))
     }
 
-    /// Blocks that hold the volume's own metadata, as Linux counts them: superblocks, descriptors and the room for more of
-    /// them, bitmaps, inode tables, the boot block and the internal journal.
+    /// Returns the number of blocks with the volume's own metadata, as Linux counts them:
+    /// superblocks, descriptors and reserved GDT blocks, bitmaps, inode tables, the boot block and
+    /// the internal journal.
     fn overhead(&self, superblock: &Superblock, buffers: &BufferCache) -> Result<u64> {
         let geometry = &superblock.geometry;
         let in_group =
@@ -138,7 +140,7 @@ impl Space {
     }
 }
 
-/// A group from its descriptor.
+/// Creates a group from its descriptor.
 fn group(
     geometry: &Geometry,
     nr: GroupNr,
@@ -213,7 +215,7 @@ fn group(
     })
 }
 
-/// A block that two parts of a group's metadata have.
+/// Returns a block that belongs to two parts of a group's metadata.
 fn overlap(parts: &[(u32, u32)]) -> Option<u32> {
     let mut sorted = parts.to_vec();
     sorted.sort_unstable();

@@ -1,7 +1,8 @@
 //! Inodes in the table: 128 bytes, and the extra part of larger ones.
 //!
-//! The extra part has nanoseconds, the epoch bits and the time of birth; how much of it is there says `i_extra_isize`. A
-//! new inode gets the whole of it. Decoding checks what the rest of the crate relies on and nothing else.
+//! The extra part has nanoseconds, the epoch bits and the time of birth; `i_extra_isize` is the
+//! part of it that is present. A new inode has all of it. Decoding checks only what the rest of the
+//! crate relies on.
 
 use layout::inode::{BASE_SIZE, EXTRA_SIZE, Inode as Base, InodeExtra};
 use layout::inode_flags::InodeFlags;
@@ -17,7 +18,7 @@ use crate::disk::superblock::Superblock;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
-/// Where a field of the extra part ends, in bytes of `i_extra_isize`.
+/// End of a field of the extra part, in bytes of `i_extra_isize`.
 const END_OF_CTIME: usize = 8;
 const END_OF_MTIME: usize = 12;
 const END_OF_ATIME: usize = 16;
@@ -27,7 +28,7 @@ const END_OF_CRTIME: usize = 24;
 ///
 /// # Errors
 /// - [`Error::NotFound`] for an inode without a mode and links.
-/// - [`Corrupt::Inode`] for a field that cannot be.
+/// - [`Corrupt::Inode`] for an invalid field.
 pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Result<InodeState> {
     let (base, rest) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
     let corrupt = |field, value| {
@@ -98,7 +99,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
     })
 }
 
-/// Whether size and block count can be stored.
+/// Returns true if size and block count can be stored.
 pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
     let has_small_size = state.kind == FileKind::Regular || state.size <= u64::from(u32::MAX);
     let has_few_sectors = superblock.has_huge_file() || state.sectors <= u64::from(u32::MAX);
@@ -146,7 +147,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.i_mtime.set(word(state.mtime, END_OF_MTIME));
 }
 
-/// Encodes what the extra part has room for; its size in bytes.
+/// Encodes the fields that the extra part has room for. Returns its size in bytes.
 fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {
         rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
@@ -167,7 +168,7 @@ fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
     extra.bytes
 }
 
-/// The extra part, as far as it is there.
+/// The extra part, as far as it is present.
 struct Extra {
     fields: InodeExtra,
     bytes: usize,
@@ -196,12 +197,12 @@ impl Extra {
     }
 }
 
-/// The block behind the last.
+/// Returns the block after the last.
 fn end_of_volume(superblock: &Superblock) -> BlockNr {
     BlockNr::new(superblock.geometry.block_count)
 }
 
-/// `i_extra_isize`, or 0 for an inode of 128 bytes.
+/// Returns `i_extra_isize`, or 0 for an inode of 128 bytes.
 pub(crate) fn extra_size(rest: &[u8]) -> usize {
     match rest {
         [low, high, ..] => usize::from(u16::from_le_bytes([*low, *high])),

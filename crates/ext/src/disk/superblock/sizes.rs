@@ -1,4 +1,4 @@
-//! Sizes and places in the superblock, and that they fit together.
+//! Sizes and places in the superblock, and their consistency.
 
 use layout::feature::{Compatible, Features, ReadOnlyCompatible};
 use layout::superblock as disk;
@@ -8,12 +8,12 @@ use super::bad;
 use crate::disk::geometry::Geometry;
 use crate::error::{Corrupt, Error, Result};
 
-/// The largest block that this version works with, in bytes.
+/// Largest supported block size in bytes.
 pub const BLOCK_BYTES_MAX: u32 = 4096;
-/// The smallest group, in blocks.
+/// Size of the smallest group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 256;
 
-/// Decodes sizes and places, and checks that they fit together and the device.
+/// Decodes sizes and places, and checks them against each other and the device.
 pub(super) fn geometry(
     raw: &disk::Superblock,
     features: Features,
@@ -119,7 +119,7 @@ fn inode_bytes(raw: &disk::Superblock, block_bytes: u32) -> Result<u16> {
     Ok(bytes)
 }
 
-/// The first data block and the number of blocks.
+/// Returns the first data block and the number of blocks.
 fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> Result<(u32, u64)> {
     let first = raw.s_first_data_block.get();
     if first != u32::from(block_bytes == 1024) {
@@ -153,7 +153,7 @@ fn inodes_per_group(raw: &disk::Superblock, block_bytes: u32, inode_bytes: u16) 
     Ok(count)
 }
 
-/// That every group, the last included, has room for its own metadata.
+/// Checks that every group, the last included, has room for its own metadata.
 fn check_room(geometry: &Geometry) -> Result<()> {
     let last = GroupNr::new(geometry.group_count - 1);
     for group in [GroupNr::new(0), GroupNr::new(1), last] {
@@ -173,7 +173,7 @@ fn check_room(geometry: &Geometry) -> Result<()> {
     Ok(())
 }
 
-/// Counts that cannot be, whoever wrote them last.
+/// Rejects impossible counts, whatever program wrote them last.
 fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
     let reserved = u64::from(raw.s_r_blocks_count_lo.get());
     if reserved > geometry.block_count {

@@ -1,4 +1,4 @@
-//! What a mount and an unmount change in the superblock, outside of any transaction.
+//! Changes of the superblock at mount and unmount, outside of any transaction.
 
 use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::superblock::State;
@@ -8,7 +8,8 @@ use zerocopy::IntoBytes;
 use super::Superblock;
 
 impl Superblock {
-    /// The on-disk form to be written: 1024 bytes, with their checksum where the volume has one.
+    /// Returns the on-disk form to be written: 1024 bytes, with their checksum if the volume has
+    /// one.
     pub fn encode(&self) -> Block {
         let mut raw = self.raw;
         let features = raw.features().read_only_compatible;
@@ -28,7 +29,8 @@ impl Superblock {
         self.needs_recovery = needs_recovery;
     }
 
-    /// Notes that the volume is in use: with a journal it needs recovery from now on, without one it is not valid.
+    /// Records that the volume is in use: with a journal it needs recovery from now on, without one
+    /// it is not valid.
     pub fn note_mount(&mut self, seconds: i64, has_journal: bool) {
         if has_journal {
             self.set_needs_recovery(true);
@@ -41,20 +43,20 @@ impl Superblock {
         self.note_write(seconds);
     }
 
-    /// Notes that the volume is not in use any more. It is valid now if it was when it was opened: without a journal,
-    /// nobody but a check can make good what an earlier crash left.
+    /// Records that the volume is no longer in use. It is valid if it was valid when opened:
+    /// without a journal, only a check can repair the effects of an earlier crash.
     pub fn note_unmount(&mut self, seconds: i64, was_valid: bool) {
         self.set_needs_recovery(false);
         self.set_state(State::VALID, was_valid);
         self.note_write(seconds);
     }
 
-    /// Notes that there were errors, as the journal had noted them: a check is wanted.
+    /// Records errors that the journal had recorded: a check is needed.
     pub fn note_errors(&mut self) {
         self.set_state(State::ERROR, true);
     }
 
-    /// Notes when the superblock was last written.
+    /// Records the time at which the superblock was last written.
     pub fn note_write(&mut self, seconds: i64) {
         (self.raw.s_wtime, self.raw.s_wtime_hi) = split_time(seconds);
     }
@@ -66,7 +68,7 @@ impl Superblock {
     }
 }
 
-/// A time in the superblock: 40 bits of seconds.
+/// Splits a time into its fields in the superblock: 40 bits of seconds.
 pub(crate) fn split_time(seconds: i64) -> (zerocopy::little_endian::U32, u8) {
     let seconds = seconds.max(0) as u64;
     (

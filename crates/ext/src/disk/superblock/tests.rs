@@ -1,4 +1,4 @@
-//! Every field that is looked at is made wrong once.
+//! Each checked field is invalid once.
 
 use layout::superblock::{MAGIC, Superblock as Raw};
 use zerocopy::IntoBytes;
@@ -7,7 +7,7 @@ use super::*;
 
 const DEVICE_BYTES: u64 = 8 << 20;
 
-/// A good superblock: blocks of 1 KiB, one group.
+/// Returns a valid superblock: blocks of 1 KiB, one group.
 fn good() -> Raw {
     let mut raw = <Raw as zerocopy::FromZeros>::new_zeroed();
     raw.s_magic.set(MAGIC);
@@ -31,7 +31,7 @@ fn decode(change: impl FnOnce(&mut Raw)) -> Result<Superblock> {
     Superblock::decode(raw.as_bytes(), DEVICE_BYTES)
 }
 
-/// The field that the error names.
+/// Returns the field that the error names.
 fn wrong_field(change: impl FnOnce(&mut Raw)) -> &'static str {
     match decode(change) {
         Err(Error::Corrupt(Corrupt::Superblock { field, .. })) => field,

@@ -1,4 +1,4 @@
-//! Inodes of 128 and 256 bytes: what is encoded is decoded, and what is not known stays.
+//! Inodes of 128 and 256 bytes: decoding returns what was encoded, and unknown fields are kept.
 
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
 use layout::inode_flags::InodeFlags;
@@ -13,9 +13,9 @@ use crate::disk::words::Words;
 use crate::file::testing::{Bench, Random, image};
 use crate::options::MountOptions;
 
-/// States for each size of inode.
+/// Number of states for each inode size.
 const STATES: u64 = 4000;
-/// Bytes of what stands in an inode that is stored over.
+/// Byte that fills an inode before it is overwritten.
 const OLD: u8 = 0x5A;
 
 const KINDS: [FileKind; 7] = [
@@ -28,7 +28,7 @@ const KINDS: [FileKind; 7] = [
     FileKind::Socket,
 ];
 
-/// A number of any magnitude: as many small ones as large ones.
+/// Returns a number of any magnitude: small ones are as frequent as large ones.
 fn number(random: &mut Random, bits: u64) -> u64 {
     random.next() >> (64 - bits) >> random.below(bits)
 }
@@ -92,7 +92,7 @@ fn state(random: &mut Random, bench: &Bench, has_extra: bool) -> InodeState {
     }
 }
 
-/// All that an inode's bytes say.
+/// Returns all fields encoded in an inode's bytes.
 fn fields(state: &InodeState) -> impl PartialEq + core::fmt::Debug + use<> {
     (
         (state.kind, state.permissions, state.uid, state.gid),
@@ -145,7 +145,7 @@ fn inodes_of_256_bytes() {
     round_trips(256);
 }
 
-/// What does not fit is refused before anything is changed.
+/// Fields that do not fit are refused before anything changes.
 #[test]
 fn what_does_not_fit() {
     let device = image(8 << 20, &["-t", "ext3", "-b", "1024"]);
