@@ -1,4 +1,4 @@
-//! Work on a volume that is not open: making it, and changing what it says of itself.
+//! Operations on a volume that is not open: creating it, and changing its parameters.
 
 pub mod mkfs;
 pub mod tune;

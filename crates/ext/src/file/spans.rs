@@ -1,4 +1,4 @@
-//! Parts of a file that lie together on the device: found in the block map, and read.
+//! Parts of a file that are contiguous on the device: found in the block map, and read.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 use crate::map::{self, Mapped};
 
-/// Where blocks lie, up to the first hole. Blocks of a journaled file end where a buffer is in memory.
+/// Returns the extents of blocks up to the first hole. In a journaled file they also end at a block
+/// whose buffer is in memory.
 pub(super) fn map_spans(
     core: &Core,
     inode: &Inode,
@@ -46,7 +47,7 @@ pub(super) fn map_spans(
     Ok(spans)
 }
 
-/// Zeroes what lies beyond the file's size in its last block; whether there was something.
+/// Zeroes the bytes beyond the file's size in its last block; returns true if some were not zero.
 pub(super) fn mask_tail(
     core: &Core,
     state: &InodeState,
@@ -76,7 +77,7 @@ pub(super) fn fetch_spans(core: &Core, spans: &[Span]) -> Result<Vec<Arc<Block>>
 }
 
 impl Span {
-    /// The request that reads the span.
+    /// Returns the request that reads the span.
     pub(super) fn request(&self, core: &Core) -> Request {
         rt::charge(rt::Cost::Request);
         Request::Read {

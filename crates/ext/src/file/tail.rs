@@ -1,4 +1,4 @@
-//! The bytes behind a file's size in its last block.
+//! The bytes beyond a file's size in its last block.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::error::Result;
 use crate::map::{self, Mapped};
 use crate::options::DataMode;
 
-/// Before the size grows past the end of the last block: what the device has beyond the old size becomes zero.
+/// Zeroes the bytes beyond the old size on the device, before the size grows past the end of the
+/// last block.
 pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let block_bytes = u64::from(core.geometry.block_bytes);
     let block = FileBlock::new(state.size / block_bytes);
@@ -35,7 +36,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
     let nr = match slot {
         Some((true, Some(nr))) => nr,
         Some(_) => return Ok(()),
-        // The page was evicted meanwhile: whether its tail was masked is not known.
+        // The page was evicted meanwhile, and with it the mark of a masked tail.
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
         None => match map::find(core, inode, state, block, 1)? {
             Mapped::Run(run) => run.first,
@@ -62,8 +63,8 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
     Ok(())
 }
 
-/// Zeroes a page behind the file's size and makes it dirty, ordered or journaled (one credit). `base` is its old image, in
-/// case the page has left the cache.
+/// Zeroes a page beyond the file's size and makes it dirty, ordered or journaled (one credit).
+/// `base` is its old image, in case the page has left the cache.
 pub(super) fn zero_from(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -106,7 +107,7 @@ pub(super) fn zero_from(
     Ok(())
 }
 
-/// What of a transaction's data is ordered.
+/// Returns the transaction that orders file data; none in writeback mode.
 pub(super) fn ordering(core: &Core, handle: &Handle<'_>) -> Option<Tid> {
     if core.options.data == DataMode::Writeback {
         None

@@ -1,4 +1,4 @@
-//! Volumes in memory for tests, made by `mke2fs` and judged by `e2fsck`.
+//! Volumes in memory for tests, made by `mke2fs` and checked by `e2fsck`.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::options::MountOptions;
 use crate::volume::{OpenReport, close_core, open_core};
 use crate::{file, namei};
 
-/// Where e2fsprogs come from, for whoever does not have them.
+/// Message for systems without e2fsprogs.
 const INSTALL: &str = "e2fsprogs is needed: apt-get install e2fsprogs";
 
 /// Runs a tool.
@@ -29,7 +29,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
         })
 }
 
-/// A device with a file system of `mke2fs`.
+/// Returns a device with a file system of `mke2fs`.
 pub(crate) fn image(size_bytes: u64, arguments: &[&str]) -> Arc<MemoryDevice> {
     let directory = tempfile::tempdir().expect("a directory for the image");
     let path = directory.path().join("image");
@@ -45,7 +45,7 @@ pub(crate) fn image(size_bytes: u64, arguments: &[&str]) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::load_from_file(path).expect("the image loads"))
 }
 
-/// That `e2fsck -fn` finds nothing.
+/// Checks that `e2fsck -fn` finds nothing.
 pub(crate) fn check(device: &MemoryDevice) {
     let directory = tempfile::tempdir().expect("a directory for the image");
     let path = directory.path().join("image");
@@ -58,7 +58,7 @@ pub(crate) fn check(device: &MemoryDevice) {
     );
 }
 
-/// What `debugfs` says to a request.
+/// Returns the output of a `debugfs` request.
 pub(crate) fn debugfs(device: &MemoryDevice, request: &str) -> String {
     let directory = tempfile::tempdir().expect("a directory for the image");
     let path = directory.path().join("image");
@@ -73,12 +73,12 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Opens.
+    /// Opens a volume.
     pub(crate) fn open(device: Arc<dyn BlockDevice>, options: MountOptions) -> Self {
         Self::open_with_report(device, options).0
     }
 
-    /// Opens, and says what happened on the way.
+    /// Opens a volume, and reports the events of the open.
     pub(crate) fn open_with_report(
         device: Arc<dyn BlockDevice>,
         options: MountOptions,
@@ -87,7 +87,7 @@ impl Bench {
         (Self { core }, report)
     }
 
-    /// Makes a file in the root directory.
+    /// Creates a file in the root directory.
     pub(crate) fn create(&self, name: &str) -> Arc<Inode> {
         let (kind, device, new) = (
             FileKind::Regular,
@@ -107,12 +107,12 @@ impl Bench {
         inode
     }
 
-    /// Looks a file of the root directory up.
+    /// Looks up a file of the root directory.
     pub(crate) fn find(&self, name: &str) -> Arc<Inode> {
         self.inode(namei::lookup(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there"))
     }
 
-    /// Takes a file of the root directory away.
+    /// Unlinks a file of the root directory.
     pub(crate) fn unlink(&self, name: &str) {
         namei::unlink(&self.core, InodeNr::ROOT, name.as_bytes()).expect("it is there");
     }
@@ -121,12 +121,12 @@ impl Bench {
         self.core.inode(nr).expect("the inode is there")
     }
 
-    /// Writes all of some bytes.
+    /// Writes all of the bytes.
     pub(crate) fn write(&self, inode: &Arc<Inode>, offset: u64, bytes: &[u8]) {
         self.write_with(inode, offset, bytes, file::WriteOptions::default());
     }
 
-    /// Writes all of some bytes.
+    /// Writes all of the bytes, with options.
     pub(crate) fn write_with(
         &self,
         inode: &Arc<Inode>,
@@ -138,7 +138,7 @@ impl Bench {
         assert_eq!(count, bytes.len());
     }
 
-    /// Reads so many bytes, or up to the end.
+    /// Reads `length` bytes, or up to the end.
     pub(crate) fn read(&self, inode: &Arc<Inode>, offset: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0xEE; length];
         let count = file::read(&self.core, inode, offset, &mut bytes).expect("it is read");
@@ -146,13 +146,13 @@ impl Bench {
         bytes
     }
 
-    /// Closes.
+    /// Closes the volume.
     pub(crate) fn close(self) {
         close_core(&self.core).expect("the volume closes");
     }
 }
 
-/// Random numbers for tests: the same for a seed.
+/// Random numbers for tests: the same for each seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -168,12 +168,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below a limit.
+    /// Returns a random number below a limit.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// So many bytes.
+    /// Returns random bytes.
     pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {

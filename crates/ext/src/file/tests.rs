@@ -1,4 +1,4 @@
-//! Files against a model in memory, and images against `e2fsck`.
+//! Files compared with an in-memory model, and images checked by `e2fsck`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

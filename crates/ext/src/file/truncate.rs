@@ -1,11 +1,13 @@
 //! Setting the size, and deleting.
 //!
-//! Shrinking puts the inode on the orphan list and stores the new size in the transaction that begins to free blocks;
-//! the inode leaves the list in the transaction that frees the last. A crash in between is finished at the next open. The
-//! part of the last block behind the new size becomes zero, ordered before the new size. Where a device fails in between, the
-//! inode stays on the list, and the rest is freed before the file grows again.
+//! Shrinking puts the inode on the orphan list and stores the new size in the transaction that
+//! starts to free blocks; the transaction that frees the last block removes the inode from the
+//! list. After a crash in between, the next open completes the truncation. The part of the last
+//! block beyond the new size becomes zero, ordered before the new size. If a device fails in
+//! between, the inode stays on the list, and the remaining blocks are freed before the file grows
+//! again.
 //!
-//! Before blocks are freed, pages in flight are waited for: their blocks may belong to somebody else soon.
+//! Pages in flight are waited for before blocks are freed: another owner may get their blocks soon.
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ const CREDITS_SHRINK: Credits = Credits {
 };
 const _: () = assert!(CREDITS_SHRINK.blocks <= CREDITS_MAX);
 
-/// Sets the size, freeing or zeroing as needed; orphan-protected. Takes the inode lock.
+/// Sets the size, freeing or zeroing as needed, protected by the orphan list. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
     if size > size_max(core.geometry.block_bytes) {
@@ -60,8 +62,8 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
     Ok(())
 }
 
-/// Before the size grows: a truncation that a device has stopped goes on, so that what it was to free never shows. The caller
-/// holds the inode's block of the table.
+/// Continues a truncation that a device failure interrupted, before the size grows, so that the
+/// blocks it was to free never appear. The caller holds the inode's block of the table.
 pub(super) fn finish_cut(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     if !state.is_cut {
         return Ok(());
@@ -94,7 +96,7 @@ pub(super) fn grow(
     Ok(())
 }
 
-/// At open: finishes a truncation that a crash interrupted.
+/// Completes a truncation that a crash interrupted, at open.
 pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     let _table = core.hold_table(inode.nr)?;
@@ -105,7 +107,7 @@ pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     shrink(core, inode, &mut state, size)
 }
 
-/// Something that has no blocks leaves the orphan list.
+/// Removes an inode without blocks from the orphan list.
 fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let _held = core.hold_for_names(&[inode.nr])?;
     let mut handle = core.begin(orphan::CREDITS_FINISH)?;
@@ -115,7 +117,7 @@ fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result
     Ok(())
 }
 
-/// Cuts a file (or directory) to a size that is at most its own.
+/// Truncates a file (or directory) to a size that is at most its own.
 fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
     let block_bytes = u64::from(core.geometry.block_bytes);
     let keep = FileBlock::new(size.div_ceil(block_bytes));
@@ -133,7 +135,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     let mut handle = drop_pages(core, inode, keep)?;
     orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;
-    // What goes on with an earlier truncation changes nothing that can be seen.
+    // Continuing an earlier truncation has no visible effect.
     if size < state.size {
         state.size = size;
         state.mtime = now();
@@ -145,7 +147,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     state.store(core, &mut handle, inode.nr, true)?;
     let freed = map::free_from(core, &mut handle, inode, state, keep);
     state.is_cut = freed.is_err();
-    // What has no name stays on the list until it is deleted.
+    // An inode without links stays on the list until it is deleted.
     if freed.is_ok() && state.links > 0 {
         orphan::remove(core, &mut handle, inode.nr, state)?;
     }
@@ -172,8 +174,8 @@ fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: FileBlock) -> Result
     }
 }
 
-/// Frees everything that an inode without links and pins holds, and the inode itself; it is on the orphan list. Nothing
-/// happens if somebody was faster, or has opened it meanwhile.
+/// Frees all blocks of an inode without links and pins, and the inode itself; it is on the orphan
+/// list. Does nothing if another thread was faster, or has opened it meanwhile.
 pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     if state.links > 0 || !state.is_orphan || core.inodes.is_pinned(inode) {
@@ -190,7 +192,8 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     result
 }
 
-/// Deletes. If a device fails, or has no room, it is tried again later: now and then, at the close, and at the next open.
+/// Deletes an inode. If a device fails, or is full, the deletion is retried later: now and then, at
+/// the close, and at the next open.
 pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
         Err(error) if matches!(error, Error::Device(_)) || error.is_device_full() => {
@@ -202,7 +205,8 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     }
 }
 
-/// Deletes within a handle. What was freed before an error is stored: the inode stays on the orphan list without it.
+/// Deletes an inode within a handle. After an error the freed part is stored: the inode stays on
+/// the orphan list without it.
 fn delete_within(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -222,12 +226,13 @@ fn delete_within(
     state.size = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
     state.store(core, handle, inode.nr, true)?;
-    // From here on the number may be given to a new inode, which must not find this one in the cache.
+    // From here on a new inode may get the number and must not find this one in the cache.
     core.inodes.remove(inode.nr);
     core.free_inode(handle, inode.nr, state.kind == FileKind::Directory)
 }
 
-/// Frees the blocks of an inode and gives up its attribute block. After an error the caller stores what was done.
+/// Frees the blocks of an inode and drops its reference to the attribute block. After an error the
+/// caller stores the completed part.
 fn release_blocks(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -14,20 +14,20 @@ use crate::disk::file_size::size_max;
 use crate::error::{Error, Result};
 use crate::writeback::{self, memory};
 
-/// How a write is to be done.
+/// The options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WriteOptions {
-    /// Write at the end, whatever the offset says.
+    /// True to write at the end, whatever the offset is.
     pub(crate) append: bool,
-    /// O_SYNC: durable with all metadata when the call returns.
+    /// True for O_SYNC: durable with all metadata when the call returns.
     pub(crate) sync: bool,
-    /// O_DSYNC: durable with what is needed to read it back.
+    /// True for O_DSYNC: durable with all metadata needed to read it back.
     pub(crate) data_sync: bool,
-    /// O_DIRECT.
+    /// True for O_DIRECT.
     pub(crate) direct: bool,
 }
 
-/// Writes; returns how many bytes (fewer when space runs out on the way).
+/// Writes; returns the number of bytes (fewer if space runs out during the write).
 pub(crate) fn write(
     core: &Core,
     inode: &Arc<Inode>,
@@ -39,7 +39,7 @@ pub(crate) fn write(
     Ok((written.end - written.start) as usize)
 }
 
-/// Like [`write`]; returns where the bytes went.
+/// Like [`write`]; returns the range written.
 pub(crate) fn write_range(
     core: &Core,
     inode: &Arc<Inode>,
@@ -79,7 +79,7 @@ pub(crate) fn write_range(
     Ok(start..start + written as u64)
 }
 
-/// The part of a write below the largest size.
+/// Returns the part of a write below the largest size.
 fn clip<'f>(core: &Core, offset: u64, from: &'f [u8]) -> Result<&'f [u8]> {
     let limit = size_max(core.geometry.block_bytes);
     if offset >= limit {

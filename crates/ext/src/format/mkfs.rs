@@ -1,13 +1,14 @@
-//! Making an image, with e2fsprogs' defaults and option names.
+//! Creating an image, with e2fsprogs' defaults and option names.
 //!
 //! ```text
-//! group:  | superblock | descriptors | room for descriptors | block bitmap | inode bitmap | inode table | data ... |
-//!           only in groups with copies (0, 1, powers of 3, 5, 7)
+//! | superblock | descriptors | reserved GDT | block bitmap | inode bitmap | inode table | data |
+//!   only in groups with backups (0, 1, powers of 3, 5, 7)
 //! ```
 //!
-//! What is not given is chosen as e2fsprogs does: from the size of the volume follows the usage type, from that the size of
-//! blocks and the number of inodes, from those the groups. The same parameters, UUID, hash seed and time give the same
-//! bytes. The first superblock is written last, so that a half-made volume is not taken for one.
+//! Missing options are chosen as in e2fsprogs: the size of the volume determines the usage type,
+//! the type determines the size of blocks and the number of inodes, and those determine the groups.
+//! The same parameters, UUID, hash seed and time give the same bytes. The first superblock is
+//! written last, so that an incomplete volume is not taken for a valid one.
 //!
 //! Source: `mke2fs(8)`, `mke2fs.conf(5)`; sizes and counts are compared with mke2fs in the tests.
 
@@ -42,7 +43,7 @@ pub use journal::{
 pub use seal::seal;
 pub(crate) use write::superblock_block;
 
-/// Which file system is made: what the features are to begin with.
+/// The type of the file system, which determines the initial features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSystemType {
     /// Without a journal.
@@ -52,71 +53,73 @@ pub enum FileSystemType {
     Ext3,
 }
 
-/// Where the journal lies and how long it is.
+/// The place and length of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalOption {
-    /// As long as the profile says for the size of the volume, if the file system's type or the features ask for one.
+    /// The length of the profile for the size of the volume, if the file system's type or the
+    /// features require a journal.
     #[default]
     Default,
-    /// `-J size=`: so many MiB.
+    /// Length in MiB (`-J size=`).
     Megabytes(u32),
-    /// So many blocks.
+    /// Length in blocks.
     Blocks(u32),
-    /// `-J device=`: on the journal device with this UUID.
+    /// On the journal device with this UUID (`-J device=`).
     External([u8; 16]),
 }
 
-/// Where an internal journal is put.
+/// The place of an internal journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalPlace {
-    /// In the middle of the volume, where the way to it is shortest. That is where mke2fs 1.47 puts the journal of ext4; of ext3
-    /// it still leaves it in the first groups.
+    /// In the middle of the volume, at the shortest seek distance. mke2fs 1.47 places the journal
+    /// of ext4 there; that of ext3 it still places in the first groups.
     #[default]
     Middle,
-    /// Behind the root directory: what mke2fs did for both until 2008.
+    /// After the root directory, as mke2fs did for both until 2008.
     Start,
 }
 
-/// What to make. Everything that is `None` is chosen from the profile and the size of the device.
+/// The parameters of a new volume. Fields that are `None` are chosen from the profile and the size
+/// of the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Whose defaults.
+    /// The profile with the defaults.
     pub profile: Profile,
-    /// `-t`
+    /// Type of the file system (`-t`).
     pub file_system: FileSystemType,
-    /// `-T`
+    /// Usage type (`-T`).
     pub usage: Option<UsageType>,
-    /// The size in blocks, if it is not that of the device.
+    /// Size in blocks, if it is not that of the device.
     pub block_count: Option<u64>,
-    /// `-b`
+    /// Size of a block in bytes (`-b`).
     pub block_bytes: Option<u32>,
-    /// `-g`
+    /// Number of blocks in a group (`-g`).
     pub blocks_per_group: Option<u32>,
-    /// `-i`
+    /// Number of bytes for each inode (`-i`).
     pub bytes_per_inode: Option<u32>,
-    /// `-N`
+    /// Number of inodes (`-N`).
     pub inode_count: Option<u32>,
-    /// `-I`
+    /// Size of an inode in bytes (`-I`).
     pub inode_bytes: Option<u16>,
-    /// `-m`
+    /// Percentage of reserved blocks (`-m`).
     pub reserved_percent: f64,
-    /// `-L`, at most 16 bytes.
+    /// Label of at most 16 bytes (`-L`).
     pub label: String,
-    /// `-U`
+    /// UUID (`-U`).
     pub uuid: Option<[u8; 16]>,
-    /// `-O`
+    /// Changes of the features (`-O`).
     pub features: FeatureEdits,
-    /// `-J`
+    /// Place and length of the journal (`-J`).
     pub journal: JournalOption,
-    /// Where an internal journal is put.
+    /// Place of an internal journal.
     pub journal_place: JournalPlace,
-    /// `-E resize=`: the number of blocks up to which the volume can grow.
+    /// Number of blocks up to which the volume can grow (`-E resize=`).
     pub resize_blocks_max: Option<u64>,
-    /// `-E root_owner=`: user and group of the root directory.
+    /// User and group of the root directory (`-E root_owner=`).
     pub root_owner: (u32, u32),
-    /// `-E hash_seed=`
+    /// Seed of directory hashes (`-E hash_seed=`).
     pub hash_seed: Option<[u8; 16]>,
-    /// The time that the image says it was made, in seconds since 1970.
+    /// Creation time to record in the image, in seconds since 1970.
     pub seconds: Option<i64>,
 }
 
@@ -147,8 +150,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default of 2002: inodes of 128 bytes, one for each 8 KiB, blocks of 4 KiB above 512 MiB, no index of
-    /// directories, no room for descriptors, a journal of up to 8192 blocks behind the root directory.
+    /// Returns the defaults of 2002: inodes of 128 bytes, one for each 8 KiB, blocks of 4 KiB above
+    /// 512 MiB, no directory index, no reserved GDT blocks, a journal of up to 8192 blocks after
+    /// the root directory.
     pub fn classic2002() -> Self {
         Self {
             profile: Profile::Classic2002,
@@ -158,32 +162,33 @@ impl Options {
     }
 }
 
-/// What was made.
+/// A description of the new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Sizes and places.
     pub geometry: Geometry,
     /// The features.
     pub features: Features,
-    /// Blocks only for the privileged.
+    /// Number of blocks reserved for privileged callers.
     pub reserved_blocks: u64,
-    /// Free blocks.
+    /// Number of free blocks.
     pub free_blocks: u64,
-    /// Free inodes.
+    /// Number of free inodes.
     pub free_inodes: u32,
-    /// Blocks of the internal journal; 0 if there is none.
+    /// Number of blocks of the internal journal; 0 if there is none.
     pub journal_blocks: u32,
     /// The UUID.
     pub uuid: [u8; 16],
-    /// What is not as it was asked for, and why.
+    /// Deviations from the options, with their reasons.
     pub warnings: Vec<String>,
 }
 
-/// Makes an empty volume on a device. Everything on it is lost.
+/// Creates an empty volume on a device. Everything on it is lost.
 ///
 /// # Errors
-/// - [`Error::Invalid`] and [`Error::Unsupported`] say which option cannot be; nothing has been written then.
-/// - [`Error::Device`] when the device fails.
+/// - [`Error::Invalid`] and [`Error::Unsupported`] name the invalid option; nothing has been
+///   written then.
+/// - [`Error::Device`] if the device fails.
 pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summary> {
     let mut plan = plan::plan(&device.geometry(), options)?;
     let image = files::populate(&mut plan, options)?;
@@ -192,21 +197,23 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
     Ok(plan.summary(&image))
 }
 
-/// What [`format()`] would make of a device like this. Nothing is written.
+/// Returns the description of the volume that [`format()`] would create on such a device. Writes
+/// nothing.
 ///
 /// # Errors
-/// As [`format()`].
+/// Fails as [`format()`].
 pub fn preview(device: &block::Geometry, options: &Options) -> Result<Summary> {
     let mut plan = plan::plan(device, options)?;
     let image = files::populate(&mut plan, options)?;
     Ok(plan.summary(&image))
 }
 
-/// Makes an empty volume whose journal is on another device, which [`format_journal_device`] has made and which nobody
-/// uses yet. The journal's blocks and the volume's have one size.
+/// Creates an empty volume whose journal is on another device, which [`format_journal_device`] has
+/// created and no volume uses yet. The blocks of the journal and of the volume have the same size.
 ///
 /// # Errors
-/// As [`format()`]; [`Error::Unsupported`] if the other device is no journal device, and [`Error::Journal`] if somebody uses it.
+/// Fails as [`format()`]; with [`Error::Unsupported`] if the other device is no journal device, and
+/// with [`Error::Journal`] if a volume uses it.
 pub fn format_with_journal(
     device: &Arc<dyn BlockDevice>,
     journal: &Arc<dyn BlockDevice>,
@@ -229,14 +236,14 @@ pub fn format_with_journal(
     let mut plan = plan::plan(&device.geometry(), &options)?;
     let image = files::populate(&mut plan, &options)?;
     let raw = superblock::superblock(&plan, &options, &image);
-    // First, so that a journal which somebody uses is refused before anything is lost.
+    // This comes first, so that a journal in use is refused before anything is lost.
     jbd2::format::add_user(journal, found.block_bytes, plan.uuid)?;
     write::write(device, &plan, &image, &raw)?;
     Ok(plan.summary(&image))
 }
 
 impl Summary {
-    /// Whether the volume has a journal, here or on another device.
+    /// Returns true if the volume has a journal, internal or external.
     pub fn has_journal(&self) -> bool {
         self.features.compatible.contains(Compatible::HAS_JOURNAL)
     }

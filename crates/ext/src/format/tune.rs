@@ -1,15 +1,16 @@
-//! Changing what a closed volume says of itself: label, UUID, reserved blocks, defaults, features that cost nothing, and which
-//! journal it has.
+//! Changing the parameters of a closed volume: label, UUID, reserved blocks, defaults, features
+//! that need no conversion, and the journal.
 //!
-//! Only a volume that was closed cleanly is changed: its journal is empty, so that nothing in it can undo the change.
+//! Only a volume that was closed cleanly is changed: its journal is empty, so that no replay can
+//! undo the change.
 //!
-//! | journal | what is durable first | what a crash in between leaves |
+//! | change of the journal | durable first | after a crash in between |
 //! |---|---|---|
-//! | taken away | the superblock without it | blocks that only e2fsck gives back |
-//! | taken away, on a device | the superblock without it | a journal that can be given to this volume again |
-//! | made inside | its blocks, empty | blocks that only e2fsck gives back |
-//! | put on a device | that device, which names its user | a journal that can be given to this volume again |
-//! | on a device, and the volume gets another UUID | that device, which names the new one | what the same command again brings to its end |
+//! | remove | the superblock without it | blocks that only e2fsck frees |
+//! | remove, external | the superblock without it | a journal that this volume can attach again |
+//! | create, internal | its blocks, empty | blocks that only e2fsck frees |
+//! | attach, external | the device, with its user | a journal that this volume can attach again |
+//! | external, new volume UUID | the device, with the new UUID | the same command completes it |
 
 mod features;
 mod journal;
@@ -27,56 +28,59 @@ pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
 pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
 
-/// The most of a volume that can be reserved.
+/// Largest percentage of a volume that can be reserved.
 const RESERVED_PERCENT_MAX: f64 = 50.0;
 
-/// What is to change; what is `None` stays.
+/// The changes to make; fields that are `None` stay as they are.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Changes {
-    /// At most 16 bytes.
+    /// Label of at most 16 bytes.
     pub label: Option<String>,
     /// The UUID.
     pub uuid: Option<[u8; 16]>,
-    /// Percent of the blocks that only the privileged may use.
+    /// Percentage of the blocks reserved for privileged callers.
     pub reserved_percent: Option<f64>,
-    /// The same in blocks.
+    /// Number of blocks reserved for privileged callers.
     pub reserved_blocks: Option<u64>,
-    /// What to do when an error is found.
+    /// The reaction to errors.
     pub errors: Option<ErrorPolicy>,
-    /// Mounts after which a check is due; 0xFFFF for never.
+    /// Number of mounts after which a check is due; 0xFFFF for never.
     pub max_mount_count: Option<u16>,
-    /// Default mount options to set, and to take away.
+    /// Default mount options to set, and to clear.
     pub mount_options: (DefaultMountOptions, DefaultMountOptions),
-    /// Features that cost nothing, to set; see [`free_feature`].
+    /// Features to set that need no conversion; see [`free_feature`].
     pub features: Vec<(Word, u32)>,
-    /// Features to take away; see [`removable_feature`].
+    /// Features to clear; see [`removable_feature`].
     pub features_removed: Vec<(Word, u32)>,
-    /// The journal.
+    /// The change of the journal.
     pub journal: JournalChange,
 }
 
-/// What becomes of the journal.
+/// A change of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalChange {
-    /// Nothing.
+    /// No change.
     #[default]
     Keep,
-    /// It is taken away. An external one needs its device, which forgets the volume.
+    /// Removes the journal. An external one needs its device, which drops the volume from its
+    /// users.
     Remove,
-    /// The same, but the device of an external one is left as it is, and names the volume for ever.
+    /// Removes the journal but leaves the device of an external one as it is; it lists the volume
+    /// for ever.
     Abandon,
-    /// One is made inside, of so many blocks; of the usual length if that is not said.
+    /// Creates an internal journal with this number of blocks, or with the default length.
     Internal(Option<u32>),
-    /// One is put on the journal device that is given.
+    /// Attaches the given journal device.
     External,
 }
 
-/// Changes a volume. `journal` is the device for [`JournalChange::External`]; or that of the external journal which the volume
-/// has, where that is taken away or the volume's UUID changes.
+/// Changes a volume. `journal` is the device for [`JournalChange::External`], or that of the
+/// volume's external journal if that is removed or the volume's UUID changes.
 ///
 /// # Errors
-/// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features that can only be read.
-/// - [`Error::Invalid`] for a change that cannot be; nothing has changed then.
+/// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features
+///   that allow only reading.
+/// - [`Error::Invalid`] for an invalid change; nothing has changed then.
 pub fn apply(
     device: &Arc<dyn BlockDevice>,
     journal: Option<&Arc<dyn BlockDevice>>,
@@ -228,7 +232,7 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     raw.set_features(features);
 }
 
-/// Writes the superblock and its copies; the first one last.
+/// Writes the superblock and its backups; the first one last.
 fn write(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
     let geometry = superblock.geometry.clone();
     superblock.note_write(rt::wall().seconds);
@@ -248,7 +252,7 @@ fn write(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<(
     Ok(())
 }
 
-/// Takes over the times and counts that opening and closing a volume has changed on the device.
+/// Copies the times and counts that opening and closing a volume has changed on the device.
 fn take_over(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
     let now = read(device)?;
     let raw = &mut superblock.raw;

@@ -25,7 +25,8 @@ fn made() -> Arc<MemoryDevice> {
     memory
 }
 
-/// Nothing more fits the running transaction, and who wants more has to wait for its commit, which waits for us.
+/// Nothing more fits the running transaction, and a thread that needs more waits for its commit,
+/// which waits for this thread.
 fn read_beside_a_full_transaction() {
     let volume = open(&made());
     volume.write_file("/file", b"contents").unwrap();

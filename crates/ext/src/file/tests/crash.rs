@@ -1,9 +1,11 @@
-//! Power cuts: random operations are recorded, and at random events of the record a random choice of what the device's
-//! cache held is left. The volume is opened again, must be clean to `e2fsck`, and every file must be one that could be.
+//! Power cuts: random operations are recorded, and at random events of the trace a random choice of
+//! the device cache's contents is kept. The volume is opened again and must be clean for `e2fsck`,
+//! and every file must have a possible state.
 //!
-//! What could be: between the last completed fsync and the last operation begun, each sector is one of the versions it
-//! had, and the size one of the sizes. All blocks that were ever free hold a poison, which must never be seen in a file
-//! (but in writeback mode, where not even order is promised).
+//! A possible state: between the last completed fsync and the last operation started, each sector
+//! is one of the versions it had, and the size one of the sizes. All blocks that were ever free
+//! hold a poison, which must never appear in a file (except in writeback mode, which promises no
+//! order).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +27,15 @@ const SECTOR: usize = 512;
 const STEPS: u64 = 120;
 const CUTS: u64 = 40;
 
-/// What a file was after an operation; none if it was not there.
+/// The contents of a file after an operation; none if it did not exist.
 type Version = Option<Arc<Vec<u8>>>;
 
-/// What is known of one name.
+/// The known states of one name.
 #[derive(Default)]
 struct History {
-    /// By the event at which the operation began: what the file was after it.
+    /// The file's contents after each operation, with the event at which the operation started.
     versions: Vec<(usize, Version)>,
-    /// By the event after which a sync call had returned: how many versions it covers.
+    /// Number of versions that a sync call covers, with the event after which it had returned.
     synced: Vec<(usize, usize)>,
 }
 
@@ -146,7 +148,7 @@ impl Recorder {
     }
 }
 
-/// A volume all of whose free blocks hold the poison.
+/// Returns a volume with the poison in all free blocks.
 fn poisoned(block_bytes: u32) -> Arc<MemoryDevice> {
     let blocks = ["-t", "ext3", "-b", &block_bytes.to_string(), "-J", "size=4"];
     let device = image(12 << 20, &blocks);
@@ -289,7 +291,7 @@ fn judge_file(
         .collect();
     assert!(!files.is_empty(), "{place}: {name} is back");
     let largest = files.iter().map(|file| file.len()).max().unwrap_or(0);
-    // A write that was under way may have made the file grow in part.
+    // A write in progress may have extended the file in part.
     assert!(
         contents.len() <= largest,
         "{place}: {name} has {} bytes",

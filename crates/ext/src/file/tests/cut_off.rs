@@ -1,4 +1,4 @@
-//! Truncations that a device stops half-way, and truncations of files that have no name any more.
+//! Truncations that a device failure interrupts, and truncations of files without links.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::options::MountOptions;
 const BLOCK_BYTES: u64 = 1024;
 const FILE_BYTES: usize = 40 << 10;
 const SHORT_BYTES: usize = 700;
-/// Where the files grow to afterwards.
+/// Size to which the files grow afterwards.
 const LONG_BYTES: u64 = 30_000;
 
 fn volume() -> Arc<MemoryDevice> {
     image(8 << 20, &["-t", "ext3", "-b", "1024", "-J", "size=1"])
 }
 
-/// The file of a volume whose device cannot read the block that says where the file's blocks are.
+/// Opens a volume whose device cannot read the file's indirect block, and finds the file.
 fn open_without_map(
     device: &Arc<MemoryDevice>,
 ) -> (Arc<FaultDevice>, Bench, Arc<crate::cache::inode::Inode>) {
@@ -36,7 +36,7 @@ fn open_without_map(
     (failing, bench, inode)
 }
 
-/// A file is cut off, and the block that says where its blocks are cannot be read for a while. Then it is used.
+/// Truncates a file while its indirect block cannot be read for a time. Then it is used.
 fn check_after_failure(then: impl Fn(&Bench, &Arc<crate::cache::inode::Inode>), size: u64) {
     let device = volume();
     let bytes = Random::new(3).bytes(FILE_BYTES);
@@ -60,7 +60,7 @@ fn what_a_failed_truncation_left_never_shows() {
     let to = |size: u64| {
         move |bench: &Bench, inode: &Arc<_>| file::truncate(&bench.core, inode, size).unwrap()
     };
-    // Closing the volume finishes it.
+    // Closing the volume completes the truncation.
     check_after_failure(|_, _| (), SHORT_BYTES as u64);
     check_after_failure(to(SHORT_BYTES as u64), SHORT_BYTES as u64);
     check_after_failure(to(LONG_BYTES), LONG_BYTES);
@@ -70,7 +70,7 @@ fn what_a_failed_truncation_left_never_shows() {
     );
 }
 
-/// A deletion that a device has stopped is finished when the volume is closed.
+/// A deletion that a device failure interrupted is completed when the volume is closed.
 #[test]
 fn what_a_failed_deletion_left_is_deleted_at_close() {
     let device = volume();
@@ -86,7 +86,8 @@ fn what_a_failed_deletion_left_is_deleted_at_close() {
     check(&device);
 }
 
-/// It stays on the orphan list, so that it is deleted when nobody uses it any more, or at the next open.
+/// The file stays on the orphan list, so that it is deleted after its last use, or at the next
+/// open.
 #[test]
 fn a_file_without_a_name_is_cut_off_and_deleted() {
     let device = volume();
@@ -106,8 +107,8 @@ fn a_file_without_a_name_is_cut_off_and_deleted() {
     check(&device);
 }
 
-/// What goes on with a truncation does not change the file: its times are those of the truncation, also where the write or
-/// truncation that had to go on with it fails, and when the volume is closed.
+/// Continuing a truncation does not change the file. Its times are those of the truncation, even if
+/// the write or truncation that had to continue it fails, and when the volume is closed.
 #[test]
 fn going_on_with_a_truncation_keeps_its_time() {
     let device = volume();

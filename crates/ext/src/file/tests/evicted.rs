@@ -1,5 +1,5 @@
-//! Metadata that leaves the cache in the middle of an operation: what the operation will still change it holds, since reading it
-//! again can fail when something has been changed already.
+//! Metadata that leaves the cache in the middle of an operation: the operation holds the blocks
+//! that it will still change, because reading them again can fail after something has been changed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,14 +15,16 @@ use crate::file;
 use crate::options::MountOptions;
 
 const BLOCK_BYTES: u64 = 1024;
-/// The first block of a file behind the double indirect block, and how many blocks each of the map blocks below it has.
+/// The first block of a file below the double indirect block, and the number of blocks below each
+/// indirect block.
 const DOUBLE: u64 = 12 + WIDTH;
 const WIDTH: u64 = 256;
 
-/// A device beside which memory is short: each time it reads, whatever is clean leaves the cache. It reads nothing twice.
+/// A device with memory pressure: each time it reads, all clean buffers leave the cache. It reads
+/// nothing twice.
 struct Forgetful {
     inner: Arc<MemoryDevice>,
-    /// Whose memory is short; nobody's until the test begins.
+    /// The volume under memory pressure; none until the test starts.
     core: Mutex<Weak<Core>>,
     read: Mutex<BTreeSet<u64>>,
 }
@@ -60,8 +62,8 @@ impl BlockDevice for Forgetful {
     }
 }
 
-/// A volume with a file of so many blocks behind the double indirect block, of which nothing but the inode is in memory. From now on
-/// memory is short.
+/// Returns a volume with a file of `blocks` blocks below the double indirect block, of which only
+/// the inode is in memory. Memory is short from then on.
 fn with_file(blocks: u64) -> (Arc<Forgetful>, Bench, Arc<Inode>) {
     let inner = image(16 << 20, &["-t", "ext3", "-b", "1024"]);
     let bench = Bench::open(inner.clone(), MountOptions::default());
@@ -89,7 +91,7 @@ fn end(device: &Forgetful, bench: Bench) {
     check(&device.inner);
 }
 
-/// A test that notices a broken rule, and nothing while it is kept.
+/// Asserts that a test fails with the mutant, and passes without it.
 fn assert_notices(mutant: &'static str, test: fn()) {
     let run = |mutant| {
         let config = sim::Config {

@@ -1,4 +1,4 @@
-//! Space that runs out, devices that fail, and how often the device is flushed.
+//! Space that runs out, devices that fail, and the number of device flushes.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn a_full_volume_takes_what_fits_and_gives_it_back() {
         assert_eq!(bench.core.usage().blocks_free, 0);
         let last = bench.read(&inode, size - 1000, 2000);
         assert_eq!(last.len(), 1000);
-        // What is freed is available at once, or after the commit that the write waits for.
+        // Freed blocks are available at once, or after the commit that the write waits for.
         file::truncate(&bench.core, &inode, size / 2).unwrap();
         let other = bench.create("other");
         bench.write(&other, 0, &bytes);

@@ -16,7 +16,7 @@ struct Pair {
     bytes: Vec<u8>,
 }
 
-/// Random operations on a few files, with remounts; then everything is compared and checked.
+/// Runs random operations on a few files, with remounts; then compares and checks everything.
 fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
     let device = image(48 << 20, &["-t", kind, "-b", &block_bytes.to_string()]);
     let mut random = Random::new(seed);

@@ -10,14 +10,15 @@ use super::testing::{Bench, Random, check, image};
 use crate::options::MountOptions;
 use crate::{file, namei};
 
-/// A file over so many groups that freeing it dirties more bitmaps than one transaction of the small journal takes.
+/// Size of a file over so many groups that freeing it dirties more bitmaps than one transaction of
+/// the small journal accepts.
 const FILE_BYTES: usize = 88 << 20;
 const SHORT_BYTES: u64 = 1000;
-/// How many cuts there are, and which of them `e2fsck` looks at.
+/// Number of cuts, and the number of those that `e2fsck` checks.
 const CUTS: usize = 36;
 const CHECKED: usize = 4;
 
-/// What is left of the file: its size, and its first and last bytes.
+/// The rest of the file: its size, and its first and last bytes.
 struct Left {
     size: usize,
     head: Vec<u8>,
@@ -41,7 +42,8 @@ impl Left {
     }
 }
 
-/// Does something to a big file, cuts the power at many events, and counts what was found on the orphan list.
+/// Changes a big file, cuts the power at many events, and counts the inodes found on the orphan
+/// list.
 fn interrupt(
     change: impl Fn(&Bench),
     judge: impl Fn(Option<Left>, &[u8]) -> bool,
@@ -105,7 +107,7 @@ fn interrupt(
     (deleted, truncated)
 }
 
-/// Commits fall where they fall: in a simulated world at the same places in every run.
+/// Runs the test in a simulated world, so that commits happen at the same points in every run.
 fn in_world(test: fn() -> (usize, usize)) -> (usize, usize) {
     sim::run(sim::Config::fair(1), test)
         .expect("the world ends")

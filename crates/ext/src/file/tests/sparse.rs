@@ -1,4 +1,4 @@
-//! Holes, and blocks on both sides of every border of the trees.
+//! Holes, and blocks on both sides of every boundary of the indirect trees.
 
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ use crate::file::{self, Sought, WriteOptions};
 use crate::map;
 use crate::options::MountOptions;
 
-/// Random schedules, and attempts to evict in each.
+/// Number of random schedules, and of attempts to evict in each.
 const SEEDS: u64 = 100;
 const SWEEPS: usize = 60;
 
-/// File blocks around the borders of the direct, single, double and triple indirect parts.
+/// Returns the file blocks around the boundaries of the direct, single, double and triple indirect
+/// parts.
 fn borders(block_bytes: u64) -> Vec<u64> {
     let width = block_bytes / 4;
     let single = 12;
@@ -102,7 +103,8 @@ fn a_file_beyond_2_gib_sets_the_feature() {
     assert!(features.contains("large_file"), "{features}");
 }
 
-/// A volume whose `/file` has 5000 bytes, and bytes behind its end in its last block.
+/// Returns a volume whose `/file` has 5000 bytes, and non-zero bytes beyond its end in its last
+/// block.
 fn with_bytes_behind_the_end() -> Arc<MemoryDevice> {
     let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
     let bench = Bench::open(device.clone(), MountOptions::default());
@@ -147,7 +149,8 @@ fn what_lies_beyond_the_end_is_never_seen() {
     }
 }
 
-/// The same while the page is evicted again and again: between the look at its contents and the look at its tail, say.
+/// The page is evicted again and again, for example between the look at its contents and the look
+/// at its tail.
 #[test]
 fn what_lies_beyond_the_end_is_never_seen_under_eviction() {
     let device = with_bytes_behind_the_end();
@@ -198,7 +201,8 @@ fn writes_behind_the_largest_size_are_refused() {
     bench.close();
 }
 
-/// What was written is data before it is on the device; the part of a block that was not is, too. The end is a hole.
+/// Written blocks are data before they reach the device, including the unwritten part of a block.
+/// The end is a hole.
 #[test]
 fn data_and_holes_are_found() {
     for block_bytes in [1024, 4096] {

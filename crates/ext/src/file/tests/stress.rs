@@ -1,4 +1,5 @@
-//! Real threads on one volume: each its own files, with little memory, a small journal and the writer daemon.
+//! Real threads on one volume: each with its own files, with little memory, a small journal and the
+//! writer daemon.
 
 use std::sync::Arc;
 

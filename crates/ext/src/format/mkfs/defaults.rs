@@ -16,17 +16,17 @@ use super::{FileSystemType, Options};
 
 const MIB: u64 = 1 << 20;
 
-/// Whose defaults.
+/// The origin of the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Those of e2fsprogs 1.47 in Debian 12.
+    /// e2fsprogs 1.47 in Debian 12.
     #[default]
     Debian12,
-    /// Those of 2002.
+    /// e2fsprogs of 2002.
     Classic2002,
 }
 
-/// `-T`: what the volume is for.
+/// The intended use of the volume (`-T`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageType {
     /// Below 3 MiB.
@@ -48,7 +48,7 @@ pub enum UsageType {
 }
 
 impl UsageType {
-    /// The type that follows from the size.
+    /// Returns the type for a size.
     pub fn of_size(bytes: u64) -> Self {
         match bytes / MIB {
             0..3 => Self::Floppy,
@@ -59,7 +59,7 @@ impl UsageType {
         }
     }
 
-    /// The type of a name that `-T` takes.
+    /// Returns the type for a name that `-T` accepts.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "floppy" => Self::Floppy,
@@ -94,7 +94,7 @@ impl UsageType {
     }
 }
 
-/// What follows from the options and the size of the device.
+/// The parameters that follow from the options and the size of the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Resolved {
     pub(super) block_bytes: u32,
@@ -103,7 +103,7 @@ pub(super) struct Resolved {
     pub(super) features: Features,
 }
 
-/// Fills in what the options leave open.
+/// Chooses the parameters that the options leave open.
 pub(super) fn resolve(options: &Options, device_bytes: u64) -> Resolved {
     let usage = options
         .usage
@@ -138,7 +138,7 @@ fn base_features(options: &Options) -> Features {
     features
 }
 
-/// How many blocks the journal gets by default; none on a volume that is too small for one.
+/// Returns the default number of blocks of the journal; none on a volume that is too small for one.
 pub(crate) fn journal_blocks(profile: Profile, block_count: u64) -> Option<u32> {
     const THOUSAND: u64 = 1024;
     Some(match block_count {

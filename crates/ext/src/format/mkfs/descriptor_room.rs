@@ -1,9 +1,10 @@
-//! The inode that holds the room for more group descriptors (`resize_inode`, inode 7).
+//! The inode that holds the reserved GDT blocks (`resize_inode`, inode 7).
 //!
-//! It maps by its double indirect block only. The entry of that block at the index of a descriptor block (among all that
-//! there could be, modulo the entries of a block) is the reserved block itself in group 0; that block serves as an indirect
-//! block, and lists the blocks in its place in the groups with copies. So growing a volume takes the blocks out of the
-//! file one descriptor block after another, in all groups at once.
+//! Its block map has only a double indirect block. The entry of that block at the index of a
+//! descriptor block (among all possible ones, modulo the entries of a block) is the reserved block
+//! itself in group 0; that block serves as an indirect block, and lists the blocks in its place in
+//! the groups with backups. So growing a volume takes the blocks out of the file one descriptor
+//! block after another, in all groups at once.
 //!
 //! Source: e2fsprogs' `resize2fs(8)` and the layout that e2fsck checks for inode 7.
 
@@ -14,14 +15,14 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::format::mkfs::image::{Image, NewInode};
 
-/// Makes the inode and the blocks of its map.
+/// Creates the inode and its indirect blocks.
 pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
     let geometry = plan.geometry.clone();
     let reserved = u32::from(geometry.reserved_descriptor_blocks);
     let root = image.take(&geometry, 1)?[0].first;
     let mut words = [0; 15];
     words[DOUBLE_INDIRECT_SLOT] = root.get() as u32;
-    // The root is there even if nothing is reserved.
+    // The double indirect block exists even if nothing is reserved.
     let mut blocks = 1 + u64::from(reserved);
     let mut root_image = Block::zeroed(geometry.block_bytes as usize);
     let copies: Vec<_> = geometry

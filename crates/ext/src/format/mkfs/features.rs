@@ -1,4 +1,4 @@
-//! `-O`: which features are added and taken away.
+//! Features to add and to remove (`-O`).
 
 use layout::feature::{
     Compatible, Features, Incompatible, ReadOnlyCompatible, Word, lookup, word_names,
@@ -6,7 +6,7 @@ use layout::feature::{
 
 use crate::error::{Error, Result};
 
-/// Changes of the features that a profile begins with, in order.
+/// Changes of the initial features of a profile, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureEdits {
     edits: Vec<Edit>,
@@ -19,21 +19,21 @@ enum Edit {
 }
 
 impl FeatureEdits {
-    /// Reads a list as `-O` takes it: names separated by commas, `^` before one to take it away, `none` for no feature at
-    /// all to begin with.
+    /// Parses a list as `-O` accepts it: names separated by commas, `^` before one to remove it,
+    /// `none` to start without any feature.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] names a feature that is unknown, or that volumes made here cannot have.
+    /// [`Error::Unsupported`] names a feature that is unknown, or that mkfs does not support.
     pub fn parse(list: &str) -> Result<Self> {
         let names = list.split([',', ' ']).filter(|name| !name.is_empty());
         let edits = names.map(parse_one).collect::<Result<_>>()?;
         Ok(Self { edits })
     }
 
-    /// Adds a further list.
+    /// Adds another list.
     ///
     /// # Errors
-    /// As [`FeatureEdits::parse`].
+    /// Fails as [`FeatureEdits::parse`].
     pub fn add(&mut self, list: &str) -> Result<()> {
         self.edits.extend(Self::parse(list)?.edits);
         Ok(())
@@ -72,7 +72,7 @@ fn parse_one(name: &str) -> Result<Edit> {
     Ok(Edit::Set(word, bit, on))
 }
 
-/// The bits of a word that volumes made here can have.
+/// Returns the bits of a word that mkfs supports.
 const fn supported(word: Word) -> u32 {
     match word {
         Word::Compatible => Compatible::HAS_JOURNAL

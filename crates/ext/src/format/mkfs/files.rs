@@ -1,5 +1,5 @@
-//! The files that a new volume has: the root directory, `lost+found`, the inode that holds the room for descriptors, and the
-//! internal journal.
+//! The files of a new volume: the root directory, `lost+found`, the inode of the reserved GDT
+//! blocks, and the internal journal.
 
 use layout::directory::EntryHeader;
 use layout::feature::{Compatible, Incompatible};
@@ -14,10 +14,10 @@ use super::{Options, descriptor_room, journal};
 use crate::disk::run::Run;
 use crate::error::Result;
 
-/// How long `lost+found` is, in bytes, so that e2fsck finds room in it; and in blocks, if those are small.
+/// Size of `lost+found` in bytes, so that e2fsck finds room in it, and its limits in blocks.
 const LOST_FOUND_BYTES: u32 = 16 << 10;
 const LOST_FOUND_BLOCKS: core::ops::RangeInclusive<u32> = 3..=12;
-/// Makes the first files.
+/// Creates the first files.
 pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
     let mut image = Image::default();
     root(plan, options, &mut image)?;
@@ -91,7 +91,7 @@ fn lost_found(plan: &Plan, image: &mut Image) -> Result<()> {
     Ok(())
 }
 
-/// The map words of a file of at most 12 blocks.
+/// Returns the block map of a file of at most 12 blocks.
 fn direct(runs: &[Run]) -> [u32; 15] {
     let mut words = [0; 15];
     let blocks = runs
@@ -103,7 +103,7 @@ fn direct(runs: &[Run]) -> [u32; 15] {
     words
 }
 
-/// Fills a block with the names of directories; without any, it is one unused entry.
+/// Fills a block with entries of directories; without any, it is one unused entry.
 fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
     let has_filetype = plan.features.incompatible.contains(Incompatible::FILETYPE);
     let length_of = |name: &[u8]| (size_of::<EntryHeader>() + name.len()).next_multiple_of(4);

@@ -1,4 +1,4 @@
-//! Blocks that are written beside the groups' metadata: inodes, directories, indirect blocks.
+//! Blocks of a new volume besides the groups' metadata: inodes, directories, indirect blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,38 +16,39 @@ use crate::error::Result;
 
 /// The inode of `lost+found`: the first that is not reserved.
 pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
-/// The sectors that inodes count in.
+/// Size in bytes of the units in which inodes count blocks.
 const SECTOR: u64 = 512;
 
-/// What is written beside the groups' own metadata.
+/// The contents of a new volume besides the groups' own metadata.
 #[derive(Debug, Default)]
 pub(super) struct Image {
-    /// Which blocks are taken.
+    /// The blocks that are taken.
     pub(super) places: Places,
-    /// Inodes as they lie in the table.
+    /// Inodes as stored in the table.
     pub(super) inodes: BTreeMap<InodeNr, Vec<u8>>,
-    /// Blocks of directories and maps.
+    /// Directory blocks and indirect blocks.
     pub(super) blocks: BTreeMap<BlockNr, Arc<Block>>,
-    /// Where the internal journal lies.
+    /// The extents of the internal journal.
     pub(super) journal: Vec<Run>,
-    /// The journal inode's map words, then the two halves of its size: the copy in the superblock.
+    /// The block map of the journal inode, then the two halves of its size: the copy in the
+    /// superblock.
     pub(super) journal_backup: Option<[u32; 17]>,
 }
 
-/// What an inode of a new volume says.
+/// An inode of a new volume.
 pub(super) struct NewInode {
     pub(super) nr: InodeNr,
     pub(super) mode: u16,
     pub(super) owner: (u32, u32),
     pub(super) links: u16,
     pub(super) size: u64,
-    /// Blocks held, map blocks included.
+    /// Number of blocks, indirect ones included.
     pub(super) blocks: u64,
     pub(super) words: [u32; 15],
 }
 
 impl Image {
-    /// Takes blocks near the start of the volume.
+    /// Allocates blocks near the start of the volume.
     pub(super) fn take(&mut self, geometry: &Geometry, count: u64) -> Result<Vec<Run>> {
         self.places.take(geometry, geometry.first_data_block, count)
     }
@@ -86,14 +87,14 @@ impl Image {
         self.inodes.insert(new.nr, bytes);
     }
 
-    /// Free blocks of the whole volume.
+    /// Returns the number of free blocks of the whole volume.
     pub(super) fn free_blocks(&self, geometry: &Geometry) -> u64 {
         let metadata = |group| u64::from(metadata_blocks(geometry, group));
         let overhead: u64 = geometry.groups().map(metadata).sum();
         geometry.block_count - geometry.first_data_block.get() - overhead - self.places.count()
     }
 
-    /// Blocks of the internal journal.
+    /// Returns the number of blocks of the internal journal.
     pub(super) fn journal_block_count(&self) -> u32 {
         self.journal.iter().map(|run| run.count).sum()
     }

@@ -1,4 +1,4 @@
-//! The journal of a new volume: inside it, or a device of its own.
+//! The journal of a new volume: internal, or on its own device.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::image::{Image, NewInode};
 
-/// Makes the journal's inode, if the journal lies inside.
+/// Creates the journal's inode, if the journal is internal.
 pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {
     let Some(count) = block_count(plan, options, image)? else {
         return Ok(());
@@ -67,7 +67,8 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
     Ok(())
 }
 
-/// How many blocks the journal has; none if it lies elsewhere, or if the volume is too small for one.
+/// Returns the number of blocks of the journal; none if it is external, or if the volume is too
+/// small for one.
 fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Option<u32>> {
     let count = match options.journal {
         JournalOption::External(_) => return Ok(None),
@@ -98,35 +99,36 @@ fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Opti
     Ok(Some(count))
 }
 
-/// What a journal device says of itself.
+/// The description of a journal device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalDevice {
-    /// Its UUID, by which a volume names it.
+    /// Its UUID, by which a volume refers to it.
     pub uuid: [u8; 16],
-    /// Bytes of its blocks.
+    /// Size of its blocks in bytes.
     pub block_bytes: u32,
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub block_count: u64,
 }
 
-/// What a journal device is to be.
+/// The parameters of a new journal device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalDeviceOptions {
-    /// Bytes of its blocks, which those of the volume must have too.
+    /// Size of its blocks in bytes, which must equal that of the volume's blocks.
     pub block_bytes: u32,
     /// Its UUID.
     pub uuid: [u8; 16],
     /// Its label, at most 16 bytes.
     pub label: String,
-    /// When it is made, in seconds since 1970; now, if that is not said.
+    /// Creation time in seconds since 1970; now if it is `None`.
     pub seconds: Option<i64>,
 }
 
-/// Makes a device the journal of a volume that is made or changed later. All of the device is used.
+/// Formats a device as the journal of a volume that is created or changed later. All of the device
+/// is used.
 ///
 /// # Errors
 /// - [`Error::Invalid`] if it is too small for a journal.
-/// - [`Error::Journal`] when the device fails.
+/// - [`Error::Journal`] if the device fails.
 pub fn format_journal_device(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -141,11 +143,11 @@ pub fn format_journal_device(
     format_journal_device_as(device, &options)
 }
 
-/// As [`format_journal_device`], with a label and a time.
+/// Formats a journal device like [`format_journal_device`], with a label and a time.
 ///
 /// # Errors
 /// - [`Error::Invalid`] if the label is too long.
-/// - Those of [`format_journal_device`].
+/// - Errors of [`format_journal_device`].
 pub fn format_journal_device_as(
     device: &Arc<dyn BlockDevice>,
     options: &JournalDeviceOptions,
@@ -182,10 +184,10 @@ pub fn format_journal_device_as(
     })
 }
 
-/// What a journal device says of itself.
+/// Returns the description of a journal device.
 ///
 /// # Errors
-/// [`Error::Corrupt`] or [`Error::Unsupported`] if it is none.
+/// [`Error::Corrupt`] or [`Error::Unsupported`] if the device is no journal device.
 pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let (raw, _) = disk::Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
@@ -221,7 +223,7 @@ pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
     })
 }
 
-/// The log's place on the volume.
+/// Returns the log's place on the volume.
 pub(super) fn location(
     device: &Arc<dyn BlockDevice>,
     plan: &Plan,

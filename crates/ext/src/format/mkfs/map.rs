@@ -1,4 +1,4 @@
-//! Maps of the first files: indirect trees over blocks whose numbers are known.
+//! Block maps of the first files: indirect trees over blocks whose numbers are known.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use layout::{Block, BlockNr};
 use crate::disk::geometry::Geometry;
 use crate::disk::run::Run;
 
-/// How many indirect blocks a file of so many blocks has.
+/// Returns the number of indirect blocks of a file with this number of blocks.
 pub(super) fn map_blocks(geometry: &Geometry, count: u64) -> u64 {
     let per_block = u64::from(geometry.pointers_per_block());
     let mut left = count.saturating_sub(DIRECT_BLOCKS as u64);
@@ -25,7 +25,8 @@ pub(super) fn map_blocks(geometry: &Geometry, count: u64) -> u64 {
     total
 }
 
-/// Maps the blocks of `data`, in order, with indirect blocks from `map`: the inode's words and the indirect blocks.
+/// Maps the blocks of `data`, in order, with indirect blocks from `map`. Returns the inode's words
+/// and the indirect blocks.
 pub(super) fn build(
     geometry: &Geometry,
     data: &[Run],
@@ -55,7 +56,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// An indirect block over blocks of data (depth 0) or further indirect blocks, filled as far as there is data.
+    /// Builds an indirect block over data blocks (depth 0) or further indirect blocks, filled as
+    /// far as there is data.
     fn branch(&mut self, depth: usize) -> u32 {
         if self.data.is_empty() {
             return 0;

@@ -1,4 +1,4 @@
-//! Placing the first files: blocks are taken one after another, around the groups' metadata.
+//! Placement of the first files: blocks are taken one after another, around the groups' metadata.
 
 use layout::{BlockNr, GroupNr};
 
@@ -6,15 +6,15 @@ use crate::disk::geometry::Geometry;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 
-/// Which blocks are taken beside the groups' metadata.
+/// The blocks taken besides the groups' metadata.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// In order of their numbers.
+    /// Taken extents, in order of their numbers.
     taken: Vec<Run>,
 }
 
 impl Places {
-    /// Takes `count` blocks from `goal` on, going on at the start of the volume when its end is reached.
+    /// Takes `count` blocks from `goal` on, and continues at the start of the volume after its end.
     pub(super) fn take(
         &mut self,
         geometry: &Geometry,
@@ -48,7 +48,7 @@ impl Places {
         }
     }
 
-    /// The first run of free blocks in `from..to`; it ends with its group.
+    /// Returns the first extent of free blocks in `from..to`; it ends with its group.
     fn free_run(&self, geometry: &Geometry, from: BlockNr, to: u64) -> Option<Run> {
         let mut at = from;
         while at.get() < to {
@@ -80,7 +80,7 @@ impl Places {
         self.taken.insert(at, run);
     }
 
-    /// The parts of taken runs that lie in a group: index within the group and count.
+    /// Returns the parts of taken extents that lie in a group: index within the group and count.
     pub(super) fn in_group(
         &self,
         geometry: &Geometry,
@@ -94,18 +94,18 @@ impl Places {
         })
     }
 
-    /// How many blocks are taken.
+    /// Returns the number of taken blocks.
     pub(super) fn count(&self) -> u64 {
         self.taken.iter().map(|run| u64::from(run.count)).sum()
     }
 }
 
-/// How many blocks at the start of a group hold its metadata.
+/// Returns the number of blocks at the start of a group that hold its metadata.
 pub(super) fn metadata_blocks(geometry: &Geometry, group: GroupNr) -> u32 {
     geometry.super_blocks(group) + 2 + geometry.inode_table_blocks()
 }
 
-/// Appends a run, as a part of the last one if it follows it.
+/// Appends an extent, merged with the last one if it follows it.
 fn push(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
         Some(last) if last.end() == run.first => last.count += run.count,

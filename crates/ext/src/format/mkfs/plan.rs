@@ -1,8 +1,9 @@
 //! The plan: from options and the size of a device to groups, inodes and reserves.
 //!
-//! The counts depend on each other: inodes are rounded up so that they fill the blocks of the inode tables, groups with too
-//! many inodes get smaller, and a last group that is too short for its own metadata and 50 blocks of data is cut off. So the
-//! plan is made in rounds until nothing changes, in the order in which mke2fs does it.
+//! The counts depend on each other: inodes are rounded up so that they fill the blocks of the inode
+//! tables, groups with too many inodes get smaller, and a last group that is too short for its own
+//! metadata and 50 blocks of data is dropped. So the plan is computed in rounds until nothing
+//! changes, in the order of mke2fs.
 
 use block::Geometry as DeviceGeometry;
 use layout::feature::{Compatible, Features, ReadOnlyCompatible};
@@ -16,26 +17,26 @@ use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::format::mkfs::image::{Image, LOST_FOUND};
 
-/// Bytes of a page, to whose multiple the size of a device is cut.
+/// Size of a page in bytes; the size of a device is rounded down to a multiple of it.
 const PAGE_BYTES: u64 = 4096;
-/// The fewest blocks of data in the last group.
+/// Smallest number of data blocks in the last group.
 const LAST_GROUP_DATA_MIN: u64 = 50;
-/// The smallest group.
+/// Size of the smallest group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 256;
-/// The smallest and the largest `-i`.
+/// Range of `-i`.
 const INODE_RATIO: core::ops::RangeInclusive<u32> = 1024..=65536 * 1024;
-/// How much a volume can grow without being asked for it: to so many times its size.
+/// Factor by which a volume can grow by default.
 const GROWTH: u64 = 1024;
-/// The most percent of blocks that may be reserved.
+/// Largest percentage of reserved blocks.
 const RESERVED_PERCENT_MAX: f64 = 50.0;
-/// The longest label, in bytes.
+/// Length of the longest label in bytes.
 const LABEL_MAX: usize = 16;
 
-/// With fewer blocks nothing else has to be looked at.
+/// Number of blocks below which a device is rejected without further checks.
 const BLOCKS_MIN: u64 = 16;
 const TOO_SMALL: Error = Error::Invalid("the device is too small for a file system");
 
-/// What will be made.
+/// The parameters of the new volume.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) geometry: Geometry,
@@ -49,30 +50,30 @@ pub(super) struct Plan {
     pub(super) warnings: Vec<String>,
 }
 
-/// Counts while they are being worked out.
+/// Counts during the computation.
 struct Counts {
     blocks: u64,
-    /// How many are wanted, before they are rounded up.
+    /// Number of wanted inodes, before rounding up.
     inodes: u64,
     blocks_per_group: u32,
-    /// Blocks only for the privileged, and their share of all.
+    /// Number of reserved blocks, and their share of all blocks.
     reserved: u64,
     reserved_share: f64,
 }
 
-/// What a round says about the counts.
+/// The result of a round.
 enum Round {
-    /// They fit together.
+    /// The counts are consistent.
     Good {
         groups: u32,
         inodes_per_group: u32,
         reserved_descriptors: u16,
     },
-    /// They have changed: once more.
+    /// The counts have changed: another round is needed.
     Again,
 }
 
-/// Makes the plan.
+/// Computes the plan.
 pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     let resolved = defaults::resolve(options, device.size_bytes);
     check(device, options, &resolved)?;
@@ -84,7 +85,7 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     let bytes = blocks * u64::from(resolved.block_bytes);
     let inodes = match options.inode_count.filter(|count| *count > 0) {
         Some(count) => u64::from(count),
-        // A volume that is too small for the ratio.
+        // The volume is too small for the ratio.
         None if bytes < u64::from(resolved.bytes_per_inode) => bytes.div_ceil(PAGE_BYTES),
         None => bytes / u64::from(resolved.bytes_per_inode),
     };
@@ -223,7 +224,7 @@ fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> 
     Ok(count)
 }
 
-/// One round.
+/// Computes one round.
 fn round(
     counts: &mut Counts,
     blocks_wanted: u64,
@@ -288,7 +289,8 @@ fn round(
     })
 }
 
-/// Inodes of a group: rounded up to fill the blocks of the table, and to whole bytes of the bitmap.
+/// Returns the number of inodes of a group: rounded up to fill the blocks of the table, and to
+/// whole bytes of the bitmap.
 fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
     let inode_bytes = u32::from(resolved.inode_bytes);
     let mut wanted = wanted.min(65536 - resolved.block_bytes / inode_bytes);
@@ -302,7 +304,8 @@ fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
     }
 }
 
-/// Blocks behind the descriptors, so that the volume can grow: to the size that was asked for, if that needs any.
+/// Returns the number of reserved GDT blocks, so that the volume can grow to the requested size; 0
+/// if that needs none.
 fn reserved_descriptors(
     counts: &Counts,
     options: &Options,
@@ -364,7 +367,7 @@ fn geometry(
     }
 }
 
-/// A random UUID (version 4).
+/// Returns a random UUID (version 4).
 fn random_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&rt::random_u64().to_le_bytes());
@@ -375,7 +378,7 @@ fn random_uuid() -> [u8; 16] {
 }
 
 impl Plan {
-    /// What is told to the caller.
+    /// Returns the description of the new volume.
     pub(super) fn summary(&self, image: &Image) -> Summary {
         Summary {
             geometry: self.geometry.clone(),

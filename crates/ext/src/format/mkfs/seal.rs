@@ -1,4 +1,5 @@
-//! The last word on a volume that was made and filled: it says that nobody has mounted it yet, and when it was written.
+//! The final state of a volume that was created and filled: never mounted, and with the time of its
+//! last write.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use layout::superblock as disk;
 use crate::disk::superblock::{Superblock, split_time};
 use crate::error::Result;
 
-/// Makes the superblock of a filled volume that of one which was never mounted.
+/// Marks the superblock of a filled volume as never mounted.
 ///
 /// # Errors
-/// [`crate::Error::Device`] when the device fails.
+/// [`crate::Error::Device`] if the device fails.
 pub fn seal(device: &Arc<dyn BlockDevice>, seconds: i64) -> Result<()> {
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let mut superblock = Superblock::decode(&bytes, device.geometry().size_bytes)?;

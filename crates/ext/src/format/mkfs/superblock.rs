@@ -16,7 +16,7 @@ use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
 use crate::format::mkfs::image::{Image, LOST_FOUND};
 
-/// The superblock as it lies in group 0; the copies differ in `s_block_group_nr`.
+/// Returns the superblock as stored in group 0; the backups differ in `s_block_group_nr`.
 pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Superblock {
     let mut raw = Superblock::new_zeroed();
     counts(&mut raw, plan, image);

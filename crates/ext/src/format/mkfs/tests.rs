@@ -1,4 +1,4 @@
-//! Volumes made here are compared with those of mke2fs, and checked by e2fsck.
+//! New volumes are compared with those of mke2fs, and checked by e2fsck.
 
 mod empty;
 
@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const UUID: [u8; 16] = *b"0123456789abcdef";
 const SEED: [u8; 16] = *b"fedcba9876543210";
 const SECONDS: i64 = 1_000_000_000;
-/// What differs between two volumes made at different times.
+/// Lines that differ between two volumes created at different times.
 const IGNORED: [&str; 4] = [
     "Filesystem created",
     "Last write time",
@@ -23,7 +23,7 @@ const IGNORED: [&str; 4] = [
     "Lifetime writes",
 ];
 
-/// A geometry for tests of parts.
+/// Returns a geometry for tests of parts.
 pub(super) fn geometry() -> Geometry {
     Geometry {
         block_bytes: 4096,
@@ -107,7 +107,8 @@ fn check_clean(image: &str, further: &[&str]) {
     assert!(is_clean, "{output}");
 }
 
-/// The lines of dumpe2fs that have to be equal: the superblock, and where the metadata of each group lies.
+/// Returns the lines of dumpe2fs that have to be equal: the superblock, and the places of each
+/// group's metadata.
 fn dump(image: &str) -> Vec<String> {
     let (is_good, output) = run("dumpe2fs", &[image]);
     assert!(is_good, "{output}");
@@ -137,7 +138,7 @@ fn dump(image: &str) -> Vec<String> {
         .collect()
 }
 
-/// Makes a volume here and by mke2fs, and compares the two.
+/// Creates a volume with this crate and with mke2fs, and compares the two.
 fn compare(size: u64, options: &Options, arguments: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     let (ours, theirs) = (path(&directory, "ours"), path(&directory, "theirs"));
@@ -166,7 +167,7 @@ fn compare(size: u64, options: &Options, arguments: &[&str]) {
     check_clean(&ours, &[]);
 }
 
-/// Sizes around the borders of usage types, journals and last groups.
+/// Sizes around the limits of usage types, journals and last groups.
 const SIZES: &[u64] = &[
     720 * KIB,
     1440 * KIB,
@@ -286,7 +287,7 @@ fn counts_asked_for_are_those_of_mke2fs() {
     );
 }
 
-/// So small that no room for descriptors is left, or that no inode is asked for.
+/// The volumes are so small that no reserved GDT blocks fit, or that no inode is asked for.
 #[test]
 fn the_smallest_volumes_are_like_those_of_mke2fs() {
     for size in [500 * KIB, MIB] {
@@ -320,7 +321,7 @@ fn geometry_of(size: u64) -> block::Geometry {
     MemoryDevice::new(size).geometry()
 }
 
-/// A volume may already have all the descriptors for the size to which it shall grow.
+/// A volume may already have all the descriptors for the size to which it can grow.
 #[test]
 fn growth_that_needs_no_room_is_taken_for_none() {
     let options = Options {
@@ -477,7 +478,7 @@ fn a_journal_can_be_on_another_device() {
     }
 }
 
-/// One wrong option each.
+/// Returns options with one invalid value each.
 fn refused() -> Vec<Options> {
     vec![
         Options {

@@ -1,4 +1,4 @@
-//! Writing a new volume: group after group, then the journal, and the first superblock at the end.
+//! Writing a new volume: group after group, then the journal, and the first superblock last.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::disk::geometry::Geometry;
 use crate::error::Result;
 use crate::format::mkfs::image::{Image, LOST_FOUND};
 
-/// Superblocks of arrays lie at multiples of this many bytes.
+/// Alignment in bytes of the superblocks of disk arrays.
 const ARRAY_BYTES: u64 = 64 << 10;
-/// How many blocks are gathered before they are written.
+/// Number of blocks gathered before they are written.
 const GATHERED_MAX: usize = 8192;
 
 /// Writes everything.
@@ -37,10 +37,10 @@ pub(super) fn write(
         gathered: Vec::with_capacity(GATHERED_MAX),
         empty: Vec::new(),
     };
-    // Whatever was there before is gone from now on.
+    // The old contents are lost from here on.
     let (first, _) = geometry.superblock_place();
     writer.zeroes(BlockNr::new(0), first.get() + 1)?;
-    // Arrays of disks have their superblock at the end; it would make a member of the device again.
+    // Disk arrays have their superblock at the end; it would make the device an array member again.
     let end = end_of_arrays(geometry);
     writer.zeroes(BlockNr::new(end), geometry.block_count - end)?;
     writer.finish()?;
@@ -71,8 +71,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Returns the first block of where an array of disks may have its superblock: 64 KiB from the end, at a multiple of that. Nothing
-/// there if the volume is no larger.
+/// Returns the first block of the area in which a disk array may have its superblock: 64 KiB from
+/// the end, at a multiple of that. Returns the end of the volume if it is no larger.
 fn end_of_arrays(geometry: &Geometry) -> u64 {
     let unit = ARRAY_BYTES / u64::from(geometry.block_bytes);
     let last = geometry.block_count / unit * unit;
@@ -82,12 +82,13 @@ fn end_of_arrays(geometry: &Geometry) -> u64 {
     }
 }
 
-/// Gathers blocks in ascending order and writes them in batches, and zeroes what is empty.
+/// A writer that gathers blocks in ascending order, writes them in batches, and zeroes empty
+/// ranges.
 struct Writer<'d> {
     device: &'d dyn BlockDevice,
     block_bytes: u32,
     gathered: Vec<(BlockNr, Arc<Block>)>,
-    /// Byte ranges that are to be zeroes, no two of them adjacent.
+    /// Byte ranges to be zeroed, no two of them adjacent.
     empty: Vec<Range<u64>>,
 }
 
@@ -136,7 +137,7 @@ fn write_group(
 ) -> Result<()> {
     let mut next = geometry.first_block_of(group);
     if geometry.has_super(group) {
-        // The first superblock is written when everything else is.
+        // The first superblock is written after everything else.
         if group.get() > 0 {
             writer.put(next, superblock_block(geometry, raw, group))?;
         }
@@ -167,7 +168,7 @@ fn write_group(
     )
 }
 
-/// A block with the superblock at its place.
+/// Returns a block with the superblock at its place.
 pub(crate) fn superblock_block(
     geometry: &Geometry,
     raw: &Superblock,
@@ -185,7 +186,7 @@ pub(crate) fn superblock_block(
     block.into_arc()
 }
 
-/// The blocks of the group descriptors.
+/// Returns the blocks of the group descriptors.
 fn descriptors(geometry: &Geometry, image: &Image) -> Vec<Arc<Block>> {
     let mut blocks: Vec<Block> = (0..geometry.descriptor_blocks())
         .map(|_| Block::zeroed(geometry.block_bytes as usize))
@@ -241,7 +242,8 @@ fn set_bits(bitmap: &mut [u8], start: u32, count: u32) {
     (start..start + count).for_each(|bit| bitmap[(bit / 8) as usize] |= 1 << (bit % 8));
 }
 
-/// How many inodes at the start of a group are taken by the first files, or reserved.
+/// Returns the number of inodes at the start of a group that are reserved or belong to the first
+/// files.
 fn taken_inodes(geometry: &Geometry, group: GroupNr) -> u32 {
     let before = group.get().saturating_mul(geometry.inodes_per_group);
     LOST_FOUND
@@ -250,7 +252,7 @@ fn taken_inodes(geometry: &Geometry, group: GroupNr) -> u32 {
         .min(geometry.inodes_per_group)
 }
 
-/// The blocks at the start of a group's inode table that hold the first files.
+/// Returns the blocks at the start of a group's inode table that hold the first files.
 fn inode_blocks(geometry: &Geometry, image: &Image, group: GroupNr) -> Vec<Arc<Block>> {
     let inode_bytes = usize::from(geometry.inode_bytes);
     let block_bytes = geometry.block_bytes as usize;

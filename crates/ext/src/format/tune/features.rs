@@ -1,12 +1,13 @@
-//! Features that cost nothing to set or to take away.
+//! Features that can be set or cleared without a conversion.
 //!
-//! | taken away | needs |
+//! | cleared feature | condition |
 //! |---|---|
-//! | `dir_index` | nothing: the flag goes from all indexed directories, whose blocks are readable without the index |
-//! | `ext_attr` | that no inode has attributes |
-//! | `large_file` | that no file has 2 GiB or more |
+//! | `dir_index` | none: directories are readable without the index, and lose their index flag |
+//! | `ext_attr` | no inode has attributes |
+//! | `large_file` | no file has 2 GiB or more |
 //!
-//! Whether it is so is found by one pass over the inode tables. What would leave work for a checker is refused, by name.
+//! One pass over the inode tables checks the conditions. Features whose removal would leave work
+//! for e2fsck are refused by name.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ use crate::disk::superblock::Superblock;
 use crate::disk::tables::{TableInode, Tables};
 use crate::error::{Error, Result};
 
-/// The least size of a file that needs `large_file`.
+/// Size in bytes from which a file needs `large_file`.
 const LARGE_BYTES: u64 = 1 << 31;
 
-/// Features that are set and taken away here.
+/// Returns the features that this module sets and clears.
 const fn free(word: Word) -> u32 {
     match word {
         Word::Compatible => Compatible::DIR_INDEX.union(Compatible::EXT_ATTR).bits(),
@@ -34,7 +35,7 @@ const fn free(word: Word) -> u32 {
     }
 }
 
-/// Features that tune2fs takes away, after which e2fsck has work to do.
+/// Returns the features that tune2fs clears and that leave work for e2fsck.
 const fn left_to_e2fsck(word: Word) -> u32 {
     match word {
         Word::Compatible => Compatible::RESIZE_INODE.bits(),
@@ -43,10 +44,10 @@ const fn left_to_e2fsck(word: Word) -> u32 {
     }
 }
 
-/// A feature of this name, if it costs nothing to set it.
+/// Returns the feature of this name, if it can be set without a conversion.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if it is unknown or would cost something.
+/// [`Error::Unsupported`] if it is unknown or needs a conversion.
 pub fn free_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
     if free(word) & bit == bit {
@@ -57,10 +58,11 @@ pub fn free_feature(name: &str) -> Result<(Word, u32)> {
     )))
 }
 
-/// A feature of this name, if it can be taken away where nothing uses it.
+/// Returns the feature of this name, if it can be cleared while nothing uses it.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if it is unknown or cannot; the message names the tool that can.
+/// [`Error::Unsupported`] if it is unknown or cannot be cleared; the message names the tool that
+/// can.
 pub fn removable_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
     if free(word) & bit == bit {
@@ -81,7 +83,7 @@ fn known(name: &str) -> Result<(Word, u32)> {
     lookup(name).ok_or_else(|| Error::Unsupported(format!("there is no feature {name}")))
 }
 
-/// Features that are there and are to go, which needs a look at all inodes.
+/// Features to clear that the volume has; checking them reads all inodes.
 pub(super) struct Removal {
     dir_index: bool,
     ext_attr: bool,
@@ -89,7 +91,7 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// Those of a list that the volume has; none if it has none of them.
+    /// Returns the listed features that the volume has; none if it has none of them.
     pub(super) fn of(raw: &Raw, features: &[(Word, u32)]) -> Option<Self> {
         let has = |word, bit| {
             let is_asked = features.contains(&(word, bit));
@@ -105,7 +107,8 @@ impl Removal {
         (removal.dir_index || removal.ext_attr || removal.large_file).then_some(removal)
     }
 
-    /// That nothing uses the features; where the inodes of indexed directories lie, if the index is to go.
+    /// Checks that nothing uses the features. Returns the places of the inodes of indexed
+    /// directories, if the index is cleared.
     ///
     /// # Errors
     /// - [`Error::Unsupported`] names the first inode that needs a feature.
@@ -131,7 +134,7 @@ impl Removal {
         Ok(indexed)
     }
 
-    /// The feature that an inode needs, and why.
+    /// Returns the feature that an inode needs, and the reason.
     fn user(&self, inode: &TableInode<'_>) -> Option<(&'static str, &'static str)> {
         if self.ext_attr && has_attributes(inode) {
             return Some(("ext_attr", "has extended attributes"));
@@ -153,7 +156,8 @@ fn has_attributes(inode: &TableInode<'_>) -> bool {
     word(within) == Some(attribute::MAGIC) && word(within + 4).is_some_and(|first| first != 0)
 }
 
-/// Takes the flag of an index from directories, whose inodes lie at these bytes of the device. It is durable when this returns.
+/// Clears the index flag of directories, whose inodes are at these byte offsets of the device. The
+/// change is durable on return.
 pub(super) fn clear_indexes(
     device: &Arc<dyn BlockDevice>,
     superblock: &Superblock,

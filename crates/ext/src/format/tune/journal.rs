@@ -1,4 +1,4 @@
-//! Taking a volume's journal away, and giving it another one.
+//! Removing a volume's journal, and attaching another one.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::volume::{close_core, log_of_inode, open_core};
 /// Permissions of the journal's inode.
 const PERMISSIONS: u16 = 0o600;
 
-/// Does something with the volume as if it had no journal, and closes it.
+/// Opens the volume as if it had no journal, does the work, and closes it.
 fn with_core<T>(device: &Arc<dyn BlockDevice>, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
     let options = MountOptions {
         is_being_made: true,
@@ -53,7 +53,8 @@ pub(super) struct External<'j> {
 }
 
 impl<'j> External<'j> {
-    /// The external journal that the volume has, if its device is there. `user` is the UUID by which the journal knows the volume.
+    /// Returns the external journal of the volume, if its device is there. `user` is the UUID by
+    /// which the journal knows the volume.
     pub(super) fn of(
         superblock: &Superblock,
         device: Option<&'j Arc<dyn BlockDevice>>,
@@ -67,7 +68,7 @@ impl<'j> External<'j> {
         })
     }
 
-    /// Takes the volume off the journal's users.
+    /// Removes the volume from the journal's users.
     pub(super) fn forget_user(self) -> Result<()> {
         let Self {
             device,
@@ -79,7 +80,7 @@ impl<'j> External<'j> {
     }
 }
 
-/// Lets the external journal know the volume by the UUID that it will have.
+/// Changes the volume's UUID in the external journal to its new one.
 pub(super) fn rename_user(
     journal: &Arc<dyn BlockDevice>,
     superblock: &Superblock,
@@ -97,7 +98,7 @@ pub(super) fn rename_user(
     )?)
 }
 
-/// That the device which is given is the volume's journal, unless it is to become that.
+/// Checks that the given device is the volume's journal, unless it is to become the journal.
 pub(super) fn check_device(
     superblock: &Superblock,
     journal: Option<&Arc<dyn BlockDevice>>,
@@ -116,8 +117,8 @@ pub(super) fn check_device(
     Ok(())
 }
 
-/// That the log holds no transactions: a volume that is marked as clean may still have some ([`Error::UnmarkedLog`]), and
-/// who replays them later undoes what is changed now.
+/// Checks that the log holds no transactions: a volume marked as clean may still have some
+/// ([`Error::UnmarkedLog`]), and a later replay of them would undo the present changes.
 pub(super) fn check_empty(
     device: &Arc<dyn BlockDevice>,
     superblock: &Superblock,
@@ -139,7 +140,7 @@ pub(super) fn check_empty(
         _ => return Ok(()),
     };
     let found = match jbd2::recovery::inspect(&log) {
-        // What cannot be read as a log is replayed by nobody.
+        // Bytes that cannot be read as a log are never replayed.
         Err(jbd2::Error::Corrupt(_)) => return Ok(()),
         found => found?,
     };
@@ -153,7 +154,7 @@ pub(super) fn check_empty(
     })
 }
 
-/// Takes the journal away; the blocks of an internal one are free then.
+/// Removes the journal; the blocks of an internal one become free.
 pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
     let inode = superblock.journal_inode;
     set_feature(superblock, false);
@@ -186,7 +187,7 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     handle.finish().map(drop)
 }
 
-/// Makes a journal inside.
+/// Creates an internal journal.
 pub(super) fn make(
     device: &Arc<dyn BlockDevice>,
     superblock: &mut Superblock,
@@ -221,7 +222,7 @@ pub(super) fn make(
     write(device, superblock)
 }
 
-/// Gives the journal's inode so many blocks.
+/// Allocates `count` blocks to the journal's inode.
 fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     let nr = InodeNr::JOURNAL;
     match Inode::load(core, nr) {
@@ -252,7 +253,7 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     Ok(state)
 }
 
-/// Puts the journal on a journal device that nobody uses.
+/// Attaches the volume to a journal device that no volume uses.
 pub(super) fn attach(
     device: &Arc<dyn BlockDevice>,
     journal: &Arc<dyn BlockDevice>,

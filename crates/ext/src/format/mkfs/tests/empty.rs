@@ -1,10 +1,11 @@
-//! What is empty in a new volume: zeroes that take no space in a file.
+//! Empty parts of a new volume: zeroes that take no space in a file.
 
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
 
-/// What is empty is zeroed, whatever was there, and takes no space in a file: not even if the file was there before.
+/// Empty blocks are zeroed, whatever their old contents, and take no space in a file, even if the
+/// file existed before.
 #[test]
 fn what_is_empty_is_neither_left_nor_written() {
     const SIZE: u64 = 32 * MIB;
