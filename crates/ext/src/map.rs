@@ -1,22 +1,24 @@
-//! From a block of a file to a block of the device.
+//! Mapping from blocks of a file to blocks of the device.
 //!
-//! ext2 and ext3 map by trees of indirect blocks: 12 direct pointers, then one single, one double and one triple indirect
-//! tree. The functions here are the only ones that know; extents can stand beside them later.
+//! ext2 and ext3 map by trees of indirect blocks: 12 direct pointers, then one single, one double
+//! and one triple indirect tree. Only this module depends on that; extents can be added beside them
+//! later.
 //!
 //! ```text
 //! words 0..12   data
-//! word 12       map block -> data
-//! word 13       map block -> map blocks -> data
-//! word 14       map block -> map blocks -> map blocks -> data
+//! word 12       indirect block -> data
+//! word 13       indirect block -> indirect blocks -> data
+//! word 14       indirect block -> indirect blocks -> indirect blocks -> data
 //! ```
-//! A pointer of 0 is a hole. With `p` pointers in a block, the trees begin at file blocks 12, 12 + p and 12 + p + p^2.
+//! A pointer of 0 is a hole. With `p` pointers in a block, the trees start at file blocks 12, 12 +
+//! p and 12 + p + p^2.
 //!
 //! # Rules
 //!
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
-//! - No pointer is followed or handed out that does not lie in the volume's data area.
-//! - The last leaf block that was looked up is remembered for each inode, so that sequential and repeated access reads one
-//!   map block and not three.
+//! - A pointer outside the volume's data area is neither followed nor returned.
+//! - Each inode caches the last leaf block looked up, so that sequential and repeated access reads
+//!   one indirect block and not three.
 
 mod allocate;
 mod path;
@@ -40,17 +42,18 @@ use crate::disk::words::{FileMap, FileMapMut};
 use crate::error::{Corrupt, Result};
 use path::Path;
 
-/// Journal blocks that mapping one new run in one tree may dirty beside the allocator's: three indirect blocks and the inode.
+/// Number of journal blocks that mapping one new extent in one tree may dirty besides the
+/// allocator's: three indirect blocks and the inode.
 pub(crate) const CREDITS_MAP: u32 = 4;
-/// Direct pointers.
+/// Number of direct pointers.
 const DIRECT: u64 = 12;
 
-/// A part of a file's map.
+/// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapped {
-    /// So many blocks of the file lie here.
+    /// An extent of mapped blocks.
     Run(Run),
-    /// At least so many blocks from here on are a hole.
+    /// A hole of at least this number of blocks.
     Hole(u64),
 }
 
@@ -60,13 +63,13 @@ fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {
     roots
 }
 
-/// Returns the same to change them.
+/// Returns the direct pointers and the roots of the indirect trees for changes.
 fn roots_mut(claims: &mut Claims) -> &mut [u32; MAP_WORDS] {
     let FileMapMut::Indirect(roots) = claims.words.map_mut();
     roots
 }
 
-/// Looks up to `count_max` blocks up, from `from` on: one run or one hole.
+/// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
 pub(crate) fn find(
     core: &Core,
     inode: &Inode,
@@ -92,10 +95,10 @@ pub(crate) fn find(
     scan(core, inode, from, count_max, pointers(&bytes[start..]))
 }
 
-/// The block of pointers to data that maps a block of the file.
+/// The indirect block with the pointer to a block of the file.
 enum Leaf {
     At(BlockNr),
-    /// There is none, and so many blocks from here on are a hole.
+    /// There is none; a hole of this number of blocks starts here.
     Missing {
         hole: u64,
     },
@@ -131,7 +134,7 @@ fn find_leaf(
     unreachable!("a tree has at least one level")
 }
 
-/// One run or one hole at the start of a list of pointers.
+/// Returns one extent or one hole at the start of a list of pointers.
 fn scan(
     core: &Core,
     inode: &Inode,
@@ -162,7 +165,7 @@ fn scan(
     Ok(Mapped::Run(run))
 }
 
-/// The pointers in a part of a map block.
+/// Returns the pointers in a part of an indirect block.
 fn pointers(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes
         .chunks_exact(4)

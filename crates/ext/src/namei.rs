@@ -1,25 +1,29 @@
-//! What changes the tree: create, mkdir, mknod, symlink, link, unlink, rmdir, rename. Each is one transaction, so that after
-//! a crash it has happened or has not.
+//! Changes of the tree: create, mkdir, mknod, symlink, link, unlink, rmdir, rename. Each is one
+//! transaction, so that after a crash it has happened or has not.
 //!
 //! # Rules
 //!
-//! - What can fail is done before the first change: look-ups, reads of blocks, allocation. When space runs out and blocks
-//!   freed by uncommitted transactions would help, the step is given up unchanged, committed, and tried again.
-//! - A file that loses its last name goes onto the orphan list in the same transaction. If nobody has it open it is deleted
-//!   at once, in steps of its own; otherwise when the last handle closes.
+//! - Steps that can fail precede the first change: look-ups, reads of blocks, allocation. When
+//!   space runs out and blocks freed by uncommitted transactions would help, the step is abandoned
+//!   unchanged, a commit is made, and the step is repeated.
+//! - A file that loses its last link goes onto the orphan list in the same transaction. If it is
+//!   not open it is deleted at once, in separate steps; otherwise when the last handle closes.
 
-//! # The order of locks
+//! # Lock order
 //!
-//! That of Linux's VFS, as `Documentation/filesystems/directory-locking` has it:
+//! The order is that of Linux's VFS, in `Documentation/filesystems/directory-locking`:
 //!
-//! 1. The rename lock of the volume, for what moves a name between directories, moves a directory's name, or exchanges two names. The tree of directories
-//!    changes only under it, but for new and removed leaves.
-//! 2. Directories, before everything else: an ancestor before what lies in it. Two that do not lie in each other are locked by number,
-//!    which only the holder of the rename lock does; so nobody waits for him in a circle.
+//! 1. The rename lock of the volume, for operations that move an entry between directories, move
+//!    the entry of a directory, or exchange two entries. The tree of directories changes only under
+//!    it, except for new and removed leaves.
+//! 2. Directories, before everything else: an ancestor before its descendants. Two that are not
+//!    related are locked by number, which only the holder of the rename lock does; so no cycle of
+//!    waiting threads arises.
 //! 3. Other inodes, by number.
 //!
-//! An inode's kind never changes and is known without its lock: what may lie above a locked directory is not locked to be asked.
-//! Whoever reads a directory locks nothing else meanwhile.
+//! An inode's kind never changes and is known without its lock: an inode that may lie above a
+//! locked directory is not locked to find out its kind. A thread that reads a directory locks
+//! nothing else meanwhile.
 
 mod create;
 mod link;
@@ -48,22 +52,22 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 
-/// Links that an inode may have.
+/// Largest link count of an inode.
 const LINKS_MAX: u16 = 32_000;
-/// Bytes that a name may have.
+/// Length of the longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The links of a directory without subdirectories: its name and its `.`.
+/// Link count of a directory without subdirectories: its name and its `.`.
 const LINKS_OF_DIRECTORY: u16 = 2;
-/// The link count of a directory whose subdirectories are too many to count (`dir_nlink`).
+/// Link count of a directory with too many subdirectories to count (`dir_nlink`).
 const LINKS_UNCOUNTED: u16 = 1;
 
-/// Looks a name up in a directory.
+/// Looks up a name in a directory.
 pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     look_up(core, parent, name, Ok)
 }
 
-/// Looks a name up and pins what it names, before anybody can take the name away.
+/// Looks up a name and pins its inode, before another thread can remove the entry.
 pub(crate) fn look_up_and_pin(core: &Core, parent: InodeNr, name: &[u8]) -> Result<Arc<Inode>> {
     look_up(core, parent, name, |nr| {
         let inode = core.fetch_inode(nr)?;
@@ -72,7 +76,7 @@ pub(crate) fn look_up_and_pin(core: &Core, parent: InodeNr, name: &[u8]) -> Resu
     })
 }
 
-/// Looks a name up, and does something with what it names while the directory is locked.
+/// Looks up a name, and calls `then` with its inode while the directory is locked.
 fn look_up<T>(
     core: &Core,
     parent: InodeNr,
@@ -92,7 +96,8 @@ fn look_up<T>(
     }
 }
 
-/// A name that may be made: neither empty, nor too long, nor one of the two that every directory has.
+/// Checks a name to be added: neither empty, nor too long, nor one of the two that every directory
+/// has.
 fn check_new_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
@@ -108,7 +113,7 @@ fn check_new_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A name that may be removed.
+/// Checks a name to be removed.
 fn check_old_name(name: &[u8]) -> Result<()> {
     match name {
         b"." => Err(Error::Invalid("\".\" cannot be removed or renamed")),
@@ -126,7 +131,7 @@ fn check_is_directory(state: &InodeState) -> Result<()> {
     }
 }
 
-/// A directory that takes new names: still linked, not immutable.
+/// Checks that a directory accepts new entries: still linked, not immutable.
 fn check_takes_names(state: &InodeState) -> Result<()> {
     check_is_directory(state)?;
     if state.links == 0 {
@@ -139,7 +144,7 @@ fn check_takes_names(state: &InodeState) -> Result<()> {
     }
 }
 
-/// A directory that lets names go: neither immutable nor append-only.
+/// Checks that entries of a directory may be removed: neither immutable nor append-only.
 fn check_loses_names(state: &InodeState) -> Result<()> {
     check_takes_names(state)?;
     if state.flags.contains(InodeFlags::APPEND) {
@@ -149,7 +154,7 @@ fn check_loses_names(state: &InodeState) -> Result<()> {
     }
 }
 
-/// An inode whose names may change: neither immutable nor append-only.
+/// Checks that an inode's links may change: neither immutable nor append-only.
 fn check_name_changes(state: &InodeState) -> Result<()> {
     if state
         .flags
@@ -161,15 +166,15 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
     }
 }
 
-/// Counts one subdirectory more.
+/// Increments the link count for a new subdirectory.
 fn gain_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     if state.links != LINKS_UNCOUNTED {
         state.claims(handle).links += 1;
     }
 }
 
-/// Counts one subdirectory less. Whatever the count was, the directory keeps its own links: a directory that has a name is never
-/// without links.
+/// Decrements the link count for a removed subdirectory. Whatever the count was, the directory
+/// keeps its own links: a directory with a name is never without links.
 fn lose_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
     if state.links > LINKS_OF_DIRECTORY || is_damaged {
@@ -177,8 +182,9 @@ fn lose_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     }
 }
 
-/// After a name is gone: deletes the inode if it has no name left and nobody has it open. Freeing what it held is no part of
-/// the operation: if that cannot be read, the inode stays on the orphan list, and the next open deletes it.
+/// Deletes the inode after an entry was removed, if it has no links left and is not open. Freeing
+/// its blocks is no part of the operation: if they cannot be read, the inode stays on the orphan
+/// list, and the next open deletes it.
 fn delete_if_unused(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let has_links = inode.state.read().links > 0;
     if has_links || core.inodes.is_pinned(inode) {

@@ -2,19 +2,19 @@
 
 use rt::Nanos;
 
-/// How file data and the journal go together.
+/// The order between file data and the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DataMode {
     /// Data goes through the journal.
     Journal,
-    /// Data is on the device before the commit record of the transaction that allocated it.
+    /// Data reaches the device before the commit block of the transaction that allocated it.
     #[default]
     Ordered,
     /// No order between data and the journal.
     Writeback,
 }
 
-/// Which blocks ordered mode writes before a commit record.
+/// The blocks that ordered mode writes before a commit block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OrderedScope {
     /// Every block written in the transaction: ext3's own rule.
@@ -24,52 +24,53 @@ pub enum OrderedScope {
     Allocated,
 }
 
-/// What happens after an error in metadata.
+/// The reaction to an error in metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// Note it and go on.
+    /// Record it and continue.
     Continue,
     /// Turn the volume read-only.
     #[default]
     RemountReadOnly,
-    /// Stop: the journal aborts, the error is written to the superblock, and the calling thread panics.
+    /// Stop: the journal aborts, the error is written to the superblock, and the calling thread
+    /// panics.
     Panic,
 }
 
-/// Which access times are kept.
+/// The access times that are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessTime {
-    /// Never.
+    /// None.
     Never,
-    /// When it is older than the change time, or a day.
+    /// Those older than the change time, or than a day.
     #[default]
     Relative,
-    /// At every read.
+    /// All, at every read.
     Strict,
 }
 
-/// How blocks and inodes are placed.
+/// The placement of blocks and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllocationProfile {
     /// Orlov for directories, reservation windows for files.
     #[default]
     Modern,
-    /// What Linux 2.4.18 did: linear directories, one-block goal allocator, no windows.
+    /// As Linux 2.4.18: linear directories, one-block goal allocator, no windows.
     Ext3Linux24,
 }
 
-/// One budget of memory, and when dirty pages are written.
+/// The memory budget, and the limits of dirty pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes for pages, metadata and images that the journal pins.
     pub budget_bytes: u64,
-    /// Percent of the budget that may be dirty before the writer starts.
+    /// Percentage of the budget that may be dirty before the writer daemon starts.
     pub dirty_background_percent: u8,
-    /// Percent of the budget that may be dirty before a writer of data has to wait.
+    /// Percentage of the budget that may be dirty before a writer of data has to wait.
     pub dirty_percent: u8,
-    /// How often the writer looks for old dirty data.
+    /// Interval at which the writer daemon looks for old dirty data.
     pub writer_interval: Nanos,
-    /// How old dirty data may become before the writer writes it.
+    /// Age at which the writer daemon writes dirty data.
     pub dirty_expiry: Nanos,
 }
 
@@ -85,23 +86,25 @@ impl Default for Memory {
     }
 }
 
-/// For what space is reserved behind the device when a volume is opened for writing: see `BlockDevice::reserve`.
+/// The space reserved behind the device when a volume is opened for writing: see
+/// `BlockDevice::reserve`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostSpace {
-    /// Nothing.
+    /// None.
     None,
-    /// The journal, the bitmaps and descriptors, and the used part of the inode tables, as far as there is room.
+    /// Space for the journal, the bitmaps and descriptors, and the used part of the inode tables,
+    /// as far as there is room.
     #[default]
     Metadata,
-    /// The whole device. The volume is not opened if there is no room for it.
+    /// Space for the whole device. The open fails if there is no room for it.
     All,
 }
 
-/// What becomes of a log that holds transactions although the superblock does not say `needs_recovery`. An open volume never leaves
-/// one, so that somebody has to say whether it counts.
+/// The treatment of a log that holds transactions although the superblock has no `needs_recovery`.
+/// An open volume never leaves one, so that the options must say if it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnmarkedLog {
-    /// The volume is not opened for writing. Read-only it is seen as it lies.
+    /// The volume is not opened for writing. A read-only open ignores the log.
     #[default]
     Refuse,
     /// The log counts, and is replayed.
@@ -110,55 +113,61 @@ pub enum UnmarkedLog {
     Discard,
 }
 
-/// How a volume is mounted.
+/// The options of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Change nothing. A dirty journal is replayed all the same, unless `no_recovery`.
+    /// True to change nothing. A dirty journal is replayed all the same, unless `no_recovery`.
     pub read_only: bool,
-    /// Do not replay the journal; only with `read_only`.
+    /// True to leave the journal unreplayed; only with `read_only`.
     pub no_recovery: bool,
-    /// What becomes of a log that the superblock does not call for, when the volume is opened for writing.
+    /// The treatment of a log that the superblock does not mark for replay, when the volume is
+    /// opened for writing.
     pub unmarked_log: UnmarkedLog,
-    /// `data=`
+    /// The data mode (`data=`).
     pub data: DataMode,
-    /// `ordered=all|allocated`
+    /// The scope of ordered mode (`ordered=all|allocated`).
     pub ordered: OrderedScope,
-    /// `commit=`, the age at which a transaction is committed.
+    /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,
-    /// `barrier=`
+    /// True to flush the device for commits (`barrier=`).
     pub barrier: bool,
-    /// `sync`: every change is durable when the call returns.
+    /// True if every change is durable when the call returns (`sync`).
     pub sync: bool,
-    /// `dirsync`: every change of a directory is durable when the call returns.
+    /// True if every change of a directory is durable when the call returns (`dirsync`).
     pub directory_sync: bool,
-    /// `noatime`, `relatime`, `strictatime`
+    /// The access times that are updated (`noatime`, `relatime`, `strictatime`).
     pub access_time: AccessTime,
-    /// `errors=`
+    /// The reaction to damage (`errors=`).
     pub on_error: OnError,
-    /// `data_err=abort`: a failed write of ordered data aborts the journal.
+    /// True if a failed write of ordered data aborts the journal (`data_err=abort`).
     pub abort_on_data_error: bool,
-    /// When transactions close, who checkpoints and who waits.
+    /// The policy that decides when transactions close, and which threads checkpoint and wait.
     pub log_policy: jbd2::LogPolicy,
-    /// How blocks and inodes are placed.
+    /// The placement of blocks and inodes.
     pub allocation: AllocationProfile,
-    /// A group allocates the inode that it freed last, not the first free one: a policy for tests, under which numbers are used again at once.
+    /// True if a group allocates the inode that it freed last, not the first free one: a policy for
+    /// tests, which reuses numbers at once.
     pub reuse_inodes: bool,
-    /// Memory and write-back.
+    /// The memory budget and writeback.
     pub memory: Memory,
-    /// `discard`: blocks are discarded once they are free durably, so that a sparse image shrinks again. Nothing without a journal.
+    /// True to discard blocks once they are durably free, so that a sparse image shrinks again
+    /// (`discard`). Has no effect without a journal.
     pub discard: bool,
-    /// `host_space=none|metadata|all`
+    /// The space to reserve behind the device (`host_space=none|metadata|all`).
     pub host_space: HostSpace,
-    /// Open read-write even on a device that cannot flush.
+    /// True to open read-write even on a device that cannot flush.
     pub force: bool,
-    /// `resuid=`: the user that may use the reserved blocks beside root; `None` takes the superblock's.
+    /// The user that may use the reserved blocks besides root (`resuid=`); `None` takes the
+    /// superblock's.
     pub reserved_uid: Option<u32>,
-    /// `resgid=`: the group whose members may use the reserved blocks; `None` takes the superblock's.
+    /// The group whose members may use the reserved blocks (`resgid=`); `None` takes the
+    /// superblock's.
     pub reserved_gid: Option<u32>,
-    /// True if a call may use the reserved blocks that [`Volume::with_reserve`](crate::Volume::with_reserve) gives no caller.
+    /// True if a call may use the reserved blocks that
+    /// [`Volume::with_reserve`](crate::Volume::with_reserve) gives no caller.
     pub privileged: bool,
-    /// The volume is just being made and filled: its journal, which is empty, is left alone, and nothing depends on chance. A
-    /// crash leaves a volume that has to be made again.
+    /// True while the volume is being created and filled: its journal, which is empty, is left
+    /// alone, and nothing depends on chance. A crash leaves a volume that has to be created again.
     pub is_being_made: bool,
 }
 

@@ -1,11 +1,12 @@
-//! The orphan list: inodes whose deletion or truncation is not finished, chained on disk from the superblock through
-//! `i_dtime`. A crash leaves them there, and the next open finishes what they wait for.
+//! The orphan list: inodes whose deletion or truncation is not complete, chained on disk from the
+//! superblock through `i_dtime`. A crash leaves them there, and the next open completes the
+//! operations.
 //!
 //! ```text
 //! s_last_orphan -> newest inode -> ... -> oldest inode -> 0
 //! ```
 //!
-//! While an inode is on the list, its `i_dtime` in the table is written here and nowhere else.
+//! While an inode is on the list, only this module writes its `i_dtime` in the table.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +21,12 @@ use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::error::{Corrupt, Result};
 
-/// Journal blocks that adding or removing may dirty: superblock, inode, predecessor's inode.
+/// Number of journal blocks that adding or removing may dirty: superblock, inode, predecessor's
+/// inode.
 pub(crate) const CREDITS_ORPHAN: u32 = 3;
 
-/// Puts an inode on the list; the caller stores the inode afterwards, and holds its table block and the superblock.
+/// Adds an inode to the list; the caller stores the inode afterwards, and holds its table block and
+/// the superblock.
 pub(crate) fn add(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -51,7 +54,8 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Takes an inode off the list; the caller stores the inode afterwards, and holds its table block and the superblock.
+/// Removes an inode from the list; the caller stores the inode afterwards, and holds its table
+/// block and the superblock.
 pub(crate) fn remove(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -89,10 +93,10 @@ fn set_next(
     Ok(())
 }
 
-/// Reads the list of a volume that is opened. Returns its inodes, newest first.
+/// Reads the list when a volume is opened. Returns its inodes, newest first.
 ///
 /// # Errors
-/// - [`Corrupt::Orphan`] for a list that cannot be believed: nothing is changed.
+/// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
 pub(crate) fn load(core: &Core) -> Result<Vec<InodeNr>> {
     if rt::mutant!("orphan/not-finished-at-open") {
         return Ok(Vec::new());
@@ -115,7 +119,7 @@ pub(crate) fn count(core: &Core) -> usize {
     core.orphans.lock().count()
 }
 
-/// Notes that the deletion of an inode has failed, so that it is tried again.
+/// Notes an inode whose deletion has failed, so that it is retried.
 pub(crate) fn note_left(core: &Core, nr: InodeNr) {
     core.orphans.lock().note_left(nr);
 }
@@ -125,7 +129,7 @@ pub(crate) fn take_left(core: &Core) -> BTreeSet<InodeNr> {
     core.orphans.lock().take_left()
 }
 
-/// The list on disk, newest first, each with its table block.
+/// Reads the list on disk, newest first, each inode with its table block.
 fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut chain = Vec::new();
     let mut seen = BTreeSet::new();
@@ -157,8 +161,8 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     Ok(chain)
 }
 
-/// Credits for finishing a deletion beside the freeing of its blocks: orphan list, inode, bitmap, descriptor,
-/// superblock, attribute block and what freeing it dirties.
+/// Credits for completing a deletion besides freeing its blocks: orphan list, inode, bitmap,
+/// descriptor, superblock, attribute block and the blocks that freeing it dirties.
 pub(crate) const CREDITS_FINISH: Credits = Credits {
     blocks: 14,
     revokes: 1,

@@ -1,7 +1,8 @@
 //! The entry: a volume is opened, used and closed.
 //!
-//! A [`Volume`] owns its daemons. `close` writes everything, stops and joins them and returns what went wrong. Dropping an
-//! unclosed volume sets stop flags and does nothing else: it is a power cut for what was not synced.
+//! A [`Volume`] owns its daemons. `close` writes everything, stops and joins them, and returns
+//! errors. Dropping an unclosed volume only sets stop flags: it is a power cut for all unsynced
+//! data.
 
 pub mod attributes;
 mod client;
@@ -56,59 +57,67 @@ pub use crate::xattr::SetMode;
 /// All operations take `&self` and may be called from any number of threads.
 ///
 /// # Errors
-/// Any call can fail with [`Error::Device`](crate::Error::Device) and [`Error::Corrupt`](crate::Error::Corrupt); one that changes something
-/// also with [`Error::Journal`](crate::Error::Journal), and with [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become,
-/// read-only. The sections of the calls name what can fail beside.
+/// Any call can fail with [`Error::Device`](crate::Error::Device) and
+/// [`Error::Corrupt`](crate::Error::Corrupt); calls that change something also with
+/// [`Error::Journal`](crate::Error::Journal), and with [`Error::ReadOnly`](crate::Error::ReadOnly)
+/// if the volume is, or has become, read-only. The sections of the calls name their other errors.
 pub struct Volume {
     core: Arc<Core>,
     open_files: files::OpenFiles,
     writer: Option<writer::Writer>,
 }
 
-/// What happened while a volume was opened.
+/// The events of an open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenReport {
-    /// Transactions that recovery replayed.
+    /// Number of transactions that recovery replayed.
     pub replayed_transactions: u32,
-    /// Transactions of a log that the superblock did not call for, which were dropped as the options say.
+    /// Number of transactions in a log not marked for replay that were discarded because of the
+    /// options.
     pub discarded_transactions: u32,
-    /// A committed transaction that was dropped, since a block of it in the log is damaged.
+    /// A committed transaction that was dropped because one of its blocks in the log is damaged.
     pub lost: Option<jbd2::recovery::Lost>,
-    /// The last transaction that had been committed when recovery ended, before orphans were finished; none where the journal was
-    /// left alone.
+    /// The last committed transaction at the end of recovery, before orphans were completed; none
+    /// if the journal was left alone.
     pub last_committed: Option<Tid>,
-    /// Orphans that were deleted.
+    /// Number of orphans that were deleted.
     pub orphans_deleted: usize,
-    /// Orphans whose truncation was finished.
+    /// Number of orphans whose truncation was completed.
     pub orphans_truncated: usize,
-    /// True if damage is noted in the superblock, by this open or earlier: a check is due.
+    /// True if damage is recorded in the superblock, by this open or earlier: a check is due.
     pub has_errors: bool,
-    /// Why the volume is read-only although it was to be read-write.
+    /// The reason for which the volume is read-only although the options ask for read-write.
     pub read_only_because: Option<String>,
 }
 
-/// Where the numbers of transactions stand: what an operation belongs to is no earlier than what ran, or came next,
-/// before it, and no later than what ran, or was started last, after it.
+/// The current numbers of transactions. The transaction of an operation is no earlier than the
+/// running or next one before it, and no later than the running or last started one after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transactions {
-    /// The one that runs.
+    /// The running transaction.
     pub running: Option<Tid>,
-    /// The one that will be started next.
+    /// The transaction to be started next.
     pub next: Tid,
 }
 
 impl Volume {
-    /// Opens a volume: replays its journal if needed, finishes what the orphan list says, starts the daemons.
+    /// Opens a volume: replays its journal if needed, completes the operations on the orphan list,
+    /// starts the daemons.
     ///
-    /// `journal_device` is the external journal, for a volume that has one. Where the volume cannot be opened for writing as the options
-    /// ask, it may be opened read-only: see [`OpenReport::read_only_because`].
+    /// `journal_device` is the external journal, for a volume that has one. A volume that cannot be
+    /// opened for writing as the options ask may be opened read-only: see
+    /// [`OpenReport::read_only_because`].
     ///
     /// # Errors
-    /// - [`Error::Corrupt`](crate::Error::Corrupt) and [`Error::Unsupported`](crate::Error::Unsupported) name the fact or the feature.
-    /// - [`Error::NoJournalDevice`](crate::Error::NoJournalDevice) if the volume has an external journal and none is given, [`Error::Journal`](crate::Error::Journal) for the wrong one.
-    /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed and a device is read-only.
-    /// - [`Error::UnmarkedLog`](crate::Error::UnmarkedLog) as [`MountOptions::unmarked_log`] says.
-    /// - [`Error::CannotFlush`](crate::Error::CannotFlush) if the device cannot, and [`MountOptions::force`] is not set.
+    /// - [`Error::Corrupt`](crate::Error::Corrupt) and
+    ///   [`Error::Unsupported`](crate::Error::Unsupported) name the invalid state or the feature.
+    /// - [`Error::NoJournalDevice`](crate::Error::NoJournalDevice) if the volume has an external
+    ///   journal and none is given, [`Error::Journal`](crate::Error::Journal) for the wrong one.
+    /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed
+    ///   and a device is read-only.
+    /// - [`Error::UnmarkedLog`](crate::Error::UnmarkedLog) by [`MountOptions::unmarked_log`].
+    /// - [`Error::CannotFlush`](crate::Error::CannotFlush) if the device cannot, and
+    ///   [`MountOptions::force`] is not set.
     /// - [`Error::Device`](crate::Error::Device) if a device fails.
     pub fn open(
         device: Arc<dyn BlockDevice>,
@@ -118,10 +127,10 @@ impl Volume {
         Self::open_with_report(device, journal_device, options).map(|(volume, _)| volume)
     }
 
-    /// Like [`Volume::open`]; also reports what happened on the way.
+    /// Like [`Volume::open`]; also reports the events of the open.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// Fails as [`Volume::open`].
     pub fn open_with_report(
         device: Arc<dyn BlockDevice>,
         journal_device: Option<Arc<dyn BlockDevice>>,
@@ -146,7 +155,8 @@ impl Volume {
     /// Writes everything, marks the volume clean, stops the daemons.
     ///
     /// # Errors
-    /// What could not be written. The volume is closed all the same; a journal replays what it has at the next open.
+    /// Returns the error of data that could not be written. The volume is closed all the same; the
+    /// next open replays the transactions in its journal.
     pub fn close(mut self) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         if let Some(writer) = self.writer.take() {
@@ -159,17 +169,18 @@ impl Volume {
     /// Makes everything durable.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) and [`Error::Journal`](crate::Error::Journal) if something could not be written.
+    /// [`Error::Device`](crate::Error::Device) and [`Error::Journal`](crate::Error::Journal) if
+    /// something could not be written.
     pub fn sync(&self) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         crate::writeback::sync_all(&self.core)
     }
 
-    /// Discards the blocks that are free, so that a sparse image or a thin device gets their space back; runs of fewer bytes than
-    /// `least_bytes` are left. Returns how many bytes.
+    /// Discards free blocks, so that a sparse image or a thin device gets their space back; extents
+    /// of fewer than `least_bytes` bytes are left alone. Returns the number of bytes.
     ///
     /// # Errors
-    /// - [`Error::ReadOnly`](crate::Error::ReadOnly), and what a [`sync`](Self::sync) may fail with.
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly), and the errors of [`sync`](Self::sync).
     pub fn trim(&self, least_bytes: u64) -> Result<u64> {
         rt::charge(rt::Cost::Syscall);
         let block_bytes = u64::from(self.core.geometry.block_bytes);
@@ -178,23 +189,25 @@ impl Volume {
         Ok(blocks * block_bytes)
     }
 
-    /// Free and used space.
+    /// Returns the free and used space.
     pub fn usage(&self) -> Usage {
         rt::charge(rt::Cost::Syscall);
         self.core.usage()
     }
 
-    /// How many inodes wait for their deletion, or for the end of a truncation: their space will be free.
+    /// Returns the number of inodes that wait for their deletion, or for the end of a truncation:
+    /// their space will be free.
     pub fn orphan_count(&self) -> usize {
         crate::orphan::count(&self.core)
     }
 
-    /// Bytes of memory that count against the budget: pages, metadata, inodes, and images that the journal pins.
+    /// Returns the bytes of memory that count against the budget: pages, metadata, inodes, and
+    /// images that the journal pins.
     pub fn memory_used(&self) -> u64 {
         crate::writeback::memory::used(&self.core)
     }
 
-    /// How finely times are kept.
+    /// Returns the granularity of stored times.
     pub fn time_granularity(&self) -> Duration {
         if self.core.geometry.has_extra_times() {
             Duration::from_nanos(1)
@@ -203,48 +216,49 @@ impl Volume {
         }
     }
 
-    /// Whether the volume is, or has become, read-only.
+    /// Returns true if the volume is, or has become, read-only.
     pub fn is_read_only(&self) -> bool {
         self.core.is_read_only.load(Ordering::Acquire)
     }
 
-    /// Stops all changes, stickily, after something that must not happen: the journal aborts, and the volume is read-only. What
-    /// was promised stays, and the next open recovers to it.
+    /// Stops all changes permanently, after a violated invariant: the journal aborts, and the
+    /// volume is read-only. Durable data stays, and the next open recovers it.
     pub fn abort(&self, why: &str) {
         self.core.abort(why);
     }
 
-    /// What the journal has done so far; none on a volume without one.
+    /// Returns the counters of the journal; none on a volume without one.
     pub fn journal_stats(&self) -> Option<jbd2::Stats> {
         self.core.journal.as_ref().map(|journal| journal.stats())
     }
 
-    /// Where the journal's numbers stand, for those who check what became durable; none on a volume without one.
+    /// Returns the numbers of the journal's transactions, for tests of durability; none on a volume
+    /// without one.
     pub fn transactions(&self) -> Option<Transactions> {
         let (running, next) = self.core.journal.as_ref()?.numbers();
         Some(Transactions { running, next })
     }
 
-    /// What callers have waited for in the page cache so far.
+    /// Returns the time that callers have waited in the page cache so far.
     pub fn cache_stalls(&self) -> crate::CacheStalls {
         self.core.pages.stalls()
     }
 
-    /// The validated superblock, as it was when the volume was opened.
+    /// Returns the validated superblock, as it was when the volume was opened.
     pub fn superblock(&self) -> &crate::disk::superblock::Superblock {
         &self.core.superblock
     }
 
-    /// How the volume is mounted.
+    /// Returns the mount options.
     pub fn options(&self) -> &MountOptions {
         &self.core.options
     }
 
-    /// The blocks of a file in file order: `(first file block, first block, count)`; blocks of the map itself have no
-    /// file block.
+    /// Returns the blocks of a file in file order: `(first file block, first block, count)`;
+    /// indirect blocks have no file block.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if the inode is not in use, and those of reading its block map.
+    /// [`Error::NotFound`] if the inode is not in use, and the errors of reading its block map.
     pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(inode)?;
@@ -264,7 +278,7 @@ impl Volume {
 
 #[cfg(test)]
 impl Volume {
-    /// What tests of the parts look into.
+    /// Returns the inner state, for tests of the parts.
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }

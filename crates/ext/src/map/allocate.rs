@@ -1,14 +1,14 @@
-//! Mapping what is a hole.
+//! Allocation of blocks for holes.
 //!
-//! All that can fail comes first: the way is walked, the missing map blocks and the data are allocated, and only then
-//! pointers are written. When space runs out on the way, what was allocated is given back in the same transaction, and
-//! the map is as it was.
+//! Steps that can fail come first: the path is walked, the missing indirect blocks and the data are
+//! allocated, and only then pointers are written. When space runs out meanwhile, the allocated
+//! blocks are freed in the same transaction, and the block map is as it was.
 //!
 //! # Goals
 //!
-//! The block behind the one allocated last, if the file goes on there; else behind the nearest block before it in the same
-//! map block; else behind the map block; else in the inode's group. Map blocks are placed in the same way, so that they
-//! lie between the data.
+//! The goal is the block after the one allocated last, if the file continues there; else after the
+//! nearest block before it in the same indirect block; else after the indirect block; else in the
+//! inode's group. Indirect blocks are placed in the same way, so that they lie between the data.
 
 use std::sync::Arc;
 
@@ -27,11 +27,12 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::options::AllocationProfile;
 
-/// Maps up to `count_max` blocks from `from` on, allocating what is a hole: one run, and whether it is new. Changes `state`
-/// (words, sectors), which the caller stores. When it fails, it has changed nothing that stays.
+/// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and true
+/// if it is new. Changes `state` (words, sectors), which the caller stores. If it fails, it has
+/// changed nothing that stays.
 ///
 /// # Errors
-/// - [`Error::FileTooLarge`] where the trees do not reach.
+/// - [`Error::FileTooLarge`] for blocks beyond the reach of the trees.
 /// - [`Error::NoSpace`].
 pub(crate) fn find_or_allocate(
     core: &Core,
@@ -49,11 +50,12 @@ pub(crate) fn find_or_allocate(
     Ok((taken.data, true))
 }
 
-/// Maps `count` blocks from `from` on, which is behind the end of a directory: one by one, all or none. Undoing what was
-/// allocated before an error never restarts the handle, since the caller is in the middle of an operation.
+/// Maps `count` blocks from `from` on, which is beyond the end of a directory: one by one, all or
+/// none. Undoing the allocations before an error never restarts the handle, because the caller is
+/// in the middle of an operation.
 ///
 /// # Errors
-/// Those of [`find_or_allocate`]; nothing has changed then.
+/// Fails as [`find_or_allocate`]; nothing has changed then.
 pub(crate) fn allocate_each(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -85,7 +87,7 @@ pub(crate) fn allocate_each(
                     }
                 }
                 if was_stored {
-                    // The claims are again those of the table.
+                    // The claims equal those of the table again.
                     state.discard(handle);
                 }
                 return Err(error);
@@ -95,7 +97,7 @@ pub(crate) fn allocate_each(
     Ok(blocks)
 }
 
-/// Fills a hole.
+/// Allocates blocks for a hole.
 fn allocate_at(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -126,18 +128,19 @@ fn allocate_at(
     Ok(taken)
 }
 
-/// Where in the trees something is missing.
+/// A place in the trees at which something is missing.
 struct Site {
     path: Path,
     from: FileBlock,
-    /// The map blocks on the way that are there.
+    /// The existing indirect blocks on the path.
     parents: [BlockNr; 3],
-    /// How many.
+    /// Number of existing indirect blocks on the path.
     level: usize,
-    /// What lies there now: a run, or a hole of so many blocks that one run may fill.
+    /// The current mapping: an extent, or a hole that one extent may fill.
     mapped: Mapped,
     goal: BlockNr,
-    /// The buffer of the last of the parents, which gets the pointer: to read it when blocks are allocated could fail.
+    /// The buffer of the last of the parents, which gets the pointer: reading it after the
+    /// allocation could fail.
     _held: Option<Arc<Buffer>>,
 }
 
@@ -204,7 +207,7 @@ impl Site {
         Ok(())
     }
 
-    /// What lies there, if the way is whole.
+    /// Looks up the current mapping, if the path is complete.
     fn look(
         &mut self,
         core: &Core,
@@ -262,7 +265,7 @@ impl Site {
         Ok(())
     }
 
-    /// How many map blocks are missing.
+    /// Returns the number of missing indirect blocks.
     fn missing(&self) -> u32 {
         (self.path.depth - self.level) as u32
     }
@@ -272,7 +275,7 @@ impl Site {
     }
 }
 
-/// What was allocated for one site.
+/// The blocks allocated for one site.
 struct Taken {
     maps: [BlockNr; 3],
     data: Run,
@@ -332,8 +335,9 @@ impl Taken {
         unreachable!("the data comes last")
     }
 
-    /// Takes the pointers back and frees the blocks, in the handle that allocated them: every block that this changes is in
-    /// the transaction already, and no older one can hold the freed blocks, so it takes neither credits nor revokes.
+    /// Removes the pointers and frees the blocks, in the handle that allocated them. It needs
+    /// neither credits nor revokes: every block that it changes is in the transaction already, and
+    /// no older one can hold the freed blocks.
     fn undo(
         &self,
         core: &Core,
@@ -374,7 +378,8 @@ impl Taken {
         Ok(())
     }
 
-    /// Writes the pointers: new map blocks first, then the one that makes them part of the file.
+    /// Writes the pointers: new indirect blocks first, then the pointer that makes them part of the
+    /// file.
     fn link(
         &self,
         core: &Core,
@@ -424,7 +429,7 @@ impl Taken {
     }
 }
 
-/// Writes the pointers to a run from an index on.
+/// Writes the pointers to an extent from an index on.
 fn write_run(bytes: &mut [u8], index: usize, run: Run) {
     let slots = bytes[index * 4..].chunks_exact_mut(4);
     for (slot, step) in slots.zip(0..run.count) {

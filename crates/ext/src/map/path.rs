@@ -1,15 +1,15 @@
-//! The way through the trees to one block of a file.
+//! The path through the trees to one block of a file.
 
 use layout::FileBlock;
 
 use super::DIRECT;
 
-/// Which word, and which index in each block on the way.
+/// A word of the inode, and an index in each indirect block on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     /// The word of the inode.
     pub(super) root: usize,
-    /// Map blocks on the way: 0 for a direct pointer.
+    /// Number of indirect blocks on the path; 0 for a direct pointer.
     pub(super) depth: usize,
     /// The index in each of them, from the root on.
     pub(super) offsets: [u32; 3],
@@ -17,7 +17,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The way to a block; none if the trees do not reach it.
+    /// Returns the path to a block; none if the trees do not reach it.
     pub(super) fn of(block: FileBlock, per_block: u32) -> Option<Self> {
         if block.get() < DIRECT {
             return Some(Self {
@@ -50,12 +50,13 @@ impl Path {
         None
     }
 
-    /// The first file block that the leaf on the way maps.
+    /// Returns the first file block that the leaf on the path maps.
     pub(super) fn leaf_first(&self, block: FileBlock) -> u64 {
         block.get() - u64::from(self.offsets[self.depth - 1])
     }
 
-    /// How many file blocks, from this one on, lie below the same pointer at a level (0: the inode's word).
+    /// Returns the number of file blocks from this one on that lie below the same pointer at a
+    /// level (0: the inode's word).
     pub(super) fn hole_below(&self, level: usize) -> u64 {
         let width = u64::from(self.per_block);
         let mut index = 0;
@@ -66,7 +67,8 @@ impl Path {
     }
 }
 
-/// The first file block below each of the three trees' words, and how many blocks the tree reaches.
+/// Returns the first file block below one of the three trees' words, and the number of blocks that
+/// the tree reaches.
 pub(super) fn tree(depth: u32, per_block: u32) -> (u64, u64) {
     let width = u64::from(per_block);
     let before: u64 = (1..depth).map(|depth| width.pow(depth)).sum();

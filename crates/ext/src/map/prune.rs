@@ -1,13 +1,16 @@
-//! Freeing a map from some block to its end, over as many transactions as it takes.
+//! Freeing a block map from some block to its end, over as many transactions as needed.
 //!
-//! # How a part is made consistent
+//! # Consistency of a part
 //!
-//! Going forward through the trees, the indices whose blocks have been freed are noted for each map block on the way
-//! ("pending") and not written at once: a map block that is freed as a whole never is. Before the step is restarted,
-//! and at the end, the noted pointers are zeroed and the inode is stored, so that no transaction ends with a pointer to a
-//! freed block. A file is on the orphan list meanwhile, and its size says what is still to be freed.
+//! The walk goes forward through the trees. For each indirect block on the path it notes the
+//! indices whose blocks have been freed ("pending") and does not write them at once: an indirect
+//! block that is freed as a whole is never written. Before the step is restarted, and at the end,
+//! the noted pointers are zeroed and the inode is stored, so that no transaction ends with a
+//! pointer to a freed block. The file is on the orphan list meanwhile, and its size determines the
+//! blocks that are still to be freed.
 //!
-//! When a damaged pointer or an unreadable map block stops it half-way, what has been freed is unlinked first.
+//! If a damaged pointer or an unreadable indirect block stops the walk, the freed blocks are
+//! unlinked first.
 
 use std::sync::Arc;
 
@@ -25,29 +28,30 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
-/// Credits kept for the caller at every moment, restarts included, and for unlinking what is pending: 3 indirect blocks and
-/// the inode.
+/// Credits reserved at every moment, restarts included: for the caller, and for unlinking pending
+/// blocks (3 indirect blocks and the inode).
 const CREDITS_KEPT: Credits = Credits {
     blocks: crate::orphan::CREDITS_FINISH.blocks + 4,
     revokes: crate::orphan::CREDITS_FINISH.revokes,
 };
 /// Credits for freeing one extent, which may lie in two groups.
 const CREDITS_EXTENT: u32 = 2 * CREDITS_PER_GROUP;
-/// What is asked for when more is needed, where the log is not too short for it.
+/// Credits of one further request, unless the log is too short for it.
 const SEGMENT: Credits = Credits {
     blocks: 48,
     revokes: 64,
 };
 const _: () = assert!(CREDITS_KEPT.blocks + CREDITS_EXTENT <= CREDITS_MAX);
-/// What a caller starts its transaction with for [`free_from`].
+/// Credits with which a caller starts its transaction for [`free_from`].
 pub(crate) const CREDITS_FREE: Credits = Credits {
     blocks: CREDITS_KEPT.blocks + CREDITS_EXTENT,
     revokes: CREDITS_KEPT.revokes,
 };
 
-/// Frees the blocks from `from` to the end of the map, a part for each transaction, restarting as needed; data blocks are
-/// forgotten, with a revoke, where they may be in the cache of metadata. The inode is stored at every restart; the
-/// caller stores it at the end, and finishes the transaction also after an error.
+/// Frees the blocks from `from` to the end of the block map, a part for each transaction,
+/// restarting as needed. Data blocks that may be in the metadata cache are forgotten, with a
+/// revoke. The inode is stored at every restart; the caller stores it at the end, and finishes the
+/// transaction also after an error.
 pub(crate) fn free_from(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -72,8 +76,8 @@ pub(crate) fn free_from(
     result.and(unlinked)
 }
 
-/// [`SEGMENT`], or as much of it as a handle may ask for. Where tests force restarts, as little as possible, so that every place
-/// at which a handle can restart is one at which it does.
+/// Returns [`SEGMENT`], or as much of it as a handle may ask for. If tests force restarts, returns
+/// as little as possible, so that every possible restart happens.
 fn segment(core: &Core) -> Credits {
     if core.options.log_policy.restart_every > 0 {
         return CREDITS_FREE.plus(Credits {
@@ -89,12 +93,12 @@ fn segment(core: &Core) -> Credits {
     }
 }
 
-/// Indices of a map block whose blocks have been freed.
+/// The indices of an indirect block whose blocks have been freed.
 struct Pending {
     block: BlockNr,
     start: usize,
     end: usize,
-    /// Its buffer: to read it again when its blocks are free could fail.
+    /// Its buffer: reading it again after its blocks are freed could fail.
     _held: Option<Arc<Buffer>>,
 }
 
@@ -104,9 +108,9 @@ struct Pruner<'a, 'c> {
     inode: &'a Inode,
     state: &'a mut InodeState,
     from: u64,
-    /// Whether data blocks may be in the cache of metadata.
+    /// True if data blocks may be in the metadata cache.
     has_buffers: bool,
-    /// The map blocks on the way, from the root on.
+    /// The indirect blocks on the path, from the root on.
     pending: Vec<Pending>,
 }
 
@@ -147,7 +151,8 @@ impl Pruner<'_, '_> {
         Ok(())
     }
 
-    /// Frees what lies below a map block from `from` on; true if that was all of it, and the map block is freed too.
+    /// Frees the blocks below an indirect block from `from` on; returns true if those were all, and
+    /// the indirect block is freed too.
     fn prune_tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<bool> {
         let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
         self.check_off_the_way(Run {
@@ -174,7 +179,8 @@ impl Pruner<'_, '_> {
             return Ok(false);
         }
         self.make_room(1)?;
-        // It stays noted until it is freed: if that fails, its pointers are zeroed like those of the others on the way.
+        // It stays noted until it is freed: if that fails, its pointers are zeroed like those of
+        // the others on the path.
         let run = Run {
             first: block,
             count: 1,
@@ -224,14 +230,15 @@ impl Pruner<'_, '_> {
         Ok(())
     }
 
-    /// Everything below the last map block on the way has been freed up to an index.
+    /// Notes that all blocks below the last indirect block on the path have been freed up to an
+    /// index.
     fn note(&mut self, end: usize) {
         if let Some(pending) = self.pending.last_mut() {
             pending.end = end;
         }
     }
 
-    /// Frees the first blocks of a run, as many as one transaction takes; how many.
+    /// Frees the first blocks of an extent, as many as one transaction can. Returns their number.
     fn free_part(&mut self, file_block: u64, run: Run) -> Result<u32> {
         check_data(self.core, self.inode, FileBlock::new(file_block), run)?;
         self.check_off_the_way(run)?;
@@ -251,7 +258,7 @@ impl Pruner<'_, '_> {
         Ok(part.count)
     }
 
-    /// That no map block on the way is to be freed while what is below it has not been.
+    /// Checks that no indirect block on the path is freed before the blocks below it.
     fn check_off_the_way(&self, run: Run) -> Result<()> {
         let mut way = self.pending.iter().map(|pending| pending.block);
         match way.find(|block| *block >= run.first && *block < run.end()) {
@@ -263,14 +270,15 @@ impl Pruner<'_, '_> {
         }
     }
 
-    /// The inode has so many blocks less.
+    /// Subtracts freed blocks from the inode's count.
     fn count_freed(&mut self, blocks: u32) {
         let sectors = u64::from(blocks) * self.core.sectors_per_block();
         let claims = self.state.claims(self.handle);
         claims.sectors = claims.sectors.saturating_sub(sectors);
     }
 
-    /// Credits for freeing in one more group, and for at least so many revokes: at hand, added, or in a new transaction.
+    /// Ensures credits for freeing in one more group, and for at least `revokes` revokes: at hand,
+    /// added, or in a new transaction.
     fn make_room(&mut self, revokes: u32) -> Result<()> {
         let has_blocks = self.handle.credits_left() >= CREDITS_KEPT.blocks + CREDITS_EXTENT;
         let has_revokes = self.revokes() >= revokes;
@@ -291,7 +299,8 @@ impl Pruner<'_, '_> {
         self.handle.restart(segment)
     }
 
-    /// Revokes that may still be added here; the caller's are kept.
+    /// Returns the number of revokes that may still be added here, without those reserved for the
+    /// caller.
     fn revokes(&self) -> u32 {
         let kept = match CREDITS_KEPT.revokes {
             _ if rt::mutant!("truncate/kept-revoke-used") => 0,
@@ -300,7 +309,7 @@ impl Pruner<'_, '_> {
         self.handle.revokes_left().saturating_sub(kept)
     }
 
-    /// Zeroes the pointers to what has been freed. The blocks on the way stay noted.
+    /// Zeroes the pointers to freed blocks. The blocks on the path stay noted.
     fn unlink_pending(&mut self) -> Result<()> {
         for index in 0..self.pending.len() {
             let Pending {
@@ -315,7 +324,8 @@ impl Pruner<'_, '_> {
         Ok(())
     }
 
-    /// The last map block on the way stays: zeroes its freed pointers and leaves it.
+    /// Zeroes the freed pointers of the last indirect block on the path, which stays, and leaves
+    /// it.
     fn unlink_last(&mut self) -> Result<()> {
         if let Some(Pending {
             block,

@@ -1,4 +1,5 @@
-//! Taking one run out of a map: a hole is left, and map blocks that point nowhere any more are given back.
+//! Removing one extent from a block map: a hole is left, and indirect blocks without pointers are
+//! freed.
 
 use layout::{BlockNr, FileBlock};
 
@@ -11,8 +12,9 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::Result;
 
-/// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the claims, which the caller
-/// stores. If it fails because of damage or a read error, the block map is as it was.
+/// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the
+/// claims, which the caller stores. If it fails because of damage or a read error, the block map is
+/// as it was.
 pub(crate) fn unmap(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -54,10 +56,12 @@ pub(crate) fn unmap(
     Ok(())
 }
 
-/// Gives the map blocks on the way to a block of the file back that have no pointers left, from the leaf up. Changes `state`
-/// (words, sectors), which the caller stores. It revokes up to three blocks and changes up to two map blocks that stay.
+/// Frees the indirect blocks on the path to a block of the file that have no pointers left, from
+/// the leaf up. Changes `state` (words, sectors), which the caller stores. It revokes up to three
+/// blocks and changes up to two indirect blocks that stay.
 ///
-/// When it fails, map blocks without pointers may be left, which harm nobody, and the map is whole.
+/// If it fails, indirect blocks without pointers may be left, which are harmless, and the block map
+/// is consistent.
 pub(crate) fn free_empty_maps(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -97,7 +101,7 @@ pub(crate) fn free_empty_maps(
     Ok(())
 }
 
-/// The map blocks on the way to a block of the file, from the root on, as far as there are any.
+/// Returns the existing indirect blocks on the path to a block of the file, from the root on.
 fn way(
     core: &Core,
     inode: &Inode,
@@ -115,8 +119,9 @@ fn way(
     Ok(blocks)
 }
 
-/// Gives the block of a new inode's first contents back, if they have one, in the transaction that took it. Nothing restarts
-/// here, as the freeing of a whole map may: an inode without a name would become durable.
+/// Frees the block of a new inode's first contents, if it has one, in the transaction that
+/// allocated it. Unlike freeing a whole block map it never restarts the handle: an inode without
+/// links would become durable.
 pub(crate) fn free_first(
     core: &Core,
     handle: &mut Handle<'_>,

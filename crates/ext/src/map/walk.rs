@@ -1,7 +1,7 @@
-//! Visiting a whole map.
+//! Visiting a whole block map.
 //!
-//! A damaged map may run in circles. It is followed into each of its map blocks once, and to no more blocks than the volume
-//! has, so that a walk ends and what is collected on the way stays small.
+//! A damaged block map may contain a cycle. The walk follows each indirect block once, and visits
+//! no more blocks than the volume has, so that it ends and its memory stays small.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,11 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
-/// All blocks of the file's map in file order: data runs (`Some(first file block)`) and map blocks (`None`).
+/// Visits all blocks of the file's block map in file order: data extents (`Some(first file block)`)
+/// and indirect blocks (`None`).
 ///
 /// # Errors
-/// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for a map that cannot be.
+/// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for an invalid block map.
 pub(crate) fn walk(
     core: &Core,
     inode: &Inode,
@@ -49,16 +50,16 @@ pub(crate) fn walk(
 struct Walk<'a> {
     core: &'a Core,
     inode: &'a Inode,
-    /// What is called for every run: `Some(first file block)` for data, `None` for a map block.
+    /// Callback for every extent: `Some(first file block)` for data, `None` for an indirect block.
     visit: &'a mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
-    /// Where it has been.
+    /// The indirect blocks visited so far.
     map_blocks: BTreeSet<BlockNr>,
-    /// Data blocks that may still come.
+    /// Number of data blocks that may still follow.
     data_blocks_left: u64,
 }
 
 impl Walk<'_> {
-    /// A map block and what lies below it.
+    /// Visits an indirect block and the blocks below it.
     fn tree(&mut self, pointer: u32, depth: u32, first: u64) -> Result<()> {
         let block = check_map_block(self.core, self.inode, FileBlock::new(first), pointer)?;
         if !self.map_blocks.insert(block) {
@@ -99,7 +100,7 @@ impl Walk<'_> {
     }
 }
 
-/// The runs in a list of pointers, each with the index of its first.
+/// Returns the extents in a list of pointers, each with the index of its first.
 pub(super) fn runs(pointers: &[u32]) -> impl Iterator<Item = (usize, Run)> {
     let mut at = 0;
     std::iter::from_fn(move || {

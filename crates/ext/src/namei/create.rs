@@ -1,4 +1,4 @@
-//! Making inodes with a first name: files, nodes and directories.
+//! Creating inodes with a first name: files, nodes and directories.
 
 use std::sync::Arc;
 
@@ -20,20 +20,25 @@ use crate::error::{Error, Result};
 use crate::xattr::{self, Change};
 use crate::{alloc, dir, map, writeback};
 
-/// Permission bit: new entries take the directory's group, and new directories the bit.
+/// The permission bit by which new entries inherit the directory's group, and new directories the
+/// bit.
 const SET_GID: u16 = layout::mode::SET_GID;
-/// Blocks that adding one name may dirty: leaf and index blocks, what they allocate, the map, the directory's inode.
+/// Number of blocks that adding one entry may dirty: leaf and index blocks, their allocation, the
+/// block map, the directory's inode.
 pub(super) const CREDITS_NAME: u32 =
     dir::CREDITS_ADD + 3 * alloc::CREDITS_PER_GROUP + map::CREDITS_MAP + 1;
-/// Blocks that making an inode may dirty, its first block, to which the inode points itself, and one of inherited attributes included.
+/// Number of blocks that creating an inode may dirty, including its first block, to which the inode
+/// points itself, and one block of inherited attributes.
 pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CREDITS_PER_GROUP + 1);
 
-/// What is taken back when the name cannot be added: the first block and that of attributes.
+/// Number of blocks freed again if the entry cannot be added: the first block and the attribute
+/// block.
 const REVOKES: u32 = 2;
 
 const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
 
-/// Makes a regular file, device node, fifo or socket. It is pinned, so that nobody deletes it before the caller has it.
+/// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
+/// before the caller has it.
 pub(crate) fn create(
     core: &Core,
     parent: InodeNr,
@@ -52,7 +57,7 @@ pub(crate) fn create(
     })
 }
 
-/// Makes a directory, which is pinned.
+/// Creates a directory, which is pinned.
 pub(crate) fn make_directory(
     core: &Core,
     parent: InodeNr,
@@ -72,11 +77,12 @@ pub(crate) fn make_directory(
     )
 }
 
-/// Gives a new inode its first contents, within the transaction that makes it.
+/// A callback that writes a new inode's first contents, within the transaction that creates it.
 pub(super) type Fill<'f> =
     &'f mut dyn FnMut(&Core, &mut Handle<'_>, &Inode, &mut InodeState) -> Result<()>;
 
-/// Makes an inode and its name in one transaction; `fill` gives it its first contents. The inode is pinned.
+/// Creates an inode and its entry in one transaction; `fill` writes its first contents. The inode
+/// is pinned.
 pub(super) fn make(
     core: &Core,
     parent: InodeNr,
@@ -152,7 +158,7 @@ pub(super) fn make(
     Ok(inode)
 }
 
-/// That a directory takes a new inode with this name.
+/// Checks that a directory accepts a new inode with this name.
 fn check_takes(
     core: &Core,
     directory: &Inode,
@@ -170,7 +176,7 @@ fn check_takes(
     Ok(())
 }
 
-/// Allocates an inode, which nobody else can reach yet.
+/// Allocates an inode, which no other thread can reach yet.
 pub(super) fn allocate(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -182,7 +188,8 @@ pub(super) fn allocate(
     Ok(Arc::new(Inode::new(nr, state)))
 }
 
-/// Puts a new inode into the cache, locked: who comes by its number waits until it has a name or is gone.
+/// Inserts a new inode into the cache, locked: a thread that finds it by its number waits until it
+/// has a name or is gone.
 pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuard<'i, InodeState> {
     let state = inode.state.try_write();
     let state = state.expect("nobody else can reach the inode");
@@ -190,7 +197,7 @@ pub(super) fn publish<'i>(core: &Core, inode: &'i Arc<Inode>) -> RwLockWriteGuar
     state
 }
 
-/// Gives a new inode its contents and stores it. When it fails it has changed nothing that stays.
+/// Writes the contents of a new inode and stores it. If it fails it has changed nothing that stays.
 pub(super) fn fill_and_store(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -212,7 +219,8 @@ pub(super) fn fill_and_store(
         }
     };
     if let Err(error) = fill_and_store() {
-        // The inode's block of the table may be what cannot be read: then the first contents have a block already.
+        // The unreadable block may be the inode's block of the table: then the first contents have
+        // a block already.
         give_up(core, handle, inode, state)?;
         state.discard(handle);
         free_number(core, handle, inode)?;
@@ -221,7 +229,7 @@ pub(super) fn fill_and_store(
     Ok(())
 }
 
-/// Takes a new inode back whose name could not be added.
+/// Undoes a new inode whose entry could not be added.
 pub(super) fn undo_inode(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -237,7 +245,7 @@ pub(super) fn undo_inode(
     free_number(core, handle, inode)
 }
 
-/// Frees what a new inode holds. Its state says so, and is not stored yet.
+/// Frees the blocks of a new inode. The new state is not stored yet.
 fn give_up(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -251,14 +259,14 @@ fn give_up(
     Ok(())
 }
 
-/// Frees the number of a new inode, which may be given to another at once: that one is neither taken out of the cache nor
-/// written over in the table.
+/// Frees the number of a new inode, which another inode may get at once: that one must neither be
+/// removed from the cache nor overwritten in the table.
 fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()> {
     core.inodes.remove(inode.nr);
     core.free_inode(handle, inode.nr, inode.kind == FileKind::Directory)
 }
 
-/// What a new inode says at first.
+/// Returns the initial state of a new inode.
 pub(super) fn fresh_state(
     parent: &InodeState,
     kind: FileKind,

@@ -1,4 +1,4 @@
-//! Another name for an inode.
+//! Adding a link to an inode.
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -12,7 +12,7 @@ use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::{dir, writeback};
 
-/// Gives an inode that is not a directory another name.
+/// Adds a directory entry for an inode that is not a directory.
 pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
     core.check_writable()?;
     check_new_name(name)?;

@@ -12,10 +12,10 @@
 //! | not a directory | directory | replace | is a directory |
 //! | not a directory | absent or not a directory | replace | moved; the target loses a link |
 //! | directory | inside itself | replace, no-replace, exchange | invalid |
-//! | any | any | exchange | both entries point to the other; `..` and links follow where kinds differ |
+//! | any | any | exchange | exchanged; `..` and links follow if the kinds differ |
 //! | any | any | whiteout | as replace; then the old name is a whiteout's |
 //!
-//! The order of locks is that of [`super`].
+//! The lock order is that of [`super`].
 
 use std::sync::Arc;
 
@@ -39,12 +39,14 @@ use crate::error::{Error, Result};
 use crate::namei::RenameMode;
 use crate::{alloc, dir, writeback};
 
-/// How deep the walk from a directory to the root may be before the tree is taken to be damaged.
+/// Depth of a directory at which the tree counts as damaged.
 const DEPTH_MAX: u32 = 65_536;
-/// Blocks that a rename may dirty: a new name, an old one, a replaced inode, `..`, four inodes.
+/// Number of blocks that a rename may dirty: a new entry, an old one, a replaced inode, `..`, four
+/// inodes.
 const CREDITS_RENAME: u32 = CREDITS_NAME + CREDITS_UNLINK + 6;
 const _: () = assert!(CREDITS_RENAME <= CREDITS_MAX);
-/// A whiteout needs no more: either a name is added or an inode is replaced. Beside the new name: the old one, `..`, three inodes, the whiteout's.
+/// A whiteout needs no more: either an entry is added or an inode is replaced. Besides the new
+/// entry: the old one, `..`, three inodes, the whiteout's.
 const _: () = assert!(CREDITS_NAME + 5 + alloc::CREDITS_INODE <= CREDITS_RENAME);
 
 /// One side of a rename: a directory and a name in it.
@@ -80,7 +82,7 @@ impl Directories<'_> {
     }
 }
 
-/// Moves a name.
+/// Renames an entry.
 pub(crate) fn rename(
     core: &Core,
     parent: InodeNr,
@@ -130,22 +132,23 @@ pub(crate) fn rename(
     }
 }
 
-/// How an attempt ends.
+/// The outcome of an attempt.
 enum Outcome {
     /// The entries are changed: the inode that lost one, and the result of making it durable.
     Done(Option<Arc<Inode>>, Result<()>),
-    /// The name has become a directory's, for which the rename lock is needed.
+    /// The name is now a directory's, which needs the rename lock.
     Again,
 }
 
-/// Whether a name is a directory's. It may change until the directory is locked: `step` looks again.
+/// Returns true if a name is a directory's. It may change until the directory is locked: `step`
+/// checks again.
 fn names_directory(core: &Core, side: &Side<'_>) -> Result<bool> {
     let nr = super::lookup(core, side.directory.nr, side.name)?;
     Ok(core.inode(nr)?.kind == FileKind::Directory)
 }
 
-/// A directory does not move into itself, and does not replace one that it lies in. Asked before the directories are
-/// locked; the rename lock keeps the answer true.
+/// Checks that a directory does not move into itself, and does not replace one of its ancestors.
+/// The check precedes the locks of the directories; the rename lock keeps its result valid.
 fn check_no_loop(
     core: &Core,
     source: &Side<'_>,
@@ -167,7 +170,7 @@ fn check_no_loop(
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 fn step(
     core: &Core,
     source: &Side<'_>,
@@ -249,7 +252,8 @@ fn lock_directories<'a>(
     }
 }
 
-/// Whether `ancestor` lies on the way from `from` to the root (or is it). The rename lock keeps the way as it is.
+/// Returns true if `ancestor` lies on the path from `from` to the root (or is `from`). The rename
+/// lock keeps the path as it is.
 fn is_ancestor(core: &Core, ancestor: InodeNr, from: &Arc<Inode>) -> Result<bool> {
     let mut current = Arc::clone(from);
     for _ in 0..DEPTH_MAX {
@@ -289,7 +293,8 @@ fn check_kinds(
     }
 }
 
-/// The usual rename: the target's entry is set or added, the source's removed. Returns the result of making it durable.
+/// Sets or adds the target's entry, and removes the source's. Returns the result of making it
+/// durable.
 fn replace(
     core: &Core,
     source: &Side<'_>,
@@ -391,7 +396,7 @@ fn replace(
     Ok(writeback::sync_operation(core, directories.target(), tid))
 }
 
-/// The inode that the old name is to have, if any.
+/// Creates the inode that the old name gets, if any.
 fn leave(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -406,7 +411,7 @@ fn leave(
     whiteout::allocate(core, handle, parent, directories.source(), owner).map(Some)
 }
 
-/// The old name goes, or names what is left there.
+/// Removes the old entry, or changes it to the inode left there.
 fn take_old_name(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -424,7 +429,7 @@ fn take_old_name(
     }
 }
 
-/// Both entries point to the other's inode. Returns the result of making it durable.
+/// Exchanges the inodes of both entries. Returns the result of making it durable.
 fn exchange(
     core: &Core,
     source: &Side<'_>,
@@ -505,7 +510,8 @@ fn exchange(
     Ok(writeback::sync_operation(core, directories.target(), tid))
 }
 
-/// That the directory that gets another subdirectory by an exchange, if there is one, may have one more.
+/// Checks that the directory that gets another subdirectory by an exchange, if there is one, may
+/// have one more.
 fn check_gain(
     directories: &mut Directories<'_>,
     kind: FileKind,
@@ -525,7 +531,8 @@ fn check_gain(
     }
 }
 
-/// Reads what a rename will change, while nothing has changed yet. Hold the result until it is done.
+/// Reads the blocks that a rename will change, before anything changes. The caller holds the result
+/// until it is done.
 fn hold(
     core: &Core,
     source: &Side<'_>,
@@ -544,7 +551,7 @@ fn hold(
 
 type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
 
-/// Locks the moved inode and the one in its way: a directory first, two of a kind by number.
+/// Locks the moved inode and the existing one: a directory first, two of a kind by number.
 fn lock_children<'a>(
     moved: &'a Arc<Inode>,
     existing: Option<&'a Arc<Inode>>,

@@ -1,25 +1,25 @@
-//! The ways in which a rename treats a new name that exists.
+//! Modes of a rename for a new name that exists.
 
-/// What a rename does when the new name exists.
+/// The action of a rename if the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RenameMode {
-    /// Replaces it.
+    /// Replace it.
     #[default]
     Replace,
-    /// Refuses.
+    /// Fail.
     NoReplace,
-    /// Exchanges the two; both must exist.
+    /// Exchange the two; both must exist.
     Exchange,
-    /// Replaces it, and leaves a whiteout at the old name: a character device 0:0, which overlay file systems take for the absence
-    /// of what lies below.
+    /// Replace it, and leave a whiteout at the old name: a character device 0:0, with which overlay
+    /// file systems hide an entry of a lower layer.
     Whiteout(WhiteoutOwner),
 }
 
-/// Who a whiteout belongs to.
+/// The owner of a whiteout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WhiteoutOwner {
-    /// Owner.
+    /// Owning user.
     pub uid: u32,
-    /// Group; a set-gid parent overrides it.
+    /// Owning group; a set-gid parent overrides it.
     pub gid: u32,
 }

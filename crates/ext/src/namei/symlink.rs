@@ -1,5 +1,6 @@
-//! Symbolic links: short targets live in the inode's map words ("fast"), longer ones in one block, which is journaled like
-//! metadata in every data mode, so that a link is never seen without its target.
+//! Symbolic links. Short targets are in the inode's words ("fast"), longer ones in one block. That
+//! block is journaled like metadata in every data mode, so that a link never appears without its
+//! target.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::disk::new_inode::NewInode;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{self, Mapped};
 
-/// Bytes that fit into the map words, the closing zero excluded.
+/// Length in bytes of the longest target in the inode's words, the closing zero excluded.
 const FAST_BYTES_MAX: usize = 59;
 
-/// Makes a symbolic link, which is pinned.
+/// Creates a symbolic link, which is pinned.
 pub(crate) fn symlink(
     core: &Core,
     parent: InodeNr,
@@ -70,7 +71,7 @@ fn store_slow(
     handle.replace(&buffer, block.into_arc())
 }
 
-/// The target of a symbolic link.
+/// Returns the target of a symbolic link.
 pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     let inode = core.inode(nr)?;
     let state = inode.state.read();

@@ -1,4 +1,4 @@
-//! Taking names away.
+//! Removing directory entries.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
 use crate::{dir, orphan, writeback};
 
-/// Blocks that taking a name away may dirty: leaf, both inodes, the orphan list.
+/// Number of blocks that removing an entry may dirty: leaf, both inodes, the orphan list.
 pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
 
-/// Takes a name of something that is not a directory away.
+/// Removes an entry that is not a directory's.
 pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
     core.check_writable()?;
     check_old_name(name)?;
@@ -55,7 +55,8 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
     end_removal(core, &inode, synced)
 }
 
-/// Deletes an inode that has lost its entry, if nothing uses it, also if the removal could not be made durable.
+/// Deletes an inode that has lost its entry, if it is not in use, even if the removal could not be
+/// made durable.
 pub(super) fn end_removal(core: &Core, inode: &Arc<Inode>, synced: Result<()>) -> Result<()> {
     if synced.is_err() && rt::mutant!("names/not-deleted-unless-durable") {
         return synced;
@@ -107,8 +108,9 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
     end_removal(core, &inode, synced)
 }
 
-/// That a directory lies in the one that names it, as both say; its number. On a damaged volume a name may lead upwards, and who
-/// locks along it would wait in a circle with who locks downwards.
+/// Checks that a directory lies in the one with its entry, by both blocks, and returns its number.
+/// On a damaged volume an entry may lead upwards, and a thread that locks along it could deadlock
+/// with one that locks downwards.
 fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     let look = || {
         let nr = super::lookup(core, parent, name)?;
@@ -126,7 +128,7 @@ fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     if let (nr, true) = look()? {
         return Ok(nr);
     }
-    // It may have been moved between the two looks: now nothing moves.
+    // The directory may have been moved between the two look-ups: now none moves.
     let _moves = core.rename.lock();
     let (nr, lies_in) = look()?;
     if lies_in {
@@ -142,7 +144,7 @@ fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     }))
 }
 
-/// The inode behind a name.
+/// Returns the inode of a name.
 pub(super) fn find_child(
     core: &Core,
     directory: &Inode,
@@ -156,7 +158,7 @@ pub(super) fn find_child(
     }
 }
 
-/// One link less; an inode without links goes onto the orphan list. Stores the inode.
+/// Decrements the link count; an inode without links goes onto the orphan list. Stores the inode.
 pub(super) fn drop_link(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -176,7 +178,7 @@ pub(super) fn drop_link(
     state.store(core, handle, nr, true)
 }
 
-/// An empty directory loses its name and its own link; it goes onto the orphan list. Stores the inode.
+/// Removes the links of an empty directory and puts it onto the orphan list. Stores the inode.
 pub(super) fn drop_directory(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -1,8 +1,9 @@
-//! What a rename leaves at the old name if it is to hide what lies below: a character device with the number 0:0, as overlay
-//! file systems know it.
+//! The whiteout that a rename leaves at the old name to hide an entry of a lower layer: a character
+//! device with the number 0:0, which overlay file systems recognize.
 //!
-//! It is made in the rename's own transaction, so that after a crash the name has moved and is hidden, or neither. It inherits nothing of
-//! its directory but the group: nobody opens it.
+//! It is created in the rename's transaction, so that after a crash the entry has moved and is
+//! hidden, or neither. It inherits nothing of its directory but the group, because it is never
+//! opened.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::disk::new_inode::NewInode;
 use crate::error::Result;
 use crate::namei::WhiteoutOwner;
 
-/// A new inode that is not filled and has no name yet.
+/// Allocates an inode without contents and name.
 pub(super) fn allocate(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -34,14 +35,14 @@ pub(super) fn allocate(
     create::allocate(core, handle, parent, state)
 }
 
-/// Stores it. When this fails it has changed nothing that stays.
+/// Stores the whiteout. If it fails it has changed nothing that stays.
 pub(super) fn store(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
-    // The number 0:0 is what the map of a new inode says.
+    // The words of a new inode already encode the number 0:0.
     let fill = &mut |_: &Core, _: &mut Handle<'_>, _: &Inode, _: &mut InodeState| Ok(());
     create::fill_and_store(core, handle, inode, state, fill, None)
 }

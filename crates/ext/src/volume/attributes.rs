@@ -1,4 +1,4 @@
-//! What an inode says about itself, and how that is changed.
+//! Attributes of inodes, and changes of them.
 
 use layout::InodeNr;
 use layout::device::DeviceNumber;
@@ -15,73 +15,74 @@ use crate::error::{Error, Result};
 use crate::xattr;
 use jbd2::Credits;
 
-/// All that stat says.
+/// The attributes that stat returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
-    /// Number.
+    /// Inode number.
     pub inode: InodeNr,
     /// Generation.
     pub generation: u32,
-    /// Kind.
+    /// File type.
     pub kind: FileKind,
     /// Permission bits with set-id and sticky: the lower 12 bits of the mode.
     pub permissions: u16,
-    /// Owner.
+    /// Owning user.
     pub uid: u32,
-    /// Group.
+    /// Owning group.
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Space held, in units of 512 bytes.
+    /// Number of 512-byte units of allocated space.
     pub sectors: u64,
-    /// Number of names.
+    /// Link count.
     pub links: u32,
-    /// Last access.
+    /// Time of the last access.
     pub atime: InodeTime,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub mtime: InodeTime,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub ctime: InodeTime,
-    /// Birth, where the inode has room for it.
+    /// Time of birth, if the inode has room for it.
     pub crtime: Option<InodeTime>,
     /// Inode flags.
     pub flags: InodeFlags,
-    /// For device inodes.
+    /// Device number of a device inode.
     pub device: Option<DeviceNumber>,
 }
 
 /// A time to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetTime {
-    /// The present.
+    /// The current time.
     Now,
     /// This time.
     At(InodeTime),
 }
 
-/// What is to change; `None` leaves it.
+/// The changes of an inode; fields that are `None` stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permission bits.
     pub permissions: Option<u16>,
-    /// Owner.
+    /// Owning user.
     pub uid: Option<u32>,
-    /// Group.
+    /// Owning group.
     pub gid: Option<u32>,
-    /// Size, of a regular file.
+    /// Size of a regular file.
     pub size: Option<u64>,
-    /// Last access.
+    /// Time of the last access.
     pub atime: Option<SetTime>,
-    /// Last change of contents.
+    /// Time of the last change of contents.
     pub mtime: Option<SetTime>,
-    /// Last change of the inode, for a cache above this one that kept the times of its writes; otherwise it is the present.
+    /// Time of the last change of the inode, for a cache above this crate that kept the times of
+    /// its writes; otherwise it becomes the current time.
     pub ctime: Option<SetTime>,
     /// Inode flags that a user may set.
     pub flags: Option<InodeFlags>,
 }
 
 impl SetAttributes {
-    /// Whether a cache above tells when it wrote what it had kept, and nothing else.
+    /// Returns true if a cache above reports the times of its writes, and nothing else.
     fn are_times_of_writes(&self) -> bool {
         let times = Self {
             mtime: self.mtime,
@@ -91,8 +92,9 @@ impl SetAttributes {
         self.ctime.is_some() && *self == times
     }
 
-    /// Returns true for `utime(FILE, NULL)`, which append-only files allow: both times become the present. A cache above that keeps
-    /// times itself sends the present as the times of modification and change.
+    /// Returns true for `utime(FILE, NULL)`, which append-only files allow: both times become the
+    /// current time. A cache above that keeps times itself sends the current time as the times of
+    /// modification and change.
     fn is_touch(&self) -> bool {
         let times = Self {
             atime: self.atime,
@@ -106,7 +108,7 @@ impl SetAttributes {
 }
 
 impl Volume {
-    /// What stat says of an inode.
+    /// Returns the attributes of an inode, as stat.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.
@@ -123,7 +125,8 @@ impl Volume {
     /// # Errors
     /// - [`Error::NotFound`] if the inode does not exist.
     /// - [`Error::NotPermitted`] if the inode is immutable or append-only.
-    /// - [`Error::IsDirectory`], [`Error::Invalid`] and [`Error::FileTooLarge`] for a size that it cannot have.
+    /// - [`Error::IsDirectory`], [`Error::Invalid`] and [`Error::FileTooLarge`] for a size that it
+    ///   cannot have.
     pub fn set_attributes(&self, nr: InodeNr, change: &SetAttributes) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
@@ -148,7 +151,7 @@ impl Volume {
     }
 }
 
-/// Changes what the inode alone has, and with the mode its access control list.
+/// Changes fields of the inode itself, and with the mode its access control list.
 fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttributes) -> Result<()> {
     let mut state = inode.state.write();
     state.check_exists()?;
@@ -174,7 +177,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     crate::writeback::sync_operation(core, &state, tid)
 }
 
-/// `+j` and `-j` take the file through the journal's door.
+/// Switches data journaling for `+j` and `-j`, which is more than a change of the flag.
 fn set_journaled(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) -> Result<()> {
     let (kind, is_on) = {
         let state = inode.state.read();
@@ -239,7 +242,7 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
     state.ctime = change.ctime.map_or(present, resolve);
 }
 
-/// Turns a state into attributes.
+/// Converts a state into attributes.
 pub(crate) fn describe(core: &Core, nr: InodeNr, state: &InodeState) -> Attributes {
     let has_extra = core.geometry.has_extra_times();
     let device = match state.kind {

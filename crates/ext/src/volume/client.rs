@@ -1,4 +1,5 @@
-//! What the file system does for its journal: ordered data, the release of freed blocks, and going read-only on abort.
+//! Callbacks of the journal: ordered data, the release of freed blocks, and turning read-only on
+//! abort.
 
 use std::sync::{Arc, Weak};
 
@@ -10,14 +11,15 @@ use rt::{Mutex, Nanos};
 use crate::core::Core;
 use crate::writeback::write_ordered;
 
-/// The journal's client. It learns of the core after the journal has been opened, since each needs the other.
+/// The journal's client. It gets the core after the journal has been opened, because each needs the
+/// other.
 #[derive(Default)]
 pub(super) struct Client {
     core: Mutex<Weak<Core>>,
 }
 
 impl Client {
-    /// Tells it for whom it works.
+    /// Sets the core that the client serves.
     pub(super) fn attach(&self, core: &Arc<Core>) {
         *self.core.lock() = Arc::downgrade(core);
     }

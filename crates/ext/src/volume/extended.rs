@@ -1,8 +1,10 @@
-//! Extended attributes by inode and whole name: `user.colour`, `trusted.overlay.opaque`, `security.capability`.
+//! Extended attributes by inode and full name: `user.colour`, `trusted.overlay.opaque`,
+//! `security.capability`.
 //!
-//! `system.posix_acl_access` and `system.posix_acl_default` are access control lists; their values have the form that programs
-//! see (version 2). Setting the first sets the permission bits, too, and a new inode gets what its directory hands down.
-//! Who may do what is for the caller to decide, as with every operation here; so is hiding `trusted.` names.
+//! `system.posix_acl_access` and `system.posix_acl_default` are access control lists; their values
+//! have the form that programs use (version 2). Setting the first sets the permission bits, too,
+//! and a new inode inherits the default ACL of its directory. The caller checks permissions, as
+//! with every operation here; it also hides `trusted.` names.
 
 use layout::InodeNr;
 
@@ -11,29 +13,31 @@ use crate::error::Result;
 use crate::xattr::{self, SetMode};
 
 impl Volume {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     ///
     /// # Errors
-    /// - [`crate::Error::NoAttribute`] if there is none; [`crate::Error::AttributeName`] or [`crate::Error::Unsupported`] for a name that
-    ///   no inode can have.
+    /// - [`crate::Error::NoAttribute`] if there is none; [`crate::Error::AttributeName`] or
+    ///   [`crate::Error::Unsupported`] for a name that no inode can have.
     pub fn get_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
         rt::charge(rt::Cost::Syscall);
         xattr::get(&self.core, nr, name)
     }
 
-    /// The names of all attributes: those in the inode first, each place in its order.
+    /// Returns the names of all attributes: those in the inode first, then those in the block, each
+    /// in stored order.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if the inode is not in use, and those of reading its attributes.
+    /// [`Error::NotFound`] if the inode is not in use, and the errors of reading its attributes.
     pub fn list_attributes(&self, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
         rt::charge(rt::Cost::Syscall);
         xattr::list_names(&self.core, nr)
     }
 
-    /// The block that holds attributes of an inode, if there is one; each inode that shares it counts it among its sectors.
+    /// Returns the attribute block of an inode, if there is one; each inode that shares it counts
+    /// it among its sectors.
     ///
     /// # Errors
-    /// As [`Volume::attributes`].
+    /// Fails as [`Volume::attributes`].
     pub fn attribute_block(&self, nr: InodeNr) -> Result<Option<u64>> {
         let inode = self.core.inode(nr)?;
         let block = inode.state.read().attribute_block.get();
@@ -43,10 +47,11 @@ impl Volume {
     /// Sets an attribute, in one step.
     ///
     /// # Errors
-    /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] as the mode says.
+    /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] by the mode.
     /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block.
     /// - [`crate::Error::NoSpace`] if no block is left.
-    /// - [`crate::Error::NotPermitted`] for `user.` names of what is neither file nor directory, and for inodes that may not be changed.
+    /// - [`crate::Error::NotPermitted`] for `user.` names of inodes that are neither files nor
+    ///   directories, and for inodes that may not be changed.
     pub fn set_attribute(
         &self,
         nr: InodeNr,
@@ -58,7 +63,8 @@ impl Volume {
         xattr::set(&self.core, nr, name, value, mode)
     }
 
-    /// Takes an attribute away, in one step. To take away an access control list that is not there is no error.
+    /// Removes an attribute, in one step. Removing an access control list that does not exist is no
+    /// error.
     ///
     /// # Errors
     /// - [`crate::Error::NoAttribute`] if there is none.

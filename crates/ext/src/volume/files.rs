@@ -1,4 +1,5 @@
-//! Open files: a handle pins its inode, remembers how it was opened and which write errors it has seen.
+//! Open files: a handle pins its inode and keeps its open flags and the write errors it has
+//! reported.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -15,43 +16,43 @@ use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
 use crate::writeback;
 
-/// An open file.
+/// The identifier of an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u64);
 
 impl FileId {
-    /// The raw number.
+    /// Returns the raw number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// A handle from its raw number; one that is not open is refused where it is used.
+    /// Creates a handle from its raw number; every use of a handle that is not open fails.
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 }
 
-/// How a file is opened.
+/// The flags of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags {
-    /// For reading.
+    /// True to open for reading.
     pub read: bool,
-    /// For writing.
+    /// True to open for writing.
     pub write: bool,
-    /// Every write goes to the end.
+    /// True if every write goes to the end.
     pub append: bool,
-    /// Cut to nothing at open.
+    /// True to truncate the file to 0 at open.
     pub truncate: bool,
-    /// O_SYNC.
+    /// True for O_SYNC.
     pub sync: bool,
-    /// O_DSYNC.
+    /// True for O_DSYNC.
     pub data_sync: bool,
-    /// O_DIRECT.
+    /// True for O_DIRECT.
     pub direct: bool,
 }
 
 impl OpenFlags {
-    /// For reading only.
+    /// Flags for reading only.
     pub const READ: Self = Self {
         read: true,
         write: false,
@@ -61,7 +62,7 @@ impl OpenFlags {
         data_sync: false,
         direct: false,
     };
-    /// For reading and writing.
+    /// Flags for reading and writing.
     pub const READ_WRITE: Self = Self {
         write: true,
         ..Self::READ
@@ -72,7 +73,7 @@ impl OpenFlags {
 struct OpenFile {
     inode: Arc<Inode>,
     flags: OpenFlags,
-    /// Write errors of the file that had happened when this handle last looked.
+    /// Number of write errors of the file at the handle's last check.
     seen_errors: Mutex<u64>,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct OpenFiles {
 struct Table {
     next: u64,
     files: BTreeMap<u64, Arc<OpenFile>>,
-    /// How often each inode is open.
+    /// Number of opens of each inode.
     opens: BTreeMap<InodeNr, Opens>,
 }
 
@@ -106,7 +107,7 @@ impl Table {
         FileId(self.next)
     }
 
-    /// Takes a file out; whether its inode is not open any more.
+    /// Removes a file; returns true if its inode is no longer open.
     fn remove(&mut self, id: FileId) -> Option<(Arc<OpenFile>, bool)> {
         let file = self.files.remove(&id.0)?;
         let opens = self.opens.entry(file.inode.nr).or_default();
@@ -126,8 +127,9 @@ impl Volume {
     ///
     /// # Errors
     /// - [`Error::NotFound`] if the inode does not exist.
-    /// - [`Error::IsDirectory`] for a directory that is to be written.
-    /// - [`Error::NotPermitted`] if the inode is immutable, or append-only and `flags` do not append.
+    /// - [`Error::IsDirectory`] for a directory with write access.
+    /// - [`Error::NotPermitted`] if the inode is immutable, or append-only and `flags` do not
+    ///   append.
     pub fn open_inode(&self, nr: InodeNr, flags: OpenFlags) -> Result<FileId> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
@@ -140,7 +142,7 @@ impl Volume {
         Ok(self.insert_open(inode, flags))
     }
 
-    /// Whether somebody has a file open for writing.
+    /// Returns true if an inode is open for writing.
     pub fn is_open_for_writing(&self, nr: InodeNr) -> bool {
         let table = self.open_files.table.lock();
         table
@@ -194,10 +196,10 @@ impl Volume {
         table.files.get(&file.0).cloned().ok_or(Error::BadHandle)
     }
 
-    /// Closes a file. The last close of a file without names deletes it.
+    /// Closes a file. The last close of a file without links deletes it.
     ///
     /// # Errors
-    /// - [`Error::DataLost`] once, if writing its data has failed since this handle last looked.
+    /// - [`Error::DataLost`] once, if writing its data has failed since the handle's last check.
     pub fn release(&self, file: FileId) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let removed = self.open_files.table.lock().remove(file);
@@ -210,7 +212,7 @@ impl Volume {
         reported
     }
 
-    /// Closes all files and forgets all look-ups; for a volume that closes.
+    /// Closes all files and forgets all look-ups, when the volume closes.
     pub(super) fn release_all(&self) -> Result<()> {
         let table = core::mem::take(&mut *self.open_files.table.lock());
         let mut result = Ok(());
@@ -224,7 +226,7 @@ impl Volume {
         result
     }
 
-    /// Ends a pin; with the last one, what has no name is deleted.
+    /// Ends a pin; with the last one, deletes an inode without links.
     pub(super) fn unpin(&self, inode: &Arc<Inode>) -> Result<()> {
         if self.core.inodes.unpin(inode) {
             self.delete_unnamed(inode)
@@ -233,7 +235,7 @@ impl Volume {
         }
     }
 
-    /// After the last pin has gone: deletes what has no name.
+    /// Deletes an inode without links after its last pin has ended.
     pub(super) fn delete_unnamed(&self, inode: &Arc<Inode>) -> Result<()> {
         if inode.state.read().links == 0 && !self.is_read_only() {
             return file::delete_or_leave(&self.core, inode);
@@ -241,7 +243,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The inode of an open file.
+    /// Returns the inode of an open file.
     ///
     /// # Errors
     /// [`Error::BadHandle`] if the file is not open.
@@ -249,7 +251,7 @@ impl Volume {
         Ok(self.opened(file)?.inode.nr)
     }
 
-    /// The inode of a file that is open for writing.
+    /// Returns the inode of a file that is open for writing.
     pub(super) fn writable_inode_of(&self, file: FileId) -> Result<InodeNr> {
         let opened = self.opened(file)?;
         if !opened.flags.write {
@@ -258,11 +260,11 @@ impl Volume {
         Ok(opened.inode.nr)
     }
 
-    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    /// Reads at an offset; returns fewer bytes than requested only at the end of the file.
     ///
     /// # Errors
     /// - [`Error::BadHandle`] if the file is not open for reading.
-    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for what has no contents.
+    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for inodes without contents.
     pub fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> Result<usize> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
@@ -280,19 +282,19 @@ impl Volume {
         file::read(&self.core, &opened.inode, offset, into)
     }
 
-    /// Writes at an offset, or at the end for a file opened to append. Returns how many bytes: fewer when the volume
-    /// fills up on the way.
+    /// Writes at an offset, or at the end for a file opened to append. Returns the number of bytes:
+    /// fewer if the volume fills up during the write.
     ///
     /// # Errors
     /// - [`Error::BadHandle`] if the file is not open for writing.
-    /// - [`Error::NoSpace`] if nothing could be written for want of space.
-    /// - [`Error::FileTooLarge`] at or behind the largest size.
+    /// - [`Error::NoSpace`] if nothing could be written for lack of space.
+    /// - [`Error::FileTooLarge`] at or beyond the largest size.
     pub fn write(&self, file: FileId, offset: u64, from: &[u8]) -> Result<usize> {
         let written = self.write_range(file, offset, from)?;
         Ok((written.end - written.start) as usize)
     }
 
-    /// Like [`Volume::write`]; returns where the bytes went.
+    /// Like [`Volume::write`]; returns the range written.
     pub(super) fn write_range(&self, file: FileId, offset: u64, from: &[u8]) -> Result<Range<u64>> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
@@ -309,11 +311,12 @@ impl Volume {
         file::write_range(&self.core, &opened.inode, offset, from, options)
     }
 
-    /// Makes a file durable: data, and all of the inode (fsync) or what is needed to read it back (`data_only`, fdatasync).
+    /// Makes a file durable: data, and all of the inode (fsync) or the part needed to read the data
+    /// back (`data_only`, fdatasync).
     ///
     /// # Errors
     /// - [`Error::BadHandle`] if the file is not open.
-    /// - [`Error::DataLost`] once, if writing its data has failed since this handle last looked.
+    /// - [`Error::DataLost`] once, if writing its data has failed since the handle's last check.
     pub fn sync_file(&self, file: FileId, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
@@ -322,7 +325,7 @@ impl Volume {
     }
 }
 
-/// Every open file learns of a failed write once.
+/// Reports a failed write once to every open file.
 fn report_errors(opened: &OpenFile) -> Result<()> {
     let (count, cause) = opened.inode.pages.last_error();
     let mut seen = opened.seen_errors.lock();

@@ -1,8 +1,8 @@
-//! Reserving space behind the device when a volume is opened: a commit or checkpoint that has its space cannot be held for
-//! want of it.
+//! Reserving space behind the device when a volume is opened: a commit or checkpoint with reserved
+//! space cannot be held for lack of it.
 //!
-//! Blocks of directories and maps are not reserved, and a device may be unable to reserve anything: then the journal holds
-//! what finds no room (`jbd2`'s `hold`).
+//! Directory blocks and indirect blocks are not reserved, and a device may be unable to reserve
+//! anything: then the journal holds images that find no room (`jbd2`'s `hold`).
 
 use core::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::options::{HostSpace, MountOptions};
 /// Reserves the log.
 ///
 /// # Errors
-/// With `host_space=all`, [`DeviceError::NoSpace`].
+/// Fails with [`DeviceError::NoSpace`] under `host_space=all`.
 pub(super) fn reserve_log(log: Option<&Location>, options: &MountOptions) -> Result<()> {
     let Some(log) = log else { return Ok(()) };
     let block_bytes = u64::from(log.block_bytes);
@@ -31,7 +31,7 @@ pub(super) fn reserve_log(log: Option<&Location>, options: &MountOptions) -> Res
 /// Reserves the volume's metadata, or the whole device.
 ///
 /// # Errors
-/// With `host_space=all`, [`DeviceError::NoSpace`].
+/// Fails with [`DeviceError::NoSpace`] under `host_space=all`.
 pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
     let geometry = &core.geometry;
     let ranges = if core.options.host_space == HostSpace::All {
@@ -61,7 +61,7 @@ fn reserve(device: &dyn BlockDevice, ranges: &[Range<u64>], options: &MountOptio
     }
 }
 
-/// Ranges in order, neighbours together.
+/// Sorts ranges and merges neighbours.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
