@@ -1,12 +1,12 @@
-//! Pages and metadata on their way to the device, and the memory that they take.
+//! Writeback of pages and metadata, and the memory that they take.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `pages` | dirty pages on their way to the device |
+//! | `pages` | writeback of dirty pages |
 //! | `ordered` | ordered data before a commit |
 //! | `flush` | flushing the device |
-//! | `sync` | fsync and its kin |
-//! | `round` | what the writer daemon does when it wakes |
+//! | `sync` | fsync and its family |
+//! | `round` | one round of the writer daemon |
 //! | `memory` | the budget: eviction, throttling, and the start of a handle |
 //!
 //! A dirty page knows its block, so that nothing here needs a file's block map.

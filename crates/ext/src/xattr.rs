@@ -1,23 +1,25 @@
-//! Extended attributes, access control lists among them: within the inode, where it has more than 128 bytes, and in one block
-//! beside it, which inodes with equal attributes share.
+//! Extended attributes, including access control lists. They are stored within the inode, if it has
+//! more than 128 bytes, and in one attribute block, which inodes with equal attributes share.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `name` | names: a prefix, which is a number, and what follows |
+//! | `name` | names: a prefix, which is a number, and a suffix |
 //! | `set` | the attributes of one place, as values and as bytes |
-//! | `placement` | which attribute lies in the inode and which in the block |
-//! | `block` | blocks, who shares them, and how they are found by what they hold |
+//! | `placement` | the choice between the inode and the block |
+//! | `block` | attribute blocks, their sharing, and the search by contents |
 //! | `change` | a change, decided before its transaction and made within it |
-//! | `list` | access control lists: their two forms, and what they have to do with modes |
-//! | `inherit` | what a new inode gets from the list of its directory |
+//! | `list` | access control lists: their two forms, and their relation to modes |
+//! | `inherit` | attributes that a new inode gets from the default ACL of its directory |
 //!
 //! # Rules
 //!
-//! - A change is one transaction: after a crash it has happened or has not. `fsync` makes it durable, `fdatasync` does not.
-//! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock protects them.
-//! - Where two features meet: deleting an inode gives its block up ([`block::release`]); a short symbolic link is told from a
-//!   long one by the sectors without those of the block ([`InodeState::has_map`]); a change of the mode changes the list
-//!   in the same transaction ([`change_of_mode`]).
+//! - A change is one transaction: after a crash it has happened or has not. `fsync` makes it
+//!   durable, `fdatasync` does not.
+//! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock
+//!   protects them.
+//! - Interactions: deleting an inode releases its block ([`block::release`]); a short symbolic link
+//!   differs from a long one by the sectors without those of the block ([`InodeState::has_map`]); a
+//!   change of the mode changes the list in the same transaction ([`change_of_mode`]).
 //!
 //! Source: Linux `Documentation/filesystems/ext4/attributes.rst`, `xattr(7)`, `acl(5)`.
 
@@ -50,19 +52,19 @@ use list::List;
 use name::AttributeName;
 use placement::Placed;
 
-/// What setting an attribute does when there is one, or none.
+/// The condition under which an attribute is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetMode {
-    /// Sets it.
+    /// Set in any case.
     #[default]
     Any,
-    /// Refuses if there is one: `XATTR_CREATE`.
+    /// Fail if the attribute exists (`XATTR_CREATE`).
     Create,
-    /// Refuses if there is none: `XATTR_REPLACE`.
+    /// Fail if the attribute does not exist (`XATTR_REPLACE`).
     Replace,
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     let name = AttributeName::parse(name)?;
     let inode = core.inode(nr)?;
@@ -77,7 +79,7 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     Ok(value.to_vec())
 }
 
-/// The names of all attributes.
+/// Returns the names of all attributes.
 pub(crate) fn list_names(core: &Core, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
     let inode = core.inode(nr)?;
     let state = inode.state.read();
@@ -108,7 +110,7 @@ pub(crate) fn set(
     }
 }
 
-/// Takes an attribute away.
+/// Removes an attribute.
 pub(crate) fn remove(core: &Core, nr: InodeNr, name: &[u8]) -> Result<()> {
     let name = AttributeName::parse(name)?;
     match name.list() {
@@ -124,8 +126,8 @@ pub(crate) fn remove(core: &Core, nr: InodeNr, name: &[u8]) -> Result<()> {
     }
 }
 
-/// Sets an access control list, or takes it away if none is given. The list that holds and the mode are changed together; a list that says no
-/// more than a mode can is not kept.
+/// Sets an access control list, or removes it if none is given. The access ACL and the mode are
+/// changed together; a list equivalent to a mode is not stored.
 fn set_list(core: &Core, nr: InodeNr, is_default: bool, bytes: &[u8]) -> Result<()> {
     let name = AttributeName::of_list(is_default);
     edit(core, nr, |state, placed, room| {
@@ -152,7 +154,8 @@ fn set_list(core: &Core, nr: InodeNr, is_default: bool, bytes: &[u8]) -> Result<
     })
 }
 
-/// Attributes of users are for files and directories: elsewhere the permission bits do not say who may write them.
+/// Checks that the inode may have `user.` attributes: only files and directories, because the
+/// permission bits of other inodes do not control writing them.
 fn check_users(state: &InodeState, name: &AttributeName) -> Result<()> {
     let is_for_users = matches!(state.kind, FileKind::Regular | FileKind::Directory);
     if name.is_users() && !is_for_users {
@@ -161,7 +164,7 @@ fn check_users(state: &InodeState, name: &AttributeName) -> Result<()> {
     Ok(())
 }
 
-/// Changes an inode's attributes, and perhaps its mode, in one transaction.
+/// Changes an inode's attributes, and optionally its mode, in one transaction.
 fn edit(
     core: &Core,
     nr: InodeNr,
@@ -216,7 +219,7 @@ pub(crate) fn store(
     handle.finish()
 }
 
-/// What new permissions change in the list that holds; none if there is no list.
+/// Returns the change of the access ACL for new permissions; none if there is no list.
 pub(crate) fn change_of_mode(
     core: &Core,
     nr: InodeNr,

@@ -1,8 +1,9 @@
-//! Inodes as a kernel knows them: by number, from the first look-up until it forgets them.
+//! Inodes in a kernel's view: by number, from the first look-up until the kernel forgets them.
 //!
-//! A look-up holds its inode as an open file does, so that the number stays its own: what loses its last name is deleted when
-//! the last look-up is forgotten and the last file closed. Contents are read and written by number here, without an open file; who may
-//! do that, and who is to be told of errors, is the caller's concern.
+//! A look-up pins its inode as an open file does, so that the number is not reused: an inode
+//! without links is deleted when the last look-up is forgotten and the last file closed. The calls
+//! here read and write contents by number, without an open file; the caller checks permissions and
+//! reports errors to the right programs.
 
 use std::sync::Arc;
 
@@ -16,26 +17,26 @@ use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
 use crate::{namei, writeback};
 
-/// Entries that are read before their inodes are looked at: about what an answer of FUSE takes.
+/// Number of entries read before their inodes are looked up: approximately one reply of FUSE.
 const ENTRIES_AT_A_TIME: usize = 16;
 
-/// When a write is durable.
+/// The durability of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Some time later, or with the next sync.
+    /// Durable some time later, or with the next sync.
     #[default]
     Later,
-    /// When the call returns, with what is needed to read it back: O_DSYNC.
+    /// Durable when the call returns, with all metadata needed to read it back: O_DSYNC.
     Data,
-    /// When the call returns, with all of the inode: O_SYNC.
+    /// Durable when the call returns, with all of the inode: O_SYNC.
     All,
 }
 
 impl Volume {
-    /// Looks a name up, and holds what it names until it is forgotten.
+    /// Looks up a name, and pins its inode until it is forgotten.
     ///
     /// # Errors
-    /// As [`Volume::lookup`].
+    /// Fails as [`Volume::lookup`].
     pub fn look_up_node(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
         let inode = namei::look_up_and_pin(&self.core, parent, name)?;
@@ -43,9 +44,10 @@ impl Volume {
         Ok(describe(&self.core, inode.nr, &state))
     }
 
-    /// Holds an inode until it is forgotten: once more for each call.
+    /// Pins an inode until it is forgotten: once more for each call.
     ///
-    /// What has no name and is not held already may be gone: the caller keeps the name there meanwhile.
+    /// An inode without links that is not pinned already may be gone: the caller keeps its name in
+    /// place meanwhile.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.
@@ -56,10 +58,12 @@ impl Volume {
         Ok(describe(&self.core, nr, &state))
     }
 
-    /// Looks an inode up by its number alone, as a file handle names it, and holds it until it is forgotten.
+    /// Looks up an inode by its number alone, as in a file handle, and pins it until it is
+    /// forgotten.
     ///
     /// # Errors
-    /// - [`Error::NotFound`] if no inode with a name has the number, or if it belongs to the volume itself, as the journal does.
+    /// - [`Error::NotFound`] if no inode with a link has the number, or if the inode belongs to the
+    ///   volume itself, as the journal's does.
     pub fn look_up_number(&self, nr: InodeNr) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
         let geometry = &self.core.geometry;
@@ -72,15 +76,15 @@ impl Volume {
         if state.links == 0 {
             return Err(Error::NotFound);
         }
-        // Pinned under the lock: a name that is removed later finds the pin.
+        // Pinned under the lock: a later removal of the name finds the pin.
         self.core.inodes.pin(&inode);
         Ok(describe(&self.core, nr, &state))
     }
 
-    /// Ends so many look-ups. What has no name left, and is not open, is deleted.
+    /// Ends `count` look-ups. An inode that has no links left and is not open is deleted.
     ///
     /// # Errors
-    /// What a deletion met; the inode stays on the orphan list then.
+    /// Returns the errors of a deletion; the inode stays on the orphan list then.
     pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
         let inode = self.core.inode(nr)?;
         if self.core.inodes.unpin_many(&inode, count) {
@@ -90,11 +94,11 @@ impl Volume {
         }
     }
 
-    /// Like [`Volume::read_directory`], and holds what each entry names, but `.` and `..`, until it is forgotten: where
-    /// `visit` returns false, the last one is not held.
+    /// Like [`Volume::read_directory`], and pins the inode of each entry except `.` and `..` until
+    /// it is forgotten. If `visit` returns false, the inode of that entry is not pinned.
     ///
     /// # Errors
-    /// As [`Volume::read_directory`]. What was found before the error has been visited.
+    /// Fails as [`Volume::read_directory`]. Entries found before the error have been visited.
     pub fn read_directory_nodes(
         &self,
         nr: InodeNr,
@@ -119,18 +123,20 @@ impl Volume {
         }
     }
 
-    /// Pins what an entry names, but `.` and `..`. The directory is locked, so that the name is there.
+    /// Pins the inode of an entry, except of `.` and `..`. The directory is locked, so that the
+    /// entry is there.
     fn pin_entry(&self, entry: &Entry) -> Option<Arc<Inode>> {
         if entry.name == b"." || entry.name == b".." {
             return None;
         }
-        // A damaged inode is told when somebody wants it; its name can be seen.
+        // A damaged inode is reported when it is used; its name remains visible.
         let inode = self.core.inode(entry.inode).ok()?;
         self.core.inodes.pin(&inode);
         Some(inode)
     }
 
-    /// Shows entries until one is refused, and lets go of that one and of those behind it. True if all were taken.
+    /// Visits entries until one is refused, and unpins that one and those after it. Returns true if
+    /// all were taken.
     fn show_entries(
         &self,
         entries: Vec<(u64, Entry, Option<Arc<Inode>>)>,
@@ -151,11 +157,12 @@ impl Volume {
         result.map(|()| wants_more)
     }
 
-    /// Reads at an offset; fewer bytes than asked only at the end of the file. `is_direct` reads past the page cache.
+    /// Reads at an offset; returns fewer bytes than requested only at the end of the file.
+    /// `is_direct` reads past the page cache.
     ///
     /// # Errors
     /// - [`Error::NotFound`] if the inode does not exist.
-    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for what has no contents.
+    /// - [`Error::IsDirectory`] and [`Error::Invalid`] for inodes without contents.
     pub fn read_node(
         &self,
         nr: InodeNr,
@@ -173,11 +180,12 @@ impl Volume {
         }
     }
 
-    /// Writes at an offset. Returns how many bytes: fewer when the volume fills up on the way.
+    /// Writes at an offset. Returns the number of bytes: fewer if the volume fills up during the
+    /// write.
     ///
     /// # Errors
     /// - [`Error::NotPermitted`] if the inode is immutable.
-    /// - As [`Volume::write`].
+    /// - Errors of [`Volume::write`].
     pub fn write_node(
         &self,
         nr: InodeNr,
@@ -200,7 +208,7 @@ impl Volume {
         file::write(&self.core, &inode, offset, from, options)
     }
 
-    /// Makes a file or directory durable: all of it, or what is needed to read its data back.
+    /// Makes a file or directory durable: all of it, or the part needed to read its data back.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.
@@ -210,18 +218,20 @@ impl Volume {
         writeback::sync(&self.core, &inode, data_only)
     }
 
-    /// The first byte of data from an offset on, SEEK_DATA; none if there is none before the end. Blocks are data, whatever is in them.
+    /// Returns the first byte of data from an offset on (SEEK_DATA), if there is one before the
+    /// end. Blocks are data, whatever their contents.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no regular file.
+    /// [`Error::Invalid`] unless the inode is a regular file.
     pub fn seek_data(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.seek(nr, offset, Sought::Data)
     }
 
-    /// The first byte of a hole from an offset on, SEEK_HOLE; none from the end on, which is the beginning of a hole itself.
+    /// Returns the first byte of a hole from an offset on (SEEK_HOLE); none from the end on, which
+    /// is the start of a hole itself.
     ///
     /// # Errors
-    /// As [`Volume::seek_data`].
+    /// Fails as [`Volume::seek_data`].
     pub fn seek_hole(&self, nr: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.seek(nr, offset, Sought::Hole)
     }
@@ -232,13 +242,15 @@ impl Volume {
         file::seek(&self.core, &inode, offset, sought)
     }
 
-    /// Allocates, punches or zeroes a range. The file grows to its end, but for holes, unless the size is to be kept; then a
-    /// range behind the end is refused, since ext3 has no blocks there.
+    /// Allocates, punches or zeroes a range. The file grows to the range's end, unless a hole is
+    /// punched or the size is kept; in the latter case a range beyond the end is refused, because
+    /// ext3 has no blocks there.
     ///
     /// # Errors
-    /// - [`Error::Invalid`] for an empty range; [`Error::FileTooLarge`] for one beyond the largest size.
-    /// - [`Error::Unsupported`] for blocks behind the end of a file that keeps its size.
-    /// - [`Error::NoSpace`] if the volume fills up on the way.
+    /// - [`Error::Invalid`] for an empty range; [`Error::FileTooLarge`] for one beyond the largest
+    ///   size.
+    /// - [`Error::Unsupported`] for blocks beyond the end of a file that keeps its size.
+    /// - [`Error::NoSpace`] if the volume fills up during the change.
     pub fn change_range(
         &self,
         nr: InodeNr,

@@ -1,10 +1,12 @@
 //! Opening and closing.
 //!
-//! The order matters: decode the superblock, decide whether the volume will be changed at all, find the log, replay it, read
-//! the superblock again (recovery may have changed it), say on the device that the volume is in use (`needs_recovery`,
-//! durable, before the first commit can be acknowledged), open the journal, and finish what the orphan list says.
+//! The order matters: decode the superblock, decide if the volume will be changed at all, find the
+//! log, replay it, read the superblock again (recovery may have changed it), mark the volume as in
+//! use on the device (`needs_recovery`, durable, before the first commit can be acknowledged), open
+//! the journal, and complete the operations on the orphan list.
 //!
-//! Without a journal, the state "clean" is taken away until the close. What becomes of a log is the table in `replay`.
+//! Without a journal, the state "clean" is cleared until the close. The table in `replay` has the
+//! treatment of a log.
 
 use std::sync::Arc;
 
@@ -55,8 +57,8 @@ pub(crate) fn open(
         let core = Core::assemble(device, superblock, options, None, true)?;
         return Ok((Arc::new(core), report));
     }
-    // The blocks of an external log are not of this volume. Who only reads does without: where it is the journal's own map that is damaged,
-    // the files that it leads into are whole.
+    // The blocks of an external log are not of this volume. A read-only open does without them: if
+    // the block map of the journal's inode is damaged, the files that it points into are intact.
     let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
     let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
     if let Some(log) = &log {
@@ -95,7 +97,7 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
         tracing::error!("{intruder}: run fsck");
     }
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
-        // What was changed before is written. The volume stays marked as in use, so that it is checked.
+        // Earlier changes are written. The volume stays marked as in use, so that it is checked.
         return crate::writeback::sync_all(core);
     }
     if rt::mutant!("close/marked-clean-first") {
@@ -109,7 +111,7 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if let Some(journal) = &core.journal
         && let Err(error) = Arc::clone(journal).close()
     {
-        // A log that is kept for want of room would be replayed over it.
+        // A log that is kept for lack of space would be replayed over it.
         if journal.error().is_some()
             && let Err(error) = core.store_damage_directly()
         {
@@ -197,7 +199,7 @@ fn locate_log(
     }
 }
 
-/// Where the blocks of a journal's inode lie.
+/// Returns the place of a log: the blocks of a journal's inode.
 pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     let inode = Inode::load(core, nr)?;
     let state = inode.state.read();
@@ -237,7 +239,7 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     })
 }
 
-/// That no block is in the log twice.
+/// Checks that no block is in the log twice.
 fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
     let mut sorted: Vec<&LogExtent> = extents.iter().collect();
     sorted.sort_unstable_by_key(|extent| extent.first);
@@ -252,7 +254,7 @@ fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
     }
 }
 
-/// Says on the device, durably, that the volume is in use.
+/// Marks the volume as in use, durably.
 fn mark_in_use(
     device: &Arc<dyn BlockDevice>,
     superblock: &mut Superblock,
@@ -286,7 +288,7 @@ fn open_journal(
     Ok(Journal::open(log, Arc::clone(device), config, client)?)
 }
 
-/// The last write of a clean close: state clean, no recovery needed.
+/// Marks the volume clean, without recovery: the last write of a clean close.
 fn mark_clean(core: &Core) -> Result<()> {
     let bytes = core
         .device

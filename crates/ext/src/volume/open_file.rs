@@ -1,4 +1,4 @@
-//! An open file with a position: the face of a handle for programs that read and write streams.
+//! An open file with a position: a handle for programs that read and write streams.
 
 use std::fmt;
 use std::io::{self, SeekFrom};
@@ -9,19 +9,23 @@ use super::files::FileId;
 use super::{Attributes, SetAttributes, Volume};
 use crate::error::{Error, Result};
 
-/// An open file with a position of its own.
+/// An open file with its own position.
 ///
-/// A `File` implements [`io::Read`], [`io::Write`] and [`io::Seek`], and so does `&File`: calls through shared references
-/// wait for each other, so that each reads or writes a part of its own. The errors of these traits carry an [`Error`], which
-/// [`io::Error::downcast`] returns. [`File::read`] and [`File::write_all`] return it directly.
+/// A `File` implements [`io::Read`], [`io::Write`] and [`io::Seek`], and so does `&File`: calls
+/// through shared references wait for each other, so that each reads or writes a separate part. The
+/// errors of these traits carry an [`Error`], which [`io::Error::downcast`] returns. [`File::read`]
+/// and [`File::write_all`] return it directly.
 ///
-/// Written data is durable after [`File::sync_all`] or [`File::sync_data`]; [`io::Write::flush`] does nothing.
+/// Written data is durable after [`File::sync_all`] or [`File::sync_data`]; [`io::Write::flush`]
+/// does nothing.
 ///
-/// [`File::close`] is explicit, since closing can fail. A file that is dropped unclosed stays open until the volume closes.
+/// [`File::close`] is explicit, because closing can fail. A file that is dropped unclosed stays
+/// open until the volume closes.
 pub struct File<'v> {
     volume: &'v Volume,
     id: FileId,
-    /// Held during the calls of `&File`. Nobody who holds another lock asks for it.
+    /// The position; locked during the calls of `&File`. No thread takes this lock while it holds
+    /// another one.
     position: Mutex<u64>,
 }
 
@@ -42,15 +46,16 @@ impl<'v> File<'v> {
     /// Reads at the position and advances it. Returns 0 at the end of the file.
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// Fails as [`File::read_at`].
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         read(self.volume, self.id, self.position.get_mut(), into)
     }
 
-    /// Writes all bytes at the position, or at the end of a file opened to append, and advances the position.
+    /// Writes all bytes at the position, or at the end of a file opened to append, and advances the
+    /// position.
     ///
     /// # Errors
-    /// As [`File::write_at`].
+    /// Fails as [`File::write_at`].
     pub fn write_all(&mut self, mut from: &[u8]) -> Result<()> {
         while !from.is_empty() {
             let count = write(self.volume, self.id, self.position.get_mut(), from)?;
@@ -59,7 +64,8 @@ impl<'v> File<'v> {
         Ok(())
     }
 
-    /// Reads at an offset; fewer bytes than asked only at the end of the file. The position stays.
+    /// Reads at an offset; returns fewer bytes than requested only at the end of the file. The
+    /// position stays.
     ///
     /// # Errors
     /// - [`Error::BadHandle`] if the file is not open for reading.
@@ -71,9 +77,10 @@ impl<'v> File<'v> {
     /// Writes all bytes at an offset, or at the end of a file opened to append. The position stays.
     ///
     /// # Errors
-    /// - [`Error::NoSpace`] if the volume fills up on the way; what was written stays.
+    /// - [`Error::NoSpace`] if the volume fills up during the write; the bytes written so far stay.
     /// - [`Error::BadHandle`] if the file is not open for writing.
-    /// - [`Error::ReadOnly`], [`Error::FileTooLarge`], [`Error::Device`], [`Error::Journal`] and [`Error::Corrupt`].
+    /// - [`Error::ReadOnly`], [`Error::FileTooLarge`], [`Error::Device`], [`Error::Journal`] and
+    ///   [`Error::Corrupt`].
     pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<()> {
         self.volume.write_all(self.id, offset, from)
     }
@@ -83,24 +90,24 @@ impl<'v> File<'v> {
         *self.position.lock()
     }
 
-    /// Sets the position, which may lie behind the end of the file: writing there leaves a hole.
+    /// Sets the position, which may lie beyond the end of the file: writing there leaves a hole.
     pub fn set_position(&mut self, position: u64) {
         *self.position.get_mut() = position;
     }
 
-    /// Returns what stat says of the file.
+    /// Returns the attributes of the file, as stat.
     ///
     /// # Errors
-    /// As [`Volume::attributes`].
+    /// Fails as [`Volume::attributes`].
     pub fn metadata(&self) -> Result<Attributes> {
         self.volume.attributes(self.volume.inode_of(self.id)?)
     }
 
-    /// Sets the size. A file that grows reads as zeroes behind its old end.
+    /// Sets the size. A file that grows reads as zeroes beyond its old end.
     ///
     /// # Errors
     /// - [`Error::BadHandle`] if the file is not open for writing.
-    /// - As [`Volume::set_attributes`].
+    /// - Errors of [`Volume::set_attributes`].
     pub fn set_len(&self, size: u64) -> Result<()> {
         let inode = self.volume.writable_inode_of(self.id)?;
         self.volume.set_attributes(
@@ -115,29 +122,31 @@ impl<'v> File<'v> {
     /// Makes data and inode durable.
     ///
     /// # Errors
-    /// - [`Error::DataLost`] once, if writing the file's data failed since this handle last looked.
+    /// - [`Error::DataLost`] once, if writing the file's data has failed since the handle's last
+    ///   check.
     /// - [`Error::Device`] and [`Error::Journal`] if it fails now.
     pub fn sync_all(&self) -> Result<()> {
         self.volume.sync_file(self.id, false)
     }
 
-    /// Makes durable what is needed to read the data back.
+    /// Makes data durable, with all metadata needed to read it back.
     ///
     /// # Errors
-    /// As [`File::sync_all`].
+    /// Fails as [`File::sync_all`].
     pub fn sync_data(&self) -> Result<()> {
         self.volume.sync_file(self.id, true)
     }
 
-    /// Closes the file. The last close of a file without names deletes it.
+    /// Closes the file. The last close of a file without links deletes it.
     ///
     /// # Errors
-    /// - [`Error::DataLost`] once, if writing the file's data failed since this handle last looked.
+    /// - [`Error::DataLost`] once, if writing the file's data has failed since the handle's last
+    ///   check.
     pub fn close(self) -> Result<()> {
         self.volume.release(self.id)
     }
 
-    /// Moves a position as [`io::Seek::seek`] does.
+    /// Returns a position moved as by [`io::Seek::seek`].
     fn moved(&self, position: u64, to: SeekFrom) -> Result<u64> {
         let moved = match to {
             SeekFrom::Start(position) => Some(position),
@@ -177,7 +186,7 @@ impl io::Write for File<'_> {
         Ok(write(self.volume, self.id, self.position.get_mut(), from)?)
     }
 
-    /// Does nothing: a `File` keeps nothing back. [`File::sync_all`] makes data durable.
+    /// Does nothing: a `File` buffers nothing. [`File::sync_all`] makes data durable.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Operations by path: `/a/b/c`, symbolic links followed on the way.
+//! Operations by path: `/a/b/c`, following symbolic links.
 //!
-//! A path is text, bytes or a path of the standard library ([`AsPath`]), and is taken from the root. Where a call has `follow`, a
-//! symbolic link at the end of the path is followed, too. Until a call ends, the inodes that its path leads to are held: none of them
-//! is deleted, and none of their numbers becomes another inode's.
+//! A path is text, bytes or a path of the standard library ([`AsPath`]), and starts at the root.
+//! Calls with `follow` also follow a symbolic link at the end of the path. Until a call ends, the
+//! inodes on its path are pinned: none of them is deleted, and none of their numbers is reused.
 
 mod as_path;
 mod entries;
@@ -21,29 +21,31 @@ use crate::namei;
 
 pub use as_path::AsPath;
 
-/// How many symbolic links a path may go through.
+/// Largest number of symbolic links in a path.
 const SYMLINKS_MAX: u32 = 40;
 
 impl Volume {
-    /// Returns the inode that a path names.
+    /// Returns the inode of a path.
     ///
-    /// If others may remove the path meanwhile, the number can be another inode's by the time it is used: use [`Volume::with_inode_at`] then.
+    /// If other threads may remove the path meanwhile, the number can be another inode's by the
+    /// time it is used: use [`Volume::with_inode_at`] then.
     ///
     /// # Errors
-    /// As [`Volume::with_inode_at`].
+    /// Fails as [`Volume::with_inode_at`].
     pub fn resolve(&self, path: &(impl AsPath + ?Sized), follow: bool) -> Result<InodeNr> {
         self.with_inode_at(path, follow, Ok)
     }
 
-    /// Does something with the inode that a path names. Until it is done, the inode is not deleted and its number is its own, whatever
-    /// others do with its names.
+    /// Calls `work` with the inode of a path. Until it returns, the inode is not deleted and its
+    /// number is not reused, even if other threads remove its names.
     ///
     /// # Errors
-    /// - [`Error::NotFound`] if a name of the path does not exist, or a link on the way leads to nothing.
-    /// - [`Error::NotDirectory`] if a name on the way, or one before a slash at the end, is no directory.
-    /// - [`Error::TooManySymlinks`] after 40 links; [`Error::NameTooLong`] for a name of more than 255 bytes.
-    /// - [`Error::Device`] and [`Error::Corrupt`] if the way cannot be read.
-    /// - What `work` returns.
+    /// - [`Error::NotFound`] if a name of the path does not exist, or a link in it is dangling.
+    /// - [`Error::NotDirectory`] if a name before a slash is no directory.
+    /// - [`Error::TooManySymlinks`] after 40 links; [`Error::NameTooLong`] for a name of more than
+    ///   255 bytes.
+    /// - [`Error::Device`] and [`Error::Corrupt`] if the path cannot be read.
+    /// - Errors of `work`.
     pub fn with_inode_at<T>(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -60,7 +62,7 @@ impl Volume {
         result
     }
 
-    /// Goes a path from a directory, or from the root; what it comes to is pinned.
+    /// Walks a path from a directory, or from the root. Returns the inode at its end, pinned.
     fn walk(
         &self,
         start: Option<&Arc<Inode>>,
@@ -92,7 +94,7 @@ impl Volume {
         Ok(current)
     }
 
-    /// What a name in a directory comes to, pinned.
+    /// Returns the inode of a name in a directory, pinned.
     fn enter(
         &self,
         directory: &Arc<Inode>,
@@ -119,12 +121,13 @@ impl Volume {
         self.walk(Some(directory), &target?, true, links)
     }
 
-    /// The directory that holds a path's last name, and that name.
+    /// Returns the directory of a path's last name, and that name.
     ///
-    /// As with [`Volume::resolve`], others may remove the directory: use [`Volume::with_parent_of`] then.
+    /// As with [`Volume::resolve`], other threads may remove the directory: use
+    /// [`Volume::with_parent_of`] then.
     ///
     /// # Errors
-    /// As [`Volume::with_parent_of`].
+    /// Fails as [`Volume::with_parent_of`].
     pub fn resolve_parent<'p, P>(&self, path: &'p P) -> Result<(InodeNr, &'p [u8])>
     where
         P: AsPath + ?Sized,
@@ -133,11 +136,13 @@ impl Volume {
         Ok((self.resolve(parent, true)?, name))
     }
 
-    /// Does something with the directory that holds a path's last name, and that name. The directory's number is its own until it is done.
+    /// Calls `work` with the directory of a path's last name, and that name. The directory's number
+    /// is not reused until it returns.
     ///
     /// # Errors
-    /// - [`Error::Invalid`] if the path has no last name that could be made or removed: the root, `.` and `..`.
-    /// - As [`Volume::with_inode_at`].
+    /// - [`Error::Invalid`] if the path has no last name that could be added or removed: the root,
+    ///   `.` and `..`.
+    /// - Errors of [`Volume::with_inode_at`].
     pub fn with_parent_of<T>(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -147,18 +152,18 @@ impl Volume {
         self.with_inode_at(parent, true, |parent| work(parent, name))
     }
 
-    /// Returns what stat says of a path; with `follow`, of what a symbolic link points to.
+    /// Returns the attributes of a path, as stat; with `follow`, those of a symbolic link's target.
     ///
     /// # Errors
-    /// As [`Volume::with_inode_at`].
+    /// Fails as [`Volume::with_inode_at`].
     pub fn metadata(&self, path: &(impl AsPath + ?Sized), follow: bool) -> Result<Attributes> {
         self.with_inode_at(path, follow, |nr| self.attributes(nr))
     }
 
-    /// Changes owner, mode, size, times or flags of what a path names.
+    /// Changes owner, mode, size, times or flags of the inode of a path.
     ///
     /// # Errors
-    /// As [`Volume::set_attributes`] and [`Volume::with_inode_at`].
+    /// Fails as [`Volume::set_attributes`] and [`Volume::with_inode_at`].
     pub fn set_metadata(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -169,7 +174,7 @@ impl Volume {
     }
 }
 
-/// A path without its last name, and that name.
+/// Returns a path without its last name, and that name.
 fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     let end = path.iter().rposition(|byte| *byte != b'/');
     let trimmed = &path[..end.map_or(0, |last| last + 1)];

@@ -1,26 +1,31 @@
-//! Whether the log is replayed when a volume is opened: one rule for all who open one.
+//! The decision to replay the log when a volume is opened: one rule for all ways to open one.
 //!
-//! The superblock's `needs_recovery` says that the log counts. It is durable before the first transaction, and goes when the log
-//! is durably empty; so neither an open volume nor a crash leaves transactions in the log without it.
+//! The superblock's `needs_recovery` means that the log counts. It is durable before the first
+//! transaction, and is cleared when the log is durably empty; so neither an open volume nor a crash
+//! leaves transactions in the log without it.
 //!
-//! | journal | `needs_recovery` | log holds | asked for | device | result |
+//! | journal | `needs_recovery` | log holds | options | device | result |
 //! |---|---|---|---|---|---|
 //! | any | set | anything | any | writable | replayed |
-//! | any | set | anything | read-only, `no_recovery` | any | opened as it lies |
-//! | any | set | anything | any | read-only | refused: what stands in the log cannot be seen |
+//! | any | set | anything | read-only, `no_recovery` | any | opened without replay |
+//! | any | set | anything | any | read-only | refused: the log cannot be applied |
 //! | any | clear | nothing | read-write | writable | journal opened |
 //! | any | clear | nothing complete | read-write | writable | log emptied, journal opened |
-//! | any | clear | transactions, or damage | read-write | writable | as `unmarked_log` says: refused, replayed or emptied |
-//! | any | clear | anything | read-only | any | opened as it lies |
+//! | any | clear | transactions, or damage | read-write | writable | by `unmarked_log` |
+//! | any | clear | anything | read-only | any | opened without replay |
 //! | external | any | anything | any | missing or foreign | refused |
+//!
+//! With `unmarked_log` the log is refused, replayed or emptied.
 //!
 //! # Why a log without the mark is refused
 //!
-//! Linux empties such a log when it mounts, read-only mounts included, and says so in the kernel's messages only; a read-only device it
-//! then does not mount without `noload`. `e2fsck -y` replays the log; `e2fsck -p` gives up. Each is right at times: copies of the superblock never have the mark, so that a superblock that was brought back from one after a crash leaves a log with
-//! what had been acknowledged, which Linux would lose; and a volume that was brought back from an older image beside its external journal, or
-//! whose mark somebody took away on purpose, would be overwritten by what e2fsck replays. From here the two look the same, and
-//! whoever has done it knows.
+//! Linux empties such a log when it mounts, read-only mounts included, and reports it in the
+//! kernel's messages only; a read-only device it then does not mount without `noload`. `e2fsck -y`
+//! replays the log; `e2fsck -p` gives up. Each is right at times. Backups of the superblock never
+//! have the mark. A superblock restored from one after a crash leaves a log with acknowledged
+//! transactions, which Linux would lose. But a volume restored from an older image beside its
+//! external journal, or one whose mark was cleared on purpose, would be overwritten by a replay. On
+//! the device the two cases look the same; only the administrator can tell them apart.
 
 use std::sync::Arc;
 
@@ -34,7 +39,7 @@ use crate::disk::superblock::{self, Superblock};
 use crate::error::{Error, Result};
 use crate::options::{MountOptions, UnmarkedLog};
 
-/// Replays the log if it has to be; whether the device has changed.
+/// Replays the log if necessary. Returns true if the device has changed.
 pub(super) fn replay(
     device: &Arc<dyn BlockDevice>,
     log: &Location,
@@ -65,7 +70,7 @@ pub(super) fn replay(
     if let Some(lost) = recovered.lost {
         tracing::warn!(%lost, "run fsck");
     }
-    // The number in between may have been that of a transaction which was dropped.
+    // The number in between may have been that of a dropped transaction.
     report.last_committed = Some(Tid::new(recovered.next.get().wrapping_sub(2)));
     let is_done = superblock.needs_recovery && is_read_only;
     let has_errors = recovered.noted_error.is_some();
@@ -79,14 +84,14 @@ pub(super) fn replay(
         }
         superblock::write(device, &replayed)?;
     }
-    // At every instant one of the two superblocks knows of the errors.
+    // At every instant one of the two superblocks records the errors.
     if has_errors {
         recovery::forget_error(log)?;
     }
     Ok(!recovered.was_clean || superblock.needs_recovery || has_errors)
 }
 
-/// Replays a log that the superblock calls for, and does with another one what was asked for.
+/// Replays a log that the superblock marks for replay, and treats any other by the options.
 fn settle(
     device: &Arc<dyn BlockDevice>,
     log: &Location,

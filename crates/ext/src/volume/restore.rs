@@ -1,5 +1,5 @@
-//! What only those may do who make a volume from something else: set all times and the generation, and write the data of files
-//! past the page cache.
+//! Operations for copying another tree into a new volume: setting all times and the generation, and
+//! writing the data of files past the page cache.
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -11,20 +11,21 @@ use crate::file::Restored;
 /// A part of a file on the device, in whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where it begins, in bytes from the start of the device.
+    /// Offset of its start in bytes from the start of the device.
     pub device_offset: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl Volume {
-    /// Like [`Volume::restore`] of a new, empty file, which gets its size and blocks for all of it, too: where they lie, in the
-    /// order of the file. Before the device is
-    /// flushed for the last time, the caller writes them, the last one filled up with zeroes; no file loses blocks meanwhile.
+    /// Restores a new, empty file like [`Volume::restore`], and sets its size and allocates all its
+    /// blocks. Returns their extents in file order. The caller writes them before the device's last
+    /// flush, with the last block filled up with zeroes; no file loses blocks meanwhile.
     ///
     /// # Errors
     /// - [`crate::Error::NoSpace`] and [`crate::Error::FileTooLarge`]; the file stays empty.
-    /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with `is_being_made`.
+    /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with
+    ///   `is_being_made`.
     pub fn lay_out(&self, nr: InodeNr, size: u64, restored: &Restored) -> Result<Vec<Stretch>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
@@ -37,7 +38,8 @@ impl Volume {
         Ok(runs.iter().map(stretch).collect())
     }
 
-    /// Sets what an inode was elsewhere, in one step. An access control list is left as it is.
+    /// Sets the fields of an inode to those of its original, in one step. An access control list is
+    /// left as it is.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the inode does not exist.

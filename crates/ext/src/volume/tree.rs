@@ -14,30 +14,31 @@ use crate::error::{Error, Result};
 use crate::namei::{self, RenameMode};
 
 impl Volume {
-    /// Looks a name up in a directory.
+    /// Looks up a name in a directory.
     ///
     /// # Errors
-    /// - [`Error::NotFound`] if the directory has no such name; [`Error::NotDirectory`] if it is none.
+    /// - [`Error::NotFound`] if the directory has no such name; [`Error::NotDirectory`] if it is
+    ///   none.
     /// - [`Error::NameTooLong`] for a name of more than 255 bytes.
     pub fn lookup(&self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         namei::lookup(&self.core, parent, name)
     }
 
-    /// Makes an empty regular file.
+    /// Creates an empty regular file.
     ///
     /// # Errors
     /// - [`Error::Exists`] if the name exists; [`Error::Invalid`] for a name that no file can have.
     /// - [`Error::NoSpace`], [`Error::NoInodes`] and [`Error::DirectoryFull`] if there is no room.
     /// - [`Error::NotPermitted`] if the directory is immutable.
-    /// - As [`Volume::lookup`].
+    /// - Errors of [`Volume::lookup`].
     pub fn create(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.create_pinned(parent, name, new)?;
         self.let_go(&inode)
     }
 
-    /// The same; it is pinned.
+    /// Creates an empty regular file, pinned.
     pub(super) fn create_pinned(
         &self,
         parent: InodeNr,
@@ -48,17 +49,18 @@ impl Volume {
         namei::create(&self.core, parent, name, kind, device, new)
     }
 
-    /// Unpins what was made.
+    /// Unpins a new inode.
     fn let_go(&self, inode: &Arc<Inode>) -> Result<InodeNr> {
         self.unpin(inode)?;
         Ok(inode.nr)
     }
 
-    /// Makes a device node, fifo, socket or empty regular file.
+    /// Creates a device node, fifo, socket or empty regular file.
     ///
     /// # Errors
-    /// - [`Error::Invalid`] for a directory or symbolic link, and for a device number that is too large.
-    /// - As [`Volume::create`].
+    /// - [`Error::Invalid`] for a directory or symbolic link, and for a device number that is too
+    ///   large.
+    /// - Errors of [`Volume::create`].
     pub fn make_node(
         &self,
         parent: InodeNr,
@@ -77,22 +79,23 @@ impl Volume {
         self.let_go(&inode)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// - [`Error::TooManyLinks`] if the parent has as many directories as the format allows.
-    /// - As [`Volume::create`].
+    /// - Errors of [`Volume::create`].
     pub fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<InodeNr> {
         rt::charge(rt::Cost::Syscall);
         let inode = namei::make_directory(&self.core, parent, name, new)?;
         self.let_go(&inode)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
-    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it does not fit into a block.
-    /// - As [`Volume::create`].
+    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it
+    ///   does not fit into a block.
+    /// - Errors of [`Volume::create`].
     pub fn symlink(
         &self,
         parent: InodeNr,
@@ -105,32 +108,34 @@ impl Volume {
         self.let_go(&inode)
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no symbolic link.
+    /// [`Error::Invalid`] unless the inode is a symbolic link.
     pub fn read_link(&self, nr: InodeNr) -> Result<Vec<u8>> {
         rt::charge(rt::Cost::Syscall);
         namei::read_link(&self.core, nr)
     }
 
-    /// Gives an inode another name.
+    /// Adds a directory entry for an inode.
     ///
     /// # Errors
-    /// - [`Error::IsDirectory`] for a directory; [`Error::TooManyLinks`] if the inode has 32,000 names.
+    /// - [`Error::IsDirectory`] for a directory; [`Error::TooManyLinks`] if the inode has 32,000
+    ///   links.
     /// - [`Error::NotPermitted`] if the inode is immutable or append-only.
-    /// - As [`Volume::create`].
+    /// - Errors of [`Volume::create`].
     pub fn link(&self, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         namei::link(&self.core, nr, parent, name)
     }
 
-    /// Takes a name of something that is not a directory away; with the last name and the last open handle it is deleted.
+    /// Removes a directory entry of an inode that is not a directory; the inode is deleted after
+    /// its last link and its last open handle.
     ///
     /// # Errors
     /// - [`Error::IsDirectory`] for a directory.
     /// - [`Error::NotPermitted`] if the inode or its directory is immutable or append-only.
-    /// - As [`Volume::lookup`].
+    /// - Errors of [`Volume::lookup`].
     pub fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         namei::unlink(&self.core, parent, name)
@@ -139,20 +144,22 @@ impl Volume {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// - [`Error::NotDirectory`] for what is none; [`Error::NotEmpty`]; [`Error::Invalid`] for the root and `.`.
-    /// - As [`Volume::unlink`].
+    /// - [`Error::NotDirectory`] for other inodes; [`Error::NotEmpty`]; [`Error::Invalid`] for the
+    ///   root and `.`.
+    /// - Errors of [`Volume::unlink`].
     pub fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         namei::remove_directory(&self.core, parent, name)
     }
 
-    /// Moves a name, in one step.
+    /// Renames a directory entry, in one step.
     ///
     /// # Errors
     /// - [`Error::Exists`] with [`RenameMode::NoReplace`], if the new name exists.
-    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if the new name cannot be replaced.
+    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if the new name
+    ///   cannot be replaced.
     /// - [`Error::Invalid`] if a directory would be moved into itself.
-    /// - As [`Volume::create`] and [`Volume::unlink`].
+    /// - Errors of [`Volume::create`] and [`Volume::unlink`].
     pub fn rename(
         &self,
         parent: InodeNr,
@@ -165,11 +172,12 @@ impl Volume {
         namei::rename(&self.core, parent, name, new_parent, new_name, mode)
     }
 
-    /// Calls `visit` with `(cookie, entry)` for each entry from a cookie on, 0 being the start, until it returns false.
+    /// Calls `visit` with `(cookie, entry)` for each entry from a cookie on, 0 being the start,
+    /// until it returns false.
     ///
     /// # Errors
-    /// - [`Error::NotDirectory`] for what is none.
-    /// - [`Error::Corrupt`] after all entries that could be read.
+    /// - [`Error::NotDirectory`] unless the inode is a directory.
+    /// - [`Error::Corrupt`] after all readable entries.
     pub fn read_directory(
         &self,
         nr: InodeNr,
@@ -185,7 +193,7 @@ impl Volume {
         crate::dir::read(&self.core, &inode, &state, cookie, visit)
     }
 
-    /// Makes a directory durable: its entries, and all that was committed with them.
+    /// Makes a directory durable: its entries, and all changes committed with them.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.

@@ -1,4 +1,5 @@
-//! The writer daemon: writes old dirty pages and metadata in the background. A panic in it makes the volume read-only.
+//! The writer daemon: writes old dirty pages and metadata in the background. A panic in it makes
+//! the volume read-only.
 
 use std::sync::Arc;
 
@@ -10,14 +11,15 @@ use crate::core::Core;
 use crate::file::delete_left;
 use crate::writeback::write_back_round;
 
-/// The handle on the daemon.
+/// The handle of the daemon.
 pub(super) struct Writer {
     wake: Arc<Wake>,
     thread: JoinHandle<()>,
 }
 
 impl Writer {
-    /// Starts the daemon. It holds the core weakly, so that a dropped volume is not kept alive by it.
+    /// Starts the daemon. It holds a weak reference to the core, so that it does not keep a dropped
+    /// volume alive.
     pub(super) fn start(core: &Arc<Core>) -> Self {
         let wake = Arc::clone(core.pages.wake());
         let interval = core.options.memory.writer_interval;
@@ -38,7 +40,7 @@ impl Writer {
         Self { wake, thread }
     }
 
-    /// Tells the daemon to stop, without waiting.
+    /// Requests the daemon to stop, without waiting.
     pub(super) fn request_stop(&self) {
         self.wake.stop();
     }

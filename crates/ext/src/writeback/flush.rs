@@ -1,4 +1,4 @@
-//! Flushing the file system's device.
+//! Flushing the file-system device.
 
 use block::DeviceError;
 use rt::atomic::Ordering;
@@ -19,7 +19,7 @@ pub(super) fn flush(core: &Core) -> Result<()> {
     flushes.share(flush, |error| give_up(core, error))
 }
 
-/// A flush has failed: nothing more is promised.
+/// Turns the volume read-only after a failed flush: no later call reports success.
 fn give_up(core: &Core, error: &DeviceError) {
     tracing::error!(%error, "a flush has failed; the volume is read-only");
     core.is_read_only.store(true, Ordering::Release);

@@ -1,10 +1,11 @@
-//! The one budget of memory: file pages, metadata, inodes, and images that the journal pins.
+//! The memory budget: file pages, metadata, inodes, and images that the journal pins.
 //!
-//! When it is exceeded, clean pages are evicted by second chance over all files, then clean metadata. Metadata is taken
-//! first only where it has grown above half of the budget. If that is not enough, dirty pages are written and the journal
-//! writes home what it owes, which makes both evictable.
+//! When it is exceeded, clean pages are evicted by second chance over all files, then clean
+//! metadata. Metadata is taken first only if it exceeds half of the budget. If that is not enough,
+//! dirty pages are written and the journal checkpoints, which makes both evictable.
 //!
-//! Whoever makes pages dirty above the limit writes some of the oldest itself and waits, as in Linux 2.4.
+//! A thread that makes pages dirty above the limit writes some of the oldest itself and waits, as
+//! in Linux 2.4.
 
 use jbd2::Credits;
 use rt::Nanos;
@@ -18,24 +19,24 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::error::Result;
 
-/// The budget is looked at after so many new pages...
+/// Number of new pages after which the budget is checked.
 const GROWTH_PAGES: u64 = 16;
-/// ... or so many transactions.
+/// Number of transactions after which the budget is checked.
 const TRANSACTIONS: u64 = 128;
-/// After eviction so much of the budget is free: one part in this many.
+/// Divisor of the budget: the share that is free after eviction.
 const SLACK: u64 = 32;
-/// Files in a step of a sweep.
+/// Number of files in a step of a sweep.
 const FILES_AT_A_TIME: usize = 32;
-/// Folios of one file that a step looks at.
+/// Number of folios of one file in a step.
 const FOLIOS_AT_A_TIME: usize = 256;
-/// How often eviction, writing and checkpointing are tried in turn.
+/// Number of attempts at eviction, writing and checkpointing in turn.
 const ROUNDS_MAX: usize = 4;
-/// The least number of pages that a throttled writer writes.
+/// Least number of pages that a throttled writer writes.
 const THROTTLE_PAGES_MIN: usize = 64;
-/// Metadata blocks written home at a time.
+/// Number of metadata blocks checkpointed at a time.
 const METADATA_BLOCKS: usize = 1024;
-/// What an inode takes. Locks are larger in debug builds, and a budget that they shared in would give simulated runs other
-/// figures there than in release builds.
+/// Bytes of memory for an inode. Locks are larger in debug builds; counting their size would give
+/// simulated runs other figures there than in release builds.
 const INODE_BYTES: u64 = 752;
 
 #[cfg(not(debug_assertions))]
@@ -46,7 +47,7 @@ impl Core {
     /// memory.
     ///
     /// # Errors
-    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) when the volume is, or has become, read-only.
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become, read-only.
     pub(crate) fn begin(&self, credits: Credits) -> Result<Handle<'_>> {
         self.check_writable()?;
         tick(self);
@@ -54,7 +55,8 @@ impl Core {
     }
 }
 
-/// A transaction begins: now and then metadata may have outgrown the budget. The caller holds no transaction.
+/// Counts a transaction, and checks now and then if metadata has outgrown the budget. The caller
+/// holds no transaction.
 fn tick(core: &Core) {
     let count = core
         .pages
@@ -71,7 +73,7 @@ fn tick(core: &Core) {
     }
 }
 
-/// A caller's part in keeping the budget, counted as a stall.
+/// Keeps the budget on behalf of a caller, and counts the time as a stall.
 fn make_room(core: &Core) {
     let began = rt::monotonic();
     balance(core);
@@ -102,11 +104,11 @@ pub(crate) fn balance(core: &Core) {
     }
 }
 
-/// Before data is taken into the cache: where the cache holds as much dirty data as it may because write-back fails, the
-/// caller learns why. The caller holds no transaction and no inode lock.
+/// Checks, before data is taken into the cache, if the cache is at its dirty limit because
+/// writeback fails, and returns the cause. The caller holds no transaction and no inode lock.
 ///
 /// # Errors
-/// The device's, if an attempt to write the excess fails again.
+/// Returns the device's error if an attempt to write the excess fails again.
 pub(crate) fn admit(core: &Core) -> Result<()> {
     if !core.pages.reclaim.has_failed.load(Ordering::Relaxed) {
         return Ok(());
@@ -126,7 +128,7 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
             .reclaim
             .has_failed
             .store(false, Ordering::Relaxed),
-        // One page that cannot be written stops nobody.
+        // One page that cannot be written stops no writer.
         Err(error) if core.pages.counts.dirty_bytes() > core.pages.limits.dirty => {
             return Err(error.into());
         }
@@ -135,8 +137,8 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// After a write of so many pages: above the limits, wakes the writer or writes some pages here. The caller holds no
-/// transaction and no inode lock.
+/// Wakes the writer or writes some pages here if a limit is exceeded, after a write of `pages`
+/// pages. The caller holds no transaction and no inode lock.
 pub(crate) fn throttle(core: &Core, pages: usize) {
     make_room(core);
     let dirty = core.pages.counts.dirty_bytes();
@@ -153,7 +155,7 @@ pub(crate) fn throttle(core: &Core, pages: usize) {
     }
 }
 
-/// Without a journal, dirty metadata counts like dirty data.
+/// Throttles by dirty metadata, which without a journal counts like dirty data.
 fn throttle_metadata(core: &Core) {
     if core.journal.is_some() {
         return;
@@ -166,7 +168,7 @@ fn throttle_metadata(core: &Core) {
     }
 }
 
-/// Bytes in use.
+/// Returns the bytes in use.
 pub(crate) fn used(core: &Core) -> u64 {
     let inodes = core.inodes.count() as u64 * INODE_BYTES;
     let pinned = core
@@ -182,7 +184,7 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
     if core.buffers.bytes().0 > half {
         core.buffers.shrink(half);
     }
-    // The first revolution takes marks away, the second takes the pages.
+    // The first revolution clears marks, the second evicts pages.
     let mut revolutions = 0;
     while revolutions < 2 && used(core) > target {
         let (files, next) = core.inodes.sweep(*hand, FILES_AT_A_TIME);
@@ -205,7 +207,7 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
     }
 }
 
-/// Makes dirty memory clean: writes dirty pages, and what the journal owes.
+/// Makes dirty memory clean: writes dirty pages, and checkpoints metadata.
 fn release(core: &Core, excess: u64) {
     let pages = excess.div_ceil(u64::from(core.geometry.block_bytes)) as usize;
     let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);

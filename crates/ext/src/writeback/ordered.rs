@@ -1,4 +1,4 @@
-//! Writing the ordered data of a transaction that commits.
+//! Writing the ordered data of a committing transaction.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use crate::cache::file_pages::Which;
 use crate::cache::ordered::OrderedSet;
 use crate::core::Core;
 
-/// Attempts of a commit to write ordered data.
+/// Number of attempts of a commit to write ordered data.
 const ATTEMPTS: usize = 2;
 
-/// Writes the ordered data of a transaction and waits. Returns true if data writes have completed since the last
-/// flush.
+/// Writes the ordered data of a transaction and waits. Returns true if data writes have completed
+/// since the last flush.
 ///
 /// # Errors
-/// The first failed write, with `data_err=abort`; the set stays for another attempt. Otherwise every open file of the
-/// inode reports the failure, its pages stay dirty, and the transaction may commit.
+/// Returns the first failed write, with `data_err=abort`; the set stays for another attempt.
+/// Otherwise every open file of the inode reports the failure, its pages stay dirty, and the
+/// transaction may commit.
 pub(crate) fn write_ordered(core: &Core, tid: Tid) -> Result<bool, DeviceError> {
     while let Some(set) = core.pages.ordered.take_or_close(tid) {
         let Err(error) = write(core, &set) else {
@@ -33,8 +34,8 @@ pub(crate) fn write_ordered(core: &Core, tid: Tid) -> Result<bool, DeviceError> 
     Ok(core.pages.flushes.is_owed())
 }
 
-/// Writes what the transaction waits for. A device that fails once may work the next time, and a commit without the
-/// data would show what its blocks held before.
+/// Writes the data that the transaction waits for. A device that fails once may work the next time,
+/// and a commit without the data would expose the old contents of its blocks.
 fn write(core: &Core, set: &OrderedSet) -> Result<(), DeviceError> {
     let mut result = Ok(());
     for _ in 0..ATTEMPTS {

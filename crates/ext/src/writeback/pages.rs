@@ -1,9 +1,11 @@
-//! Dirty pages on their way to the device.
+//! Writeback of dirty pages.
 //!
-//! Pages are taken from their files in order of age, sorted by block, and handed to the device in large batches in which
-//! neighbours are one request. (Linux 2.4 did not sort above its elevator, which saw no more than its queue: unless the log
-//! policy says `order=sorted`, pages go to the device as they got dirty.) Two batches are on their way at a time. Whoever
-//! took pages waits for them and says at the files how it went; if he panics, that they could not be written.
+//! Pages are taken from their files in order of age, sorted by block, and submitted in large
+//! batches in which neighbours are one request. (Linux 2.4 did not sort above its elevator, which
+//! saw no more than its queue: unless the log policy has `order=sorted`, pages are submitted in the
+//! order in which they became dirty.) Two batches are in flight at a time. The thread that took
+//! pages waits for them and records the result in the files; if it panics, it records that they
+//! could not be written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,13 +21,14 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::Result;
 
-/// Pages in a batch, unless the log policy's are small.
+/// Number of pages in a batch, unless the log policy asks for small ones.
 pub(super) const BATCH_PAGES: usize = 2048;
-/// Batches on their way at a time, unless the log policy's overlap: then the device's queue is the limit.
+/// Number of batches in flight, unless the log policy lets them overlap: then the device's queue is
+/// the limit.
 const BATCHES_MAX: usize = 2;
-/// Bytes of the largest request.
+/// Size of the largest request in bytes.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
-/// Files taken from the dirty list at a time.
+/// Number of files taken from the dirty list at a time.
 const FILES_AT_A_TIME: usize = 64;
 
 /// Pages to be written.
@@ -57,10 +60,11 @@ struct Flight {
 }
 
 impl Outgoing {
-    /// The flight of images that belong to no file any more.
+    /// Index for images that no longer belong to a file.
     const LOOSE: usize = usize::MAX;
 
-    /// Adds a page of a file to its flight, which is the newest one unless this is its first page.
+    /// Adds a page of a file to its writeback batch, which is the newest one unless this is its
+    /// first page.
     fn push(&mut self, inode: &Arc<Inode>, id: u64, page: Taken) {
         let is_newest = |flight: &Flight| flight.id == id && Arc::ptr_eq(&flight.inode, inode);
         if !self.flights.last().is_some_and(is_newest) {
@@ -89,7 +93,7 @@ impl Outgoing {
         });
     }
 
-    /// Pages in it.
+    /// Returns the number of pages.
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -129,7 +133,7 @@ impl Outgoing {
         }
     }
 
-    /// Ends the flights after a panic: nobody knows what has been written.
+    /// Completes the writeback batches after a panic: the state of their writes is unknown.
     fn abandon(&mut self, core: &Core) {
         for (index, flight) in self.flights.drain(..).enumerate() {
             let own = self.items.iter().filter(|item| item.flight == index);
@@ -144,12 +148,12 @@ impl Outgoing {
 struct Submitted {
     ticket: Ticket,
     outgoing: Outgoing,
-    /// How many pages each request has.
+    /// Number of pages in each request.
     spans: Vec<usize>,
 }
 
 impl Submitted {
-    /// Waits, and ends the flights.
+    /// Waits, and completes the writeback batches.
     fn finish(mut self, core: &Core) -> Result<(), DeviceError> {
         let wait = |_: &mut Outgoing| self.ticket.wait();
         let results = awaited_with(&mut self.outgoing, wait, |pages| pages.abandon(core));
@@ -167,7 +171,7 @@ impl Submitted {
             }
             match landed.get_mut(item.flight) {
                 Some(list) => list.push(item.landed(error)),
-                // It belongs to no file any more, but a commit may wait for it all the same.
+                // The image no longer belongs to a file, but a commit may wait for it all the same.
                 None => core.pages.flushes.note_written(rt::monotonic()),
             }
         }
@@ -209,7 +213,8 @@ impl<'c> Convoy<'c> {
         }
     }
 
-    /// Does something with a series of batches. If it panics, what is on its way is waited for, and the rest is not.
+    /// Runs `work` on a series of batches. If it panics, batches in flight are waited for, and the
+    /// rest is not written.
     fn run<T>(core: &'c Core, filling: Outgoing, work: impl FnOnce(&mut Self) -> T) -> T {
         awaited_with(&mut Self::new(core, filling), work, |convoy| {
             convoy.filling.abandon(core);
@@ -217,8 +222,9 @@ impl<'c> Convoy<'c> {
         })
     }
 
-    /// Takes pages of a file, each at most once, and none behind those that are dirty now: a writer who appends is not followed.
-    /// Returns true if some of them were in flight and dirty again.
+    /// Takes pages of a file, each at most once, and none after those that are dirty now: the walk
+    /// does not follow a writer that appends. Returns true if some of them were in flight and dirty
+    /// again.
     fn add(&mut self, inode: &Arc<Inode>, which: Which) -> bool {
         let mut has_busy = false;
         let mut next = Some(FileBlock::default());
@@ -240,7 +246,8 @@ impl<'c> Convoy<'c> {
             if self.filling.len() >= self.batch_pages {
                 self.send();
             }
-            // Pages of a failed batch are dirty again: from the start, they would be taken for ever.
+            // Pages of a failed batch are dirty again: a walk from the start would take them for
+            // ever.
             let is_endless = rt::mutant!("error/failed-pages-taken-again");
             next = collected.next.map(|block| {
                 if is_endless {
@@ -273,7 +280,7 @@ impl<'c> Convoy<'c> {
         }
     }
 
-    /// Sends the rest and waits for all; how many pages were written.
+    /// Submits the rest and waits for all. Returns the number of pages written.
     fn finish(&mut self) -> Result<usize, DeviceError> {
         self.send();
         self.reap_all();
@@ -287,15 +294,15 @@ impl<'c> Convoy<'c> {
     }
 }
 
-/// Writes pages of files and loose images, and waits, also for writes of other threads.
+/// Writes pages of files and loose images, and waits, also for writes by other threads.
 ///
-/// Takes at most two passes. The second one writes what the first one found in flight: pages dirtied again meanwhile,
-/// and pages whose write by another thread failed. A page that is in flight in the second pass was taken after this
-/// call began, so that waiting for it is enough.
+/// Takes at most two passes. The second one writes pages that the first one found in flight: pages
+/// dirtied again meanwhile, and pages whose write by another thread failed. A page that is in
+/// flight in the second pass was taken after this call started, so that waiting for it is enough.
 ///
 /// # Errors
-/// The first failed write of this call; or the last one of another thread, if it failed in the second pass. The pages
-/// stay dirty.
+/// Returns the first failed write of this call; or the last one of another thread, if it failed in
+/// the second pass. The pages stay dirty.
 pub(crate) fn write_files(
     core: &Core,
     files: &[Arc<Inode>],
@@ -322,7 +329,7 @@ struct Pass<'f> {
     result: Result<(), DeviceError>,
     /// Files with pages that were in flight and dirty again.
     busy: Vec<&'f Arc<Inode>>,
-    /// Files with pages that another thread was writing, and failed to.
+    /// Files with pages whose write by another thread failed.
     failed_elsewhere: Vec<&'f Arc<Inode>>,
 }
 
@@ -357,7 +364,7 @@ impl<'f> Pass<'f> {
     }
 }
 
-/// Writes some pages of a file that are dirty, and waits for them; what others write is not waited for.
+/// Writes some dirty pages of a file, and waits for them, but not for writes by other threads.
 pub(crate) fn write_pages(
     core: &Core,
     inode: &Arc<Inode>,
@@ -379,7 +386,8 @@ pub(crate) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Resul
     )
 }
 
-/// Writes every page of the volume that is dirty or in flight now, and waits. What becomes dirty meanwhile may be left.
+/// Writes every page of the volume that is dirty or in flight now, and waits. Pages that become
+/// dirty meanwhile may be left.
 pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
     let mut result = Ok(());
     loop {
@@ -393,7 +401,8 @@ pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
     }
 }
 
-/// Writes pages dirty since before a time, oldest files first, until `is_enough` says so after a batch; how many.
+/// Writes pages dirty since before a time, oldest files first, until `is_enough` returns true after
+/// a batch. Returns the number written.
 pub(super) fn write_oldest(
     core: &Core,
     before: Nanos,
@@ -418,7 +427,7 @@ pub(super) fn write_oldest(
     })
 }
 
-/// Writes about so many of the oldest dirty pages and waits; how many it were.
+/// Writes approximately `pages` of the oldest dirty pages and waits. Returns the number written.
 pub(crate) fn write_some(core: &Core, pages: usize) -> Result<usize, DeviceError> {
     write_oldest(core, Nanos::MAX, Which::All, |count| count >= pages)
 }

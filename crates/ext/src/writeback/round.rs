@@ -6,10 +6,11 @@ use crate::cache::file_pages::Which;
 use crate::core::Core;
 use crate::error::Result;
 
-/// Metadata blocks that one round of the writer writes at most.
+/// Largest number of metadata blocks that one round of the writer daemon writes.
 const METADATA_BLOCKS_MAX: usize = 16_384;
 
-/// One round of the writer daemon: old dirty pages and metadata, and as much as the background limit asks for.
+/// Runs one round of the writer daemon: writes old dirty pages and metadata, and as much as the
+/// background limit requires.
 pub(crate) fn write_back_round(core: &Core) -> Result<()> {
     let now = rt::monotonic();
     let cutoff = now.saturating_sub(core.options.memory.dirty_expiry);
@@ -20,7 +21,7 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
     let background = core.pages.limits.background;
     let block_bytes = u64::from(core.geometry.block_bytes);
     while data.is_ok() {
-        // Read once: others make pages clean meanwhile.
+        // Read once: other threads make pages clean meanwhile.
         let excess = core.pages.counts.dirty_bytes().saturating_sub(background);
         let excess = excess.div_ceil(block_bytes) as usize;
         if excess == 0 {

@@ -1,11 +1,14 @@
-//! fsync and its kin.
+//! fsync and its family.
 //!
-//! | what | how |
+//! | object | action |
 //! |---|---|
 //! | data | dirty pages are written and waited for |
-//! | metadata, with a journal | the last transaction of the inode (fdatasync: of what is needed to read it back) becomes durable |
+//! | metadata, with a journal | the inode's last transaction becomes durable; see below |
 //! | metadata, without one | all dirty metadata of the volume is written |
-//! | the device's cache | flushed, unless a flush submitted after the file's last write has completed |
+//! | the device's cache | flushed, unless a flush since the file's last write has completed |
+//!
+//! For fdatasync, the last transaction is that with metadata needed to read the data back. A flush
+//! covers the last write if it was submitted after the write completed.
 
 use std::sync::Arc;
 
@@ -25,7 +28,8 @@ use crate::error::{Error, Result};
 /// Makes a file (or directory) durable. `data_only` is fdatasync.
 ///
 /// # Errors
-/// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes it again.
+/// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes
+///   it again.
 pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
     core.pages.flushes.check()?;
     let written = if rt::mutant!("fsync/data-not-written") {
@@ -68,10 +72,11 @@ fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
     }
 }
 
-/// Without a journal: writes all metadata. A volume that has become read-only since it was opened still owes what was changed before.
+/// Writes all metadata, without a journal. A volume that has become read-only since it was opened
+/// still has to write its earlier changes.
 ///
 /// # Errors
-/// - [`Error::ReadOnly`] after an abort: what is in memory may be half of a change.
+/// - [`Error::ReadOnly`] after an abort: the state in memory may be half of a change.
 fn write_metadata(core: &Core) -> Result<()> {
     if core.is_aborted.load(Ordering::Acquire) {
         return Err(Error::ReadOnly);
@@ -133,7 +138,8 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
     Ok(written?)
 }
 
-/// After a change of a directory or inode on a volume or inode that is `sync` or `dirsync`: waits until `tid` is durable.
+/// Waits until `tid` is durable, after a change of a directory or inode, if the volume or the inode
+/// is `sync` or `dirsync`.
 pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) -> Result<()> {
     let options = &core.options;
     let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);

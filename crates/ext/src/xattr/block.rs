@@ -2,11 +2,13 @@
 //!
 //! # Rules
 //!
-//! - The contents of a block change only while one inode alone has it, under that inode's lock. What several inodes have never
-//!   changes but for its count: whoever wants other attributes takes another block.
-//! - Counts change, and blocks are found by their contents, under the lock of [`SharedBlocks`], within a transaction.
-//! - [`SharedBlocks`] knows only blocks that may get one more user. It forgets a block before the block is freed or its contents
-//!   change.
+//! - The contents of a block change only while its reference count is 1, under that inode's lock. A
+//!   shared block never changes except for its count: an inode that gets other attributes gets
+//!   another block.
+//! - Counts change, and blocks are found by their contents, under the lock of [`SharedBlocks`],
+//!   within a transaction.
+//! - [`SharedBlocks`] contains only blocks that may get one more reference. It forgets a block
+//!   before the block is freed or its contents change.
 
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ use crate::error::{Corrupt, Result};
 /// Reads the attributes of an inode's block.
 ///
 /// # Errors
-/// - [`Corrupt::Attributes`] says what is wrong with it.
+/// - [`Corrupt::Attributes`] describes the damage.
 pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<AttributeSet> {
     let buffer = core.buffers.hold(block)?;
     let (header, set) = decode(nr, &buffer.image()).map_err(|damage| core.damaged(damage))?;
@@ -54,7 +56,8 @@ fn header(bytes: &[u8]) -> BlockHeader {
     header
 }
 
-/// Reads what giving an inode these attributes of a block instead of those that it has will need. Hold the result until then.
+/// Reads the blocks that a change to these attributes needs. The caller holds the result until
+/// then.
 pub(super) fn hold(core: &Core, old: BlockNr, set: &AttributeSet) -> Result<Vec<Arc<Buffer>>> {
     let mut held = Vec::new();
     if old != BlockNr::new(0) {
@@ -68,7 +71,8 @@ pub(super) fn hold(core: &Core, old: BlockNr, set: &AttributeSet) -> Result<Vec<
     Ok(held)
 }
 
-/// Gives an inode these attributes of a block; the caller stores the inode afterwards, and holds what [`hold`] has read.
+/// Changes the attributes in an inode's block; the caller stores the inode afterwards, and holds
+/// the result of [`hold`].
 ///
 /// # Errors
 /// - [`crate::Error::NoSpace`] if no block is left: nothing has changed then.
@@ -97,7 +101,8 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Finds a block with these attributes that takes one more user, and counts it; the inode's own block needs no counting.
+/// Finds a block with these attributes that accepts one more reference, and counts it; the inode's
+/// own block needs no counting.
 fn share(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -109,7 +114,8 @@ fn share(
         let Some(buffer) = core.buffers.peek(block) else {
             continue;
         };
-        // One look: who reads a buffer must not ask to read it again, as a commit may wait for it in between.
+        // Only one look: a thread that reads a buffer must not start to read it again, because a
+        // commit may wait for it in between.
         let image = buffer.image();
         let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
             Ok(found) if found == *set => header(&image).h_refcount.get(),
@@ -128,7 +134,7 @@ fn share(
     Ok(None)
 }
 
-/// Writes over a block that no other inode has; whether it could be done.
+/// Overwrites a block that no other inode has; returns true if that was possible.
 fn rewrite(core: &Core, handle: &mut Handle<'_>, old: BlockNr, set: &AttributeSet) -> Result<bool> {
     if old == BlockNr::new(0) {
         return Ok(false);
@@ -144,7 +150,7 @@ fn rewrite(core: &Core, handle: &mut Handle<'_>, old: BlockNr, set: &AttributeSe
     Ok(true)
 }
 
-/// Takes a new block for the attributes.
+/// Allocates a new block for the attributes.
 fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -> Result<BlockNr> {
     let request = crate::alloc::BlockRequest {
         owner: nr,
@@ -159,7 +165,7 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
     Ok(block)
 }
 
-/// The bytes of a block with one user.
+/// Returns the bytes of a block with one reference.
 fn image(core: &Core, set: &AttributeSet) -> Arc<Block> {
     let mut block = Block::zeroed(core.block_bytes());
     let mut header = BlockHeader::default();
@@ -179,8 +185,8 @@ fn set_count(handle: &mut Handle<'_>, buffer: &Arc<Buffer>, count: u32) -> Resul
     Ok(())
 }
 
-/// Gives up an inode's block: one user less, or freed. The caller stores the inode afterwards, and holds the block and its
-/// bitmap.
+/// Releases an inode's block: decrements its reference count, or frees it. The caller stores the
+/// inode afterwards, and holds the block and its bitmap.
 pub(crate) fn release(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -224,7 +230,7 @@ pub(crate) fn release(
     Ok(())
 }
 
-/// Reads what giving up an inode's block will need. Hold the result until then.
+/// Reads the blocks that releasing an inode's block needs. The caller holds the result until then.
 pub(crate) fn hold_for_release(core: &Core, block: BlockNr) -> Result<Vec<Arc<Buffer>>> {
     if block == BlockNr::new(0) {
         return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! A change of an inode's attributes: decided and read for while nothing has changed yet, then made within a transaction.
+//! A change of an inode's attributes: decided while nothing has changed yet, with its blocks read,
+//! then made within a transaction.
 
 use std::sync::Arc;
 
@@ -18,21 +19,22 @@ use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::error::{Corrupt, Error, Result};
 
-/// What a change may dirty beside the inode: a block taken and one given up, both of them, and the superblock.
+/// Number of blocks that a change may dirty besides the inode: an allocated and a released block
+/// with their bitmaps and descriptors, and the superblock.
 const CREDITS: u32 = 2 * CREDITS_PER_GROUP + 3;
 
-/// A change that is decided. What it needs is in memory as long as it lives.
+/// A decided change. It holds the blocks that it needs in memory.
 pub(crate) struct Change {
     /// The new attributes within the inode, if they change.
     inode: Option<AttributeSet>,
-    /// Those of the block, if they change.
+    /// The new attributes of the block, if they change.
     block: Option<AttributeSet>,
-    /// Whether the superblock does not say yet that there are attributes.
+    /// True if the superblock does not have the feature yet.
     is_first: bool,
     _held: Vec<Arc<Buffer>>,
 }
 
-/// The attributes that an inode has, and the room for them.
+/// Returns the attributes of an inode, and the room for them.
 pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Placed, Room)> {
     let mut placed = Placed::default();
     let mut room = Room::of(&core.geometry, 0);
@@ -54,7 +56,8 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
     Ok((placed, room))
 }
 
-/// The magic of the part within an inode, and the place behind it; none if there is no room for one.
+/// Returns the magic of the part within an inode, and the place after it; none if there is no room
+/// for one.
 fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
     if extra == 0 {
         return None;
@@ -65,7 +68,7 @@ fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
 }
 
 impl Change {
-    /// From what an inode has to what it shall have.
+    /// Prepares the change from the old to the new attributes.
     pub(super) fn new(core: &Core, state: &InodeState, old: &Placed, new: Placed) -> Result<Self> {
         let raw = core.superblock_now()?;
         let has_features = raw.s_rev_level.get() != GOOD_OLD_REVISION;
@@ -86,7 +89,7 @@ impl Change {
         })
     }
 
-    /// What it may dirty beside the inode.
+    /// Returns the credits for blocks besides the inode.
     pub(crate) fn credits(&self) -> Credits {
         Credits {
             blocks: CREDITS,
@@ -94,7 +97,8 @@ impl Change {
         }
     }
 
-    /// The first half: takes and gives up blocks. The caller stores the inode next.
+    /// Makes the first half of the change: allocates and releases blocks. The caller stores the
+    /// inode next.
     ///
     /// # Errors
     /// - [`Error::NoSpace`] if no block is left: nothing has changed then.
@@ -117,7 +121,7 @@ impl Change {
         Ok(())
     }
 
-    /// The second half: writes what lies within the inode, which is stored.
+    /// Makes the second half of the change: writes the attributes within the stored inode.
     pub(crate) fn change_inode(
         &self,
         core: &Core,

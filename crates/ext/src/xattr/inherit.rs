@@ -1,13 +1,15 @@
-//! What a new inode gets from the list that its directory hands down.
+//! Attributes that a new inode inherits from the default ACL of its directory.
 //!
-//! | directory hands down | new inode | its permissions | its list | its list to inherit |
+//! | default ACL | new inode | its permissions | its access ACL | its default ACL |
 //! |---|---|---|---|---|
-//! | nothing | any | asked for, without the umask | none | none |
-//! | a list | symbolic link | asked for | none | none |
-//! | a list | directory | what both have | the same, if a mode does not say it all | the list |
-//! | a list | other | what both have | the same, if a mode does not say it all | none |
+//! | no | any | requested, without the umask | none | none |
+//! | yes | symbolic link | requested | none | none |
+//! | yes | directory | common to request and ACL | restricted | inherited |
+//! | yes | other | common to request and ACL | restricted | none |
 //!
-//! The umask counts only where nothing is handed down. Nothing is inherited on a volume that is being made (`is_being_made`).
+//! A restricted ACL grants what both the request and the default ACL grant; it is stored only if a
+//! mode is not equivalent. The umask counts only without a default ACL. Nothing is inherited on a
+//! volume that is being created (`is_being_made`).
 
 use layout::InodeNr;
 
@@ -21,7 +23,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
 use crate::error::Result;
 
-/// What becomes of a new inode.
+/// The inherited part of a new inode.
 pub(crate) struct Inherited {
     /// Its permission bits.
     pub(crate) permissions: u16,
@@ -29,7 +31,7 @@ pub(crate) struct Inherited {
     pub(crate) change: Option<Change>,
 }
 
-/// What a new inode in this directory gets. Nothing is changed.
+/// Returns the inherited part of a new inode in this directory. Changes nothing.
 pub(crate) fn inherit(
     core: &Core,
     parent: InodeNr,
@@ -41,7 +43,8 @@ pub(crate) fn inherit(
         permissions,
         change: None,
     };
-    // A volume that is being made restores a tree: an inode has what the tree says, and no more.
+    // A volume that is being created restores a tree: an inode has the attributes of the tree, and
+    // no more.
     let is_restored = core.options.is_being_made && !rt::mutant!("inherit/while-being-made");
     if kind == FileKind::Symlink || is_restored {
         return Ok(plain(new.permissions));

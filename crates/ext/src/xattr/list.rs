@@ -1,6 +1,6 @@
-//! Access control lists: their two forms, and what they have to do with a mode's permission bits.
+//! Access control lists: their two forms, and their relation to the permission bits of a mode.
 //!
-//! | permission bits | entry of a list with named users or groups | of one without |
+//! | permission bits | entry of a list with named users or groups | entry of one without |
 //! |---|---|---|
 //! | owner | the owner's | the owner's |
 //! | group | the mask | the group's |
@@ -12,14 +12,14 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::{Corrupt, Error, Result};
 
-/// Read, write and execute.
+/// Bits of read, write and execute.
 const ALL: u16 = 0o7;
-/// Bits of the owner, the group and the others in a mode, by how far they are shifted.
+/// Shifts of the bits of the owner, the group and the others in a mode.
 const OWNER_SHIFT: u16 = 6;
 const GROUP_SHIFT: u16 = 3;
 const OTHER_SHIFT: u16 = 0;
 
-/// An access control list that can be.
+/// A valid access control list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct List {
     entries: Vec<Entry>,
@@ -39,10 +39,11 @@ impl Entry {
 }
 
 impl List {
-    /// Reads the form that programs see; none for a list without entries, which takes a list away.
+    /// Parses the form that programs use; returns none for a list without entries, which removes
+    /// the list.
     ///
     /// # Errors
-    /// - [`Error::Invalid`] if it cannot be; [`Error::Unsupported`] for another version.
+    /// - [`Error::Invalid`] for an invalid list; [`Error::Unsupported`] for another version.
     pub(super) fn from_programs(bytes: &[u8]) -> Result<Option<Self>> {
         let invalid = Error::Invalid("the access control list cannot be right");
         if bytes.is_empty() {
@@ -76,7 +77,7 @@ impl List {
         }
     }
 
-    /// Reads the form of ext.
+    /// Parses the on-disk form.
     pub(super) fn from_ext(nr: InodeNr, bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = Corrupt::Attributes {
             inode: nr,
@@ -112,7 +113,7 @@ impl List {
         Some(Self { entries })
     }
 
-    /// Writes the form that programs see.
+    /// Encodes the form that programs use.
     pub(super) fn to_programs(&self) -> Vec<u8> {
         let mut bytes = acl::VERSION_OF_PROGRAMS.to_le_bytes().to_vec();
         for entry in &self.entries {
@@ -126,7 +127,7 @@ impl List {
         bytes
     }
 
-    /// Writes the form of ext.
+    /// Encodes the on-disk form.
     pub(super) fn to_ext(&self) -> Vec<u8> {
         let mut bytes = acl::VERSION_OF_EXT.to_le_bytes().to_vec();
         for entry in &self.entries {
@@ -142,8 +143,8 @@ impl List {
         bytes
     }
 
-    /// The order of entries is that of their tags; the owner, the group and the others are there once; with named users or
-    /// groups there is a mask.
+    /// Returns true if the list is valid: entries are sorted by tag; the owner, the group and the
+    /// others occur once; a list with named users or groups has a mask.
     fn can_be(&self) -> bool {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let is_known = |entry: &Entry| {
@@ -168,14 +169,14 @@ impl List {
         self
     }
 
-    /// Whether it says no more than permission bits can.
+    /// Returns true if permission bits are equivalent to the list.
     pub(super) fn is_minimal(&self) -> bool {
         self.entries
             .iter()
             .all(|entry| !entry.is_named() && entry.tag != acl::MASK)
     }
 
-    /// The tag whose entry has the bits of the group.
+    /// Returns the tag of the entry with the bits of the group.
     fn group_tag(&self) -> u16 {
         if self.entries.iter().any(|entry| entry.tag == acl::MASK) {
             acl::MASK
@@ -184,7 +185,7 @@ impl List {
         }
     }
 
-    /// Which shift the bits of an entry have in a mode; none for those that are not in it.
+    /// Returns the shift of an entry's bits in a mode; none for entries that are not in it.
     fn shift_of(&self, tag: u16) -> Option<u16> {
         match tag {
             acl::USER_OBJ => Some(OWNER_SHIFT),
@@ -194,7 +195,7 @@ impl List {
         }
     }
 
-    /// The permission bits that go with it.
+    /// Returns the permission bits that correspond to the list.
     pub(super) fn permissions(&self) -> u16 {
         let bits = |entry: &Entry| Some(entry.permissions << self.shift_of(entry.tag)?);
         self.entries
@@ -203,7 +204,7 @@ impl List {
             .fold(0, |all, bits| all | bits)
     }
 
-    /// Takes over new permission bits: what chmod does to a list.
+    /// Sets the permission bits, as chmod does to a list.
     pub(super) fn set_permissions(&mut self, permissions: u16) {
         for at in 0..self.entries.len() {
             if let Some(shift) = self.shift_of(self.entries[at].tag) {
@@ -212,8 +213,8 @@ impl List {
         }
     }
 
-    /// What a new inode with these permissions gets from a list to inherit: each side takes away what the other does not have.
-    /// The permissions that remain.
+    /// Restricts a default ACL for a new inode with these permissions: each side loses bits that
+    /// the other does not have. Returns the remaining permissions.
     pub(super) fn restrict(&mut self, permissions: u16) -> u16 {
         let mut remaining = permissions;
         for at in 0..self.entries.len() {

@@ -1,35 +1,35 @@
-//! Names of extended attributes: a prefix, which is stored as a number, and what follows it.
+//! Names of extended attributes: a prefix, which is stored as a number, and a suffix.
 
 use layout::attribute::index;
 
 use crate::error::{Error, Result};
 
-/// Bytes that a whole name may have.
+/// Length of the longest full name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Prefixes after which a name follows.
+/// Prefixes that need a suffix.
 const PREFIXES: &[(u8, &[u8])] = &[
     (index::USER, b"user."),
     (index::TRUSTED, b"trusted."),
     (index::SECURITY, b"security."),
 ];
-/// Names that are a number alone.
+/// Names that are stored as a number alone.
 const WHOLE: &[(u8, &[u8])] = &[
     (index::POSIX_ACL_ACCESS, b"system.posix_acl_access"),
     (index::POSIX_ACL_DEFAULT, b"system.posix_acl_default"),
 ];
 
-/// A name as it is stored.
+/// A name as stored on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AttributeName {
     /// The prefix's number.
     pub(crate) index: u8,
-    /// What follows the prefix.
+    /// The part after the prefix.
     pub(crate) suffix: Vec<u8>,
 }
 
 impl AttributeName {
-    /// The name of an access control list: the one that holds, or the one that is inherited.
+    /// Returns the name of an access control list: the default or the access ACL.
     pub(crate) fn of_list(is_default: bool) -> Self {
         let index = if is_default {
             index::POSIX_ACL_DEFAULT
@@ -42,10 +42,10 @@ impl AttributeName {
         }
     }
 
-    /// Reads a whole name, as programs give it.
+    /// Parses a full name, as programs pass it.
     ///
     /// # Errors
-    /// - [`Error::AttributeName`] for a length that cannot be, [`Error::Invalid`] for a prefix alone.
+    /// - [`Error::AttributeName`] for an invalid length, [`Error::Invalid`] for a prefix alone.
     /// - [`Error::Unsupported`] for a prefix that has no number.
     pub(crate) fn parse(name: &[u8]) -> Result<Self> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -74,7 +74,7 @@ impl AttributeName {
         }
     }
 
-    /// The whole name; none for a number that programs do not see.
+    /// Returns the full name; none for a number that is hidden from programs.
     pub(crate) fn whole(&self) -> Option<Vec<u8>> {
         if self.suffix.is_empty() {
             let found = WHOLE.iter().find(|(index, _)| *index == self.index);
@@ -84,7 +84,7 @@ impl AttributeName {
         found.map(|(_, prefix)| [prefix, self.suffix.as_slice()].concat())
     }
 
-    /// Which list it names, if it names one: whether it is the one that is inherited.
+    /// Returns true for the default ACL, false for the access ACL; none for other names.
     pub(crate) fn list(&self) -> Option<bool> {
         match self.index {
             index::POSIX_ACL_ACCESS => Some(false),
@@ -93,7 +93,7 @@ impl AttributeName {
         }
     }
 
-    /// Whether it is a user's own, which only files and directories have.
+    /// Returns true for a `user.` name, which only files and directories have.
     pub(crate) fn is_users(&self) -> bool {
         self.index == index::USER
     }

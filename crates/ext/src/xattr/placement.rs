@@ -1,10 +1,10 @@
-//! Which attribute lies in the inode and which in the block.
+//! The choice between the inode and the block for an attribute.
 //!
-//! | in the inode there is room | in the block there is room | the attribute goes |
+//! | fits the inode | fits the block | result |
 //! |---|---|---|
-//! | yes | | into the inode, and leaves the block |
-//! | no | yes | into the block, and leaves the inode |
-//! | no | no | nowhere: too large, and nothing has changed |
+//! | yes | | stored in the inode, and removed from the block |
+//! | no | yes | stored in the block, and removed from the inode |
+//! | no | no | refused as too large; nothing has changed |
 
 use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
@@ -14,7 +14,7 @@ use super::set::AttributeSet;
 use crate::disk::geometry::Geometry;
 use crate::error::{Error, Result};
 
-/// Bytes for attributes behind the headers.
+/// Number of bytes for attributes after the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) inode: usize,
@@ -22,7 +22,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// With an extra part of so many bytes; 0 for none, and then nothing lies in the inode.
+    /// Returns the room with an extra part of `extra_bytes` bytes; 0 means no extra part and no
+    /// attributes in the inode.
     pub(crate) fn of(geometry: &Geometry, extra_bytes: usize) -> Self {
         let tail = usize::from(geometry.inode_bytes).saturating_sub(BASE_SIZE + extra_bytes);
         let inode = if extra_bytes == 0 { 0 } else { tail };
@@ -32,14 +33,14 @@ impl Room {
         }
     }
 
-    /// Of a new inode.
+    /// Returns the room of a new inode.
     pub(crate) fn of_new(geometry: &Geometry) -> Self {
         let has_extra = usize::from(geometry.inode_bytes) >= BASE_SIZE + EXTRA_SIZE;
         Self::of(geometry, if has_extra { EXTRA_SIZE } else { 0 })
     }
 }
 
-/// The attributes of an inode, place by place.
+/// The attributes of an inode, by place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) inode: AttributeSet,
@@ -47,7 +48,7 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// The value of a name.
+    /// Returns the value of a name.
     pub(crate) fn get(&self, name: &AttributeName) -> Option<&[u8]> {
         self.inode.get(name).or_else(|| self.block.get(name))
     }
@@ -78,13 +79,13 @@ impl Placed {
         Err(Error::AttributeTooLarge)
     }
 
-    /// Takes an attribute away; whether there was one.
+    /// Removes an attribute; returns true if there was one.
     pub(crate) fn remove(&mut self, name: &AttributeName) -> bool {
         let was_in_inode = self.inode.remove(name);
         self.block.remove(name) || was_in_inode
     }
 
-    /// All names, those in the inode first.
+    /// Returns all names, those in the inode first.
     pub(crate) fn names(&self) -> impl Iterator<Item = &AttributeName> {
         self.inode.names().chain(self.block.names())
     }
@@ -103,7 +104,7 @@ mod tests {
         AttributeName::parse(whole.as_bytes()).expect("a name")
     }
 
-    /// Where each of these lies after the last was put: `i` inode, `b` block, `-` nowhere.
+    /// Puts attributes and returns the place of each: `i` inode, `b` block, `-` nowhere.
     fn places(puts: &[(&str, usize)]) -> String {
         let mut placed = Placed::default();
         for (whole, bytes) in puts {

@@ -5,23 +5,25 @@
 //!          ^ first                                                              ^ end of the place
 //! ```
 //!
-//! A block's values are counted from the start of the block, those within an inode from the first entry: so a *place* here is
-//! the whole block, or what follows the magic within an inode, and `first` is where its entries begin.
+//! Offsets of values count from the start of a block, but from the first entry within an inode. So
+//! a *place* here is the whole block, or the part after the magic within an inode, and `first` is
+//! the offset of its entries.
 //!
 //! # Rules
 //!
-//! - What is written is in the order in which Linux searches blocks: by prefix, length of the name, name. Values lie behind
-//!   each other from the end, in the same order. So the same attributes are the same bytes.
-//! - What is read may lie in any order and with gaps, but nothing may overlap or lie outside.
+//! - Attributes are written in the order in which Linux searches blocks: by prefix, length of the
+//!   name, name. Values are packed from the end, in the same order. So equal attributes have equal
+//!   bytes.
+//! - Attributes are read in any order and with gaps, but nothing may overlap or lie outside.
 
 use layout::attribute::{ALIGNMENT, Entry, entry_hash};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::name::AttributeName;
 
-/// Bytes of the word that ends the entries.
+/// Size in bytes of the word that ends the entries.
 const END_BYTES: usize = 4;
-/// Bytes of an entry without its name.
+/// Size of an entry in bytes, without its name.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
 /// An attribute.
@@ -63,11 +65,11 @@ impl AttributeSet {
     /// Reads the attributes of a place.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns a description of the damage.
     pub(crate) fn decode(place: &[u8], first: usize) -> Result<Self, &'static str> {
         let mut attributes = Vec::new();
         let mut at = first;
-        // The end of the entries is known only behind the last: values must not begin before it.
+        // The end of the entries is known only after the last: values must not start before it.
         let mut values_begin = place.len();
         loop {
             let rest = place.get(at..).unwrap_or_default();
@@ -100,7 +102,8 @@ impl AttributeSet {
         Ok(Self { attributes })
     }
 
-    /// Writes the attributes over all of a place from `first` on. They must fit. Entries of blocks have hashes.
+    /// Writes the attributes over all of a place from `first` on. They must fit. Entries of blocks
+    /// have hashes.
     pub(crate) fn encode(&self, place: &mut [u8], first: usize, with_hashes: bool) {
         place[first..].fill(0);
         let (mut at, mut values) = (first, place.len());
@@ -127,17 +130,17 @@ impl AttributeSet {
         assert!(at + END_BYTES <= values, "the attributes fit their place");
     }
 
-    /// Bytes that they take behind the header.
+    /// Returns the number of bytes that the attributes take after the header.
     pub(crate) fn bytes(&self) -> usize {
         self.attributes.iter().map(Attribute::bytes).sum::<usize>() + END_BYTES
     }
 
-    /// The hash of a block that holds them.
+    /// Returns the hash of a block with these attributes.
     pub(crate) fn hash(&self) -> u32 {
         layout::attribute::block_hash(self.attributes.iter().map(Attribute::hash))
     }
 
-    /// The value of a name.
+    /// Returns the value of a name.
     pub(crate) fn get(&self, name: &AttributeName) -> Option<&[u8]> {
         let found = self.attributes.iter().find(|known| known.name == *name);
         found.map(|attribute| attribute.value.as_slice())
@@ -155,19 +158,19 @@ impl AttributeSet {
         self.attributes.insert(at, attribute);
     }
 
-    /// Takes an attribute away; whether there was one.
+    /// Removes an attribute; returns true if there was one.
     pub(crate) fn remove(&mut self, name: &AttributeName) -> bool {
         let before = self.attributes.len();
         self.attributes.retain(|known| known.name != *name);
         self.attributes.len() < before
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no attributes.
     pub(crate) fn is_empty(&self) -> bool {
         self.attributes.is_empty()
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &AttributeName> {
         self.attributes.iter().map(|attribute| &attribute.name)
     }

@@ -1,4 +1,4 @@
-//! The types that name a path on a volume.
+//! Types that represent a path on a volume.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// A path on a volume, as text, bytes or a path of the standard library.
 ///
-/// A name may hold any bytes but `/` and zero. What need not be UTF-8 is written as bytes, or as an [`OsStr`] or [`Path`].
+/// A name may contain any bytes but `/` and zero. Names that are not UTF-8 are written as bytes, or
+/// as an [`OsStr`] or [`Path`].
 pub trait AsPath {
     /// Returns the bytes of the path.
     fn path_bytes(&self) -> &[u8];

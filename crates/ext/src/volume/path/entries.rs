@@ -1,4 +1,4 @@
-//! The tree by path: directories, links, removing and moving.
+//! The tree by path: directories, links, removal and rename.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::namei::{self, RenameMode};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Makes a directory with permissions 0755.
+    /// Creates a directory with permissions 0755.
     ///
     /// # Errors
     /// - [`Error::Exists`] if the path exists.
     /// - [`Error::NoSpace`] and [`Error::NoInodes`] if there is no room for it.
-    /// - As [`Volume::with_parent_of`].
+    /// - Errors of [`Volume::with_parent_of`].
     pub fn create_directory(&self, path: &(impl AsPath + ?Sized)) -> Result<InodeNr> {
         let new = NewInode {
             permissions: 0o755,
@@ -28,12 +28,13 @@ impl Volume {
         self.with_parent_of(path, |parent, name| self.make_directory(parent, name, &new))
     }
 
-    /// Makes a directory and those above it that are missing, following symbolic links. Does nothing if the directory exists.
+    /// Creates a directory and its missing ancestors, following symbolic links. Does nothing if the
+    /// directory exists.
     ///
     /// # Errors
-    /// - [`Error::NotDirectory`] if a name on the way, or the last one, is no directory.
-    /// - [`Error::Exists`] if a name is a symbolic link to nothing.
-    /// - As [`Volume::create_directory`].
+    /// - [`Error::NotDirectory`] if a name of the path is no directory.
+    /// - [`Error::Exists`] if a name is a dangling symbolic link.
+    /// - Errors of [`Volume::create_directory`].
     pub fn create_directory_all(&self, path: &(impl AsPath + ?Sized)) -> Result<InodeNr> {
         let mut links = 0;
         let mut current = self.walk(None, b"/", true, &mut links)?;
@@ -47,7 +48,7 @@ impl Volume {
         Ok(current.nr)
     }
 
-    /// Returns the directory that a name comes to, pinned; a new one if the name does not exist.
+    /// Returns the directory of a name, pinned; creates it if the name does not exist.
     fn find_or_make_directory(
         &self,
         parent: &Arc<Inode>,
@@ -69,7 +70,7 @@ impl Volume {
             }
             rt::charge(rt::Cost::Syscall);
             match namei::make_directory(&self.core, parent.nr, name, &new) {
-                // Made by another thread meanwhile, unless it is a link to nothing.
+                // Created by another thread meanwhile, unless it is a dangling link.
                 Err(Error::Exists) => match self.enter(parent, name, false, links) {
                     Err(Error::NotFound) => {}
                     found => {
@@ -85,13 +86,14 @@ impl Volume {
         }
     }
 
-    /// Makes a symbolic link. The target is kept as it is, and looked up when the link is followed: relative to the link's directory, unless
-    /// it begins with a slash.
+    /// Creates a symbolic link. The target is stored as it is, and looked up when the link is
+    /// followed: relative to the link's directory, unless it starts with a slash.
     ///
     /// # Errors
-    /// - [`Error::Exists`] if the path exists, be it a link to nothing.
-    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it does not fit into a block.
-    /// - As [`Volume::with_parent_of`].
+    /// - [`Error::Exists`] if the path exists, even as a dangling link.
+    /// - [`Error::Invalid`] if the target is empty or has a zero byte; [`Error::NameTooLong`] if it
+    ///   does not fit into a block.
+    /// - Errors of [`Volume::with_parent_of`].
     pub fn create_symlink(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -105,18 +107,20 @@ impl Volume {
     /// Returns the target of a symbolic link, as it was given to [`Volume::create_symlink`].
     ///
     /// # Errors
-    /// - [`Error::Invalid`] if the path names something else.
-    /// - As [`Volume::with_inode_at`].
+    /// - [`Error::Invalid`] if the path is no symbolic link.
+    /// - Errors of [`Volume::with_inode_at`].
     pub fn read_link_at(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<u8>> {
         self.with_inode_at(path, false, |nr| self.read_link(nr))
     }
 
-    /// Gives a file another name. A symbolic link at the end of `original` is not followed: the link itself gets the name.
+    /// Adds a hard link to a file. A symbolic link at the end of `original` is not followed: the
+    /// new entry refers to the symbolic link itself.
     ///
     /// # Errors
     /// - [`Error::Exists`] if `path` exists.
-    /// - [`Error::IsDirectory`] if `original` is a directory; [`Error::TooManyLinks`] if it has 32,000 names.
-    /// - As [`Volume::with_inode_at`] and [`Volume::with_parent_of`].
+    /// - [`Error::IsDirectory`] if `original` is a directory; [`Error::TooManyLinks`] if it has
+    ///   32,000 links.
+    /// - Errors of [`Volume::with_inode_at`] and [`Volume::with_parent_of`].
     pub fn hard_link(
         &self,
         original: &(impl AsPath + ?Sized),
@@ -131,7 +135,7 @@ impl Volume {
     ///
     /// # Errors
     /// - [`Error::NotFound`] if there is none; [`Error::IsDirectory`] if the path is a directory.
-    /// - As [`Volume::with_parent_of`].
+    /// - Errors of [`Volume::with_parent_of`].
     pub fn remove_file(&self, path: &(impl AsPath + ?Sized)) -> Result<()> {
         self.with_parent_of(path, |parent, name| self.unlink(parent, name))
     }
@@ -139,19 +143,21 @@ impl Volume {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// - [`Error::NotFound`] if there is none; [`Error::NotDirectory`] if the path is none; [`Error::NotEmpty`].
-    /// - As [`Volume::with_parent_of`].
+    /// - [`Error::NotFound`] if there is none; [`Error::NotDirectory`] if the path is none;
+    ///   [`Error::NotEmpty`].
+    /// - Errors of [`Volume::with_parent_of`].
     pub fn remove_directory_at(&self, path: &(impl AsPath + ?Sized)) -> Result<()> {
         self.with_parent_of(path, |parent, name| self.remove_directory(parent, name))
     }
 
-    /// Moves a path, replacing what is there, in one step.
+    /// Renames a path and replaces an existing target, in one step.
     ///
     /// # Errors
     /// - [`Error::NotFound`] if `from` does not exist.
-    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if `to` exists and cannot be replaced.
+    /// - [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if `to` exists and
+    ///   cannot be replaced.
     /// - [`Error::Invalid`] if a directory would be moved into itself.
-    /// - As [`Volume::with_parent_of`].
+    /// - Errors of [`Volume::with_parent_of`].
     pub fn rename_path(
         &self,
         from: &(impl AsPath + ?Sized),
@@ -168,7 +174,7 @@ impl Volume {
     ///
     /// # Errors
     /// - [`Error::NotDirectory`] if the path is none.
-    /// - As [`Volume::with_inode_at`].
+    /// - Errors of [`Volume::with_inode_at`].
     pub fn list(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         self.with_inode_at(path, true, |nr| {

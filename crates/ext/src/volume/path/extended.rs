@@ -1,7 +1,7 @@
 //! Extended attributes by path.
 //!
-//! With `follow`, the calls are `getxattr` and its kin: a symbolic link at the end of the path is followed. Without, they
-//! are `lgetxattr` and its kin: they reach the link itself.
+//! With `follow`, the calls are `getxattr` and its family: a symbolic link at the end of the path
+//! is followed. Without, they are `lgetxattr` and its family: they apply to the link itself.
 
 use super::AsPath;
 use crate::error::Result;
@@ -9,10 +9,10 @@ use crate::volume::Volume;
 use crate::xattr::SetMode;
 
 impl Volume {
-    /// Returns the value of an attribute of what a path names.
+    /// Returns the value of an attribute of the inode of a path.
     ///
     /// # Errors
-    /// As [`Volume::get_attribute`] and [`Volume::with_inode_at`].
+    /// Fails as [`Volume::get_attribute`] and [`Volume::with_inode_at`].
     pub fn get_attribute_at(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -22,10 +22,10 @@ impl Volume {
         self.with_inode_at(path, follow, |nr| self.get_attribute(nr, name.as_ref()))
     }
 
-    /// Returns the names of all attributes of what a path names.
+    /// Returns the names of all attributes of the inode of a path.
     ///
     /// # Errors
-    /// As [`Volume::list_attributes`] and [`Volume::with_inode_at`].
+    /// Fails as [`Volume::list_attributes`] and [`Volume::with_inode_at`].
     pub fn list_attributes_at(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -34,10 +34,10 @@ impl Volume {
         self.with_inode_at(path, follow, |nr| self.list_attributes(nr))
     }
 
-    /// Sets an attribute of what a path names, in one step.
+    /// Sets an attribute of the inode of a path, in one step.
     ///
     /// # Errors
-    /// As [`Volume::set_attribute`] and [`Volume::with_inode_at`].
+    /// Fails as [`Volume::set_attribute`] and [`Volume::with_inode_at`].
     pub fn set_attribute_at(
         &self,
         path: &(impl AsPath + ?Sized),
@@ -51,10 +51,10 @@ impl Volume {
         })
     }
 
-    /// Removes an attribute of what a path names, in one step.
+    /// Removes an attribute of the inode of a path, in one step.
     ///
     /// # Errors
-    /// As [`Volume::remove_attribute`] and [`Volume::with_inode_at`].
+    /// Fails as [`Volume::remove_attribute`] and [`Volume::with_inode_at`].
     pub fn remove_attribute_at(
         &self,
         path: &(impl AsPath + ?Sized),

@@ -1,4 +1,4 @@
-//! Files by path: opening, making, reading and writing them as a whole.
+//! Files by path: opening, creating, reading and writing them as a whole.
 
 use super::AsPath;
 use crate::disk::kind::FileKind;
@@ -6,28 +6,30 @@ use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
 use crate::volume::{File, FileId, OpenFlags, Volume};
 
-/// How many bytes the conveniences read and write at a time.
+/// Number of bytes that the whole-file calls read and write at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The largest file that is read as a whole. What is larger, sparse files of damaged sizes included, is read in parts.
+/// Size of the largest file that is read as a whole. Larger files, including sparse files of
+/// damaged sizes, are read in parts.
 const WHOLE_FILE_BYTES_MAX: usize = 1 << 30;
 
 impl Volume {
     /// Opens an existing file.
     ///
     /// # Errors
-    /// - [`Error::IsDirectory`], [`Error::ReadOnly`] and [`Error::NotPermitted`] if it cannot be opened as `flags` say.
-    /// - As [`Volume::with_inode_at`].
+    /// - [`Error::IsDirectory`], [`Error::ReadOnly`] and [`Error::NotPermitted`] if it cannot be
+    ///   opened with these `flags`.
+    /// - Errors of [`Volume::with_inode_at`].
     pub fn open_file(&self, path: &(impl AsPath + ?Sized), flags: OpenFlags) -> Result<File<'_>> {
         let id = self.with_inode_at(path, true, |nr| self.open_inode(nr, flags))?;
         Ok(File::new(self, id))
     }
 
-    /// Makes a file, or cuts an existing one to nothing, and opens it for reading and writing.
+    /// Creates a file, or truncates an existing one to 0, and opens it for reading and writing.
     ///
     /// # Errors
     /// - [`Error::NoSpace`] and [`Error::NoInodes`] if there is no room for a new file.
-    /// - As [`Volume::open_file`] and [`Volume::with_parent_of`].
+    /// - Errors of [`Volume::open_file`] and [`Volume::with_parent_of`].
     pub fn create_file(&self, path: &(impl AsPath + ?Sized), new: &NewInode) -> Result<File<'_>> {
         let path = path.path_bytes();
         let flags = OpenFlags {
@@ -46,7 +48,7 @@ impl Volume {
                 opened => break opened?,
             }
             match self.with_inode_at(path, true, |nr| self.open_inode(nr, flags)) {
-                // Removed meanwhile, unless it is a link to nothing.
+                // Removed meanwhile, unless it is a dangling link.
                 Err(Error::NotFound) if !self.is_link(path) => {}
                 opened => break opened?,
             }
@@ -62,7 +64,7 @@ impl Volume {
     /// Writes all bytes at an offset.
     ///
     /// # Errors
-    /// - [`Error::NoSpace`] if the volume fills up on the way; what was written stays.
+    /// - [`Error::NoSpace`] if the volume fills up during the write; the bytes written so far stay.
     pub fn write_all(&self, file: FileId, offset: u64, from: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
@@ -79,7 +81,7 @@ impl Volume {
     ///
     /// # Errors
     /// - [`Error::FileTooLarge`] for a file of more than 1 GiB: open it and read it in parts.
-    /// - As [`Volume::open_file`] and [`File::read`].
+    /// - Errors of [`Volume::open_file`] and [`File::read`].
     pub fn read_file(&self, path: &(impl AsPath + ?Sized)) -> Result<Vec<u8>> {
         let mut file = self.open_file(path, OpenFlags::READ)?;
         let mut bytes = Vec::new();
@@ -100,10 +102,10 @@ impl Volume {
         result.map(|()| bytes)
     }
 
-    /// Makes a file with these bytes, replacing the contents of an existing one.
+    /// Creates a file with these bytes, or replaces the contents of an existing one.
     ///
     /// # Errors
-    /// As [`Volume::create_file`] and [`File::write_all`].
+    /// Fails as [`Volume::create_file`] and [`File::write_all`].
     pub fn write_file(&self, path: &(impl AsPath + ?Sized), bytes: &[u8]) -> Result<()> {
         let mut file = self.create_file(path, &NewInode::default())?;
         let written = file.write_all(bytes);

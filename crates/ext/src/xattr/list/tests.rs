@@ -1,8 +1,9 @@
-//! Lists to bytes and back, what cannot be, and what becomes of modes.
+//! Conversion of lists to bytes and back, invalid lists, and modes.
 
 use super::*;
 
-/// `u:rwx` and so on: the tag's letter, a number for somebody named, the permissions.
+/// Parses `u:rwx` and so on: the tag's letter, a number for named users and groups, the
+/// permissions.
 fn list(text: &str) -> List {
     let entry = |word: &str| {
         let (who, permissions) = word.split_once(':').expect("a colon");
@@ -43,7 +44,7 @@ fn both_forms_are_read_as_they_are_written() {
         let programs = List::from_programs(&list.to_programs()).expect("it can be");
         assert_eq!(programs, Some(list));
     }
-    // As `acl(5)` and the kernel's headers have them.
+    // The bytes are those of `acl(5)` and the kernel's headers.
     let list = list("u:7 u1000:5 g:5 m:5 o:1");
     assert_eq!(
         list.to_ext(),

@@ -1,4 +1,4 @@
-//! Attributes to bytes and back; bytes that cannot be.
+//! Conversion of attributes to bytes and back; invalid bytes.
 
 use super::*;
 
@@ -66,7 +66,8 @@ fn values_are_replaced_and_taken_away() {
     assert_eq!(all.get(&name("user.a")), None);
 }
 
-/// One attribute in 64 bytes behind nothing: its value lies in the last four.
+/// Returns a place of 64 bytes without a header and with one attribute, whose value is in the last
+/// four.
 fn sample() -> Vec<u8> {
     let mut place = vec![0; 64];
     set(&[("user.ab", b"v")]).encode(&mut place, 0, false);
