@@ -6,7 +6,9 @@
 //! [`MountOptions::privileged`](crate::MountOptions::privileged) gives.
 //!
 //! ```
-//! # fn write(volume: &ext::Volume, file: ext::volume::FileId, uid: u32, groups: &[u32]) -> ext::Result<usize> {
+//! # fn write(
+//! #     volume: &ext::Volume, file: ext::volume::FileId, uid: u32, groups: &[u32],
+//! # ) -> ext::Result<usize> {
 //! let allowed = volume.may_use_reserve(uid, groups);
 //! volume.with_reserve(allowed, || volume.write(file, 0, b"hello"))
 //! # }

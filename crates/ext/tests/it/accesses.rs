@@ -1,13 +1,17 @@
-//! Every block access of every operation fails once: each operation is done on a volume that has just been opened, so that
-//! nothing is in memory, and its first, second, ... read, write or flush fails, for a moment or from then on.
+//! Fails every block access of every operation once. Each operation runs on a volume that has just
+//! been opened, so that nothing is in memory, and its first, second, ... read, write or flush
+//! fails, once or permanently.
 //!
-//! | what fails | what must hold |
+//! | failure | expected |
 //! |---|---|
-//! | a read, once | a typed error or none; nothing has changed or all has; the volume works, and a second try succeeds |
-//! | anything, once or for good | no panic, no hang; what recovery finds is the tree before or after, and after if sync said yes |
+//! | a read, once | see below; the volume works, and a second try succeeds |
+//! | anything, once or permanently | no panic, no hang; recovery finds the tree before or after |
 //!
-//! And always: a check finds nothing, `e2fsck -fn` included; and what the operation does not name is as it was, also when a new file has taken
-//! what is free before the next mount.
+//! A failed read gives a typed error or none, and has changed nothing or all. If sync succeeded,
+//! recovery finds the tree after.
+//!
+//! In all cases: a check finds nothing, `e2fsck -fn` included; and files that the operation does
+//! not name are unchanged, even after a new file has taken all free space before the next mount.
 
 mod freeing;
 mod operations;
@@ -26,13 +30,13 @@ use crate::rig::{Place, Rig, device, quiet};
 use operations::{OPERATIONS, Operation, prepared};
 use trees::{Tree, has_shape, tree};
 
-/// One failed run in so many is checked by `e2fsck`, too.
+/// Interval of failed runs that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 40;
-/// The file that takes what is free after a failure.
+/// The file that takes free space after a failure.
 const TAKER: &str = "/taker";
 const TAKER_BYTES: usize = 200 << 10;
 
-/// What fails: on which device, what, when.
+/// An injected failure: its device, its kind of access and its time.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     on_log: bool,
@@ -90,7 +94,7 @@ impl Failing {
         }
     }
 
-    /// How many reads, writes and flushes each device has seen.
+    /// Returns the number of reads, writes and flushes of each device.
     fn seen(&self) -> [[u64; 3]; 2] {
         let of = |device: &FaultDevice| [0, 1, 2].map(|rule| device.seen(rule));
         [
@@ -100,7 +104,8 @@ impl Failing {
     }
 }
 
-/// The trees before, between and after the steps of an operation, and how many accesses it takes with the sync after it.
+/// Returns the trees before, between and after the steps of an operation, and the number of
+/// accesses that it takes with the sync after it.
 fn without_failures(
     made: &Rig,
     operation: &Operation,
@@ -133,7 +138,8 @@ fn is_typed(error: &Error) -> bool {
     )
 }
 
-/// One read fails, once: a second try of the step that it has stopped succeeds, and the outcome is that without failures.
+/// Fails one read, once: a second try of the interrupted step succeeds, and the outcome is that
+/// without failures.
 fn fail_read(
     failing: Failing,
     operation: &Operation,
@@ -151,7 +157,7 @@ fn fail_read(
         );
         assert!(!volume.is_read_only(), "{when}: a read stops nothing");
         match step(&volume) {
-            // It had been done, but for what is not a part of it.
+            // The step had been done, except for work that is not part of it.
             Ok(()) | Err(Error::NotFound | Error::Exists) => {}
             Err(error) => panic!("{when}: the second try: {error}"),
         }
@@ -175,8 +181,8 @@ fn fail_read(
     failing.rig
 }
 
-/// What a failed operation has freed and its inode still names is now somebody else's. A volume that is read-only, or full, takes
-/// less.
+/// Takes blocks that a failed operation has freed and its inode still claims. A volume that is
+/// read-only, or full, takes fewer.
 fn take_free_blocks(volume: &Volume) {
     let _ = volume.write_file(TAKER, &[0xEE; TAKER_BYTES]);
     let _ = volume.sync();
@@ -191,7 +197,7 @@ fn tree_without_taker(volume: &Volume) -> Tree {
     found
 }
 
-/// What no step changes is as it was.
+/// Asserts that paths which no step changes are unchanged.
 fn assert_untouched(found: &Tree, trees: &[Tree], when: &str) {
     let first = trees.first().expect("there is one");
     for (path, value) in first {
@@ -200,7 +206,7 @@ fn assert_untouched(found: &Tree, trees: &[Tree], when: &str) {
     }
 }
 
-/// A check finds nothing; one time in some it is `e2fsck` that looks, too.
+/// Asserts that a check finds nothing; some runs are checked by `e2fsck`, too.
 fn assert_sound(rig: &Rig, run: usize, when: &str) {
     let log = rig.log_device();
     let report = fsck::check(
@@ -215,7 +221,7 @@ fn assert_sound(rig: &Rig, run: usize, when: &str) {
     }
 }
 
-/// Anything fails: what recovery finds is one of the trees, and the last if sync said that it is durable.
+/// Fails any access: recovery finds one of the trees, and the last one if sync succeeded.
 fn fail_any(
     failing: Failing,
     operation: &Operation,
@@ -240,7 +246,7 @@ fn fail_any(
     if volume.journal_stats().is_some() {
         drop(volume);
     } else if volume.close().is_err() {
-        // Only e2fsck can help, as ever on ext2.
+        // Only e2fsck can help, as always on ext2.
         return None;
     }
     let volume = failing.rig.open(quiet(data));
@@ -265,7 +271,7 @@ fn every_operation() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter().chain(freeing::FREEING)
 }
 
-/// Fails every access of operations. How many there were.
+/// Fails every access of operations. Returns their number.
 fn fail_each(
     place: Place,
     data: DataMode,
@@ -299,7 +305,7 @@ fn fail_each(
     runs
 }
 
-/// Each read, write and flush of each device fails once, and from then on.
+/// Returns faults for each read, write and flush of each device: once, and from then on.
 fn faults(seen: [[u64; 3]; 2]) -> Vec<Fault> {
     let kinds = [Operations::READS, Operations::WRITES, Operations::FLUSHES];
     let mut faults = Vec::new();
@@ -316,7 +322,7 @@ fn faults(seen: [[u64; 3]; 2]) -> Vec<Fault> {
     faults
 }
 
-/// In a simulated world, which reports what hangs.
+/// Runs work in a simulated world, which reports a hang.
 fn in_world<T: 'static>(mutant: Option<&'static str>, work: impl FnOnce() -> T + 'static) -> T {
     let config = sim::Config {
         mutant,

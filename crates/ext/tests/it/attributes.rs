@@ -1,5 +1,5 @@
-//! Extended attributes and access control lists: the same operations done here and by the kernel have the same outcomes, and
-//! each reads what the other wrote.
+//! Extended attributes and access control lists: the same operations by this crate and by the
+//! kernel have the same outcomes, and each reads the attributes that the other wrote.
 
 mod sharing;
 mod sides;
@@ -14,9 +14,9 @@ use crate::oracle::assert_fsck_clean;
 use sides::{Op, Side, list};
 
 const IMAGE_BYTES: u64 = 8 << 20;
-/// Operations between two looks at everything.
+/// Number of operations between two comparisons.
 const ROUND_OPERATIONS: usize = 60;
-/// Looks at everything, after each of which the two sides change their images.
+/// Number of comparisons, after each of which the two sides swap their images.
 const ROUNDS: usize = 6;
 const SEEDS: u64 = 4;
 
@@ -91,7 +91,7 @@ fn next_operation(random: &mut Random) -> Op {
     }
 }
 
-/// The same operations on both sides, which change their images after each round.
+/// Runs the same operations on both sides, which swap their images after each round.
 fn agree(block_bytes: u32, inode_bytes: u32, data: DataMode, seed: u64) {
     let cell = Cell {
         block_bytes,

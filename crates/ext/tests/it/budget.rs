@@ -1,5 +1,5 @@
-//! The memory budget: bytes of pages, metadata, inodes and images that the journal pins, looked at all the time while a
-//! few tasks do much more than fits.
+//! The memory budget: bytes of pages, metadata, inodes and images that the journal pins, sampled
+//! continuously while a few tasks use much more than fits.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use testkit::Random;
 const BLOCK_BYTES: u32 = 4096;
 const VOLUME_BYTES: u64 = 192 << 20;
 const BUDGET_BYTES: u64 = 6 << 20;
-/// What may be in use above the budget for a moment: a chunk of each task, and the batch that is on its way.
+/// Bytes that may exceed the budget for a moment: a chunk of each task, and the batch in flight.
 const OVERSHOOT_BYTES: u64 = 1 << 20;
-/// In `data=journal`, what a transaction holds cannot be let go before it is committed. It has at most a quarter of the log,
-/// and counts as page, as buffer and as the image that the journal pins.
+/// Bytes that a transaction pins in `data=journal` until it is committed. It has at most a quarter
+/// of the log, and its blocks count as page, as buffer and as image that the journal pins.
 const PINNED_BYTES: u64 = 3 * 1024 / 4 * BLOCK_BYTES as u64;
 const TASKS: u64 = 3;
 const FILES: u64 = 40;
@@ -116,9 +116,9 @@ fn is_kept_in_every_mode() {
     }
 }
 
-/// Files that are made and not looked at again: so many that their inodes alone would take twice the budget.
+/// Number of files created and not used again: their inodes alone would take twice the budget.
 const NEW_FILES: u32 = 20_000;
-/// A journal of an image is small: what has been made is made durable so often.
+/// Number of new files after which they are made durable, because the journal of an image is small.
 const NEW_FILES_AT_A_TIME: u32 = 500;
 
 #[test]

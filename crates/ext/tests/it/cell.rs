@@ -1,11 +1,12 @@
-//! The 21 cells: 3 block sizes, and for each no journal, or one of three data modes with the journal inside or outside.
+//! The 21 cells: 3 block sizes, and for each no journal, or one of three data modes with an
+//! internal or external journal.
 
 use std::fmt;
 
 use ext::MountOptions;
 use ext::options::DataMode;
 
-/// Where the journal is.
+/// The place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
     None,
@@ -20,7 +21,7 @@ pub struct Cell {
     pub journal: Journal,
 }
 
-/// All cells.
+/// Returns all cells.
 pub fn all() -> Vec<Cell> {
     let modes = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
     let mut cells = Vec::new();
@@ -37,7 +38,7 @@ pub fn all() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// How such a volume is mounted.
+    /// Returns the mount options of the cell.
     pub fn options(&self) -> MountOptions {
         let data = match self.journal {
             Journal::None => DataMode::Ordered,

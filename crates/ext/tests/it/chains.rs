@@ -1,5 +1,6 @@
-//! Maps, indexes and orphan lists that lead where they must not: in circles, outside the volume, into metadata, to inodes
-//! that are free. One typed error, no hang, no memory without bound.
+//! Block maps, indexes and orphan lists with invalid pointers: cycles, and pointers outside the
+//! volume, into metadata, and to free inodes. The result is one typed error, no hang, no unbounded
+//! memory.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ const I_SIZE: u64 = 4;
 const I_LINKS: u64 = 26;
 const I_DTIME: u64 = 20;
 const I_BLOCK: u64 = 40;
-/// Names in the indexed directory: more than three blocks of them.
+/// Number of names in the indexed directory, which fill more than three blocks.
 const NAMES: u32 = 60;
 
-/// A closed volume whose bytes are changed by hand.
+/// A closed volume whose bytes are changed directly.
 struct Image {
     rig: Rig,
-    /// A data block of a file that nobody misses.
+    /// A data block of a file that the tests may overwrite.
     spare: u64,
 }
 
@@ -84,7 +85,7 @@ impl Image {
         }
     }
 
-    /// Where an inode lies. All are in the first group.
+    /// Returns the byte offset of an inode. All are in the first group.
     fn inode_at(&self, nr: InodeNr) -> u64 {
         let descriptor = if self.block_bytes() == 1024 {
             2048
@@ -134,7 +135,7 @@ fn is_map_damage(error: &Error) -> bool {
 
 type Work = fn(&Volume, InodeNr) -> Result<(), Error>;
 
-/// What needs the whole map of a file.
+/// Operations that need the whole block map of a file.
 const WHOLE_MAP: &[(&str, Work)] = &[
     ("blocks_of", |volume, nr| volume.blocks_of(nr).map(drop)),
     ("truncate", |volume, nr| {
@@ -154,8 +155,8 @@ const WHOLE_MAP: &[(&str, Work)] = &[
     }),
 ];
 
-/// A map block that is its own child, at each of the three roots: what runs through the whole map ends with an error, or
-/// with what the file does not own.
+/// An indirect block that is its own child, at each of the three roots: operations on the whole
+/// block map end with an error, or with blocks that the file does not own.
 #[test]
 fn maps_in_circles() {
     for block_bytes in [1024, 4096] {
@@ -177,7 +178,8 @@ fn maps_in_circles() {
     }
 }
 
-/// A pointer in a map block that leads outside or into metadata stops whoever comes to it, and nobody else.
+/// A pointer in an indirect block that leads outside or into metadata stops operations that follow
+/// it, and no others.
 #[test]
 fn map_blocks_that_lead_astray() {
     for block_bytes in [1024, 4096] {
@@ -199,7 +201,7 @@ fn map_blocks_that_lead_astray() {
     }
 }
 
-/// The map of the journal's inode is followed before anything else is known.
+/// The block map of the journal's inode is followed before anything else is known.
 #[test]
 fn a_log_in_circles() {
     for block_bytes in [1024, 4096] {
@@ -236,7 +238,7 @@ fn directories_longer_than_the_volume() {
     }
 }
 
-/// An index in which all leaves claim to share a hash.
+/// An index in which all leaves appear to share a hash.
 #[test]
 fn indexes_with_endless_chains() {
     let image = Image::new(1024);
@@ -250,7 +252,8 @@ fn indexes_with_endless_chains() {
         image.put(at, &limit.to_le_bytes());
         image.put(at + 2, &limit.to_le_bytes());
     };
-    // The root, with one level below it; then a node: an empty entry over the whole block, and pairs.
+    // The root, with one level below it; then a node: an empty entry over the whole block, and
+    // pairs.
     image.put(blocks[0] * 1024 + 30, &[1]);
     put_pairs(blocks[0], 32, 124, 1);
     image.put(blocks[1] * 1024, &[0, 0, 0, 0, 0, 4, 0, 0]);
@@ -264,7 +267,7 @@ fn indexes_with_endless_chains() {
     volume.close().expect("close");
 }
 
-/// What the orphan list of an image leads to.
+/// Opens an image after its orphan list was set to a chain of inodes.
 fn open_with_orphans(
     image: &Image,
     chain: &[u32],
@@ -300,7 +303,8 @@ fn orphan_lists_that_cannot_be() {
     }
 }
 
-/// Inodes on the list that need nothing leave it: files whose size is what it is, directories, inodes without a map.
+/// Inodes on the list that need nothing leave it: files whose blocks match their size, directories,
+/// inodes without a block map.
 #[test]
 fn orphans_that_need_nothing() {
     let image = Image::new(1024);
@@ -315,7 +319,8 @@ fn orphans_that_need_nothing() {
         .assert_fsck_clean("after orphans that need nothing");
 }
 
-/// An orphan whose map is damaged stays on the list, the others are done, and the volume opens.
+/// An orphan with a damaged block map stays on the list, the others are completed, and the volume
+/// opens.
 #[test]
 fn orphans_that_cannot_be_deleted() {
     let image = Image::new(1024);

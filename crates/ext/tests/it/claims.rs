@@ -1,4 +1,5 @@
-//! Freed blocks and the inode that named them are one change, whatever fails in between and wherever a handle restarts.
+//! Freed blocks and the inode that claimed them change together, whatever fails in between and
+//! wherever a handle restarts.
 
 use ext::options::{DataMode, OnError};
 use ext::volume::{NewInode, SetAttributes, SetMode};
@@ -8,7 +9,7 @@ use layout::InodeNr;
 use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, device, quiet};
 
-/// The shortest log that is taken.
+/// Length of the shortest log accepted, in blocks.
 const SHORTEST: u32 = 4 * (32 + 1);
 
 fn with_attribute_block(volume: &Volume, path: &str, bytes: &[u8]) -> InodeNr {
@@ -20,8 +21,9 @@ fn with_attribute_block(volume: &Volume, path: &str, bytes: &[u8]) -> InodeNr {
     nr
 }
 
-/// One flipped bit in an attribute block and one unlink: the file's blocks are free, and its inode, which stays on the orphan
-/// list, does not name them any more. No other file loses a byte, now or after the next mount.
+/// One flipped bit in an attribute block and one unlink: the file's blocks are free, and its inode,
+/// which stays on the orphan list, no longer claims them. No other file loses a byte, now or after
+/// the next mount.
 #[test]
 fn a_damaged_attribute_block_frees_no_block_twice() {
     assert_notices("delete/freed-blocks-not-stored", unlink_beside_damage);
@@ -67,8 +69,8 @@ fn unlink_beside_damage() {
     }
 }
 
-/// Deleting a journaled file needs a revoke for each block and one for its attribute block: the last is there wherever the
-/// handle restarted.
+/// Deleting a journaled file needs a revoke for each block and one for its attribute block: the
+/// last is available wherever the handle restarted.
 #[test]
 fn the_revoke_of_the_attribute_block_survives_restarts() {
     assert_notices("truncate/kept-revoke-used", delete_many_sizes);
@@ -88,7 +90,8 @@ fn delete_many_sizes() {
     }
 }
 
-/// An attribute that fits nowhere is refused at once, and not as a full volume: no commit would make room for it.
+/// An attribute that fits nowhere is refused at once, and not as a full volume: no commit would
+/// make room for it.
 #[test]
 fn an_attribute_that_is_too_large_waits_for_no_commit() {
     let rig = Rig::new(Place::Internal, 1024, 16 << 20);
@@ -108,14 +111,15 @@ fn an_attribute_that_is_too_large_waits_for_no_commit() {
     volume.close().unwrap();
 }
 
-/// A directory that needs two blocks where one is left gets none: the create fails, the volume works on.
+/// A directory that needs two blocks gets none if only one is left: the create fails, and the
+/// volume continues to work.
 #[test]
 fn a_split_without_space_changes_nothing_and_stops_nothing() {
     let rig = Rig::new(Place::Internal, 1024, 8 << 20);
     let volume = rig.open(quiet(DataMode::Ordered));
     let parent = volume.create_directory("/d").unwrap();
     let name = |number: u32| format!("{number:0230}").into_bytes();
-    // "." and ".." and four names fill a block of 1 KiB to less than another name.
+    // After "." and ".." and four names, a block of 1 KiB has no room for another name.
     for number in 0..4 {
         volume
             .create(parent, &name(number), &NewInode::default())

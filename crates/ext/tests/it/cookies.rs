@@ -1,9 +1,11 @@
-//! Listings beside changes: a name that is there throughout is read exactly once, whatever becomes of the directory meanwhile.
+//! Listings during changes: a name that exists throughout is read exactly once, whatever happens to
+//! the directory meanwhile.
 //!
-//! Several listings of one directory are open at once, each with a buffer for a few names, as programs and the kernel read them.
-//! Between two reads the directory changes: names come, go, are renamed, replaced and exchanged; blocks fill, are converted to an
-//! htree and split. POSIX leaves open whether a name that comes or goes meanwhile is read, so the model does too: at most once for
-//! each time it was there.
+//! Several listings of one directory are open at once, each with a buffer for a few names, as
+//! programs and the kernel read them. Between two reads the directory changes: names are added,
+//! removed, renamed, replaced and exchanged; blocks fill, are converted to an htree and split.
+//! POSIX does not specify if a name that is added or removed meanwhile is read, and neither does
+//! the model: at most once for each time it existed.
 //!
 //! `JEXT_TEST_LISTINGS=200` runs that many seeds for each kind of directory instead of two.
 
@@ -20,15 +22,15 @@ use crate::damage::assert_notices;
 use crate::hostile::first_seed;
 use crate::rig::{Place, Rig, device, quiet};
 
-/// Seeds for each kind of directory in the default tests.
+/// Number of seeds for each kind of directory in the default tests.
 const SEEDS: u64 = 2;
-/// Steps of one seed at least.
+/// Least number of steps of one seed.
 const STEPS_MIN: usize = 1200;
-/// Bytes of a volume.
+/// Size of a volume in bytes.
 const VOLUME_BYTES: u64 = 24 << 20;
-/// Open listings at most.
+/// Largest number of open listings.
 const LISTINGS_MAX: usize = 5;
-/// Names that one read takes at most.
+/// Largest number of names in one read.
 const BUFFER_MAX: u64 = 24;
 /// Offsets of fields of the superblock, within the device.
 const FEATURES: u64 = 1024 + 0x5C;
@@ -36,11 +38,11 @@ const DEFAULT_HASH: u64 = 1024 + 0xFC;
 const FLAGS: u64 = 1024 + 0x160;
 /// `dir_index` among the compatible features.
 const DIR_INDEX: u32 = 0x20;
-/// What [`Rig`] gives its volumes as the seed of hashes.
+/// The seed of hashes in volumes of [`Rig`].
 const HASH_SEED: [u32; 4] = [0x2222_2222; 4];
 
-/// Names of 255 bytes whose major hashes are equal, four or five at a time: the numbers at their ends, in hexadecimal. Three
-/// such names fill a leaf of 1 KiB, so that a hash reaches over two.
+/// Names of 255 bytes whose major hashes are equal, four or five at a time: the numbers at their
+/// ends, in hexadecimal. Three such names fill a leaf of 1 KiB, so that a hash extends over two.
 const COLLISIONS: [(HashVersion, &[&[u32]]); 3] = [
     (
         HashVersion::Legacy,
@@ -76,11 +78,11 @@ fn colliding(number: u32) -> Vec<u8> {
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     block_bytes: u32,
-    /// The hash, or none for a volume without `dir_index`.
+    /// The hash; `None` for a volume without `dir_index`.
     hash: Option<HashVersion>,
-    /// Bytes of a name, the ends of a range.
+    /// Range of the length of a name in bytes.
     name_bytes: (u64, u64),
-    /// Names that the directory grows towards.
+    /// Number of names towards which the directory grows.
     names: usize,
 }
 
@@ -104,7 +106,7 @@ const fn linear(block_bytes: u32, names: usize) -> Kind {
 }
 
 impl Kind {
-    /// A volume whose directories are of this kind.
+    /// Returns a volume whose directories are of this kind.
     fn volume(self) -> (Rig, Volume) {
         let rig = Rig::new(Place::Internal, self.block_bytes, VOLUME_BYTES);
         let home = device(&rig.home);
@@ -143,22 +145,22 @@ impl Kind {
             return colliding(*random.pick(group));
         }
         let length = least + random.below(most - least + 1);
-        // Bytes above 127 are where signed and unsigned hashes differ.
+        // Signed and unsigned hashes differ for bytes above 127.
         let byte =
             |random: &mut Random| *random.pick(b"abcdefghijklmnopqrstuvwxyz0123\x80\xC3\xFF\xA9");
         (0..length).map(|_| byte(random)).collect()
     }
 }
 
-/// A listing that goes on.
+/// A listing in progress.
 struct Listing {
-    /// Where it begins again.
+    /// The cookie at which it continues.
     cookie: u64,
-    /// What was read: names, each with the cookie behind it.
+    /// The names read so far, each with the cookie after it.
     read: Vec<(Vec<u8>, u64)>,
-    /// Names that have been there since it began.
+    /// Names that have existed since it started.
     throughout: BTreeSet<Vec<u8>>,
-    /// How often each name was there since then.
+    /// Number of times that each name has existed since then.
     times: BTreeMap<Vec<u8>, u32>,
 }
 
@@ -222,7 +224,7 @@ impl Watched<'_> {
         self.went(name);
     }
 
-    /// A rename within the directory, into it or out of it.
+    /// Renames within the directory, into it or out of it.
     fn rename(&mut self, old: &[u8], new: Vec<u8>, random: &mut Random) {
         let (here, there) = (self.directory, self.other);
         let replaces = self.names.contains(&new);
@@ -266,10 +268,11 @@ impl Watched<'_> {
         }
     }
 
-    /// Reads a few names more of one listing; at its end it is compared.
+    /// Reads a few more names of one listing, and compares the listing at its end.
     fn read(&mut self, at: usize, random: &mut Random) {
         let room = 1 + random.below(BUFFER_MAX) as usize;
-        // A caller whose buffer is full notices with the name that does not fit, or with the last that does.
+        // A caller whose buffer is full finds out by the name that does not fit, or by the last
+        // that does.
         let takes_last = random.below(2) == 0;
         let listing = &mut self.listings[at];
         let mut taken = 0;
@@ -299,7 +302,7 @@ impl Watched<'_> {
 }
 
 impl Listing {
-    /// Goes back to a place that was passed, as `seekdir` does.
+    /// Goes back to an earlier place, as `seekdir` does.
     fn seek(&mut self, random: &mut Random) {
         let at = random.below(self.read.len() as u64 + 1) as usize;
         self.read.truncate(at);
@@ -323,7 +326,8 @@ impl Listing {
     }
 }
 
-/// One seed: names come until there are as many as the kind has, and go again, while listings go on.
+/// Runs one seed: names are added up to the number of the kind, and removed again, while listings
+/// continue.
 fn watch(kind: Kind, seed: u64) {
     let mut random = Random::new(seed);
     let (rig, volume) = kind.volume();
@@ -450,7 +454,7 @@ fn names_that_share_hashes() {
     ]);
 }
 
-/// A listing that stops in the middle of a block that becomes an htree, told plainly.
+/// A listing that stops in the middle of a block that becomes an htree, as a minimal test.
 #[test]
 fn a_listing_survives_the_conversion_to_an_htree() {
     assert_notices("directory/one-block-by-offset", list_beside_conversion);

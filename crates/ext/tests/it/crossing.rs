@@ -1,14 +1,16 @@
-//! Journals cross: a log that one leaves dirty is replayed by all others to the same image.
+//! Cross-replay of journals: a log left dirty by one implementation is replayed by all others to
+//! the same image.
 //!
-//! | who leaves it dirty | who replays it |
+//! | writer of the dirty log | readers that replay it |
 //! |---|---|
 //! | the engine: power lost after a sync | the engine, `e2fsck -fy`, the kernel |
 //! | the kernel: `EXT4_IOC_SHUTDOWN`, with the log flushed and not | the same three |
 //! | debugfs: its journal writer | the same three |
 //!
-//! Each for logs inside and outside, all formats of a log ([`log_format::ALL`]) and all that a log may hold ([`content::ALL`]).
-//! "The same" is byte for byte but for the fields named in [`compare`]. What cannot be is a row in [`refusals`]; where a log ends for all
-//! that has lost the header of a block, one in [`lost_headers`].
+//! The matrix covers internal and external logs, all formats of a log ([`log_format::ALL`]) and all
+//! contents of a log ([`content::ALL`]). "The same" means byte for byte except for the fields named
+//! in [`compare`]. Impossible cells are rows in [`refusals`]; logs that end at a block without its
+//! header are rows in [`lost_headers`].
 
 mod compare;
 mod content;
@@ -33,7 +35,7 @@ use crate::image::Image;
 use crate::model::Model;
 use crate::script::Script;
 
-/// Who leaves a log dirty.
+/// The implementation that leaves a log dirty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     Engine,
@@ -42,7 +44,7 @@ enum Writer {
 }
 
 impl Writer {
-    /// Whether there is such a cell. What is left out is a row in [`refusals`].
+    /// Returns true if the cell is possible. An impossible cell is a row in [`refusals`].
     fn can_write(self, format: LogFormat, is_external: bool, content: Content) -> bool {
         let is_old = format.version == 1;
         let can_write = match self {
@@ -58,9 +60,10 @@ impl Writer {
         can_write && !(is_old && is_external)
     }
 
-    /// A copy of an image that was worked on, with a log of this content that leaves nothing to be finished. On a busy machine the kernel
-    /// may have a list of orphans in the log, where somebody else synced while a file lost its contents, or may have emptied the log
-    /// before it came to wrap: then it works once more.
+    /// Returns a copy of an image after work on it, with a log of this content and nothing else to
+    /// complete. On a busy machine the kernel may have a list of orphans in the log, if another
+    /// program synced while a file lost its contents, or may have emptied the log before it
+    /// wrapped: then the work is repeated.
     fn dirty(self, blank: &Image, format: LogFormat, content: Content) -> Image {
         let mut tries = 1..=KERNEL_TRIES;
         loop {
@@ -91,12 +94,12 @@ impl Writer {
     }
 }
 
-/// How often the kernel works until its log is as it should be.
+/// Largest number of attempts until the kernel's log is as required.
 const KERNEL_TRIES: u32 = 10;
 
-/// All cells of a writer, with the log inside or outside.
+/// Checks all cells of a writer, with an internal or external log.
 fn check_all(writer: Writer, is_external: bool) {
-    // mke2fs, too, takes only a block device for a log outside.
+    // mke2fs, too, accepts only a block device for an external log.
     if (is_external || matches!(writer, Writer::Kernel(_))) && !privilege::is_granted() {
         return;
     }
@@ -120,7 +123,7 @@ fn check_all(writer: Writer, is_external: bool) {
     }
 }
 
-/// Operations before a log of random ones is left dirty.
+/// Number of random operations before a log is left dirty.
 const OPERATIONS: u32 = 300;
 
 fn random_operations(volume: &Volume, block_bytes: u32, seed: u64) {
@@ -162,7 +165,7 @@ fn random_operations_of_the_engine() {
     }
 }
 
-/// Three replay a dirty log; their images are the same.
+/// Asserts that three implementations replay a dirty log to the same image.
 fn check(dirty: &Image, what: &str) {
     let allowed = Allowed::default();
     let ours = dirty.copy();
@@ -185,7 +188,7 @@ fn check(dirty: &Image, what: &str) {
     }
 }
 
-/// One test for each writer and place, so that they run side by side.
+/// One test for each writer and place, so that they run in parallel.
 macro_rules! cells {
     ($($name:ident: $writer:expr, $is_external:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Images that are not what they should be: one typed error that names the fact, no panic, and nothing written.
+//! Invalid images: one typed error that names the invalid state, no panic, and nothing written.
 
 mod changes;
 mod kept;
@@ -23,10 +23,10 @@ const VOLUME_BYTES: u64 = 24 << 20;
 const BLOCK_BYTES: usize = 4096;
 const SUPERBLOCK: usize = 1024;
 const INODE_BYTES: usize = 256;
-/// Bytes of the map in an inode.
+/// Offset of the block map in an inode, in bytes.
 const INODE_MAP: usize = 40;
 
-/// Opens an image that must be refused: the error, after a look that nothing was written.
+/// Opens an image that must be refused. Returns the error, after a check that nothing was written.
 pub fn refusal(memory: &Arc<MemoryDevice>, what: &str) -> Error {
     let before = memory.snapshot();
     let opened = Volume::open(device(memory), None, quiet(DataMode::Ordered));
@@ -53,7 +53,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 #[test]
 fn superblock_fields() {
-    // Field, offset, bytes of it.
+    // Field, offset, and its bytes.
     let cases: &[(&str, usize, &[u8])] = &[
         ("s_inodes_count", 0x00, &[1, 2, 3, 0]),
         ("s_blocks_count", 0x04, &[0; 4]),
@@ -143,7 +143,7 @@ fn features_that_are_not_known() {
         assert!(matches!(error, Error::Unsupported(_)), "{name}: {error:?}");
         assert!(error.to_string().contains(name), "{name}: {error}");
     }
-    // A read-only compatible one: it can be read, and nothing is written.
+    // An unknown read-only compatible feature: the volume can be read, and nothing is written.
     let mut bytes = good.clone();
     put(&mut bytes, SUPERBLOCK + 0x64 + 1, &[0x04]);
     let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
@@ -186,7 +186,7 @@ fn group_descriptors() {
     }
 }
 
-/// A volume with a file, a large file and a directory, closed; and where inodes and blocks lie.
+/// A closed volume with a file, a large file and a directory, and the places of inodes and blocks.
 struct Populated {
     bytes: Vec<u8>,
     file: InodeNr,
@@ -224,7 +224,7 @@ impl Populated {
         table as usize * BLOCK_BYTES + (nr.get() as usize - 1) * INODE_BYTES
     }
 
-    /// Damages the image, does something that must say what is wrong, and sees that the rest works.
+    /// Damages the image, asserts that an operation reports the damage, and that the rest works.
     fn expect(&self, what: &str, at: usize, value: &[u8], work: fn(&Volume) -> Result<(), Error>) {
         let mut bytes = self.bytes.clone();
         put(&mut bytes, at, value);
@@ -340,7 +340,7 @@ fn a_map_that_leads_to_itself_loses_no_block_that_it_still_has() {
         "{cut:?}"
     );
     drop(volume.close());
-    // What is left in a log is replayed.
+    // The rest of a log is replayed.
     drop(open().close());
     let bytes = memory.to_bytes();
     let bitmap = word(&bytes, BLOCK_BYTES) * BLOCK_BYTES;
@@ -372,7 +372,7 @@ fn an_image_in_use_is_refused() {
     open().expect("it is free again");
 }
 
-/// A log that has to be replayed, on a device that cannot be written to.
+/// A log that has to be replayed, on a read-only device.
 #[test]
 fn read_only_devices() {
     let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
@@ -407,7 +407,7 @@ fn read_only_devices() {
         "the log has the file, its home does not"
     );
     volume.close().expect("close");
-    // A clean one can be read.
+    // A clean volume can be read.
     rig.open(quiet(DataMode::Ordered)).close().expect("close");
     let frozen: Arc<dyn BlockDevice> = Arc::new(
         rig.home
@@ -435,7 +435,7 @@ fn a_journal_whose_inode_is_free_is_named() {
     assert!(text.contains("inode 8 is not in use"), "{text}");
 }
 
-/// A journal device that is missing, another one, or of no kind.
+/// A journal device that is missing, belongs to another volume, or is no journal device.
 #[test]
 fn the_wrong_journal() {
     let rig = Rig::new(Place::External, BLOCK_BYTES as u32, VOLUME_BYTES);

@@ -1,4 +1,5 @@
-//! Large directories: thousands of names, indexed and not, checked by `e2fsck` and read by the kernel.
+//! Large directories: thousands of names, indexed and not, checked by `e2fsck` and read by the
+//! kernel.
 
 use std::collections::BTreeMap;
 

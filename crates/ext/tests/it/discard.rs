@@ -1,4 +1,4 @@
-//! Free space goes back to the host: by `discard` when it is freed, by `trim` whenever that is wanted.
+//! Returning free space to the host: by `discard` when it is freed, by `trim` on request.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn assert_clean(path: &Path) {
     assert_eq!(output.status.code(), Some(0), "{}", tool::said(&output));
 }
 
-/// Writes two files and removes one; what the image holds before and after.
+/// Writes two files and removes one. Returns the allocated size of the image before and after.
 fn remove_one(volume: &Volume, path: &Path) -> (usize, usize) {
     volume.write_file("/kept", &vec![1; FILE_BYTES]).unwrap();
     volume.write_file("/gone", &vec![2; FILE_BYTES]).unwrap();
@@ -86,7 +86,7 @@ fn trim_gives_back_all_that_is_free() {
         assert_eq!(volume.trim(free + 1).unwrap(), 0, "no piece is so large");
         assert_eq!(volume.trim(0).unwrap(), free);
         assert!(held(&path) + FILE_BYTES * 9 / 10 < before);
-        // Nothing is kept from others.
+        // No blocks remain withheld.
         assert_eq!(
             volume.usage().blocks_free * u64::from(volume.usage().block_bytes),
             free
@@ -105,7 +105,7 @@ fn what_is_in_use_again_is_not_discarded() {
     assert_notices("discard/block-in-use", reuse_beside_a_commit);
 }
 
-/// A file is removed and the volume synced, and a moment later another file takes the blocks.
+/// Removes a file and syncs the volume, and shortly after lets another file take the blocks.
 fn reuse_beside_a_commit() {
     let rig = Rig::new(Place::Internal, 1024, 8 << 20);
     let volume = std::sync::Arc::new(rig.open(MountOptions {

@@ -1,13 +1,15 @@
-//! Power cuts: after each of many instants of a scripted run, one thing that the devices may hold is recovered and
-//! compared with the states that there were. Journals inside and outside lose their caches independently.
+//! Power cuts: after each of many instants of a scripted run, one possible content of the devices
+//! is recovered and compared with the states of the script. Internal and external journals lose
+//! their caches independently.
 //!
-//! | | names and sizes | contents |
+//! | mode | names and sizes | contents |
 //! |---|---|---|
 //! | `data=journal` | of one state | of the same state |
-//! | `data=ordered` | of one state | no older than it; never what the file did not have |
-//! | `data=writeback` | of one state | what was synced and not written since |
+//! | `data=ordered` | of one state | no older than it; never foreign bytes |
+//! | `data=writeback` | of one state | those synced and not written since |
 //!
-//! The state is no older than what a completed sync call covers, nor newer than what had begun.
+//! The state is no older than a completed sync call covers, nor newer than the last operation
+//! started.
 
 use std::sync::Arc;
 
@@ -22,11 +24,11 @@ use crate::history::{Bound, History, Op, Rule, SCRIPT, read_tree};
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 8 << 20;
-/// Of the volumes with blocks of 4 KiB, whose journals are longer.
+/// Size of the volumes with blocks of 4 KiB, whose journals are longer.
 const LARGE_VOLUME_BYTES: u64 = 24 << 20;
-/// Cuts in each run. `JEXT_TEST_CUTS` asks for another number.
+/// Number of cuts in each run. `JEXT_TEST_CUTS` overrides it.
 const CUTS: usize = 36;
-/// One recovered image in so many is checked by `e2fsck`, too.
+/// Interval of recovered images that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 6;
 
 fn cuts() -> usize {
@@ -36,14 +38,14 @@ fn cuts() -> usize {
     }
 }
 
-/// What the mount promises beyond the sync calls of the script.
+/// The guarantees of the mount beyond the sync calls of the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Promise {
-    /// Nothing.
+    /// None.
     None,
-    /// `sync`: everything that has returned is durable.
+    /// `sync`: every operation is durable when it returns.
     Sync,
-    /// `dirsync`: everything that changes a directory is durable when it returns.
+    /// `dirsync`: every change of a directory is durable when it returns.
     DirSync,
 }
 
@@ -66,7 +68,7 @@ impl Promise {
     }
 }
 
-/// Media whose requests are recorded, with volatile caches.
+/// Media with volatile caches whose requests are recorded.
 pub struct Recorded {
     pub initial: Rig,
     pub trace: Arc<Trace>,
@@ -107,7 +109,7 @@ impl Recorded {
         )
     }
 
-    /// What is left when everything that no flush covers is lost now.
+    /// Returns the media after the loss of everything that no flush covers.
     pub fn without_caches(&self) -> Rig {
         let (mut home, mut log) = self.replays();
         for event in self.trace.events() {
@@ -151,7 +153,8 @@ fn check(rig: &Rig, history: &History, bound: &Bound, most: usize, rule: Rule, w
     volume.close().expect("close");
 }
 
-/// How a cache loses: by a seed, everything, nothing, or only the journal's or only the file system's device.
+/// Returns an image after cache losses: by a seed, all, none, or only those of the journal's or the
+/// file-system device.
 pub fn cut_image(home: &Replay, log: Option<&Replay>, block_bytes: u32, seed: u64) -> Rig {
     let lose = |replay: &Replay, loses: Option<bool>, seed| match loses {
         None => replay.image(seed),
@@ -255,7 +258,7 @@ fn set_flag(volume: &Volume, nr: InodeNr, flag: InodeFlags) {
     );
 }
 
-/// What is there after everything that was not flushed is lost.
+/// Opens the volume after the loss of everything that was not flushed.
 fn survivors(recorded: &Recorded, data: DataMode) -> Volume {
     recorded.without_caches().open(quiet(data))
 }
@@ -344,7 +347,8 @@ fn synchronous_files_and_directories() {
     }
 }
 
-/// `chattr +j`: the file's data goes through the log under `data=ordered`, also what was there before, and back again.
+/// `chattr +j`: the file's data, including its earlier contents, goes through the log under
+/// `data=ordered`, and back again.
 #[test]
 fn journaled_files() {
     for place in [Place::Internal, Place::External] {

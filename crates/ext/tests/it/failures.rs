@@ -1,5 +1,6 @@
-//! Devices that fail when the test says so: who learns of it, what goes on working, and what the image holds afterwards.
-//! `faults.rs` fails every request of a script once.
+//! Devices that fail on demand: the callers that get the error, the operations that continue to
+//! work, and the contents of the image afterwards. `faults.rs` fails every request of a script
+//! once.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::rig::{Place, Rig, device, quiet};
 mod no_room;
 mod transient;
 
-/// A volume whose writes fail when the test says so.
+/// A volume whose writes fail on demand.
 struct OnDemand {
     rig: Rig,
     device: Arc<FaultDevice>,
@@ -67,8 +68,8 @@ fn is_data_lost(result: &Result<(), Error>) -> bool {
     matches!(result, Err(Error::DataLost { .. }))
 }
 
-/// E1, E0: every open file learns of a failed write once, others not at all; the page stays dirty, so that a later fsync
-/// that says yes has written it.
+/// E1, E0: every open file reports a failed write once, others not at all; the page stays dirty, so
+/// that a later successful fsync has written it.
 #[test]
 fn a_failed_data_write_is_told_once_to_every_open_file() {
     for data in [DataMode::Ordered, DataMode::Writeback] {
@@ -105,7 +106,7 @@ fn a_failed_data_write_is_told_once_to_every_open_file() {
                 .sync_file(file, true)
                 .expect("nobody learns twice");
         }
-        // A power cut now: what was promised is there.
+        // A power cut now: acknowledged data is there.
         let rig = case.rig.copy();
         assert!(rig.open(quiet(data)).read_file("/f").expect("read") == [2; 10_000]);
         case.volume.close().expect("close");
@@ -113,7 +114,7 @@ fn a_failed_data_write_is_told_once_to_every_open_file() {
     }
 }
 
-/// An O_SYNC writer learns at once.
+/// An O_SYNC writer gets the error at once.
 #[test]
 fn a_failed_synchronous_write_fails() {
     let case = OnDemand::new(
@@ -164,7 +165,7 @@ fn data_errors_abort_if_asked() {
     }
 }
 
-/// E2, E4: a failed write of the log, or a failed flush, stops everything but reads, for good.
+/// E2, E4: a failed write of the log, or a failed flush, stops everything but reads, permanently.
 #[test]
 fn an_aborted_journal_stays_aborted() {
     for operations in [Operations::WRITES, Operations::FLUSHES] {
@@ -202,7 +203,7 @@ fn an_aborted_journal_stays_aborted() {
         assert!(volume.read_file("/f").expect("read") == [1; 10_000]);
         volume.close().expect("close");
         case.rig.assert_fsck_clean("after an abort");
-        // The journal's error is the volume's, until somebody has checked it.
+        // The journal's error stays an error of the volume until a check.
         let volume = case.rig.open(quiet(DataMode::Ordered));
         let state = volume.superblock().raw.state();
         assert!(state.contains(State::ERROR), "{state:?}");
@@ -210,7 +211,7 @@ fn an_aborted_journal_stays_aborted() {
     }
 }
 
-/// E3: the tail never passes a transaction whose blocks could not be written home.
+/// E3: the tail never passes a transaction whose blocks could not be checkpointed.
 #[test]
 fn a_failed_checkpoint_keeps_the_log() {
     let case = OnDemand::new(
@@ -289,7 +290,8 @@ fn bad_sectors_fail_what_needs_them() {
     rig.assert_fsck_clean("after reads failed");
 }
 
-/// What a write has done when it meets an error stays done and is counted; the call that meets it at once changes nothing.
+/// The part of a write before an error stays written and is counted; a call that fails at its first
+/// block changes nothing.
 #[test]
 fn a_write_that_fails_on_its_way_is_short() {
     const BLOCK: usize = 4096;
@@ -338,7 +340,8 @@ fn a_write_that_fails_on_its_way_is_short() {
     rig.assert_fsck_clean("after a write that was short");
 }
 
-/// E6: a log that cannot be read is not replayed in part, and the volume opens again when it can be.
+/// E6: a log that cannot be read is not replayed in part, and the volume opens again after the log
+/// is readable.
 #[test]
 fn recovery_that_cannot_read_changes_nothing() {
     let rig = Rig::new(Place::External, 4096, 16 << 20);
@@ -383,7 +386,7 @@ fn recovery_that_cannot_read_changes_nothing() {
     rig.assert_fsck_clean("after recovery");
 }
 
-/// The device goes away in the middle: nothing hangs, and what was promised is on it.
+/// The device disappears in the middle: nothing hangs, and acknowledged data is on it.
 #[test]
 fn a_device_that_goes_away() {
     let case = OnDemand::new(

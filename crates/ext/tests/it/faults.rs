@@ -1,9 +1,10 @@
-//! Devices that fail: every read, write and flush of a scripted run fails once, for a moment or for good, on the device
-//! of the file system and on that of the journal.
+//! Devices that fail: every read, write and flush of a scripted run fails once, temporarily or
+//! permanently, on the file-system device and on that of the journal.
 //!
-//! Whatever happens: no panic, no hang (the runs are simulated worlds, which report both), no sync call that says yes and
-//! is not true, nothing but errors once the journal has aborted, reads that still work, and an image that recovers to a
-//! state that there was, no older than the last sync call that said yes, clean to `e2fsck`.
+//! In all cases: no panic, no hang (the runs are simulated worlds, which report both), no sync call
+//! that falsely succeeds, only errors once the journal has aborted, reads that still work, and an
+//! image that recovers to a state of the script, no older than the last successful sync call, clean
+//! to `e2fsck`.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use crate::history::{Bound, History, Op, Rule, SCRIPT, read_tree};
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 8 << 20;
-/// One failed run in so many is checked by `e2fsck`, too.
+/// Interval of failed runs that `e2fsck` checks, too.
 const FSCK_ONE_IN: u64 = 25;
 
-/// Which requests fail.
+/// The requests that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fault {
     on_log: bool,
@@ -80,7 +81,7 @@ impl Failing {
         Volume::open(home, log, options)
     }
 
-    /// How many reads, writes and flushes each device has seen.
+    /// Returns the number of reads, writes and flushes of each device.
     fn seen(&self) -> [[u64; 3]; 2] {
         let of = |device: &FaultDevice| [device.seen(0), device.seen(1), device.seen(2)];
         [
@@ -90,10 +91,10 @@ impl Failing {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 struct Outcome {
     bound: Bound,
-    /// No state after this one can be there.
+    /// The last possible state.
     most: usize,
     seen: [[u64; 3]; 2],
 }
@@ -105,8 +106,8 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Runs the script. An operation that fails may be tried once more; when that fails, too, nothing after it can be expected
-/// to work, and only what must not be said is checked.
+/// Runs the script. A failed operation is tried once more; if that fails, too, later operations
+/// need not work, and only false successes are checked.
 fn run_script(volume: &Volume, history: &History) -> (Bound, usize) {
     let mut bound = Bound::default();
     for (number, op) in history.ops.iter().enumerate() {
@@ -121,7 +122,8 @@ fn run_script(volume: &Volume, history: &History) -> (Bound, usize) {
         if result.is_err() && !volume.is_read_only() {
             result = op.run(volume, number);
             if matches!(result, Err(Error::Exists | Error::NotFound)) {
-                // It was done after all, but not to its end: deleting the inode failed, say.
+                // It was done after all, but not completely: for example, deleting the inode
+                // failed.
                 result = Ok(());
             }
         }
@@ -137,7 +139,7 @@ fn run_script(volume: &Volume, history: &History) -> (Bound, usize) {
     (bound, history.ops.len())
 }
 
-/// After a failure for good, reads do no harm, and what has aborted stays so.
+/// Checks after a permanent failure that reads are harmless, and that an abort is permanent.
 fn check_after_failure(volume: &Volume, history: &History, number: usize) {
     drop(read_tree(volume));
     if !volume.is_read_only() {
@@ -174,7 +176,7 @@ fn run(rig: &Rig, history: &History, fault: Option<Fault>, options: &MountOption
     }
 }
 
-/// Opens the image without failures and compares it with the states that may be there.
+/// Opens the image without failures and compares it with the possible states.
 fn check_image(rig: &Rig, history: &History, outcome: &Outcome, rule: Rule, when: &str) {
     let volume = rig.open(quiet(DataMode::Ordered));
     let found = read_tree(&volume).unwrap_or_else(|error| panic!("{when}: {error}"));
@@ -207,7 +209,7 @@ fn fail_once(
     let what = when.clone();
     let world = sim::run(sim::Config::fair(1), move || {
         let outcome = run(&inside, &history, fault, &quiet(data));
-        // What was not synced may be lost by a write that failed, whatever the mode.
+        // Unsynced data may be lost by a failed write in any mode.
         check_image(&inside, &history, &outcome, Rule::Synced, &what);
         outcome.seen
     });
@@ -224,7 +226,7 @@ fn fail_once(
     seen
 }
 
-/// Every request of a kind fails, one after another.
+/// Fails every request of each kind, one after another.
 fn fail_each(place: Place, data: DataMode) {
     let made = Rig::new(place, 1024, VOLUME_BYTES);
     let history = Arc::new(History::new(SCRIPT));

@@ -1,5 +1,5 @@
-//! Volumes that are full: to the last block, to the last inode, in each data mode and without a journal. What was
-//! acknowledged is there, no metadata is half-made, and space comes back when what held it is deleted.
+//! Full volumes: to the last block, to the last inode, in each data mode and without a journal.
+//! Acknowledged data is there, no metadata is half-written, and deleting files frees their space.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn is_full<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::NoSpace | Error::NoInodes))
 }
 
-/// Fills the volume with files; what was acknowledged.
+/// Fills the volume with files. Returns the acknowledged contents.
 fn fill(volume: &Volume, random: &mut Random) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for number in 0.. {
@@ -74,7 +74,7 @@ fn fill_to_the_last_block(place: Place, data: DataMode) {
     volume.sync().expect("sync of a full volume");
     assert_eq!(volume.usage().blocks_free, 0, "every block is used: {what}");
     assert_contents(&volume, &files);
-    // What needs a block fails, and leaves nothing behind.
+    // An operation that needs a block fails, and leaves nothing behind.
     let new = NewInode::default();
     assert!(
         is_full(&volume.make_directory(InodeNr::ROOT, b"d", &new)),
@@ -85,7 +85,7 @@ fn fill_to_the_last_block(place: Place, data: DataMode) {
         "{what}"
     );
     assert!(volume.resolve("/d", true).is_err() && volume.resolve("/s", false).is_err());
-    // What needs none works.
+    // An operation that needs none works.
     let (path, bytes) = files.pop_first().expect("there are files");
     let renamed = path.replace("/f", "/g");
     let to = &renamed.as_bytes()[1..];
@@ -109,7 +109,7 @@ fn fill_to_the_last_block(place: Place, data: DataMode) {
     volume.sync_file(file, false).expect("fsync");
     volume.release(file).expect("close");
     files.insert(renamed.clone(), overwrite);
-    // Space comes back, at once or after a commit that the writer waits for.
+    // Space is freed, at once or after a commit that the writer waits for.
     volume.remove_file(&renamed).expect("unlink");
     let deleted = files.remove(&renamed).expect("it was there");
     let again = random.bytes(deleted.len());
@@ -171,7 +171,7 @@ fn to_the_last_inode() {
     }
 }
 
-/// Without a caller, calls leave the reserve alone: an option has to give it.
+/// Calls without a caller do not use the reserve, unless an option allows it.
 #[test]
 fn the_reserve_is_kept() {
     let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
@@ -185,7 +185,7 @@ fn the_reserve_is_kept() {
     rig.assert_fsck_clean("filled to the reserve");
 }
 
-/// Who may use the reserve, by the superblock or by `resuid=` and `resgid=`.
+/// The users of the reserve, by the superblock or by `resuid=` and `resgid=`.
 #[test]
 fn root_and_the_owner_of_the_reserve_may_use_it() {
     let rig = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
@@ -229,7 +229,8 @@ fn root_and_the_owner_of_the_reserve_may_use_it() {
     rig.assert_fsck_clean("some of the reserve is used");
 }
 
-/// With one block left, what needs two is refused, in the end: what it takes and gives back on the way is no reason to try again.
+/// With one block left, an operation that needs two is refused eventually: blocks that it takes and
+/// gives back meanwhile are no reason to try again.
 #[test]
 fn what_needs_two_blocks_is_refused_with_one_left() {
     let modes = modes();
@@ -251,7 +252,8 @@ fn what_needs_two_blocks_is_refused_with_one_left() {
             .expect("create");
         let open = |nr| volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
         let (small, filler) = (open(small), open(filler));
-        // Beyond the direct blocks of each file only in the filler, and there to the last block.
+        // Free blocks beyond the direct blocks of each file go only to the filler, to the last
+        // block.
         let block = vec![1; 1024];
         let mut size = 0;
         while volume.write(filler, size, &block).is_ok() {

@@ -1,5 +1,5 @@
-//! Operations that free blocks, of files with everything that can go wrong in between: two groups, map blocks, journaled data,
-//! attribute blocks of their own and shared ones.
+//! Operations that free blocks, on files with all complications: two groups, indirect blocks,
+//! journaled data, unshared and shared attribute blocks.
 
 use ext::volume::{InodeFlags, RangeChange, RenameMode, SetMode};
 use ext::{Error, Volume};
@@ -9,11 +9,11 @@ use super::operations::{
 };
 use crate::rig::Place;
 
-/// Blocks of the first group.
+/// Number of blocks in the first group.
 const GROUP_BLOCKS: u64 = 8 * BLOCK_BYTES as u64;
-/// Blocks that are left in the first group for `/wide`, at least.
+/// Least number of blocks left in the first group for `/wide`.
 const LEFT_BLOCKS: u64 = 9;
-/// Pieces in which the first group is filled.
+/// Size of the pieces that fill the first group.
 const PIECE_BYTES: u64 = 256 << 10;
 /// Attributes of one file each: equal ones would share a block.
 const OWN: &[u8] = b"user.own";
@@ -73,7 +73,7 @@ fn punch(volume: &Volume, path: &str, offset: u64, bytes: u64) -> Result<(), Err
     volume.change_range(nr, offset, bytes, RangeChange::PunchHole, true)
 }
 
-/// What they are done to.
+/// Creates the files for the operations.
 pub(super) fn prepare(volume: &Volume, place: Place) {
     volume.create_directory("/journal").expect("mkdir");
     for (path, name, count) in [("/journal/own", OWN, 60), ("/journal/shared", MARK, 59)] {
@@ -101,14 +101,14 @@ pub(super) fn prepare(volume: &Volume, place: Place) {
     assert!(groups.len() > 1, "the file lies in {groups:?}");
 }
 
-/// Blocks of a file, with those of its map.
+/// Returns the blocks of a file, including its indirect blocks.
 fn blocks(volume: &Volume, path: &str) -> impl Iterator<Item = u64> {
     let nr = volume.resolve(path, true).expect("it is there");
     let runs = volume.blocks_of(nr).expect("blocks").into_iter();
     runs.flat_map(|(_, first, count)| first..first + u64::from(count))
 }
 
-/// A file takes the first group, but for a few blocks.
+/// Fills the first group with a file, except for a few blocks.
 fn fill_first_group(volume: &Volume) {
     let mut size = 0;
     let is_over = |volume: &Volume| blocks(volume, "/filler").any(|block| block > GROUP_BLOCKS);

@@ -1,4 +1,4 @@
-//! The operations whose accesses fail, and a volume with something for each of them.
+//! The operations whose accesses fail, and a volume with files for each of them.
 
 use ext::options::DataMode;
 use ext::volume::{
@@ -13,14 +13,14 @@ use crate::rig::{Place, Rig, quiet};
 
 pub(super) const BLOCK_BYTES: u32 = 1024;
 const VOLUME_BYTES: u64 = 10 << 20;
-/// An offset that only the third tree of a map reaches: past 12, 256 and 65,536 blocks.
+/// An offset that only the third tree of a block map reaches: past 12, 256 and 65,536 blocks.
 pub(super) const TRIPLE: u64 = (12 + 256 + 65_536 + 700) * BLOCK_BYTES as u64;
-/// Names in the large directory, which is indexed.
+/// Number of names in the large directory, which is indexed.
 const NAMES: u32 = 80;
 
 pub(super) type Work = fn(&Volume) -> Result<(), Error>;
 
-/// An operation, after what comes before it.
+/// An operation, as a series of steps.
 pub(super) struct Operation {
     pub(super) name: &'static str,
     pub(super) steps: &'static [Work],
@@ -89,7 +89,7 @@ fn create_long(volume: &Volume, number: u32) -> Result<(), Error> {
         .map(drop)
 }
 
-/// All of them.
+/// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[
     operation(
         "create",
@@ -294,7 +294,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
 
 /// The name of the attribute that `/marked` has in a block.
 pub(super) const MARK: &[u8] = b"user.mark";
-/// Too long for an inode.
+/// A value too long for an inode.
 pub(super) const LONG: &[u8] = &[5; 200];
 /// `u:rwx u1000:r-x g:r-x m:r-x o:---`, in the form of programs.
 const LIST: &[u8] = &[
@@ -313,7 +313,7 @@ fn unmark(volume: &Volume, path: &str, name: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// A volume with something for each of them.
+/// Returns a volume with files for each operation.
 pub(super) fn prepared(place: Place) -> Rig {
     let rig = Rig::new(place, BLOCK_BYTES, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));

@@ -1,6 +1,7 @@
-//! Every operation, with its handles restarted at every place at which they can be: each time that they ask for more credits,
-//! each second time, and so on until no handle is left that asks so often. A restart closes the running transaction, so
-//! what has been done until then is committed without the rest. The outcome is that without restarts.
+//! Every operation, with its handles restarted at every possible point: each time that they ask for
+//! more credits, each second time, and so on until no handle asks that often. A restart closes the
+//! running transaction, so that the work until then is committed without the rest. The outcome is
+//! that without restarts.
 
 use ext::options::DataMode;
 use ext::{MountOptions, Volume};
@@ -13,7 +14,7 @@ use crate::accesses::operations::Operation;
 use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, quiet};
 
-/// The most restarts that are told apart for each operation. `JEXT_TEST_RESTARTS` asks for another number.
+/// Largest number of restarts distinguished for each operation. `JEXT_TEST_RESTARTS` overrides it.
 const RESTARTS_MAX: u32 = 24;
 
 fn restarts_max() -> u32 {
@@ -33,8 +34,8 @@ fn next_transaction(volume: &Volume) -> Tid {
     volume.transactions().expect("there is a journal").next
 }
 
-/// Does an operation with restarts and cuts the power before and after a sync. What is there then, and how many
-/// transactions it took.
+/// Runs an operation with restarts and cuts the power before and after a sync. Returns the tree
+/// found then, and the number of transactions.
 fn run(made: &Rig, operation: &Operation, data: DataMode, every: u32) -> (Tree, u32) {
     let what = format!("{}, {data:?}, each {every}. restart", operation.name);
     let rig = made.copy();
@@ -59,7 +60,7 @@ fn run(made: &Rig, operation: &Operation, data: DataMode, every: u32) -> (Tree, 
     (found, count)
 }
 
-/// A check finds nothing once the volume was opened and closed.
+/// Asserts that a check finds nothing after the volume was opened and closed.
 fn assert_recovered(rig: &Rig, what: &str) {
     rig.open(quiet(DataMode::Ordered)).close().expect("close");
     assert_sound(rig, 1, what);
@@ -97,7 +98,7 @@ fn external_writeback() {
     restart_each(Place::External, DataMode::Writeback);
 }
 
-/// What a deletion keeps for the attribute block is used up by a restart.
+/// A restart uses up the revoke that a deletion reserves for the attribute block.
 #[test]
 fn a_revoke_that_a_restart_loses_is_missed() {
     assert_notices("truncate/kept-revoke-used", || {

@@ -1,4 +1,4 @@
-//! What a tree is, as far as the operations change it.
+//! Trees, as far as the operations change them.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use layout::InodeNr;
 
 use super::operations::TRIPLE;
 
-/// What a path is: kind, size, links, and its marks.
+/// The shape of a path: kind, size, links, and its marks.
 pub(super) type Shape = (FileKind, u64, u32, Marks);
-/// Whether its data is journaled, its permissions, its extended attributes.
+/// True if its data is journaled; its permissions; its extended attributes.
 pub(super) type Marks = (bool, u16, BTreeMap<Vec<u8>, Vec<u8>>);
-/// A tree: shapes, and contents as far as they are looked at.
+/// A tree: shapes, and the compared parts of contents.
 pub(super) type Tree = BTreeMap<String, (Shape, Vec<u8>)>;
 
 pub(super) fn tree(volume: &Volume) -> Tree {
@@ -57,7 +57,7 @@ fn extended(volume: &Volume, nr: InodeNr) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
-/// The parts of a file where operations write.
+/// Returns the parts of a file that operations write.
 fn parts_of(volume: &Volume, nr: InodeNr) -> Vec<u8> {
     let file = volume.open_inode(nr, OpenFlags::READ).expect("open");
     let mut bytes = Vec::new();
@@ -70,7 +70,8 @@ fn parts_of(volume: &Volume, nr: InodeNr) -> Vec<u8> {
     bytes
 }
 
-/// Whether names are those of one tree, and what they name is, but for a file that has grown in part on the way to the next.
+/// Returns true if names and shapes are those of one tree, except for a file that has grown in part
+/// towards the next.
 pub(super) fn has_shape(found: &Tree, tree: &Tree, next: Option<&Tree>) -> bool {
     let is_same = |(path, (shape, _)): (&String, &(Shape, Vec<u8>))| {
         let Some(((kind, size, links, marks), _)) = tree.get(path) else {

@@ -1,4 +1,5 @@
-//! Blocks that inodes with equal attributes share: how many there are, who counts them, and what ends the sharing.
+//! Blocks that inodes with equal attributes share: their number, their reference counts, and the
+//! end of the sharing.
 
 use ext::options::DataMode;
 use ext::volume::{NewInode, SetMode};
@@ -9,9 +10,9 @@ use crate::rig::{Place, Rig, quiet};
 
 const BLOCK_BYTES: u32 = 1024;
 const VOLUME_BYTES: u64 = 12 << 20;
-/// The most users of one block.
+/// Largest reference count of a block.
 const USERS_MAX: usize = 1024;
-/// Too long for an inode.
+/// A value too long for an inode.
 const LONG: &[u8] = &[7; 300];
 
 fn files(volume: &Volume, count: usize) -> Vec<InodeNr> {
@@ -54,7 +55,7 @@ fn equal_attributes_take_one_block_until_it_is_full() {
     assert_eq!(before - free(&volume), 2, "either has room");
     volume.close().expect("close");
     rig.assert_fsck_clean("with two blocks");
-    // A volume that has just been opened knows a block when it has seen it.
+    // A volume that has just been opened knows a block after it has read it.
     let volume = rig.open(quiet(DataMode::Ordered));
     assert_eq!(
         volume

@@ -1,4 +1,4 @@
-//! One set of operations, done by the volume or by the kernel, and what either says of a tree.
+//! One set of operations, done by the volume or by the kernel, and the trees that both report.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -10,7 +10,7 @@ use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 use testkit::Mount;
 
-/// What a path is: kind, permissions, attributes.
+/// Kind, permissions and attributes of each path.
 pub type Tree = BTreeMap<String, (char, u16, BTreeMap<String, Vec<u8>>)>;
 
 /// An operation.
@@ -30,7 +30,8 @@ pub enum Op {
         path: String,
         mode: u16,
     },
-    /// Makes what the path's name says: a directory, a link, a node, else a file.
+    /// Creates a file of the kind that the path's name encodes: a directory, a link, a node, else a
+    /// file.
     Make {
         path: String,
         mode: u16,
@@ -40,7 +41,7 @@ pub enum Op {
     },
 }
 
-/// What came of it, in the words of both.
+/// The outcome, in terms common to both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -54,13 +55,13 @@ pub enum Outcome {
     Unsupported,
 }
 
-/// Who does it.
+/// The side that runs an operation.
 pub enum Side<'s> {
     Ours(&'s Volume),
     Kernel(&'s Mount),
 }
 
-/// A list in the form of programs: `u:7 u1000:5 g:5 m:5 o:1`.
+/// Parses a list into the form of programs: `u:7 u1000:5 g:5 m:5 o:1`.
 pub fn list(text: &str) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0];
     for word in text.split(' ') {
@@ -90,7 +91,7 @@ fn kind_of(path: &str) -> FileKind {
     }
 }
 
-/// The umask of this process, which the kernel applies and the volume is told.
+/// Returns the umask of this process, which the kernel applies and which is passed to the volume.
 fn umask() -> u16 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -98,7 +99,7 @@ fn umask() -> u16 {
 }
 
 impl Side<'_> {
-    /// Does it.
+    /// Applies an operation.
     pub fn apply(&self, op: &Op) -> Outcome {
         match self {
             Self::Ours(volume) => match ours(volume, op) {
@@ -126,7 +127,7 @@ impl Side<'_> {
                 Err(Errno::NOENT | Errno::NOTDIR) => Outcome::NotFound,
                 Err(Errno::NOTEMPTY) => Outcome::NotEmpty,
                 Err(Errno::PERM) => Outcome::NotPermitted,
-                // A list to inherit on what is no directory.
+                // A default ACL on an inode that is no directory.
                 Err(Errno::INVAL | Errno::ACCESS) => Outcome::Invalid,
                 Err(Errno::OPNOTSUPP) => Outcome::Unsupported,
                 Err(error) => panic!("{op:?}: {error}"),
@@ -134,7 +135,7 @@ impl Side<'_> {
         }
     }
 
-    /// Everything but `lost+found`.
+    /// Returns the tree, except `lost+found`.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         match self {
@@ -169,7 +170,7 @@ fn ours(volume: &Volume, op: &Op) -> Result<(), Error> {
         }
         Op::Make { path, mode } => {
             let (parent, name) = volume.resolve_parent(path)?;
-            // Set-id bits of new directories are taken away before a file system sees them.
+            // Set-id bits of new directories are cleared before a file system sees them.
             let set_id = if kind_of(path) == FileKind::Directory {
                 0o6000
             } else {

@@ -1,4 +1,4 @@
-//! Two images are the same, but for the fields that [`testkit::same`] names.
+//! Comparison of two images, except for the fields that [`testkit::same`] names.
 
 use testkit::same::{Bytes, differences};
 
@@ -7,7 +7,7 @@ use crate::image::Image;
 
 pub use testkit::same::Allowed;
 
-/// How many differences are told.
+/// Largest number of differences to print.
 const TOLD: usize = 8;
 
 fn bytes(image: &Image) -> Bytes {
@@ -23,7 +23,7 @@ fn bytes(image: &Image) -> Bytes {
     }
 }
 
-/// That two images are the same but for what is allowed.
+/// Asserts that two images are the same except for allowed differences.
 pub fn assert_same(a: &Image, b: &Image, allowed: &Allowed, what: &str) {
     let told = differences(bytes(a), bytes(b), allowed);
     let first = &told[..told.len().min(TOLD)];

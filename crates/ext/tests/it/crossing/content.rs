@@ -1,4 +1,5 @@
-//! What is done to a file system so that its log holds something particular, by the engine and by the kernel alike.
+//! Operations on a file system that give its log a particular content, by the engine and by the
+//! kernel alike.
 
 use ext::Volume;
 use ext::options::DataMode;
@@ -6,16 +7,16 @@ use jbd2::recovery::Inspection;
 use layout::journal::MAGIC_BYTES;
 use testkit::Mount;
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Images of metadata.
     Plain,
-    /// A log whose end lies before its beginning.
+    /// A log whose end lies before its start.
     Wrapped,
-    /// Revoke records, and blocks that came back with another meaning.
+    /// Revoke records, and blocks that are reused with another meaning.
     Revokes,
-    /// Data in the log that begins with the journal's magic number.
+    /// Data in the log that starts with the journal's magic number.
     Escapes,
 }
 
@@ -26,9 +27,9 @@ pub const ALL: &[Content] = &[
     Content::Escapes,
 ];
 
-/// Who works on a file system.
+/// An implementation that works on a file system.
 pub trait Hands {
-    /// Makes a file, or gives it other contents.
+    /// Creates a file, or replaces its contents.
     fn write(&self, path: &str, bytes: &[u8]);
     fn make_directory(&self, path: &str);
     fn remove(&self, path: &str);
@@ -81,7 +82,7 @@ impl Hands for Mount {
 }
 
 impl Content {
-    /// The data mode in which a log comes to hold it.
+    /// Returns the data mode in which a log gets this content.
     pub fn data_mode(self) -> DataMode {
         match self {
             Self::Plain | Self::Revokes => DataMode::Ordered,
@@ -89,7 +90,7 @@ impl Content {
         }
     }
 
-    /// Does it; in the end all is durable.
+    /// Performs the operations; at the end everything is durable.
     pub fn make(self, hands: &dyn Hands, block_bytes: u32) {
         hands.make_directory("/base");
         hands.write("/base/first", &[1; 5000]);
@@ -103,7 +104,7 @@ impl Content {
         hands.sync();
     }
 
-    /// That a log holds it.
+    /// Asserts that a log has this content.
     pub fn assert_in(self, log: &Inspection, what: &str) {
         let end = log.end.as_ref().expect("the log is dirty");
         assert!(!end.is_damaged, "{what}: {end:?}");
@@ -124,7 +125,7 @@ impl Content {
     }
 }
 
-/// True if a transaction of a log lies before the one with which it begins.
+/// Returns true if a transaction of a log lies before its first one.
 pub fn is_wrapped(log: &Inspection) -> bool {
     log.start
         .is_some_and(|start| log.transactions.iter().any(|it| it.commit_block < start))
@@ -144,7 +145,7 @@ fn make_plain(hands: &dyn Hands) {
     }
 }
 
-/// The same file is written through the log until more than a log of 1024 blocks has gone by.
+/// Writes the same file through the log until it exceeds a log of 1024 blocks.
 fn make_wrapped(hands: &dyn Hands, block_bytes: u32) {
     for round in 0..9 {
         hands.write("/large", &vec![round; 140 * block_bytes as usize]);
@@ -152,7 +153,8 @@ fn make_wrapped(hands: &dyn Hands, block_bytes: u32) {
     }
 }
 
-/// Directories of several blocks come and go, and files get their blocks while the log still has their images.
+/// Creates and removes directories of several blocks, whose blocks become files while the log still
+/// has their images.
 fn make_revokes(hands: &dyn Hands, block_bytes: u32) {
     let names: Vec<String> = (0..block_bytes / 64)
         .map(|number| format!("/many/{number:0100}"))

@@ -1,5 +1,5 @@
-//! What the log of an image is: version, checksums, size of tags; set by a change of the journal's superblock, since mke2fs
-//! makes only one kind.
+//! The format of an image's log: version, checksums, size of tags. It is set by a change of the
+//! journal's superblock, because mke2fs creates only one kind.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::image::{Image, look_at};
 
-/// The form of a log.
+/// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogFormat {
     pub block_bytes: u32,
-    /// Of the journal's superblock; 1 has no features.
+    /// Version of the journal's superblock; 1 has no features.
     pub version: u8,
     pub checksums: Checksums,
     pub is_64bit: bool,
@@ -37,13 +37,13 @@ const fn format(block_bytes: u32, version: u8, checksums: Checksums, is_64bit: b
 /// Version 1 of the superblock.
 pub const OLD: LogFormat = format(1024, 1, Checksums::None, false);
 
-/// What mke2fs makes of an ext3.
+/// The format that mke2fs creates for ext3.
 pub const PLAIN: LogFormat = format(1024, 2, Checksums::None, false);
 
 /// The same with large blocks.
 pub const LARGE: LogFormat = format(4096, 2, Checksums::None, false);
 
-/// The same as the first with checksums.
+/// The first format with checksums.
 pub const V1: LogFormat = format(1024, 2, Checksums::V1, false);
 pub const V2: LogFormat = format(1024, 2, Checksums::V2, false);
 pub const V3: LogFormat = format(1024, 2, Checksums::V3, false);
@@ -64,7 +64,7 @@ pub const ALL: &[LogFormat] = &[
     format(4096, 2, Checksums::V3, false),
 ];
 
-/// Where the log of an image lies.
+/// Returns the place of an image's log.
 pub fn location(image: &Image) -> Location {
     let block_bytes = image.block_bytes;
     if let Some(journal) = &image.journal_path {
@@ -99,12 +99,12 @@ pub fn location(image: &Image) -> Location {
     }
 }
 
-/// What the log of an image holds.
+/// Returns the contents of an image's log.
 pub fn inspect(image: &Image) -> Inspection {
     jbd2::recovery::inspect(&location(image)).expect("the journal's superblock is good")
 }
 
-/// The names of the log's features but for revokes, which a log has when it needs them.
+/// Returns the names of the log's features except revokes, which a log has when it needs them.
 pub fn features(image: &Image) -> Vec<&'static str> {
     let mut names = inspect(image).features;
     names.retain(|name| *name != "journal_incompat_revoke");
@@ -112,7 +112,7 @@ pub fn features(image: &Image) -> Vec<&'static str> {
 }
 
 impl LogFormat {
-    /// The names of its features.
+    /// Returns the names of its features.
     pub fn features(&self) -> Vec<&'static str> {
         let mut names = match self.checksums {
             Checksums::V1 => vec!["journal_checksum"],
@@ -129,12 +129,12 @@ impl LogFormat {
         names
     }
 
-    /// Whether debugfs and the kernel use it only where metadata has checksums.
+    /// Returns true if debugfs and the kernel use it only with metadata checksums.
     pub fn wants_metadata_checksums(&self) -> bool {
         matches!(self.checksums, Checksums::V2 | Checksums::V3)
     }
 
-    /// Gives an empty log this form.
+    /// Sets the format of an empty log.
     pub fn set(&self, image: &Image) {
         let log = location(image);
         let offset = log.extents[0].first.get() * u64::from(log.block_bytes);

@@ -1,6 +1,8 @@
-//! Logs in which a block has lost its header: for the engine, e2fsck and the kernel alike the log ends there, whatever lies behind.
+//! Logs in which a block has lost its header: for the engine, e2fsck and the kernel alike the log
+//! ends there, whatever follows.
 //!
-//! Each transaction of the log makes a file, so that the files that are there after a replay say how far it came.
+//! Each transaction of the log creates a file, so that the files found after a replay show its
+//! extent.
 
 use ext::options::DataMode;
 use ext::{MountOptions, Volume};
@@ -12,17 +14,18 @@ use super::log_format::{self, LARGE, LogFormat, PLAIN, V1, V2, V3};
 use super::{readers, writers};
 use crate::image::{Image, look_at};
 
-/// Transactions of a log.
+/// Number of transactions in a log.
 const TRANSACTIONS: usize = 5;
 
-/// Which block of a transaction has lost its header.
+/// The block of a transaction that has lost its header.
 #[derive(Debug, Clone, Copy)]
 enum Lost {
     Descriptor,
     Commit,
 }
 
-/// What has lost its header, in which transaction from the end on, and how many transactions everybody replays.
+/// The block that has lost its header, the index of its transaction from the end, and the number of
+/// transactions that all readers replay.
 const ROWS: [(Lost, usize, usize); 6] = [
     (Lost::Descriptor, 0, TRANSACTIONS - 1),
     (Lost::Commit, 0, TRANSACTIONS - 1),
@@ -73,7 +76,7 @@ fn lose(image: &Image, lost: Lost, from_end: usize) {
         .unwrap();
 }
 
-/// How many of the files are there; those behind the first that is missing are missing, too.
+/// Returns the number of files found; those after the first missing one are missing, too.
 fn marks(image: &Image) -> usize {
     let options = MountOptions {
         read_only: true,

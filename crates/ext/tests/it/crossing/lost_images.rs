@@ -1,10 +1,13 @@
-//! A damaged image behind a valid commit block of the last transaction, which had been acknowledged.
+//! A damaged image before a valid commit block of the last transaction, which had been
+//! acknowledged.
 //!
-//! | who | what becomes of it |
+//! | reader | treatment |
 //! |---|---|
-//! | the engine | drops the transaction as a whole, says which and why, notes an error: the volume is consistent, and a check is due |
+//! | the engine | drops the whole transaction, reports it and the cause, records an error |
 //! | the kernel | replays the other images of the transaction, then refuses the mount |
 //! | e2fsck | replays the other images, then checks everything |
+//!
+//! After the engine's replay, the volume is consistent and a check is due.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -21,7 +24,8 @@ use super::{readers, writers};
 use crate::image::Image;
 use crate::rig::device;
 
-/// A log with checksums of which an image of the last transaction is damaged: the image, that transaction, and the block.
+/// Returns a log with checksums in which an image of the last transaction is damaged: the image,
+/// that transaction, and the block.
 fn damaged(format: LogFormat) -> (Image, Tid, LoggedBlock) {
     let image = writers::blank(format, false, false);
     writers::by_engine(&image, ext::options::DataMode::Ordered, |volume| {

@@ -1,14 +1,16 @@
-//! Deletions and truncations that a crash has cut: the engine, the kernel and e2fsck finish them, to the same image.
+//! Deletions and truncations that a crash has interrupted: the engine, the kernel and e2fsck
+//! complete them, to the same image.
 //!
-//! | who | a list of orphans, opened read-only | opened for writing |
+//! | program | orphans, opened read-only | orphans, opened for writing |
 //! |---|---|---|
-//! | the engine | stays: such a volume is not changed beyond the replay | finished |
-//! | the kernel | finished | finished |
-//! | e2fsck | finished, even if it is only to replay the log | finished |
+//! | the engine | stay: such a volume is not changed beyond the replay | completed |
+//! | the kernel | completed | completed |
+//! | e2fsck | completed, even if it is only to replay the log | completed |
 //!
-//! So they are compared after an open for writing. The engine and the kernel then agree but for the time at which they finished.
-//! e2fsck leaves the sizes and maps of the inodes that it deletes, does not clear the indirect blocks that it frees, and leaves
-//! what stood in the last block of a truncated file behind its new end.
+//! So they are compared after an open for writing. The engine and the kernel then agree except for
+//! the time of completion. e2fsck leaves the sizes and block maps of the inodes that it deletes,
+//! does not clear the indirect blocks that it frees, and leaves the old bytes in the last block of
+//! a truncated file beyond its new end.
 
 use core::ops::Range;
 
@@ -22,19 +24,19 @@ use super::log_format::{LARGE, PLAIN};
 use super::{readers, writers};
 use crate::image::Image;
 
-/// The size to which a file is truncated, which ends within a block.
+/// The size in bytes to which a file is truncated, which ends within a block.
 const SHORTER: u64 = 5000;
 
-/// Inodes whose deletion or truncation was cut.
+/// Inodes whose deletion or truncation was interrupted.
 #[derive(Default)]
 struct Cut {
     deleted: &'static [u32],
     truncated: &'static [u32],
-    /// Bytes of the image behind the end of the truncated file, in its last block.
+    /// Byte range of the image beyond the end of the truncated file, in its last block.
     tail: Option<Range<usize>>,
 }
 
-/// Where an inode begins, in bytes of the image.
+/// Returns the offset of an inode in bytes of the image.
 fn inode_offset(image: &Image, inode: u32) -> usize {
     let path = image.path.to_str().expect("UTF-8");
     let said = tool::run_well("debugfs", &["-R", &format!("imap <{inode}>"), path]);
@@ -60,7 +62,7 @@ fn open(image: &Image, read_only: bool) -> OpenReport {
     report
 }
 
-/// All finish what was cut, and come to the same image.
+/// Asserts that all programs complete the operations to the same image.
 fn check(dirty: &Image, cut: &Cut, what: &str) {
     let ours = dirty.copy();
     let report = open(&ours, true);
@@ -148,7 +150,7 @@ fn files_unlinked_while_open() {
     }
 }
 
-/// What the kernel has removed is removed or still there, and nothing between.
+/// Files that the kernel was removing are removed or intact, and nothing in between.
 #[test]
 fn removals_are_cut() {
     if !privilege::is_granted() {
@@ -173,7 +175,8 @@ fn removals_are_cut() {
     }
 }
 
-/// A truncation and a deletion that are half done, written with debugfs: the size is changed and the blocks are still there.
+/// A half-done truncation and deletion, written with debugfs: the size is changed and the blocks
+/// are still there.
 #[test]
 fn half_done() {
     if !privilege::is_granted() {

@@ -1,4 +1,4 @@
-//! Who replays a log: the engine, e2fsck, the kernel.
+//! Programs that replay a log: the engine, e2fsck, the kernel.
 
 use std::ffi::OsStr;
 
@@ -7,8 +7,9 @@ use testkit::tool;
 
 use crate::image::Image;
 
-/// Replays by opening the volume read-only, which changes nothing beyond the replay. How many transactions there were.
-/// A volume that can only be read is asked to be opened for writing: that makes no difference.
+/// Replays by opening the volume read-only, which changes nothing beyond the replay. Returns the
+/// number of transactions. A volume with unknown read-only features is opened with write access
+/// requested, which makes no difference.
 pub fn by_engine(image: &Image) -> u32 {
     let options = MountOptions {
         read_only: !image.has_metadata_checksums(),
@@ -21,7 +22,7 @@ pub fn by_engine(image: &Image) -> u32 {
     report.replayed_transactions
 }
 
-/// Whether there is a list of orphans when the log was replayed, and nothing more.
+/// Returns true if a list of orphans remains after a mere replay of the log.
 pub fn leaves_orphans(dirty: &Image) -> bool {
     let image = dirty.copy();
     let (code, said) = e2fsck(&["-y", "-E", "journal_only"], &image);
@@ -31,7 +32,8 @@ pub fn leaves_orphans(dirty: &Image) -> bool {
     said.contains("First orphan inode:")
 }
 
-/// Replays with `e2fsck -fy`, which also sets right counts that nobody believes; see [`super::compare`].
+/// Replays with `e2fsck -fy`, which also corrects counts that are never trusted; see
+/// [`super::compare`].
 pub fn by_e2fsck(image: &Image) {
     let (code, said) = e2fsck(&["-fy"], image);
     assert!(matches!(code, Some(0 | 1)), "e2fsck replays: {said}");
@@ -41,7 +43,7 @@ pub fn by_e2fsck(image: &Image) {
     );
 }
 
-/// That others take the superblock, and see nothing to be replayed.
+/// Asserts that other programs accept the superblock, and see nothing to replay.
 pub fn assert_recovered(image: &Image, what: &str) {
     let arguments = ["-h".as_ref(), image.path.as_os_str()];
     let said = tool::said(&tool::run("dumpe2fs", &arguments));
@@ -50,7 +52,7 @@ pub fn assert_recovered(image: &Image, what: &str) {
     assert!(!said.contains("needs_recovery"), "{what}: {said}");
 }
 
-/// Its exit code, and what it says.
+/// Returns the exit code of e2fsck and its output.
 pub fn e2fsck(arguments: &[&str], image: &Image) -> (Option<i32>, String) {
     let mut arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
     if let Some(journal) = &image.journal_path {

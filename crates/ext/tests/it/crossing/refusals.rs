@@ -1,4 +1,4 @@
-//! Cells of the matrix that cannot be, in the words of whom they fail at.
+//! Impossible cells of the matrix, with the messages of the programs that refuse them.
 
 use ext::{MountOptions, Volume};
 use testkit::{Shutdown, privilege};
@@ -8,7 +8,7 @@ use super::log_format::{self, LogFormat, OLD, PLAIN, V1, V2, V3};
 use super::{readers, writers};
 use crate::image::Image;
 
-/// What cannot be, why in the words of the one that says so, and how to hear it.
+/// An impossible cell, the message of the refusal, and a function that provokes it.
 type Row = (&'static str, &'static str, fn() -> String);
 
 const ROWS: &[Row] = &[

@@ -1,4 +1,4 @@
-//! Who leaves a log dirty: the engine, the kernel, debugfs.
+//! Programs that leave a log dirty: the engine, the kernel, debugfs.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use super::log_format::LogFormat;
 use crate::image::Image;
 use crate::rig::{device, quiet};
 
-/// An image whose log is empty and has this form; with checksums of metadata if these are wanted.
+/// Returns an image with an empty log of this format, and with metadata checksums if they are
+/// wanted.
 pub fn blank(format: LogFormat, is_external: bool, has_metadata_checksums: bool) -> Image {
     let block_bytes = format.block_bytes;
-    // The shortest log has 1024 blocks, and mke2fs wants as much again for the files, and more.
+    // The shortest log has 1024 blocks, and mke2fs needs as many again for the files, and more.
     let blocks = if block_bytes == 1024 { 4096 } else { 3072 };
     let (kind, features) = if has_metadata_checksums {
         (
@@ -39,8 +40,9 @@ pub fn blank(format: LogFormat, is_external: bool, has_metadata_checksums: bool)
     image
 }
 
-/// Lets the engine work; what is on its devices when all is durable, without a close. In a simulated world, because how much
-/// of the log has been checkpointed by then depends on time.
+/// Lets the engine work, and saves the contents of its devices after everything is durable, without
+/// a close. It runs in a simulated world, because the progress of the checkpoint at that point
+/// depends on time.
 pub fn by_engine(image: &Image, data: DataMode, work: impl FnOnce(&Volume) + 'static) {
     let load = |path| Arc::new(MemoryDevice::load_from_file(path).expect("the image loads"));
     let home = load(&image.path);
@@ -65,8 +67,8 @@ pub fn by_engine(image: &Image, data: DataMode, work: impl FnOnce(&Volume) + 'st
     }
 }
 
-/// How the kernel mounts an image so that its log gets this form and content. Flushes are left out: this is about contents,
-/// and the crash is not one of the machine.
+/// Returns the options with which the kernel mounts an image so that its log gets this format and
+/// content. Flushes are omitted: the test is about contents, and the machine does not crash.
 fn kernel_options(format: LogFormat, content: Content) -> String {
     let mode = match content.data_mode() {
         _ if format.version == 1 => "journal",
@@ -81,7 +83,7 @@ fn kernel_options(format: LogFormat, content: Content) -> String {
     format!("data={mode},commit=1000,barrier=0{checksums}")
 }
 
-/// Lets the kernel work, and stops it after something more that is not durable yet.
+/// Lets the kernel work, and stops it after a further change that is not durable yet.
 pub fn by_kernel(image: &Image, format: LogFormat, content: Content, how: Shutdown) {
     let options = kernel_options(format, content);
     let kind = match format.checksums {
@@ -98,7 +100,8 @@ pub fn by_kernel(image: &Image, format: LogFormat, content: Content, how: Shutdo
     mount.shut_down(how);
 }
 
-/// Lets debugfs write into the log of an image, which its journal writer fills from the start and never wraps. What it said.
+/// Lets debugfs write into the log of an image, which its journal writer fills from the start and
+/// never wraps. Returns its output.
 pub fn by_debugfs(image: &Image, format: LogFormat, content: Content) -> String {
     let source = image.path.with_extension("source");
     let block_bytes = image.block_bytes as usize;
@@ -137,7 +140,7 @@ pub fn by_debugfs(image: &Image, format: LogFormat, content: Content) -> String 
     debugfs(image, &commands)
 }
 
-/// Has debugfs do this, line by line; what it said.
+/// Runs debugfs commands line by line. Returns the output.
 pub fn debugfs(image: &Image, commands: &str) -> String {
     let script = image.path.with_extension("commands");
     std::fs::write(&script, format!("{commands}\n")).expect("the script is written");

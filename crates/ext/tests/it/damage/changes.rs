@@ -1,4 +1,4 @@
-//! Changes of volumes that are damaged: the damage is noticed or does no harm, and what was acknowledged stays.
+//! Changes of damaged volumes: the damage is detected or harmless, and acknowledged data stays.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ext::{Error, Volume};
 use super::{BLOCK_BYTES, Populated, VOLUME_BYTES, put};
 use crate::rig::{Place, Rig, device, quiet};
 
-/// A test that notices a broken rule, and nothing while it is kept.
+/// Asserts that a test fails with the mutant, and passes without it.
 pub fn assert_notices(mutant: &'static str, test: fn()) {
     let run = |mutant| {
         let config = sim::Config {
@@ -142,8 +142,8 @@ fn small_link_counts() {
     }
 }
 
-/// An exchange gives a directory no more links than it may have, as mkdir and rename do: whoever may make directories would else count
-/// them up until there is no number for them.
+/// An exchange gives a directory no more links than the limit, as mkdir and rename: otherwise
+/// repeated exchanges would increment the count until it overflows.
 #[test]
 fn a_full_link_count_takes_no_exchange() {
     for links in [32_000, u16::MAX] {

@@ -1,4 +1,4 @@
-//! Blocks that cannot be freed because of damage stay in use, with their newest contents: these are
+//! Blocks that damage keeps from being freed stay in use, with their current contents: these are
 //! neither dropped from the journal nor revoked.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn file(volume: &Volume) -> InodeNr {
     volume.resolve("/file", true).expect("it is there")
 }
 
-/// Writes the file and its block of attributes, in place if they are there, durably.
+/// Writes the file and its attribute block, in place if they exist, durably.
 fn write(volume: &Volume, byte: u8) {
     let open = volume.open_file("/file", OpenFlags::READ_WRITE);
     let open = open.expect("open");
@@ -38,7 +38,7 @@ fn assert_newest(volume: &Volume, what: &str) {
     assert!(bytes == [2; FILE_BYTES], "the file, {what}");
 }
 
-/// The descriptor of the only group counts a free block too many, so that nothing can be freed.
+/// The descriptor of the only group counts one free block too many, so that nothing can be freed.
 fn keep_what_cannot_be_freed(place: Place, free: fn(&Volume) -> Result<(), Error>) {
     let options = || match place {
         Place::None => quiet(DataMode::Ordered),

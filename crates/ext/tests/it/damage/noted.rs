@@ -1,4 +1,4 @@
-//! Damage is noted in the superblock, by every `errors=`, where the tools and the next open see it.
+//! Damage is recorded in the superblock, under every `errors=`, for tools and the next open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn with_policy(on_error: OnError) -> MountOptions {
     }
 }
 
-/// A volume in whose bitmap a block of `/a` is free.
+/// Returns a volume whose bitmap shows a block of `/a` as free.
 fn bad_bitmap(place: Place) -> Rig {
     let rig = Rig::new(place, BLOCK_BYTES as u32, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));
@@ -45,7 +45,8 @@ fn bad_bitmap(place: Place) -> Rig {
     }
 }
 
-/// What the tools say of an image: the header of dumpe2fs, and of `e2fsck -n`, which is not forced.
+/// Returns the output of tools for an image: the header of dumpe2fs, and `e2fsck -n`, which is not
+/// forced.
 fn tools_say(home: &MemoryDevice) -> (String, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("image");
@@ -70,7 +71,7 @@ fn assert_noted(rig: &Rig, what: &str) {
     assert_eq!(field(&header, "First error err"), "EFSCORRUPTED", "{what}");
     assert_eq!(field(&header, "Last error err"), "EFSCORRUPTED", "{what}");
     if rig.log.is_some() {
-        // `e2fsck -n` wants the journal's device.
+        // `e2fsck -n` requires the journal's device.
         return;
     }
     assert!(!check.contains(": clean"), "{what}: {check}");
@@ -79,7 +80,7 @@ fn assert_noted(rig: &Rig, what: &str) {
     assert!(is_forced, "{what}: {check}");
 }
 
-/// The same after another open and close.
+/// Asserts the same after another open and close.
 fn assert_seen(rig: &Rig, what: &str) {
     let options = with_policy(OnError::Continue);
     let opened = Volume::open_with_report(device(&rig.home), rig.log_device(), options);
@@ -90,7 +91,7 @@ fn assert_seen(rig: &Rig, what: &str) {
     assert_noted(rig, what);
 }
 
-/// Makes the volume meet its damage.
+/// Makes the volume find its damage.
 fn meet(volume: &Volume, on_error: OnError) {
     let removed = catch_unwind(AssertUnwindSafe(|| volume.remove_file("/a")));
     match on_error {
@@ -184,7 +185,7 @@ fn reading_a_damaged_directory_notes_its_inode() {
     let function = field(&header, "First error function");
     assert!(function.starts_with("dir"), "{function}");
     assert_ne!(field(&header, "First error line #"), "0", "{header}");
-    // Opened only to be read, nothing is written.
+    // A read-only open writes nothing.
     let before = home.snapshot();
     let options = MountOptions {
         read_only: true,
@@ -197,7 +198,7 @@ fn reading_a_damaged_directory_notes_its_inode() {
     assert_eq!(home.first_difference(&before), None);
 }
 
-/// A volume with an orphan whose map leads outside.
+/// Returns a volume with an orphan whose block map leads outside.
 fn bad_orphan() -> Rig {
     let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));

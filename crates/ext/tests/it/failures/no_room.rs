@@ -1,5 +1,5 @@
-//! A host without room: writes are refused for a while. The journal holds what it cannot write, callers learn of it, nothing
-//! acknowledged is lost, and all goes on when there is room.
+//! A full host: writes are refused for a while. The journal holds images that it cannot write,
+//! callers get errors, nothing acknowledged is lost, and everything continues when there is room.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use layout::InodeNr;
 use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, device, quiet};
 
-/// A volume whose host is full when the test says so: the whole device, or the journal's own.
+/// A volume whose host is full on demand: the whole device, or the journal's.
 struct Host {
     rig: Rig,
     device: Arc<FaultDevice>,
@@ -58,7 +58,7 @@ impl Host {
     }
 }
 
-/// The policies of who commits and who checkpoints.
+/// Returns the policies that assign commits and checkpoints to threads.
 fn policies() -> [jbd2::LogPolicy; 4] {
     let linux24 = jbd2::LogPolicy::LINUX24;
     let with = |policy: jbd2::LogPolicy, part, value| policy.with(part, value).expect("a part");
@@ -86,8 +86,8 @@ fn assert_full<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert!(error.is_device_full(), "{error}");
 }
 
-/// No room for the log: sync calls say so, each at once, changes go on in memory as far as they fit, and a sync call after
-/// there is room makes all of them durable.
+/// No room for the log: sync calls report it, each at once, changes continue in memory as far as
+/// they fit, and a sync call after there is room makes all of them durable.
 #[test]
 fn a_commit_is_held_until_there_is_room() {
     for policy in policies() {
@@ -119,7 +119,7 @@ fn hold_a_commit(policy: jbd2::LogPolicy, place: Place) {
     };
     assert!(refused.is_device_full(), "{refused}");
     assert!(!host.volume.is_read_only());
-    // A power cut now: what was acknowledged is there.
+    // A power cut now: acknowledged changes are there.
     let copy = host.rig.copy();
     let names = copy.open(quiet(DataMode::Ordered));
     assert!(names.resolve("/before", true).is_ok());
@@ -138,7 +138,7 @@ fn hold_a_commit(policy: jbd2::LogPolicy, place: Place) {
     host.rig.assert_fsck_clean("after a held commit");
 }
 
-/// The daemon commits by itself what was held, when there is room.
+/// The daemon commits held transactions without a call, when there is room.
 #[test]
 fn a_held_commit_goes_on_by_itself() {
     in_a_world(|| {
@@ -156,7 +156,8 @@ fn a_held_commit_goes_on_by_itself() {
     });
 }
 
-/// No room for writes home: the log takes what it can, then calls that need its space say so.
+/// No room for checkpoints: the log is used as far as possible, then calls that need its space
+/// report the error.
 #[test]
 fn a_checkpoint_is_held_until_there_is_room() {
     for policy in policies() {
@@ -193,7 +194,7 @@ fn hold_a_checkpoint(policy: jbd2::LogPolicy) {
     host.rig.assert_fsck_clean("after a held checkpoint");
 }
 
-/// A close ends with an error while there is no room, and the next open has what was acknowledged.
+/// A close fails while there is no room, and the next open has all acknowledged changes.
 #[test]
 fn a_close_without_room_ends_with_an_error() {
     for policy in policies() {
@@ -212,7 +213,8 @@ fn a_close_without_room_ends_with_an_error() {
     }
 }
 
-/// No room for data: fsync says so, the pages stay dirty, and with `data_err=abort` the commit waits for them.
+/// No room for data: fsync reports it, the pages stay dirty, and with `data_err=abort` the commit
+/// waits for them.
 #[test]
 fn data_without_room_stays_dirty() {
     for abort_on_data_error in [false, true] {
@@ -231,7 +233,7 @@ fn data_without_room_stays_dirty() {
             assert_eq!(committed.is_err(), abort_on_data_error, "{committed:?}");
             assert!(!volume.is_read_only());
             host.device.set_armed(false);
-            // The commit has tried again meanwhile, and failed again.
+            // The commit has been retried meanwhile, and has failed again.
             let told = file.sync_all();
             assert!(told.is_err(), "each failure is told once");
             file.sync_all().expect("there is room again");
@@ -245,7 +247,8 @@ fn data_without_room_stays_dirty() {
     }
 }
 
-/// A writer learns of it once the cache holds as much dirty data as it may, and not when memory is used up.
+/// A writer gets the error as soon as the cache is at its dirty limit, and not when memory is used
+/// up.
 #[test]
 fn a_writer_stops_when_nothing_can_be_written() {
     assert_notices("error/writer-not-stopped", write_until_refused);
@@ -307,14 +310,15 @@ fn an_allocation_stops_when_nothing_can_be_written() {
         .assert_fsck_clean("after an allocation found no room");
 }
 
-/// What lost its last name while there was no room gives its space back when there is room again, and not only at the next open.
+/// A file that lost its last link while there was no room frees its space when there is room again,
+/// and not only at the next open.
 #[test]
 fn what_was_removed_without_room_is_deleted_later() {
     assert_notices("orphan/left-until-close", remove_without_room);
 }
 
 fn remove_without_room() {
-    // Deleting takes more than one transaction, which the held commit before it does not allow.
+    // The deletion takes more than one transaction, which the held commit before it does not allow.
     let log_policy = jbd2::LogPolicy {
         restart_every: 1,
         ..jbd2::LogPolicy::DEFAULT
@@ -343,7 +347,8 @@ fn remove_without_room() {
     host.rig.assert_fsck_clean("after a late deletion");
 }
 
-/// On a volume with `dirsync` whose device has no room a change of names is done and fails. What it leaves without a name is deleted.
+/// On a volume with `dirsync` whose device is full, a change of directory entries happens and
+/// fails. Inodes that it leaves without links are deleted.
 #[test]
 fn what_loses_its_name_undurably_is_deleted() {
     for name in [

@@ -1,4 +1,5 @@
-//! Devices that fail for a moment, and devices whose writes all fail: the order of data and commit holds, and calls end.
+//! Devices that fail for a moment, and devices whose writes all fail: the order of data and commit
+//! holds, and calls end.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::OnDemand;
 use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, device, quiet};
 
-/// Options under which a write goes to the device before it returns.
+/// Options under which a write reaches the device before it returns.
 fn written_at_once(abort_on_data_error: bool) -> MountOptions {
     let options = quiet(DataMode::Ordered);
     MountOptions {
@@ -26,8 +27,8 @@ fn written_at_once(abort_on_data_error: bool) -> MountOptions {
     }
 }
 
-/// A write of ordered data fails in the background, once. The commit still waits for the data: after a power cut, the new
-/// file does not show what a deleted file has left in its blocks.
+/// A write of ordered data fails in the background, once. The commit still waits for the data:
+/// after a power cut, the new file does not expose the contents of a deleted file in its blocks.
 #[test]
 fn ordered_data_outlives_a_failed_background_write() {
     assert_notices("error/ordered-pin-lost", fail_in_the_background);
@@ -64,7 +65,7 @@ fn fail_in_the_background() {
     }
 }
 
-/// The same for a write that fails while the commit waits for it, and for data that was cut off meanwhile.
+/// The same for a write that fails while the commit waits for it, and for data truncated meanwhile.
 #[test]
 fn a_commit_writes_ordered_data_again() {
     let options = MountOptions {
@@ -85,7 +86,8 @@ fn a_commit_writes_ordered_data_again() {
     assert!(found.expect("read") == [b'F'; 40_960]);
 }
 
-/// All writes fail while a file has more dirty pages than two batches hold: every call that waits for them ends.
+/// All writes fail while a file has more dirty pages than two batches hold: every call that waits
+/// for them ends.
 #[test]
 fn calls_end_when_all_writes_fail() {
     assert!(fail_all_writes(None).is_none());
@@ -95,10 +97,11 @@ fn calls_end_when_all_writes_fail() {
     }
 }
 
-/// Why the run has failed, if it has.
+/// Returns the reason for which the run has failed, if it has.
 fn fail_all_writes(mutant: Option<&'static str>) -> Option<String> {
     const BYTES: usize = 8 << 20;
-    /// More writes than the calls may try. Where a call never ends, it does so after these.
+    /// Number of failures, more than the calls may try. A call that would never end does so after
+    /// these.
     const FAILURES: u64 = 600;
     let config = sim::Config {
         mutant,
