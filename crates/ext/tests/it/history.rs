@@ -1,7 +1,8 @@
-//! A scripted run with a model beside it: the states that there were, and which of them a crash or a failure may leave.
+//! A scripted run with a model: its states, and those of them that a crash or a failure may leave.
 //!
-//! State 0 is the empty volume, state `n` what it is after operation `n - 1`. A sync call binds: no state before the one
-//! that it covers may come back. Every sector that is written tells which operation wrote it.
+//! State 0 is the empty volume, state `n` the result of operation `n - 1`. A sync call sets a
+//! bound: no state before the one that it covers may come back. Every sector identifies the
+//! operation that wrote it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use ext::{Error, Volume};
 
 const SECTOR_BYTES: usize = 512;
 
-/// One operation: a single step, as far as crashes go.
+/// One operation: a single step with respect to crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     Create(&'static str),
@@ -29,7 +30,8 @@ pub enum Op {
     Sync,
 }
 
-/// Files that grow, shrink, are overwritten, renamed over each other and deleted, with sync calls of each kind.
+/// Files that grow, shrink, are overwritten, renamed over each other and deleted, with sync calls
+/// of each kind.
 pub const SCRIPT: &[Op] = &[
     Op::Create("/a"),
     Op::Write("/a", 0, 3000),
@@ -71,7 +73,7 @@ pub const SCRIPT: &[Op] = &[
 ];
 
 impl Op {
-    /// Whether it only makes durable.
+    /// Returns true if the operation is a sync call.
     pub fn is_sync(self) -> bool {
         matches!(
             self,
@@ -79,7 +81,7 @@ impl Op {
         )
     }
 
-    /// Does it on a volume. `number` goes into what it writes.
+    /// Runs the operation on a volume. `number` is part of the written data.
     pub fn run(self, volume: &Volume, number: usize) -> Result<(), Error> {
         match self {
             Self::Create(path) => {
@@ -125,7 +127,7 @@ fn with_file(
     result.and(closed)
 }
 
-/// What operation `number` writes: each sector says who wrote it and where.
+/// Returns the data of operation `number`: each sector identifies its writer and its place.
 pub fn bytes_of(number: usize, offset: usize, length: usize) -> Vec<u8> {
     let byte = |at: usize| {
         let word = (number as u64 + 1) << 32 | (at / 8) as u64;
@@ -134,23 +136,23 @@ pub fn bytes_of(number: usize, offset: usize, length: usize) -> Vec<u8> {
     (offset..offset + length).map(byte).collect()
 }
 
-/// What a path is.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// None for a directory.
+    /// The file's identity and contents; `None` for a directory.
     pub file: Option<(usize, Arc<Vec<u8>>)>,
-    /// The state that the last change of the inode made.
+    /// The state after the last change of the inode.
     pub changed: usize,
-    /// The state that the last change of the contents made.
+    /// The state after the last change of the contents.
     pub data: usize,
 }
 
 pub type State = BTreeMap<String, Node>;
 
-/// What was found on a volume: contents, or none for a directory.
+/// The tree found on a volume: contents, or none for a directory.
 pub type Found = BTreeMap<String, Option<Vec<u8>>>;
 
-/// How much of what was not synced is promised.
+/// The guarantee for unsynced data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// `data=journal`: contents are those of the state.
@@ -165,23 +167,23 @@ pub enum Rule {
 pub struct History {
     pub ops: Vec<Op>,
     pub states: Vec<State>,
-    /// The number that the first operation writes into what it writes.
+    /// The number of the first operation in its data.
     pub first_number: usize,
-    /// Whether a write may be in the state in part: other tasks fill the transactions.
+    /// True if a part of a write may be in the state: other tasks fill the transactions.
     pub may_split: bool,
 }
 
-/// What sync calls have bound so far.
+/// The bounds that sync calls have set so far.
 #[derive(Debug, Clone, Default)]
 pub struct Bound {
-    /// No state before this one.
+    /// Lower bound of the state.
     pub state: usize,
-    /// For single files, by identity: no contents before this state.
+    /// Lower bounds of the contents of single files, by identity, as states.
     pub files: BTreeMap<usize, usize>,
 }
 
 impl Bound {
-    /// The contents of a file are durable as they are.
+    /// Raises the bound of a file, whose contents are durable as they are.
     fn raise(&mut self, node: &Node) {
         if let Some((id, _)) = &node.file {
             let data = self.files.entry(*id).or_default();
@@ -191,12 +193,12 @@ impl Bound {
 }
 
 impl History {
-    /// The only script that runs.
+    /// Creates the history of the only script.
     pub fn new(ops: &[Op]) -> Self {
         Self::beside_others(ops, 0, false)
     }
 
-    /// One of several scripts, which keep to directories of their own.
+    /// Creates the history of one of several scripts, each with its own directories.
     pub fn beside_others(ops: &[Op], first_number: usize, may_split: bool) -> Self {
         let root = Node {
             file: None,
@@ -216,7 +218,7 @@ impl History {
         }
     }
 
-    /// Operation `number` is a sync call that has returned without an error.
+    /// Sets the bounds for operation `number`, a sync call that has returned without an error.
     pub fn bind(&self, bound: &mut Bound, number: usize) {
         let state = &self.states[number];
         match self.ops[number] {
@@ -231,7 +233,7 @@ impl History {
         }
     }
 
-    /// Everything up to a state is durable.
+    /// Sets the bounds for a durable state, with everything before it.
     pub fn bind_all(&self, bound: &mut Bound, number: usize) {
         bound.state = bound.state.max(number);
         for node in self.states[number].values() {
@@ -239,7 +241,8 @@ impl History {
         }
     }
 
-    /// All names and sizes up to a state are durable, and with `has_data` all contents.
+    /// Sets the bounds for durable names and sizes up to a state, and with `has_data` for all
+    /// contents.
     pub fn bind_state(&self, bound: &mut Bound, number: usize, has_data: bool) {
         if has_data {
             self.bind_all(bound, number);
@@ -248,8 +251,8 @@ impl History {
         }
     }
 
-    /// That what was found is allowed when all from `bound` up to state `most` may have been on its way: the states that it
-    /// may be, or what is wrong.
+    /// Checks a tree against the states from `bound` to `most`. Returns the states that it may be,
+    /// or the contradiction.
     pub fn check(
         &self,
         found: &Found,
@@ -281,7 +284,8 @@ impl History {
         Err(format!("{why}; found {shape:?}"))
     }
 
-    /// Whether names and sizes are those of state `k`, or of it and a part of the write after it.
+    /// Returns true if names and sizes are those of state `k`, or of it and a part of the write
+    /// after it.
     fn has_shape(&self, k: usize, most: usize, found: &Found) -> bool {
         let state = &self.states[k];
         let written = self.split_write(k, most);
@@ -302,7 +306,8 @@ impl History {
                 })
     }
 
-    /// The file that a write after state `k` may have changed in part, and its contents afterwards.
+    /// Returns the file that a write after state `k` may have changed in part, and its contents
+    /// afterwards.
     fn split_write(&self, k: usize, most: usize) -> Option<(usize, &Vec<u8>)> {
         match self.ops.get(k) {
             Some(Op::Write(path, ..)) if self.may_split && k < most => {
@@ -459,7 +464,7 @@ fn after(state: &State, number: usize, op: Op, first_number: usize) -> State {
     next
 }
 
-/// Whether two names are of one file: then a rename does nothing.
+/// Returns true if two names are links of one file: then a rename does nothing.
 fn is_same_file(state: &State, one: &str, other: &str) -> bool {
     let identity = |path: &str| Some(state.get(path)?.file.as_ref()?.0);
     identity(one).is_some() && identity(one) == identity(other)
@@ -481,7 +486,7 @@ fn change(state: &mut State, path: &str, at: usize, work: impl FnOnce(&mut Vec<u
     }
 }
 
-/// Everything below the root but `lost+found`, and the root itself.
+/// Returns everything below the root except `lost+found`, and the root itself.
 pub fn read_tree(volume: &Volume) -> Result<Found, Error> {
     let mut found = Found::from([("/".to_owned(), None)]);
     let mut open = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Punched ranges give back what they held, the blocks of the map too.
+//! Punching ranges frees their blocks, including indirect blocks.
 
 use ext::volume::{OpenFlags, RangeChange};
 
@@ -7,14 +7,15 @@ use crate::image::Image;
 use crate::oracle::assert_fsck_clean;
 
 const BLOCK: u64 = 1024;
-/// Pointers of a map block.
+/// Number of pointers in an indirect block.
 const POINTERS: u64 = BLOCK / 4;
 /// The first blocks of the file below the single, double and triple indirect trees.
 const SINGLE: u64 = 12;
 const DOUBLE: u64 = SINGLE + POINTERS;
 const TRIPLE: u64 = DOUBLE + POINTERS * POINTERS;
 
-/// One block of data in each place, and how many blocks it needs with its map.
+/// One block of data in each place, and the number of blocks that it needs with its indirect
+/// blocks.
 #[test]
 fn map_blocks_without_pointers_are_given_back() {
     for cell in cell::all() {
@@ -51,7 +52,8 @@ fn map_blocks_without_pointers_are_given_back() {
             punch(block, 1);
             assert_eq!(blocks(), 4, "{cell}: block {block}");
         }
-        // A leaf that keeps a pointer stays; then all goes at once, over the borders of the trees.
+        // A leaf that keeps a pointer stays; then all are freed at once, over the boundaries of the
+        // trees.
         put(DOUBLE);
         put(DOUBLE + 1);
         punch(DOUBLE, 1);

@@ -1,6 +1,6 @@
-//! Several tasks on one volume in simulated worlds that switch between them at the worst moments: thousands of schedules,
-//! a short log that wraps, transaction numbers that wrap. A deadlock, a panic or a task that is left is reported by the
-//! world, with the text from which the run is repeated.
+//! Several tasks on one volume in simulated worlds that switch between them at the worst moments:
+//! thousands of schedules, a short log that wraps, transaction numbers that wrap. The world reports
+//! a deadlock, a panic or a task that is left, with the text that repeats the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use testkit::Random;
 
 use crate::rig::{Place, Rig};
 
-/// Worlds in each default test. `JEXT_TEST_WORLDS` asks for another number.
+/// Number of worlds in each default test. `JEXT_TEST_WORLDS` overrides it.
 const WORLDS: u64 = 60;
 const TASKS: u64 = 4;
 const OPERATIONS: u32 = 40;
 const VOLUME_BYTES: u64 = 12 << 20;
-/// Numbers wrap after a few commits.
+/// A transaction number that wraps after a few commits.
 pub const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
-/// One world in so many is checked by `e2fsck`, too.
+/// Interval of worlds that `e2fsck` checks, too.
 const FSCK_ONE_IN: u64 = 10;
-/// One world in so many has transaction numbers that wrap.
+/// Interval of worlds with transaction numbers that wrap.
 const WRAP_ONE_IN: u64 = 3;
 
-/// How many worlds: so many by default.
+/// Returns the number of worlds.
 pub fn worlds(by_default: u64) -> u64 {
     match std::env::var("JEXT_TEST_WORLDS") {
         Ok(count) => count.parse().expect("JEXT_TEST_WORLDS is a number"),
@@ -35,7 +35,7 @@ pub fn worlds(by_default: u64) -> u64 {
     }
 }
 
-/// The seed to begin with: 0 by default. `JEXT_TEST_SEED` asks for another.
+/// Returns the first seed: 0, unless `JEXT_TEST_SEED` overrides it.
 pub fn first_seed() -> u64 {
     match std::env::var("JEXT_TEST_SEED") {
         Ok(seed) => seed.parse().expect("JEXT_TEST_SEED is a number"),
@@ -43,7 +43,7 @@ pub fn first_seed() -> u64 {
     }
 }
 
-/// Mount options of a kind that makes daemons work, by the seed.
+/// Returns mount options by the seed, under which the daemons work.
 pub fn options(random: &mut Random) -> MountOptions {
     let modes = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
     let memory = Memory {
@@ -63,7 +63,7 @@ pub fn options(random: &mut Random) -> MountOptions {
     }
 }
 
-/// What one task knows of its own directory.
+/// The model of one task's directory.
 struct Task {
     volume: Arc<Volume>,
     random: Random,
@@ -206,7 +206,7 @@ impl Task {
         self.volume.release(file).expect("close");
     }
 
-    /// Something in the directory that all tasks share: whoever comes first wins.
+    /// Runs an operation in the directory that all tasks share: the first task wins.
     fn quarrel(&mut self) {
         let (one, other) = (self.name(), self.name());
         let (volume, shared) = (&self.volume, self.shared);
@@ -271,7 +271,7 @@ fn assert_same(volume: &Volume, task: u64, files: &BTreeMap<Vec<u8>, Vec<u8>>) {
     }
 }
 
-/// One world.
+/// Runs one world.
 fn live(rig: &Rig, seed: u64) {
     let mut random = Random::new(seed);
     let options = options(&mut random);
@@ -336,14 +336,14 @@ fn explore(place: Place, policy: fn(u64) -> sim::Config) {
         let run = sim::run(policy(seed), move || live(&inside, seed));
         run.unwrap_or_else(|error| panic!("seed {seed}, journal {place:?}: {error}"));
         if seed % FSCK_ONE_IN == 0 {
-            // Copies, since these devices belong to the world that has ended.
+            // Copies, because these devices belong to the world that has ended.
             rig.copy()
                 .assert_fsck_clean(&format!("after the world of seed {seed}"));
         }
     }
 }
 
-/// Worlds that switch at few, badly placed points.
+/// Returns the configuration of worlds that switch at few, badly placed points.
 pub fn pct(seed: u64) -> sim::Config {
     sim::Config::pct(seed, 3 + (seed % 5) as u32)
 }

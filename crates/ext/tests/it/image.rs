@@ -1,4 +1,4 @@
-//! Images in a directory of their own, made by `mke2fs` or by our own mkfs.
+//! Images in temporary directories, created by `mke2fs` or by this crate's mkfs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::cell::{Cell, Journal};
 use crate::model::kind_letter;
 use crate::tree::{Node, Tree};
 
-/// Bytes of an external journal: 1024 blocks, the superblocks and a little more.
+/// Number of blocks of an external journal: 1024 blocks, the superblocks and a few more.
 const JOURNAL_BLOCKS: u64 = 1100;
 
 /// A file-system image, and its external journal if it has one.
@@ -25,13 +25,13 @@ pub struct Image {
     pub path: PathBuf,
     pub journal_path: Option<PathBuf>,
     pub block_bytes: u32,
-    /// What mount(8) calls it.
+    /// The type for mount(8).
     pub kind: &'static str,
     _directory: tempfile::TempDir,
 }
 
 impl Image {
-    /// An image made by `mke2fs`.
+    /// Creates an image with `mke2fs`.
     pub fn by_mke2fs(cell: Cell, size_bytes: u64) -> Self {
         let (kind, is_external) = match cell.journal {
             Journal::None => ("ext2", false),
@@ -41,7 +41,8 @@ impl Image {
         Self::with_arguments(kind, cell.block_bytes, size_bytes, is_external, &[])
     }
 
-    /// An image made by `mke2fs` with more arguments. An external journal needs root: mke2fs takes only a block device.
+    /// Creates an image with `mke2fs` and more arguments. An external journal needs root: mke2fs
+    /// accepts only a block device.
     pub fn with_arguments(
         kind: &'static str,
         block_bytes: u32,
@@ -90,7 +91,7 @@ impl Image {
         }
     }
 
-    /// The same bytes, which go their own way.
+    /// Returns an independent copy.
     pub fn copy(&self) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the image");
         let path = directory.path().join("image");
@@ -109,7 +110,7 @@ impl Image {
         }
     }
 
-    /// Whether its metadata has checksums.
+    /// Returns true if its metadata has checksums.
     pub fn has_metadata_checksums(&self) -> bool {
         let block = look_at(&self.path)
             .read_block(superblock::OFFSET, superblock::SIZE as u32)
@@ -119,28 +120,28 @@ impl Image {
         features.contains(ReadOnlyCompatible::METADATA_CSUM)
     }
 
-    /// Lets the kernel mount it.
+    /// Mounts the image with the kernel.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the message of the kernel.
     pub fn mount(&self, options: &str) -> Result<Mount, String> {
         self.mount_as(self.kind, options)
     }
 
-    /// The same as another kind of file system.
+    /// Mounts the image with the kernel as another type of file system.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the message of the kernel.
     pub fn mount_as(&self, kind: &str, options: &str) -> Result<Mount, String> {
         Mount::new(&self.path, self.journal_path.as_deref(), kind, options)
     }
 
-    /// The device of the image.
+    /// Returns the device of the image.
     pub fn device(&self) -> Arc<dyn BlockDevice> {
         open_device(&self.path)
     }
 
-    /// The device of the external journal.
+    /// Returns the device of the external journal.
     pub fn journal_device(&self) -> Option<Arc<dyn BlockDevice>> {
         self.journal_path.as_ref().map(|path| open_device(path))
     }
@@ -151,7 +152,7 @@ impl Image {
             .expect("the volume opens")
     }
 
-    /// The tree as the volume itself tells it.
+    /// Returns the tree as read from the volume itself.
     pub fn own_tree(&self, volume: &Volume) -> Tree {
         let mut tree = Tree::new();
         walk(volume, InodeNr::ROOT, &[], &mut tree);
@@ -159,7 +160,7 @@ impl Image {
     }
 }
 
-/// Opens an image beside others who have it open.
+/// Opens an image that others may have open.
 pub fn look_at(path: &Path) -> Arc<dyn BlockDevice> {
     let options = OpenOptions {
         locks: false,

@@ -1,6 +1,8 @@
-//! The order of locks, and calls beside others that remove what they work on: numbers are reused at once.
+//! The lock order, and calls during removals of their objects by other tasks: numbers are reused at
+//! once.
 //!
-//! Each case runs in simulated worlds that switch tasks at the worst moments. What waits in a circle is reported by the world.
+//! Each case runs in simulated worlds that switch tasks at the worst moments. The world reports a
+//! deadlock.
 
 use std::sync::Arc;
 
@@ -15,11 +17,11 @@ use rt::Nanos;
 use crate::hostile::{first_seed, worlds};
 use crate::rig::{Place, Rig, device, quiet};
 
-/// Worlds in which each case runs.
+/// Number of worlds in which each case runs.
 const WORLDS: u64 = 200;
-/// How often each task does its part in one world.
+/// Number of rounds of each task in one world.
 const ROUNDS: u32 = 12;
-/// One world in so many is checked by `e2fsck`.
+/// Interval of worlds that `e2fsck` checks.
 const FSCK_ONE_IN: u64 = 10;
 const VOLUME_BYTES: u64 = 12 << 20;
 
@@ -37,13 +39,13 @@ impl core::ops::Deref for Case {
     }
 }
 
-/// What one task does, again and again.
+/// The repeated work of one task.
 type Part = fn(&Case);
 
-/// What one task tries.
+/// An attempt of one task.
 type Attempt = fn(&Volume) -> Result<(), Error>;
 
-/// Runs tasks beside each other in many worlds. The first failure, if there is one.
+/// Runs tasks concurrently in many worlds. Returns the first failure, if there is one.
 fn run(mutant: Option<&'static str>, made: Part, parts: &'static [Part]) -> Option<String> {
     run_on(Place::Internal, mutant, made, parts)
 }
@@ -89,7 +91,7 @@ fn run_on(
     })
 }
 
-/// The parts go well beside each other, and do not if a rule is broken.
+/// Asserts that the concurrent parts succeed, and fail if a rule is broken.
 fn assert_notices(mutant: &'static str, made: Part, parts: &'static [Part]) {
     assert_notices_on(Place::Internal, mutant, made, parts);
 }
@@ -112,24 +114,24 @@ fn number(volume: &Case, path: &str) -> InodeNr {
     volume.resolve(path, false).expect("it is there")
 }
 
-/// A file of a smaller number than a directory, with a name in it.
+/// Creates a file with a smaller number than a directory, and a link to it in the directory.
 fn file_and_directory(volume: &Case) {
     let new = NewInode::default();
     let file = volume.create(InodeNr::ROOT, b"m", &new).expect("create");
-    // Directories of the root go to groups of their own; in one group, a new inode has the next number.
+    // Directories of the root go to separate groups; in one group, a new inode has the next number.
     let directory = volume.create_directory("/E").expect("mkdir");
     assert!(file < directory);
     volume.link(file, directory, b"x").expect("link");
 }
 
-/// What has the names of the file and of the directory, whichever is which.
+/// Returns the file and the directory, whichever name each has.
 fn both(volume: &Case) -> (InodeNr, InodeNr) {
     let found = |name: &[u8]| volume.look_up_node(InodeNr::ROOT, name).expect("look-up");
     loop {
         let (one, other) = (found(b"m"), found(b"E"));
         volume.forget(one.inode, 1).expect("forget");
         volume.forget(other.inode, 1).expect("forget");
-        // Between the two, they may have been exchanged.
+        // They may have been exchanged between the two look-ups.
         if one.inode != other.inode {
             let is_file = one.kind == FileKind::Regular;
             return if is_file {
@@ -168,7 +170,8 @@ fn list(volume: &Case) {
     }
 }
 
-/// A file that also has a name in a directory is exchanged with it, while others work in the directory.
+/// A file that also has a link in a directory is exchanged with it, while other tasks work in the
+/// directory.
 #[test]
 fn a_file_and_a_directory_are_exchanged_beside_others() {
     let mutant = "names/children-locked-by-number";
@@ -205,7 +208,7 @@ fn a_link_to_a_directory_waits_for_nobody() {
     );
 }
 
-/// The number of the first file of a volume: before it come the reserved ones and that of lost+found.
+/// The number of the first file of a volume: it follows the reserved ones and that of lost+found.
 const FIRST_FILE: InodeNr = InodeNr::new(12);
 
 fn one_file(volume: &Case) {
@@ -224,8 +227,8 @@ fn remove_and_make(volume: &Case) {
     copy.close().expect("close");
 }
 
-/// Changes by number beside others who remove and make files: a change comes to what has the number, or finds nothing; it never
-/// brings a deleted inode back over another.
+/// Changes by number while other tasks remove and create files: a change reaches the inode that has
+/// the number, or finds nothing; it never brings a deleted inode back over another.
 #[test]
 fn changes_do_not_reach_deleted_inodes() {
     assert_notices(
@@ -249,7 +252,7 @@ fn changes_do_not_reach_deleted_inodes() {
     );
 }
 
-/// It went well, or there was nothing.
+/// Checks that a change succeeded, or found nothing.
 fn check(changed: ext::Result<()>) {
     match changed {
         Ok(()) | Err(Error::NotFound | Error::NoAttribute) => {}
@@ -265,7 +268,8 @@ fn two_files_in_turn(volume: &Case) {
     }
 }
 
-/// A path leads to what had the name, or to nothing, and not to what got the number afterwards, however long the caller takes.
+/// A path leads to the inode that had the name, or to nothing, and not to an inode that got its
+/// number afterwards, however long the call takes.
 #[test]
 fn a_path_holds_what_it_leads_to() {
     assert_notices(
@@ -291,7 +295,8 @@ fn a_path_holds_what_it_leads_to() {
     );
 }
 
-/// The same for a file that is made and opened, and one that is made in a directory that others remove.
+/// The same for a file that is created and opened, and one that is created in a directory that
+/// other tasks remove.
 #[test]
 fn what_is_made_by_a_path_is_what_is_opened() {
     let made = run(
@@ -332,7 +337,7 @@ fn tree_of_directories(volume: &Case) {
     volume.write_file("/p/x", b"x").expect("write");
 }
 
-/// Moves a name; whatever is refused is fine.
+/// Renames an entry; every refusal is accepted.
 fn shuffle(volume: &Case, from: &str, to: &str, mode: RenameMode) {
     let moved = volume.with_parent_of(from, |parent, name| {
         volume.with_parent_of(to, |new_parent, new_name| {
@@ -353,7 +358,8 @@ fn shuffle(volume: &Case, from: &str, to: &str, mode: RenameMode) {
     }
 }
 
-/// Names of files and directories change places within a directory and between directories: the tree stays a tree.
+/// Entries of files and directories are exchanged within a directory and between directories: the
+/// tree stays a tree.
 #[test]
 fn exchanges_do_not_move_a_directory_into_itself() {
     let run = run(
@@ -371,7 +377,7 @@ fn exchanges_do_not_move_a_directory_into_itself() {
     assert!(run.is_none(), "{run:?}");
 }
 
-/// A name in `/D/E` that leads up to `/D`, as damage can have it.
+/// Creates an entry in `/D/E` that leads up to `/D`, as damage can do.
 fn upward_name(volume: &Case) -> Rig {
     let name = b"upwards";
     volume.create_directory("/D").expect("mkdir");
@@ -427,7 +433,8 @@ fn names_that_lead_upwards_are_refused_and_nobody_waits_in_a_circle() {
     }
 }
 
-/// A full volume with two directories: one whose block has no room for another name, and one whose block has.
+/// Fills a volume that has two directories: one whose block has no room for another entry, and one
+/// whose block has.
 fn full_volume(volume: &Case) {
     volume.create_directory_all("/d/crowded").expect("mkdir");
     volume.create_directory("/d/roomy").expect("mkdir");
@@ -443,8 +450,8 @@ fn full_volume(volume: &Case) {
     assert!(matches!(refused, Some(Error::NoSpace)), "{refused:?}");
 }
 
-/// A new inode whose name finds no space is taken back, and its number is given out again at once: the new one stays in the cache and
-/// in the table.
+/// A new inode whose entry finds no space is undone, and its number is reused at once: the other
+/// new inode stays in the cache and in the table.
 #[test]
 fn what_is_taken_back_does_not_take_another_along() {
     assert_notices(
@@ -474,7 +481,7 @@ fn what_is_taken_back_does_not_take_another_along() {
     );
 }
 
-/// A volume on which as many blocks are free as a file with one map block takes.
+/// Fills a volume until as many blocks are free as a file with one indirect block takes.
 fn nearly_full_volume(volume: &Case) {
     let file = volume.create_file("/big", &NewInode::default());
     let mut file = file.expect("create");
@@ -485,7 +492,8 @@ fn nearly_full_volume(volume: &Case) {
     file.close().expect("close");
 }
 
-/// Without a journal, a map block that is freed may be a directory's at once: that one's buffer is not the old one, which is forgotten.
+/// Without a journal, a freed indirect block may become a directory's at once: that directory's
+/// buffer is not the old one, which is forgotten.
 #[test]
 fn a_freed_map_block_does_not_take_another_along() {
     assert_notices_on(

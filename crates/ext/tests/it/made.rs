@@ -1,4 +1,5 @@
-//! A volume that is being made restores a tree: what an inode has is what the tree says, and directories hand nothing down.
+//! A volume that is being created restores a tree: an inode has the attributes of the tree, and
+//! inherits none from its directory.
 
 use ext::options::DataMode;
 use ext::volume::{NewInode, SetMode};
@@ -17,7 +18,8 @@ const LIST: &[u8] = &[
     255, 255, 16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
 ];
 
-/// The attributes of a file and a directory that are made in a directory which hands a list down, and their permissions.
+/// Returns the attributes of a file and a directory that are created in a directory with a default
+/// ACL, and their permissions.
 fn handed_down(options: MountOptions) -> Vec<(Vec<Vec<u8>>, u16)> {
     let rig = Rig::new(Place::None, 1024, VOLUME_BYTES);
     let volume = Volume::open(device(&rig.home), None, options).expect("the volume opens");
@@ -51,7 +53,7 @@ fn a_volume_that_is_made_inherits_nothing() {
         };
         assert_eq!(handed_down(being_made), [(vec![], 0o755), (vec![], 0o755)]);
     });
-    // Elsewhere, lists are handed down.
+    // Elsewhere, ACLs are inherited.
     let (access, default) = (ACCESS.to_vec(), DEFAULT.to_vec());
     let expected = [
         (vec![access.clone()], 0o750),

@@ -1,4 +1,5 @@
-//! The file system against a model, and against everybody else who reads it: `e2fsck`, the Linux kernel, `ext4-view`.
+//! The file system compared with a model and with its other readers: `e2fsck`, the Linux kernel,
+//! `ext4-view`.
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 #![allow(

@@ -1,4 +1,4 @@
-//! A file system that cannot be wrong: maps in memory. Inodes have the numbers that the real one gave them.
+//! A model of a file system: maps in memory. Inodes have the numbers that the real one gave them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use layout::InodeNr;
 
 use crate::tree::{Node, Tree};
 
-/// What happened, in words that both sides know.
+/// The outcome of an operation, in terms common to both sides.
 pub type Outcome<T> = Result<T, &'static str>;
 
 /// An inode of the model.
@@ -32,7 +32,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A tree with nothing but the root (and `lost+found`, as mkfs leaves it).
+    /// Creates a tree with nothing but the root (and `lost+found`, as mkfs leaves it).
     pub fn new(lost_found: InodeNr) -> Self {
         let mut model = Self {
             inodes: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Model {
         self.inodes.get_mut(&nr).expect("the model has the inode")
     }
 
-    /// All inodes of a kind.
+    /// Returns all inodes of a kind.
     pub fn of_kind(&self, kind: FileKind) -> Vec<InodeNr> {
         let all = self.inodes.iter().filter(|(_, inode)| inode.kind == kind);
         all.map(|(nr, _)| *nr).collect()
@@ -64,7 +64,7 @@ impl Model {
         self.get(parent).names.get(name).copied()
     }
 
-    /// Whether a new name may be made.
+    /// Checks that a new name may be added.
     pub fn check_new(&self, parent: InodeNr, name: &[u8]) -> Outcome<()> {
         if self.lookup(parent, name).is_some() {
             Err("exists")
@@ -122,7 +122,7 @@ impl Model {
         Ok(())
     }
 
-    /// Rename, with replacement.
+    /// Renames, with replacement.
     pub fn rename(
         &mut self,
         parent: InodeNr,
@@ -195,7 +195,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether `inner` is `outer` or lies below it.
+    /// Returns true if `inner` is `outer` or lies below it.
     fn is_within(&self, inner: InodeNr, outer: InodeNr) -> bool {
         let mut current = inner;
         loop {
@@ -223,7 +223,7 @@ impl Model {
         }
     }
 
-    /// The tree by path.
+    /// Returns the tree by path.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         self.describe(InodeNr::ROOT, &[], &mut tree);
@@ -273,7 +273,7 @@ impl Inode {
     }
 }
 
-/// The letter of ls.
+/// Returns the letter of ls for a kind.
 pub fn kind_letter(kind: FileKind) -> char {
     match kind {
         FileKind::Regular => '-',

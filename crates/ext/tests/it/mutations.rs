@@ -1,8 +1,9 @@
-//! Damaged images: a few bytes of metadata, of directories, of maps or of the log are changed at random, mostly to values
-//! that mean something, and everything is tried. There may be errors, but no panic, no hang and no unbounded memory.
+//! Damaged images: a few bytes of metadata, of directories, of block maps or of the log are changed
+//! at random, mostly to meaningful values, and every operation is tried. There may be errors, but
+//! no panic, no hang and no unbounded memory.
 //!
-//! The number of an image says which volume it was made from and what was changed. To run many under a limit of memory:
-//! `ulimit -v 4000000; JEXT_TEST_DAMAGED=20000 cargo test -p ext --test it mutations`.
+//! The number of an image identifies its volume and its changes. To run many under a limit of
+//! memory: `ulimit -v 4000000; JEXT_TEST_DAMAGED=20000 cargo test -p ext --test it mutations`.
 
 use std::sync::Arc;
 
@@ -16,32 +17,33 @@ use crate::hostile::first_seed;
 use crate::rig::{Place, Rig, device, quiet};
 use testkit::Random;
 
-/// Randomly damaged images in the default tests. `JEXT_TEST_DAMAGED` asks for another number.
+/// Number of randomly damaged images in the default tests. `JEXT_TEST_DAMAGED` overrides it.
 const DAMAGED: u64 = 400;
-/// Damage to one image: at most so many words.
+/// Largest number of damaged words in one image.
 const WORDS_MAX: u64 = 8;
-/// Entries that are looked at in a damaged tree, which may have cycles.
+/// Number of entries visited in a damaged tree, which may have cycles.
 const ENTRIES_MAX: usize = 300;
-/// Names in the large directory, which is indexed.
+/// Number of names in the large directory, which is indexed.
 const NAMES: u32 = 150;
-/// Images between two words about how far it is, where `JEXT_TEST_DAMAGED` is set.
+/// Number of images between two progress messages, if `JEXT_TEST_DAMAGED` is set.
 const PROGRESS_EVERY: u64 = 1000;
-/// After so much virtual time a world hangs.
+/// Virtual time after which a world hangs.
 const TIME_MAX: rt::Nanos = rt::Nanos::from_secs(24 * 3600);
-/// After so many steps a world hangs.
+/// Number of steps after which a world hangs.
 const STEP_COUNT_MAX: u64 = 20_000_000;
 
-/// A sound volume, and the blocks whose damage matters.
+/// An undamaged volume, and the blocks whose damage matters.
 struct Base {
     rig: Rig,
     data: DataMode,
-    /// Blocks of directories, maps and symbolic links, and of some files.
+    /// Blocks of directories, block maps and symbolic links, and of some files.
     used: Vec<u64>,
-    /// Blocks of the log: its superblock first.
+    /// Blocks of the log, starting with its superblock.
     log: Vec<u64>,
 }
 
-/// The volumes: 1 and 4 KiB blocks; journal inside, outside and none; closed, and with a log that is to be replayed.
+/// Returns the volumes: 1 and 4 KiB blocks; internal, external and no journal; closed, and with a
+/// log to be replayed.
 fn bases() -> Vec<Base> {
     let mut bases = Vec::new();
     for block_bytes in [1024, 4096] {
@@ -91,7 +93,7 @@ fn base(block_bytes: u32, place: Place, data: DataMode, is_closed: bool) -> Base
     for path in paths {
         let nr = volume.resolve(path, false).expect("it is there");
         let blocks = volume.blocks_of(nr).expect("blocks");
-        // Of files, the map matters more than what it leads to.
+        // The block map of a file matters more than its data.
         let is_file = volume.attributes(nr).expect("attributes").kind == FileKind::Regular;
         let matters = blocks
             .iter()
@@ -116,7 +118,7 @@ fn base(block_bytes: u32, place: Place, data: DataMode, is_closed: bool) -> Base
         open.close().expect("close");
         volume.close().expect("close");
     } else {
-        // An orphan, and a log that holds its way there.
+        // An orphan, and a log with the transactions that lead to it.
         volume.remove_file("/left/large").expect("unlink");
         volume.sync().expect("sync");
         drop(volume);
@@ -129,7 +131,7 @@ fn base(block_bytes: u32, place: Place, data: DataMode, is_closed: bool) -> Base
     }
 }
 
-/// What a damaged word becomes: mostly something that could be a block, an inode or a length.
+/// Returns the new value of a damaged word: mostly a possible block, inode or length.
 fn word(random: &mut Random, block: u64, base: &Base) -> u32 {
     match random.below(10) {
         0 => 0,
@@ -144,13 +146,13 @@ fn word(random: &mut Random, block: u64, base: &Base) -> u32 {
     }
 }
 
-/// Changes some words, each in a place of a kind that is picked.
+/// Changes some words, each in a random kind of place.
 fn damage(rig: &Rig, random: &mut Random, base: &Base) {
     for _ in 0..=random.below(WORDS_MAX) {
         let block_bytes = u64::from(rig.block_bytes);
         let (target, block) = match random.below(7) {
             0 if !base.log.is_empty() => {
-                // The beginning of the log, where its superblock and the newest transactions are.
+                // The start of the log, with its superblock and the newest transactions.
                 let at = random.below(base.log.len().min(60) as u64) as usize;
                 let log = rig.log.as_ref().unwrap_or(&rig.home);
                 (log, base.log[at])
@@ -175,7 +177,7 @@ fn damage(rig: &Rig, random: &mut Random, base: &Base) {
     }
 }
 
-/// Walks through the tree, reads the beginnings of files and their maps; what it came to.
+/// Walks the tree and reads the starts of files and their block maps. Returns the inodes found.
 fn look_around(volume: &Volume) -> Vec<(InodeNr, FileKind)> {
     let mut open = vec![InodeNr::ROOT];
     let mut seen = Vec::new();
@@ -215,7 +217,7 @@ fn look_around(volume: &Volume) -> Vec<(InodeNr, FileKind)> {
     seen
 }
 
-/// Changes what was seen, in every way that there is.
+/// Changes the inodes found, in all possible ways.
 fn change(volume: &Volume, seen: &[(InodeNr, FileKind)], random: &mut Random) {
     for (nr, kind) in seen {
         match (kind, random.below(4)) {
@@ -283,7 +285,7 @@ fn use_damaged(rig: &Rig, data: DataMode, random: &mut Random) {
         look_around(&volume);
         drop(volume.close());
     }
-    // And again, with what that has left.
+    // Once more, on the result.
     if let Ok(volume) = open(quiet(data)) {
         look_around(&volume);
         drop(volume.close());

@@ -1,11 +1,13 @@
-//! Those who must agree: `e2fsck -fn`, the kernel through a loop mount, and the crate `ext4-view`.
+//! Independent readers that must agree: `e2fsck -fn`, the kernel through a loop mount, and the
+//! crate `ext4-view`.
 
 use testkit::{privilege, tool};
 
 use crate::image::Image;
 use crate::tree::{Node, Tree, of_folder};
 
-/// `e2fsck -fn` finds nothing, and neither does our own checker, which shares no code with the file system.
+/// Asserts that `e2fsck -fn` finds nothing, and neither does this project's checker, which shares
+/// no code with the file system.
 pub fn assert_fsck_clean(image: &Image, when: &str) {
     let (device, journal) = (image.device(), image.journal_device());
     let report = fsck::check(&*device, journal.as_deref(), &fsck::Options::default());
@@ -30,7 +32,7 @@ pub fn assert_fsck_clean(image: &Image, when: &str) {
     );
 }
 
-/// The tree as the Linux kernel reads it; none if the test has to do without root.
+/// Returns the tree as the Linux kernel reads it; none if the test runs without root.
 pub fn kernel_tree(image: &Image) -> Option<Tree> {
     if !privilege::is_granted() {
         return None;
@@ -41,7 +43,7 @@ pub fn kernel_tree(image: &Image) -> Option<Tree> {
     Some(of_folder(mount.path()))
 }
 
-/// The tree as the crate `ext4-view` reads it.
+/// Returns the tree as the crate `ext4-view` reads it.
 pub fn view_tree(image: &Image) -> Tree {
     let view = ext4_view::Ext4::load_from_path(&image.path).expect("ext4-view loads the image");
     let mut tree = Tree::new();
@@ -96,8 +98,8 @@ fn walk_view(view: &ext4_view::Ext4, path: &[u8], tree: &mut Tree) {
     }
 }
 
-/// The contents of a file. The crate takes a missing indirect block for damage (block 0), so that it cannot read files
-/// with holes as large as that: those are not compared.
+/// Returns the contents of a file. The crate takes a missing indirect block for damage (block 0),
+/// so that it cannot read files with such large holes: those are not compared.
 fn view_contents(view: &ext4_view::Ext4, at: &ext4_view::PathBuf) -> Option<Vec<u8>> {
     match view.read(at) {
         Ok(contents) => Some(contents),

@@ -1,11 +1,14 @@
-//! What durability costs, pinned: flushes and forced writes of each device, and log blocks, for each call.
+//! The exact cost of durability: flushes and forced writes of each device, and log blocks, for each
+//! call.
 //!
-//! | | log device | file system's device |
+//! | call | log device | file-system device |
 //! |---|---|---|
-//! | a commit, journal inside | (1 flush, 1 forced write), or (2, 0) where writes cannot be forced | the same device |
-//! | a commit, journal outside | the same | 1 flush if data or a tail move depends on it, else none |
+//! | a commit, internal journal | 1 flush and 1 forced write; see below | the same device |
+//! | a commit, external journal | the same | 1 flush for data or a tail move, else none |
 //! | overwrite and fdatasync | nothing | 1 flush and no commit |
 //! | without barriers | nothing | nothing |
+//!
+//! A device that cannot force writes gets 2 flushes and no forced write.
 
 mod group;
 
@@ -24,14 +27,14 @@ use crate::rig::{Place, Rig, quiet};
 
 const VOLUME_BYTES: u64 = 24 << 20;
 
-/// A volume on metered media that pretend to have a volatile cache.
+/// A volume on metered media that claim to have a volatile cache.
 struct Metered {
     volume: Volume,
     home: Arc<MeterDevice>,
     log: Option<Arc<MeterDevice>>,
 }
 
-/// What a step cost: (flushes, forced writes) of each device, commits, blocks in the log.
+/// The cost of a step: (flushes, forced writes) of each device, commits, blocks in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cost {
     home: (u64, u64),
@@ -87,7 +90,7 @@ impl Metered {
         )
     }
 
-    /// Does something and says what it cost.
+    /// Runs a step and returns its cost.
     fn cost(&self, step: impl FnOnce(&Volume)) -> Cost {
         let (home, log, stats) = self.counts();
         step(&self.volume);
@@ -101,7 +104,8 @@ impl Metered {
         }
     }
 
-    /// The blocks that a step put into the log, descriptors and the commit record included.
+    /// Returns the number of blocks that a step wrote to the log, including descriptors and the
+    /// commit block.
     fn log_blocks(&self, step: impl FnOnce(&Volume)) -> u64 {
         let before = self.volume.journal_stats().expect("there is a journal");
         step(&self.volume);
@@ -134,10 +138,10 @@ fn sync_directory(volume: &Volume, path: &str) {
     volume.sync_directory(nr).expect("fsync of a directory");
 }
 
-/// The steps, each with whether it needs a commit, and whether data reaches the home device for it.
+/// A step, with true if it needs a commit, and true if its data reaches the file-system device.
 type Step = (&'static str, bool, bool, fn(&Volume));
 
-/// This step has nothing left to do when the overwrite before it was a commit.
+/// This step has nothing left to do if the overwrite before it was a commit.
 const TIMES_ONLY: &str = "fsync after that, for the times";
 
 const STEPS: &[Step] = &[
@@ -282,7 +286,8 @@ fn expected(place: Place, can_force: bool, needs_commit: bool, has_data: bool) -
 fn pin(place: Place, can_force: bool, mode: DataMode) {
     let metered = Metered::open(place, can_force, quiet(mode));
     for (what, needs_commit, has_data, step) in STEPS {
-        // With data in the journal, an overwrite is a commit and no data goes home.
+        // With data in the journal, an overwrite is a commit and no data reaches its final
+        // location.
         let is_journaled = mode == DataMode::Journal;
         let is_done = is_journaled && *what == TIMES_ONLY;
         let needs_commit = (*needs_commit && !is_done) || (*has_data && is_journaled);
@@ -351,7 +356,7 @@ fn without_a_journal_a_sync_is_one_flush() {
     }
 }
 
-/// A volume without a volatile cache needs no flush for data; what a commit costs stays.
+/// On a `sync` mount every call pays for a commit of its own.
 #[test]
 fn sync_mounts_pay_for_each_call() {
     for place in [Place::Internal, Place::External] {
@@ -376,7 +381,8 @@ fn sync_mounts_pay_for_each_call() {
     }
 }
 
-/// Log blocks with 4 KiB blocks: what each operation dirties, a descriptor block, a commit block.
+/// Log blocks with 4 KiB blocks: the blocks that each operation dirties, a descriptor block, a
+/// commit block.
 #[test]
 fn log_blocks() {
     let metered = Metered::open(Place::Internal, true, quiet(DataMode::Ordered));
@@ -413,8 +419,8 @@ fn log_blocks() {
     assert_eq!(rename, 2 + 2, "rename, fsync of the directory");
 }
 
-/// A long run in a short log: every tail move costs one forced write of the journal's superblock (and, for a journal
-/// outside, a flush of the home device), and nothing else is added.
+/// A long run in a short log: every tail move costs one forced write of the journal's superblock
+/// (and, for an external journal, a flush of the file-system device), and nothing else is added.
 #[test]
 fn tail_moves_are_counted_apart() {
     for place in [Place::Internal, Place::External] {
@@ -424,7 +430,7 @@ fn tail_moves_are_counted_apart() {
             volume_create(&metered.volume, number);
         }
         metered.volume.sync().expect("sync");
-        // What the checkpointer began it ends; only then do the counts belong together.
+        // The checkpointer completes its work; only then are the counts consistent.
         let (home_after, log_after, stats_after) = loop {
             let before = metered.counts();
             rt::sleep(Nanos::from_millis(20));

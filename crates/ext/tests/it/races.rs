@@ -1,13 +1,17 @@
-//! Races and power cuts together: several tasks write, append, truncate, rename and sync their own and common files in
-//! worlds that switch between them at the worst moments. The device trace of each world is cut at many points, and every
-//! image that is recovered is compared with what sync calls had promised by then.
+//! Races combined with power cuts: several tasks write, append, truncate, rename and sync private
+//! and common files in worlds that switch between them at the worst moments. The device trace of
+//! each world is cut at many points, and every recovered image is compared with the guarantees of
+//! the sync calls completed by then.
 //!
-//! | what | who | check |
+//! | object | tasks | check |
 //! |---|---|---|
-//! | a directory of its own (`private`) | one task | a state of its script, no older than its sync calls bind |
-//! | common files that are overwritten and cut (`region`) | all | each sector is some writer's, not older than a bound one |
-//! | common files that are appended to (`log`) | all | whole records in each writer's order, every bound one there |
-//! | all scripts together | all | what was done before something that is there is there, too |
+//! | a private directory (`private`) | one | a state of its script, no older than its bounds |
+//! | common files, overwritten and truncated (`region`) | all | see below |
+//! | common files, appended to (`log`) | all | whole records in order, every bound one there |
+//! | all scripts together | all | everything done before a surviving operation survives |
+//!
+//! In `region` each sector is one writer's, not older than a bound one. In `log` the order is that
+//! of each writer.
 
 mod log;
 mod private;
@@ -32,41 +36,43 @@ use log::LogOp;
 use private::Private;
 use region::RegionOp;
 
-/// Worlds for each place, mode and policy in the default tests. `JEXT_TEST_WORLDS` asks for another number.
+/// Number of worlds for each place, mode and policy in the default tests. `JEXT_TEST_WORLDS`
+/// overrides it.
 const WORLDS: u64 = 3;
-/// Tasks in a world.
+/// Number of tasks in a world.
 const TASKS: usize = 4;
-/// Steps of a task.
+/// Number of steps of a task.
 const STEPS: usize = 28;
-/// Power cuts of a world.
+/// Number of power cuts of a world.
 const CUTS: usize = 12;
-/// One recovered image in so many is checked by `e2fsck`, too.
+/// Interval of recovered images that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 24;
 const VOLUME_BYTES: u64 = 8 << 20;
-/// What every free block holds at first.
+/// Initial contents of every free block.
 const POISON: u8 = 0xA5;
-/// One world in so many has transaction numbers that wrap.
+/// Interval of worlds with transaction numbers that wrap.
 const WRAP_ONE_IN: u64 = 3;
 
 /// One step of a task.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The operation of the task's own script with this number.
+    /// The operation of the task's private script with this number.
     Private(usize),
     Region(RegionOp),
     Log(LogOp),
-    /// So many microseconds.
+    /// A pause in microseconds.
     Sleep(u64),
 }
 
-/// When something happened, as places in the trace: an operation that had not begun before a cut has done nothing.
+/// The time of an operation, as places in the trace: an operation that had not started before a cut
+/// has done nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     begun: usize,
     ended: usize,
 }
 
-/// What a task does.
+/// The work of a task.
 struct Script {
     private: Private,
     steps: Vec<Step>,
@@ -113,7 +119,7 @@ fn mark_of(task: usize, number: usize, has_ended: bool) -> u64 {
     (task as u64) << 32 | (number as u64) << 1 | u64::from(has_ended)
 }
 
-/// A world that has ended: its scripts, its trace, and when each step was done.
+/// A world that has ended: its scripts, its trace, and the time of each step.
 struct Run {
     scripts: Vec<Script>,
     events: Vec<Event>,
@@ -141,14 +147,14 @@ impl Run {
         }
     }
 
-    /// All steps of all tasks with their spans.
+    /// Returns all steps of all tasks with their spans.
     fn steps(&self) -> impl Iterator<Item = (usize, usize, Step, Span)> + '_ {
         self.spans.iter().map(|((task, number), span)| {
             (*task, *number, self.scripts[*task].steps[*number], *span)
         })
     }
 
-    /// Compares what was found after a cut with what may be there.
+    /// Compares the tree found after a cut with the possible ones.
     fn check(&self, found: &Found, cut: usize, data: DataMode) -> Result<(), String> {
         let rule = match data {
             DataMode::Journal => Rule::Exact,
@@ -173,7 +179,7 @@ impl Run {
     }
 }
 
-/// A volume with the common files, whose free blocks hold poison.
+/// Returns a volume with the common files and poison in its free blocks.
 fn prepared(place: Place) -> Rig {
     let rig = Rig::new(place, 1024, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));
@@ -194,7 +200,7 @@ fn prepared(place: Place) -> Rig {
     rig
 }
 
-/// The world itself.
+/// Runs the world.
 fn live(made: &Rig, seed: u64, options: MountOptions) -> Run {
     let mut random = Random::new(seed);
     let scripts: Vec<_> = (0..TASKS)
@@ -241,7 +247,7 @@ fn judge(rig: &Rig, run: &Run, cut: usize, data: DataMode, when: &str) {
     volume.close().expect("close");
 }
 
-/// Cuts the trace of a world at places that the seed decides.
+/// Cuts the trace of a world at places chosen by the seed.
 fn cut(made: &Rig, run: &Run, seed: u64, data: DataMode, what: &str) {
     let mut random = Random::new(!seed);
     let count = run.events.len() as u64;
@@ -329,7 +335,7 @@ fn pct_external() {
     explore_modes(Place::External, hostile::pct);
 }
 
-/// Opens, works, closes.
+/// Opens a file, works on it, and closes it.
 fn with_open(
     volume: &Volume,
     path: &str,

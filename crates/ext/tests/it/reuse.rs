@@ -1,5 +1,5 @@
-//! Blocks of directories, long symbolic links and maps that are freed and become file data: nothing of the old may reach the
-//! disk any more, whoever writes back.
+//! Blocks of directories, long symbolic links and block maps that are freed and become file data:
+//! no old contents may reach the disk any more, whichever thread writes back.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use layout::InodeNr;
 use crate::cell::{Cell, Journal};
 
 const VOLUME_BYTES: u64 = 4 << 20;
-/// Of each kind.
+/// Number of files of each kind.
 const VICTIMS: usize = 40;
 
-/// Makes things whose blocks are written through the cache of metadata, and takes their names away again.
+/// Creates files whose blocks are written through the metadata cache, and removes them again.
 fn litter(volume: &Volume) {
     for number in 0..VICTIMS {
         let name = format!("victim {number}");
@@ -64,7 +64,7 @@ fn check(cell: Cell) {
     };
     let volume = Volume::open(Arc::clone(&device), None, options()).expect("open");
     litter(&volume);
-    // What was freed may be used when its transaction is durable; nothing is checkpointed yet.
+    // Freed blocks may be used after their transaction is durable; nothing is checkpointed yet.
     volume.sync_directory(InodeNr::ROOT).expect("sync");
     litter(&volume);
     let free_blocks = volume.usage().blocks_free;

@@ -1,4 +1,4 @@
-//! Volumes in memory, with the journal inside or on a device of its own, and what `e2fsck` says of them.
+//! Volumes in memory, with an internal or external journal, and their checks by `e2fsck`.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use layout::InodeNr;
 use rt::Nanos;
 use testkit::tool;
 
-/// The shortest journal that there is.
+/// Length of the shortest journal in blocks.
 const JOURNAL_BLOCKS: u32 = 1024;
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
-/// Bytes of a journal's superblock at which `s_maxlen` and `s_sequence` begin.
+/// Offsets of `s_maxlen` and `s_sequence` in a journal's superblock, in bytes.
 const LENGTH_OFFSET: usize = 0x10;
 const SEQUENCE_OFFSET: usize = 0x18;
 
-/// Where the journal is.
+/// The place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     None,
@@ -33,12 +33,12 @@ pub struct Rig {
     pub block_bytes: u32,
 }
 
-/// As a device.
+/// Returns the memory as a device.
 pub fn device(memory: &Arc<MemoryDevice>) -> Arc<dyn BlockDevice> {
     Arc::<MemoryDevice>::clone(memory)
 }
 
-/// Options under which nothing happens by itself.
+/// Returns options under which nothing happens in the background.
 pub fn quiet(data: DataMode) -> MountOptions {
     let never = Nanos::from_secs(100_000);
     let memory = Memory {
@@ -55,12 +55,12 @@ pub fn quiet(data: DataMode) -> MountOptions {
 }
 
 impl Rig {
-    /// An empty volume, made by our own mkfs; the journal is as short as can be.
+    /// Creates an empty volume with this crate's mkfs; the journal has the minimal length.
     pub fn new(place: Place, block_bytes: u32, size_bytes: u64) -> Self {
         Self::with_inodes(place, block_bytes, size_bytes, None)
     }
 
-    /// The same with so many inodes.
+    /// Creates an empty volume with a number of inodes.
     pub fn with_inodes(place: Place, block_bytes: u32, size: u64, inodes: Option<u32>) -> Self {
         let home = Arc::new(MemoryDevice::new(size));
         let options = mkfs::Options {
@@ -99,7 +99,7 @@ impl Rig {
         }
     }
 
-    /// The same contents, which go their own way.
+    /// Returns an independent copy.
     pub fn copy(&self) -> Self {
         Self {
             home: Arc::new(self.home.snapshot()),
@@ -108,7 +108,7 @@ impl Rig {
         }
     }
 
-    /// The journal's device, if it has one of its own.
+    /// Returns the journal's device, if it is external.
     pub fn log_device(&self) -> Option<Arc<dyn BlockDevice>> {
         self.log.as_ref().map(device)
     }
@@ -118,12 +118,12 @@ impl Rig {
         Volume::open(device(&self.home), self.log_device(), options).expect("the volume opens")
     }
 
-    /// Lets the next transactions have numbers from `sequence` on. The log must be empty.
+    /// Sets the number of the next transaction. The log must be empty.
     pub fn set_sequence(&self, sequence: u32) {
         self.set_log_field(SEQUENCE_OFFSET, sequence);
     }
 
-    /// Lets the journal use only so many of its blocks. The log must be empty.
+    /// Restricts the journal to this number of its blocks. The log must be empty.
     pub fn set_log_length(&self, blocks: u32) {
         self.set_log_field(LENGTH_OFFSET, blocks);
     }
@@ -165,7 +165,7 @@ impl Rig {
             .expect("memory does not fail");
     }
 
-    /// `e2fsck -fn` finds nothing.
+    /// Asserts that `e2fsck -fn` finds nothing.
     pub fn assert_fsck_clean(&self, when: &str) {
         let directory = tempfile::tempdir().expect("a directory for the image");
         let path = directory.path().join("image");

@@ -1,4 +1,5 @@
-//! A random sequence of operations, done to a volume and to the model side by side; results must agree.
+//! A random sequence of operations, applied to a volume and to the model in parallel; results must
+//! agree.
 
 use ext::volume::{
     DeviceNumber, FileKind, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, WhiteoutOwner,
@@ -10,10 +11,10 @@ use testkit::Random;
 
 use crate::model::{Inode, Model, Outcome};
 
-/// The longest write of the script.
+/// Length of the longest write in bytes.
 const WRITE_BYTES_MAX: u64 = 40_000;
 
-/// The operations, with how often each comes.
+/// The operations, with their frequencies.
 const WEIGHTS: &[(Operation, u64)] = &[
     (Operation::Create, 14),
     (Operation::MakeDirectory, 6),
@@ -59,7 +60,7 @@ enum Operation {
     Sync,
 }
 
-/// Both sides, and what decides the next step.
+/// Both sides, and the source of the next step.
 pub struct Script<'a> {
     pub volume: &'a Volume,
     pub model: &'a mut Model,
@@ -67,7 +68,7 @@ pub struct Script<'a> {
     pub block_bytes: u32,
 }
 
-/// The words for a volume's result that the model knows too.
+/// Converts a volume's result to the terms of the model.
 fn words<T>(result: Result<T, Error>) -> Outcome<T> {
     result.map_err(|error| match error {
         Error::NotFound => "not found",
@@ -81,7 +82,8 @@ fn words<T>(result: Result<T, Error>) -> Outcome<T> {
     })
 }
 
-/// The volume said no space, which the model cannot know: nothing has happened.
+/// Compares two results. If the volume has no space, which the model cannot know, nothing has
+/// happened.
 fn agree<T>(real: Outcome<T>, model: impl FnOnce() -> Outcome<()>, what: &str) -> Option<T> {
     match real {
         Err("no space") => None,
@@ -97,7 +99,7 @@ fn agree<T>(real: Outcome<T>, model: impl FnOnce() -> Outcome<()>, what: &str) -
 }
 
 impl Script<'_> {
-    /// One operation.
+    /// Runs one operation.
     pub fn step(&mut self) {
         let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();
         let mut at = self.random.below(total);
@@ -142,7 +144,7 @@ impl Script<'_> {
         (!files.is_empty()).then(|| *self.random.pick(&files))
     }
 
-    /// A name: mostly one of a few, so that they meet; sometimes long.
+    /// Returns a name: mostly one of a few, so that they collide; sometimes long.
     fn name(&mut self) -> Vec<u8> {
         let number = self.random.below(40);
         if self.random.below(12) == 0 {
@@ -153,7 +155,7 @@ impl Script<'_> {
         format!("name{number}").into_bytes()
     }
 
-    /// A name that is there, most of the time.
+    /// Returns an existing name, most of the time.
     fn old_name(&mut self, directory: InodeNr) -> Vec<u8> {
         let names: Vec<Vec<u8>> = self.model.get(directory).names.keys().cloned().collect();
         if names.is_empty() || self.random.below(10) == 0 {
@@ -308,7 +310,7 @@ impl Script<'_> {
         self.rename(RenameMode::Whiteout(WhiteoutOwner { uid, gid }));
     }
 
-    /// What has moved away has left one, unless both names were of one inode.
+    /// Adds the whiteout at the old name to the model, unless both names were of one inode.
     fn whiteout_is_left(&mut self, parent: InodeNr, name: &[u8], owner: WhiteoutOwner) {
         if self.model.lookup(parent, name).is_some() {
             return;
@@ -339,7 +341,7 @@ impl Script<'_> {
         self.write(nr, offset, length);
     }
 
-    /// A write behind the end, across the borders of the indirect trees.
+    /// Writes beyond the end, across the boundaries of the indirect trees.
     fn sparse_write(&mut self) {
         let Some(nr) = self.file() else { return };
         let block = u64::from(self.block_bytes);

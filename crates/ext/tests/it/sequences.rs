@@ -1,4 +1,4 @@
-//! Seeded random sequences in all 21 cells: remounted at random, then read by everybody.
+//! Seeded random sequences in all 21 cells: remounted at random, then read by all readers.
 
 use layout::InodeNr;
 use testkit::{Random, privilege};
@@ -10,13 +10,13 @@ use crate::oracle;
 use crate::script::Script;
 use crate::tree::assert_same;
 
-/// Operations in a sequence.
+/// Number of operations in a sequence.
 const OPERATIONS: u32 = 500;
-/// Sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` asks for another number.
+/// Number of sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` overrides it.
 const SEQUENCES: u64 = 3;
-/// One remount in so many operations.
+/// Average number of operations between remounts.
 const REMOUNT_ONE_IN: u64 = 120;
-/// Bytes of the volumes: small, so that they fill up now and then.
+/// Size of the volumes in bytes: small, so that they fill up now and then.
 const VOLUME_BYTES: u64 = 24 << 20;
 
 fn sequences() -> u64 {
@@ -26,9 +26,9 @@ fn sequences() -> u64 {
     }
 }
 
-/// `JEXT_TEST_SEED` repeats one sequence.
+/// Runs the sequences of a cell; `JEXT_TEST_SEED` repeats one sequence.
 fn run_cell(cell: Cell) {
-    // mke2fs takes only a block device for an external journal.
+    // mke2fs accepts only a block device for an external journal.
     if matches!(cell.journal, Journal::External(_)) && !privilege::is_granted() {
         return;
     }
@@ -68,7 +68,8 @@ fn run_sequence(cell: Cell, seed: u64) {
     assert_all_agree(&image, &cell, &model, "at the end");
 }
 
-/// `e2fsck` finds nothing; the volume itself, the kernel and `ext4-view` read what the model holds.
+/// Asserts that `e2fsck` finds nothing, and that the volume itself, the kernel and `ext4-view` read
+/// the contents of the model.
 fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str) {
     oracle::assert_fsck_clean(image, when);
     let expected = model.tree();
@@ -81,7 +82,7 @@ fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str) {
     }
 }
 
-/// One test for each block size and place of the journal, so that they run side by side.
+/// One test for each block size and place of the journal, so that they run in parallel.
 macro_rules! cells {
     ($($name:ident: $index:expr;)*) => {
         $(

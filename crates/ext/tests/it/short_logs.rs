@@ -1,7 +1,8 @@
-//! The shortest logs: those that have room for the largest step of an operation are used, and shorter ones refused before anything is
-//! changed, since an operation would fail in its middle.
+//! The shortest logs: those with room for the largest step of an operation are used, and shorter
+//! ones refused before anything is changed, because an operation would fail in the middle.
 //!
-//! Linux and e2fsprogs make and take no log of fewer than 1,024 blocks; others do.
+//! Linux and e2fsprogs neither create nor accept logs of fewer than 1,024 blocks; other programs
+//! do.
 
 use block::memory::MemoryDevice;
 use ext::options::DataMode;
@@ -13,11 +14,12 @@ use crate::rig::{Place, Rig, device, quiet};
 
 const BLOCK_BYTES: u32 = 1024;
 const VOLUME_BYTES: u64 = 8 << 20;
-/// The shortest log that is taken, the superblock included: a step of 32 blocks and one of revokes is a quarter of it.
+/// Length of the shortest log accepted, including the superblock: a step of 32 blocks and one of
+/// revokes is a quarter of it.
 const SHORTEST: u32 = 4 * (32 + 1);
-/// A log with which nothing is short.
+/// Length of a log that is long enough for everything.
 const LONG: u32 = 240;
-/// Large enough for a double map, and for several transactions of data=journal.
+/// Size of a file with a double indirect block, which takes several transactions of data=journal.
 const FILE_BYTES: usize = 900 << 10;
 
 fn rig(place: Place, length: u32) -> Rig {
@@ -33,7 +35,7 @@ fn bytes(memory: &MemoryDevice) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Every kind of change, the large ones of several steps.
+/// Makes every kind of change; the large ones take several steps.
 fn use_it(volume: &Volume) {
     volume.create_directory("/a").unwrap();
     volume.create_directory("/b").unwrap();
@@ -61,7 +63,7 @@ fn use_it(volume: &Volume) {
         volume.set_attributes(nr, &cut).unwrap();
         volume.remove_file("/b/large").unwrap();
     }
-    // More names than one block has room for, so that directories grow and get an index.
+    // More names than fit one block, so that directories grow and get an index.
     for number in 0..120 {
         volume
             .write_file(&format!("/a/{number:060}"), b"small")

@@ -1,5 +1,5 @@
-//! Devices that are worse than failing: a failed flush that loses what it should have kept, writes that are lost, go
-//! elsewhere or rot, and failures that come several times in a row and then stop.
+//! Devices worse than failing: a failed flush that loses data, writes that are lost, misdirected or
+//! corrupted, and failures that occur several times in a row and then stop.
 
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use crate::history::{Bound, History, Op, Rule, SCRIPT, read_tree};
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 8 << 20;
-/// Failures in a row that an operation is tried against.
+/// Largest number of failures in a row for an operation.
 const TRIES_MAX: usize = 4;
-/// Of all writes or reads, one in so many is made to go wrong silently.
+/// Interval of writes or reads that are corrupted silently.
 const SILENT_ONE_IN: usize = 5;
 
-/// A device with a volatile cache whose n-th flush fails and loses everything since the last good one, as drives and
-/// kernels do that mark what they could not write as clean. Later flushes work, and mean nothing for what is lost.
+/// A device with a volatile cache whose n-th flush fails and loses everything since the last good
+/// one, as drives and kernels do that mark unwritten data as clean. Later flushes work, and mean
+/// nothing for the lost data.
 struct Forgetful {
     memory: Arc<MemoryDevice>,
     state: Mutex<ForgetfulState>,
@@ -62,7 +63,7 @@ impl Forgetful {
         Ok(Outcome::Done)
     }
 
-    /// A power cut: what no flush covers is gone.
+    /// Cuts the power: data that no flush covers is lost.
     fn cut(&self) {
         self.memory.restore(&self.state.lock().durable);
     }
@@ -100,14 +101,15 @@ impl BlockDevice for Forgetful {
     }
 }
 
-/// Runs a script up to the first operation that fails for good: what is bound, and how many operations had begun.
+/// Runs a script up to the first permanent failure. Returns the bounds, and the number of
+/// operations started.
 fn run_script(volume: &Volume, history: &History, tries: usize) -> (Bound, usize) {
     let mut bound = Bound::default();
     for (number, op) in history.ops.iter().enumerate() {
         let mut result = op.run(volume, number);
         for _ in 1..tries {
             match result {
-                // The try before had done it, but had not said so.
+                // The try before had succeeded, but had reported an error.
                 Err(Error::Exists | Error::NotFound) if is_once(*op) => result = Ok(()),
                 Err(_) => result = op.run(volume, number),
                 Ok(()) => break,
@@ -128,7 +130,8 @@ fn is_once(op: Op) -> bool {
     )
 }
 
-/// E4: whatever was written since the last good flush is not believed to be there because a later flush works.
+/// E4: data written since the last good flush does not count as durable because a later flush
+/// works.
 fn lose_at_each_flush(place: Place, data: DataMode) {
     let made = Rig::new(place, 1024, VOLUME_BYTES);
     let history = Arc::new(History::new(SCRIPT));
@@ -154,7 +157,7 @@ fn lose_at_each_flush(place: Place, data: DataMode) {
     }
 }
 
-/// One run; whether a flush has failed.
+/// Runs the script once; returns true if a flush has failed.
 fn lose(
     rig: &Rig,
     history: &History,
@@ -217,7 +220,8 @@ fn faulty(memory: &Arc<MemoryDevice>, rules: Vec<FaultRule>) -> Arc<FaultDevice>
     Arc::new(FaultDevice::new(device(memory), plan))
 }
 
-/// How many reads and writes the script takes on the file system's device, opening and closing included.
+/// Returns the number of reads and writes of the script on the file-system device, including open
+/// and close.
 fn accesses(made: &Rig, history: &History, data: DataMode) -> [u64; 2] {
     let counting = [Operations::READS, Operations::WRITES].map(|operations| FaultRule {
         operations,
@@ -233,8 +237,9 @@ fn accesses(made: &Rig, history: &History, data: DataMode) -> [u64; 2] {
     [0, 1].map(|rule| home.seen(rule))
 }
 
-/// E9: reads and data writes that fail a few times and then work, tried again by whoever they fail: the outcome is that
-/// without failures. The journal is on another device, so that no failure is for good.
+/// E9: reads and data writes that fail a few times and then work, retried by their callers: the
+/// outcome is that without failures. The journal is on another device, so that no failure is
+/// permanent.
 #[test]
 fn failures_that_pass() {
     for data in [DataMode::Ordered, DataMode::Writeback, DataMode::Journal] {
@@ -281,7 +286,7 @@ fn pass(rig: &Rig, history: &History, data: DataMode, rules: Vec<FaultRule>, whe
     let synced = (0..TRIES_MAX).any(|_| volume.sync().is_ok());
     let closed = volume.close();
     if is_aborted || closed.is_err() {
-        // A failed write home, which the journal answers for: what it has is replayed.
+        // A failed checkpoint write, which the journal covers: its contents are replayed.
         assert!(home.strikes() > 0, "{when}: nothing has failed");
     } else {
         assert!(synced, "{when}: sync");
@@ -299,8 +304,8 @@ fn pass(rig: &Rig, history: &History, data: DataMode, rules: Vec<FaultRule>, whe
     volume.close().expect("close");
 }
 
-/// E7: without checksums nobody can see that a write was lost, went elsewhere or has rotted. What comes of it is a typed
-/// error or wrong bytes, but no panic and no hang, and a volume that can be tried again.
+/// E7: without checksums, lost, misdirected and corrupted writes are undetectable. The result is a
+/// typed error or wrong bytes, but no panic and no hang, and a volume that can be tried again.
 #[test]
 fn silent_corruption_ends_in_errors() {
     for (place, data) in [

@@ -1,5 +1,6 @@
-//! `chattr +j` and `-j` with a power cut at every event of the switch: the file holds what was synced or what was written
-//! since, never an older image from the log, and the switch happens or does not.
+//! `chattr +j` and `-j` with a power cut at every event of the switch: the file has the synced
+//! contents or those written since, never an older image from the log, and the switch happens or
+//! does not.
 
 use block::trace::Event;
 use ext::Volume;
@@ -12,16 +13,16 @@ use crate::rig::{Place, Rig, quiet};
 const BLOCK_BYTES: usize = 1024;
 const VOLUME_BYTES: u64 = 8 << 20;
 const FILE_BYTES: usize = 20 * BLOCK_BYTES;
-/// Images of each cut: all lost, all kept, and some by chance.
+/// Number of images of each cut: all lost, all kept, and some at random.
 const IMAGES: u64 = 4;
-/// One image in so many is checked by `e2fsck`, too.
+/// Interval of images that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 60;
 
-/// The versions that the file has had, in order: byte 1, 2, ... all over it.
+/// The versions that the file has had, in order: all its bytes are 1, 2, ...
 struct Progress {
-    /// No older version than this.
+    /// The oldest possible version.
     bound: u8,
-    /// No newer one.
+    /// The newest possible version.
     most: u8,
 }
 
@@ -39,7 +40,7 @@ fn switch(volume: &Volume, is_on: bool) {
     volume.set_attributes(nr, &change).expect("chattr");
 }
 
-/// Marks in the trace: twice a version that is written, and one more when it is synced.
+/// Sets marks in the trace: twice the number of a written version, and one more when it is synced.
 fn work(recorded: &Recorded, data: DataMode) {
     let volume = recorded.open(quiet(data));
     let mut version = 0;
@@ -61,7 +62,8 @@ fn work(recorded: &Recorded, data: DataMode) {
     write(true);
     for is_synced in [true, false] {
         for is_on in [true, false] {
-            // Something is in the log, something is dirty, then the switch; and the same behind it.
+            // The log has transactions and the file dirty pages, then the switch; and the same
+            // after it.
             write(true);
             write(is_synced);
             switch(&volume, is_on);
@@ -91,7 +93,7 @@ fn check(rig: &Rig, data: DataMode, progress: &Progress, when: &str) {
             "{when}: sector {sector} has version {version}, not of {allowed:?}"
         );
     }
-    // The switch can be made there and back again, and the log has nothing old.
+    // The switch works in both directions, and the log has nothing old.
     for is_on in [true, false] {
         switch(&volume, is_on);
     }

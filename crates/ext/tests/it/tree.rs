@@ -1,8 +1,8 @@
-//! A tree as everybody can describe it: [`testkit::tree`].
+//! A tree in a form common to all readers: [`testkit::tree`].
 
 pub use testkit::tree::{Node, Tree, difference, of_folder};
 
-/// Compares what one sees with what is expected; what either cannot tell is not compared.
+/// Compares the tree of one reader with the expected one, except for parts that either cannot read.
 pub fn assert_same(expected: &Tree, seen: &Tree, who: &str) {
     if let Some(difference) = difference(expected, seen) {
         panic!("{who}: {difference}");

@@ -1,14 +1,18 @@
-//! Damaged images: one field or bit of one structure is wrong, and files are removed, renamed, cut and given attributes. What was
-//! not named and does not share the damaged structure must stay as it was, and nothing may panic or hang.
+//! Damaged images: one field or bit of one structure is wrong, and files are removed, renamed,
+//! truncated and given attributes. Inodes that were not named and do not share the damaged
+//! structure must stay as they were, and nothing may panic or hang.
 //!
-//! Each operation runs on a fresh copy of the image. Then files are written until the volume is full, so that blocks which
-//! were freed wrongly get another owner; the volume is closed, opened (which finishes orphans), filled again and closed. Every
-//! inode that could be reached before is compared: attributes, contents, extended attributes, entries. So are the new files.
+//! Each operation runs on a fresh copy of the image. Then files are written until the volume is
+//! full, so that wrongly freed blocks get another owner; the volume is closed, opened (which
+//! completes orphans), filled again and closed. Every inode that was reachable before is compared:
+//! attributes, contents, extended attributes, entries. So are the new files.
 //!
-//! What shares the damage is judged from the bytes of the image ([`claims`]), not by the engine: see [`Claims::sharing`].
+//! The inodes that share the damage are determined from the bytes of the image ([`claims`]), not by
+//! the engine: see [`Claims::sharing`].
 //!
-//! `JEXT_TEST_MUTATED=2000 JEXT_TEST_SEED=0 cargo test --release -p ext --test it untouched -- --nocapture` prints the counts;
-//! `JEXT_TEST_SHARING=1` prints what changed because it shares the damage, too.
+//! `JEXT_TEST_MUTATED=2000 JEXT_TEST_SEED=0 cargo test --release -p ext --test it untouched --
+//! --nocapture` prints the counts; `JEXT_TEST_SHARING=1` also prints changes of inodes that share
+//! the damage.
 
 mod base;
 mod claims;
@@ -31,22 +35,22 @@ use base::{Base, INDEXED, MOVED, bases};
 use claims::{Claims, INODE_JOURNAL};
 use view::{Seen, see, see_all};
 
-/// Images in the default tests.
+/// Number of images in the default tests.
 const IMAGES: u64 = 26;
-/// Bytes of a file that fills the volume, in blocks.
+/// Size of a file that fills the volume, in blocks.
 const FILL_BLOCKS: usize = 20;
-/// Files that fill a volume, at most.
+/// Largest number of files that fill a volume.
 const FILL_MAX: u32 = 40;
-/// Findings of one image that are printed.
+/// Number of findings of one image to print.
 const SHOWN_MAX: usize = 3;
-/// After this much virtual time, or so many steps, a world hangs.
+/// Virtual time, and number of steps, after which a world hangs.
 const TIME_MAX: rt::Nanos = rt::Nanos::from_secs(24 * 3600);
 const STEP_COUNT_MAX: u64 = 400_000_000;
 
-/// What is done to a name.
+/// An operation on a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Op {
-    /// The volume is opened and filled, and nothing else.
+    /// Open and fill the volume, and nothing else.
     Nothing,
     /// unlink, or rmdir of a directory.
     Remove,
@@ -57,7 +61,7 @@ enum Op {
 
 const OPS: [Op; 4] = [Op::Remove, Op::Rename, Op::SetAttribute, Op::Truncate];
 
-/// A name that something is done to.
+/// The target of an operation.
 #[derive(Debug, Clone)]
 struct Target {
     parent: u32,
@@ -92,7 +96,7 @@ impl Tally {
     }
 }
 
-/// One image, as it was before, and what its bytes claim.
+/// One image, its original state, and the claims of its bytes.
 struct Trial<'b> {
     base: &'b Base,
     rig: Rig,
@@ -126,7 +130,8 @@ impl Trial<'_> {
         targets
     }
 
-    /// Where a file is moved: into a small directory, or with a long name into one that may be an htree.
+    /// Returns the new place of a file: in a small directory, or with a long name in one that may
+    /// be an htree.
     fn renamed(&self) -> (&'static str, Vec<u8>) {
         if self.seed.is_multiple_of(2) {
             (MOVED, b"renamed".to_vec())
@@ -135,7 +140,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The operation. It may fail.
+    /// Runs the operation, which may fail.
     fn operate(&self, volume: &Volume, op: Op, target: &Target) -> Result<(), Error> {
         let (parent, nr) = (InodeNr::new(target.parent), InodeNr::new(target.nr));
         match op {
@@ -165,13 +170,14 @@ impl Trial<'_> {
         }
     }
 
-    /// Makes directories, and writes files until there is no room. What a sync promises is noted.
+    /// Creates directories, and writes files until there is no room. Notes the files that a sync
+    /// covers.
     fn fill(&self, volume: &Volume, mark: char, promised: &mut Promised) {
         for path in [format!("/fill-{mark}"), format!("/fill-{mark}/inner")] {
             drop(volume.create_directory(&path));
         }
         let mut written = Promised::new();
-        // Single blocks take what is too little for another large file.
+        // Single blocks take the space that is too small for another large file.
         for (size, blocks) in [("large", FILL_BLOCKS), ("small", 1)] {
             for number in 0..FILL_MAX {
                 let path = format!("/fill-{mark}-{size}-{number}");
@@ -187,7 +193,7 @@ impl Trial<'_> {
         }
     }
 
-    /// One operation on a fresh copy of the image.
+    /// Runs one operation on a fresh copy of the image.
     fn try_one(&self, op: Op, target: &Target, tally: &mut Tally) {
         let rig = self.rig.copy();
         let open = || Volume::open(device(&rig.home), rig.log_device(), quiet(self.data));
@@ -225,7 +231,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The inodes that an operation changes, and the root, in which files are made.
+    /// Returns the inodes that an operation changes, and the root, in which files are created.
     fn named(&self, op: Op, target: &Target) -> BTreeSet<u32> {
         let mut named = BTreeSet::from([InodeNr::ROOT.get()]);
         if op != Op::Nothing {
@@ -277,7 +283,7 @@ impl Trial<'_> {
         }
     }
 
-    /// A name that a directory which was changed on purpose has lost beside that.
+    /// Returns a name that a directory has lost besides the intended change.
     fn lost_entry(
         &self,
         before: &Seen,
@@ -318,7 +324,7 @@ impl Trial<'_> {
     }
 }
 
-/// All operations on one image.
+/// Runs all operations on one image.
 fn try_image(base: &Base, seed: u64, step: &Mutex<String>) -> Tally {
     let mut tally = Tally {
         images: 1,
@@ -445,7 +451,7 @@ fn what_was_not_named_stays_as_it_was() {
     );
 }
 
-/// A directory for what is renamed, and a new inode's attributes.
+/// Returns the attributes of a new inode.
 fn made() -> NewInode {
     NewInode::default()
 }

@@ -1,7 +1,8 @@
-//! The writer daemon in virtual time: what nobody syncs is written when it has become old, and not long before.
+//! The writer daemon in virtual time: unsynced data is written when it has become old, and not long
+//! before.
 //!
-//! The bound of what an unsynced change may lose: the expiry and one interval of the writer for data; the commit interval for
-//! names and sizes. On devices that take no time, these are exact.
+//! The bound of the loss of unsynced changes: the expiry and one interval of the writer for data;
+//! the commit interval for names and sizes. On devices that take no time, these are exact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +25,9 @@ const VOLUME_BYTES: u64 = 12 << 20;
 const COMMIT: Nanos = Nanos::from_secs(5);
 const WAKE: Nanos = Nanos::from_secs(5);
 const EXPIRY: Nanos = Nanos::from_secs(30);
-/// How often a test looks.
+/// Interval between two looks of a test.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// What waking up, writing and committing may take beside.
+/// Additional time for waking up, writing and committing.
 const SLACK: Nanos = Nanos::from_millis(250);
 
 fn options(data: DataMode) -> MountOptions {
@@ -42,7 +43,8 @@ fn options(data: DataMode) -> MountOptions {
     }
 }
 
-/// How long after a change a look first finds that it survives the loss of all that is not flushed; none within a limit.
+/// Returns the age of a change at which it first survives the loss of all unflushed data; none
+/// within a limit.
 fn age_when(limit: Nanos, is_there: impl Fn() -> bool) -> Option<Nanos> {
     let start = rt::monotonic();
     loop {
@@ -61,7 +63,7 @@ fn in_world(work: impl FnOnce() + 'static) {
     sim::run(sim::Config::fair(2), work).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// F5: a name is durable after a commit interval, in every mode, on journals inside and outside.
+/// F5: a name is durable after a commit interval, in every mode, on internal and external journals.
 #[test]
 fn names_are_durable_after_a_commit_interval() {
     for place in [Place::Internal, Place::External] {
@@ -87,8 +89,9 @@ fn names_are_durable_after_a_commit_interval() {
     }
 }
 
-/// F5: data that was overwritten is written home by the writer after the expiry and at most one more of its intervals, and
-/// not before the expiry. In ordered mode with every block ordered, the commit is earlier.
+/// F5: overwritten data is written back after the expiry and at most one more interval of the
+/// writer, and not before the expiry. In ordered mode with every block ordered, the commit is
+/// earlier.
 #[test]
 fn overwritten_data_is_written_when_it_is_old() {
     for place in [Place::None, Place::Internal, Place::External] {
@@ -100,7 +103,7 @@ fn overwritten_data_is_written_when_it_is_old() {
             let volume = volume.expect("it opens");
             volume.write_file("/f", &[1; 20_000]).expect("write");
             volume.sync().expect("sync");
-            // What is owed to the log and to inode times has gone home.
+            // The earlier log blocks and inode times have reached their final locations.
             rt::sleep(EXPIRY + EXPIRY + Nanos::from_millis(1700));
             let block = data_block(&volume, "/f");
             let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
@@ -124,7 +127,7 @@ fn data_block(volume: &Volume, path: &str) -> u64 {
     volume.blocks_of(nr).expect("blocks")[0].1
 }
 
-/// Committed metadata, and metadata of a volume without a journal, goes home by age, too.
+/// Committed metadata, and metadata of a volume without a journal, is written back by age, too.
 #[test]
 fn metadata_goes_home_when_it_is_old() {
     for place in [Place::None, Place::Internal, Place::External] {
@@ -152,7 +155,7 @@ fn metadata_goes_home_when_it_is_old() {
     }
 }
 
-/// A device that takes longer for a write than a writer needs to make the next page dirty.
+/// A device whose writes take longer than a writer needs to make the next page dirty.
 struct Slow(Arc<MemoryDevice>);
 
 impl BlockDevice for Slow {
@@ -170,8 +173,8 @@ impl BlockDevice for Slow {
     }
 }
 
-/// `sync` writes what is dirty when it begins, and ends while others go on writing: to files that it has written already, and
-/// behind the end of one that it is writing.
+/// `sync` writes data that is dirty when it starts, and ends while other tasks continue to write:
+/// to files that it has written already, and beyond the end of one that it is writing.
 #[test]
 fn sync_does_not_follow_writers() {
     assert_notices("sync/follows-writers", sync_beside_writers);
@@ -209,7 +212,8 @@ fn sync_beside_writers() {
     }
 }
 
-/// Writes to a file until it is told to stop, at most for some seconds: the first file grows, the others are overwritten.
+/// Writes to a file until the test is over, at most for some seconds: the first file grows, the
+/// others are overwritten.
 fn write_until(volume: &Volume, file: usize, is_over: &AtomicBool) {
     let path = format!("/f{file}");
     let opened = volume.open_file(&path, OpenFlags::READ_WRITE);

@@ -1,8 +1,9 @@
-//! Sixteen threads append and fsync: what they pay together.
+//! The joint cost of sixteen threads that append and fsync.
 //!
-//! In a simulated world, where everybody comes at the worst moment and always the same one, the counts are pinned. Threads of
-//! the operating system come when they come; there the bounds are asserted that hold whatever the scheduling: an fsync
-//! costs no more than one flush of a device, and where flushes take time the callers share commits.
+//! In a simulated world, in which every thread arrives at the same worst moment, the counts are
+//! exact. Threads of the operating system arrive at any time; for them the tests assert bounds that
+//! hold under any scheduling: an fsync costs no more than one flush of a device, and if flushes
+//! take time the callers share commits.
 
 use std::sync::Arc;
 
@@ -20,16 +21,17 @@ use super::{Metered, metered, volatile};
 use crate::rig::{Place, Rig, quiet};
 
 const VOLUME_BYTES: u64 = 64 << 20;
-/// What one flush of the slow device takes.
+/// Duration of one flush of the slow device.
 const FLUSH_TIME: Nanos = Nanos::from_millis(5);
-/// What another batch takes.
+/// Duration of another batch.
 const WRITE_TIME: Nanos = Nanos::from_micros(20);
-/// Threads that append and fsync.
+/// Number of threads that append and fsync.
 const THREADS: u64 = 16;
-/// Appends of each.
+/// Number of appends of each thread.
 const APPENDS: u64 = 20;
 
-/// A device that takes time: much for flushes and forced writes, a little for others, so that it is known what was first.
+/// A device with delays: long ones for flushes and forced writes, short ones for others, so that
+/// their order is known.
 struct Slow(Arc<dyn BlockDevice>);
 
 impl BlockDevice for Slow {
@@ -61,16 +63,16 @@ impl BlockDevice for Slow {
     }
 }
 
-/// How fast the media are.
+/// The speed of the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speed {
     /// Flushes take [`FLUSH_TIME`].
     Slow,
-    /// Nothing takes time.
+    /// Requests take no time.
     Fast,
 }
 
-/// What all appends cost together.
+/// The cost of all appends together.
 #[derive(Debug, Clone, Copy)]
 struct Bill {
     stats: jbd2::Stats,
@@ -78,7 +80,7 @@ struct Bill {
     log: MeterCounts,
 }
 
-/// Threads append to a file each and fsync after each append.
+/// Runs threads that append to a file each and fsync after each append.
 fn append_together(place: Place, threads: u64, speed: Speed) -> Bill {
     let rig = Rig::new(place, 4096, VOLUME_BYTES);
     let medium = |memory: &Arc<MemoryDevice>| match speed {
@@ -152,7 +154,8 @@ fn many_appenders_share_commits() {
             "an fsync is never before its commit"
         );
         let per_commit = if place == Place::External { 2 } else { 1 };
-        // A write that lands in the very instant in which a flush begins is not known to be covered by it.
+        // A write that completes in the very instant in which a flush starts is not known to be
+        // covered by it.
         let coincidences = stats.commits / 8;
         let allowed = (stats.commits + stats.tail_moves) * per_commit + coincidences;
         let flushes = home.flushes + log.flushes;
@@ -173,7 +176,7 @@ fn a_lone_appender_waits_for_nobody() {
     }
 }
 
-/// What holds whatever the scheduling.
+/// Asserts the bounds that hold under any scheduling.
 fn assert_bounds(place: Place, speed: Speed) {
     let what = format!("journal {place:?}, {speed:?}");
     let Bill { stats, home, log } = append_together(place, THREADS, speed);

@@ -1,5 +1,5 @@
-//! Common files that all tasks append records to, as to a log: whole records, in each writer's order, none lost that a
-//! sync call covers.
+//! Common files to which all tasks append records, as to a log: whole records, in each writer's
+//! order, none lost that a sync call covers.
 
 use ext::options::DataMode;
 use ext::volume::OpenFlags;
@@ -11,7 +11,7 @@ use testkit::Random;
 
 pub(super) const FILES: usize = 2;
 pub(super) const PATHS: [&str; FILES] = ["/common/log0", "/common/log1"];
-/// No divisor of a block.
+/// Size of a record in bytes, which does not divide a block.
 const RECORD_BYTES: usize = 700;
 const RECORDS_MAX: u64 = 4;
 
@@ -19,7 +19,7 @@ const RECORDS_MAX: u64 = 4;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogOp {
     file: usize,
-    /// Records that are appended.
+    /// Number of records to append.
     records: usize,
     sync: Sync,
 }
@@ -27,7 +27,7 @@ pub(super) struct LogOp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sync {
     No,
-    /// The file is opened with O_DSYNC.
+    /// By opening the file with O_DSYNC.
     Open,
     Fsync,
     Fdatasync,
@@ -79,7 +79,7 @@ fn record(file: usize, task: usize, number: usize, index: usize) -> [u8; RECORD_
     bytes
 }
 
-/// The appends to one log of one task that had begun: step, records, span.
+/// Returns the appends of one task to one log that had started: step, records, span.
 fn appends(run: &Run, file: usize, task: usize, cut: usize) -> Vec<(usize, LogOp, Span)> {
     run.steps()
         .filter_map(|(other, number, step, span)| match step {
@@ -91,7 +91,7 @@ fn appends(run: &Run, file: usize, task: usize, cut: usize) -> Vec<(usize, LogOp
         .collect()
 }
 
-/// That a log holds what it may hold.
+/// Checks that the contents of a log are possible.
 pub(super) fn check(
     run: &Run,
     file: usize,
@@ -109,7 +109,7 @@ pub(super) fn check(
             && matches!(op.sync, Sync::Fsync | Sync::Fdatasync)
             && span.ended < cut
         {
-            // It begins with appends, so that only its end is known to cover others.
+            // It starts with appends, so that only its end is known to cover others.
             syncs.push(span);
         }
     }
@@ -141,7 +141,7 @@ pub(super) fn check(
             }
         }
     }
-    // An append may be there in part.
+    // A part of an append may be there.
     if data != DataMode::Writeback && bytes.len() - seen >= RECORD_BYTES {
         return Err(format!(
             "{} of {} bytes are no records",

@@ -1,4 +1,4 @@
-//! What a task does in a directory of its own: a random script of which all states are known.
+//! The private directory of a task: a random script with known states.
 
 use ext::{Error, Volume};
 
@@ -6,7 +6,8 @@ use super::{Run, Span, Step, TASKS};
 use crate::history::{Bound, Found, History, Op, Rule};
 use testkit::Random;
 
-/// The numbers of a task's operations begin here; they stand in every sector that it writes.
+/// Interval between the first operation numbers of tasks; the numbers are in every sector that a
+/// task writes.
 const NUMBERS_PER_TASK: usize = 1000;
 /// Largest offset and length of a write.
 const OFFSET_MAX: u64 = 24_000;
@@ -24,16 +25,16 @@ macro_rules! paths {
     };
 }
 
-/// The directory of each task, and what may be in it.
+/// The directory of each task, and its possible names.
 const PATHS: [[&str; 5]; TASKS] = [paths!("/t0"), paths!("/t1"), paths!("/t2"), paths!("/t3")];
 
-/// A task's own script.
+/// A task's private script.
 pub(super) struct Private {
     history: History,
 }
 
 impl Private {
-    /// So many operations, by chance; the first makes the directory.
+    /// Creates a script of `count` random operations; the first creates the directory.
     pub(super) fn new(task: usize, count: usize, random: &mut Random) -> Self {
         let [directory, names @ ..] = &PATHS[task];
         let first_number = task * NUMBERS_PER_TASK;
@@ -50,7 +51,7 @@ impl Private {
         Self { history }
     }
 
-    /// Does an operation.
+    /// Runs an operation.
     pub(super) fn run(&self, volume: &Volume, place: usize) -> Result<(), Error> {
         self.history.ops[place].run(volume, self.history.first_number + place)
     }
@@ -93,7 +94,7 @@ fn random_op(
     }
 }
 
-/// The spans of a task's own operations, by their place in its script.
+/// Returns the spans of a task's private operations, by their place in its script.
 fn spans(run: &Run, task: usize) -> Vec<Option<Span>> {
     let mut spans = vec![None; run.scripts[task].private.history.ops.len()];
     for (number, step) in run.scripts[task].steps.iter().enumerate() {
@@ -104,7 +105,7 @@ fn spans(run: &Run, task: usize) -> Vec<Option<Span>> {
     spans
 }
 
-/// The spans of all calls of `sync` that had returned before a cut.
+/// Returns the spans of all calls of `sync` that had returned before a cut.
 pub(super) fn syncs(run: &Run, cut: usize) -> Vec<Span> {
     let is_sync = |task: usize, step: &Step| match step {
         Step::Private(place) => run.scripts[task].private.history.ops[*place] == Op::Sync,
@@ -116,7 +117,8 @@ pub(super) fn syncs(run: &Run, cut: usize) -> Vec<Span> {
         .collect()
 }
 
-/// That a task's directory is as one of the states of its script that are allowed; which.
+/// Checks that a task's directory is in one of the allowed states of its script. Returns those
+/// states.
 pub(super) fn check(
     run: &Run,
     task: usize,
@@ -151,7 +153,8 @@ pub(super) fn check(
     allowed.map_err(|why| format!("bound {bound:?}, begun {most}: {why}"))
 }
 
-/// What a task had done before another began something that is there, is there, too.
+/// Checks that everything a task had done before another started a surviving operation survives,
+/// too.
 pub(super) fn check_order(run: &Run, states: &[Vec<usize>]) -> Result<(), String> {
     let spans: Vec<_> = (0..TASKS).map(|task| spans(run, task)).collect();
     for (task, allowed) in states.iter().enumerate() {

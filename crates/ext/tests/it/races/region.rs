@@ -1,5 +1,6 @@
-//! Common files that all tasks overwrite, cut and sync: each sector says who wrote it. Operations overlap in time, so that
-//! what is allowed follows from which had ended before others began.
+//! Common files that all tasks overwrite, truncate and sync: each sector identifies its writer.
+//! Operations overlap in time, so that the allowed contents follow from the operations that had
+//! ended before others started.
 
 use ext::options::DataMode;
 use ext::volume::{OpenFlags, SetAttributes};
@@ -12,14 +13,14 @@ use testkit::Random;
 pub(super) const FILES: usize = 2;
 pub(super) const PATHS: [&str; FILES] = ["/common/region0", "/common/region1"];
 const SECTOR_BYTES: usize = 512;
-/// Sectors that writes and cuts go up to.
+/// Number of sectors that writes and truncations cover.
 const SECTORS: u64 = 72;
-/// Sectors of one write at most.
+/// Largest number of sectors of one write.
 const WRITE_SECTORS: u64 = 24;
 pub(super) const BYTES_AT_FIRST: usize = 40 * SECTOR_BYTES;
-/// In each sector that was written.
+/// A magic number in each written sector.
 const MAGIC: u64 = 0x6a65_7874_7261_6365;
-/// Something that was so before everything.
+/// The span of a state that existed before everything.
 const ALWAYS: Span = Span { begun: 0, ended: 0 };
 
 /// An operation on a common file.
@@ -37,7 +38,7 @@ enum Kind {
         to: u64,
         how: How,
     },
-    /// To so many sectors.
+    /// To this number of sectors.
     Truncate(u64),
     Sync {
         data_only: bool,
@@ -56,7 +57,7 @@ impl RegionOp {
         let file = random.below(FILES as u64) as usize;
         let kind = match random.below(10) {
             0..=5 => {
-                // Direct writes are of whole blocks of two sectors.
+                // Direct writes consist of whole blocks of two sectors.
                 let from = random.below(SECTORS / 2) * 2;
                 let to = from + 2 + random.below(WRITE_SECTORS / 2) * 2;
                 let how = *random.pick(&[How::Plain, How::Plain, How::Synchronous, How::Direct]);
@@ -101,7 +102,7 @@ impl RegionOp {
     }
 }
 
-/// What a write puts into a sector.
+/// Returns the contents that a write gives a sector.
 fn sector_of(file: usize, task: usize, number: usize, sector: u64) -> [u8; SECTOR_BYTES] {
     let mut bytes = [0; SECTOR_BYTES];
     let words = [MAGIC, file as u64, task as u64, number as u64, sector];
@@ -111,7 +112,7 @@ fn sector_of(file: usize, task: usize, number: usize, sector: u64) -> [u8; SECTO
     bytes
 }
 
-/// What changed a file: what the check has to know.
+/// A change of a file, as far as the check needs it.
 struct Change {
     kind: Kind,
     writer: (usize, usize),
@@ -120,7 +121,7 @@ struct Change {
 }
 
 impl Change {
-    /// What it makes of a sector: its own, zeroes, or nothing.
+    /// Returns the new contents of a sector: the writer's, zeroes, or unchanged.
     fn covers(&self, at: u64) -> Option<Source> {
         match self.kind {
             Kind::Write { from, to, .. } if (from..to).contains(&at) => Some(Source::Writer),
@@ -136,7 +137,8 @@ enum Source {
     Zero,
 }
 
-/// What had begun to change a file before a cut, and what of it a sync call covers.
+/// Returns the changes of a file that had started before a cut, with marks for those that a sync
+/// call covers.
 fn changes(run: &Run, file: usize, cut: usize) -> Vec<Change> {
     let on_file = |step: Step| match step {
         Step::Region(op) if op.file == file => Some(op.kind),
@@ -171,7 +173,7 @@ fn changes(run: &Run, file: usize, cut: usize) -> Vec<Change> {
         .collect()
 }
 
-/// That a common file holds what it may hold.
+/// Checks that the contents of a common file are possible.
 pub(super) fn check(
     run: &Run,
     file: usize,
@@ -194,7 +196,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a write of the sector is bound whose block no cut can have given away since.
+/// Returns true if a bound write covers the sector and no truncation since can have freed its
+/// block.
 fn is_settled(changes: &[Change], at: u64) -> bool {
     let is_before = |cut: &Change, write: &Change| {
         cut.covers(at) != Some(Source::Zero) || cut.span.ended < write.span.begun
@@ -206,7 +209,7 @@ fn is_settled(changes: &[Change], at: u64) -> bool {
     })
 }
 
-/// Nothing bound that began after `source` had ended makes something else of the sector.
+/// Returns true if no bound change of the sector started after `source` had ended.
 fn is_newest(changes: &[Change], source: Span, at: u64) -> bool {
     !changes.iter().any(|change| {
         change.is_bound && change.covers(at).is_some() && source.ended < change.span.begun
@@ -243,7 +246,8 @@ fn check_sector(changes: &[Change], file: usize, at: u64, sector: &[u8]) -> Resu
     }
 }
 
-/// The size is one that changes may have made, and not smaller than bound writes, nor larger than bound cuts, make it.
+/// Checks that changes may have caused the size, and that it is not smaller than bound writes nor
+/// larger than bound truncations allow.
 fn check_size(changes: &[Change], size: u64) -> Result<(), String> {
     let end_of = |change: &Change| match change.kind {
         Kind::Write { to, .. } => to * SECTOR_BYTES as u64,

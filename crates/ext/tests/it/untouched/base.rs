@@ -1,4 +1,4 @@
-//! Small volumes with one of everything.
+//! Small volumes with one file of each kind.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::claims::Claims;
 use super::made;
 use crate::rig::{Rig, device, quiet};
 
-/// Where renamed files go.
+/// The directory for renamed files.
 pub const MOVED: &str = "/moved";
-/// A directory that is an htree where there is an index.
+/// A directory that is an htree if the volume has indexes.
 pub const INDEXED: &str = "/indexed";
-/// Blocks of the journal: the fewest that there may be.
+/// Number of blocks of the journal, the minimum.
 const JOURNAL_BLOCKS: u32 = 1024;
 
-/// Blocks that are free.
+/// Number of free blocks.
 const FREE_BLOCKS: u64 = 150;
 
-/// A sound volume.
+/// An undamaged volume.
 pub struct Base {
     pub rig: Rig,
     pub data: DataMode,
@@ -40,7 +40,8 @@ struct Shape {
     data: DataMode,
 }
 
-/// Volumes with and without a journal, of one group and of several, with large and small inodes, with and without `dir_index`.
+/// Returns volumes with and without a journal, of one group and of several, with large and small
+/// inodes, with and without `dir_index`.
 pub fn bases() -> Vec<Base> {
     let small = Shape {
         block_bytes: 1024,
@@ -121,7 +122,7 @@ fn base(shape: &Shape) -> Base {
     Base { rig, data, claims }
 }
 
-/// Takes what is free but for so many blocks, so that a volume is filled at once.
+/// Takes all but a number of free blocks, so that a volume is filled quickly.
 fn leave_free(volume: &Volume) {
     let usage = volume.usage();
     let taken = usage.blocks_free.saturating_sub(FREE_BLOCKS) * u64::from(usage.block_bytes);
@@ -192,7 +193,7 @@ fn populate(volume: &Volume, block_bytes: u64) {
         let set = volume.set_attribute(nr(path), b"user.value", &value, SetMode::Any);
         set.expect("setxattr");
     }
-    // An htree of three leaves, or two blocks where there is no index.
+    // An htree of three leaves, or two blocks without an index.
     let indexed = mkdir(INDEXED);
     for number in 0..block_bytes / 110 {
         let name = format!("{number:0200}");

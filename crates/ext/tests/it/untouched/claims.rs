@@ -1,6 +1,8 @@
-//! What each inode of an image claims: read from its bytes alone, with no help from the engine that is judged.
+//! The claims of each inode of an image: read from its bytes alone, without help from the engine
+//! under test.
 //!
-//! An inode claims the blocks of its map, what the map leads to, and its block of attributes, wherever damage makes them lead.
+//! An inode claims its indirect blocks, its data blocks, and its attribute block, wherever damage
+//! makes the pointers lead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +12,23 @@ use block::memory::MemoryDevice;
 use crate::rig::device;
 
 pub const INODE_JOURNAL: u32 = 8;
-/// Indices of the indirect pointers among the 15 words of a map, with their depths.
+/// Indices of the indirect pointers among the 15 words of a block map, with their depths.
 const INDIRECT: [(usize, u32); 3] = [(12, 1), (13, 2), (14, 3)];
-/// `EXT4_EXTENTS_FL` and `EXT4_INLINE_DATA_FL`: the words are no map.
+/// `EXT4_EXTENTS_FL` and `EXT4_INLINE_DATA_FL`: the words are no block map.
 const NO_MAP: u32 = 0x8_0000 | 0x1000_0000;
 
-/// An inode as its table has it.
+/// An inode as stored in its table.
 #[derive(Debug, Clone, Default)]
 pub struct Owner {
-    /// Blocks of the map and of attributes.
+    /// Indirect blocks and the attribute block.
     pub metadata: BTreeSet<u64>,
-    /// What the map leads to.
+    /// The data blocks.
     pub data: BTreeSet<u64>,
-    /// The byte at which it lies.
+    /// Offset of the inode in bytes.
     pub at: u64,
     /// The file type bits of its mode.
     pub kind: u16,
-    /// True if the inode bitmap has it as free.
+    /// True if the inode bitmap shows it as free.
     pub is_free: bool,
 }
 
@@ -37,7 +39,7 @@ pub struct Claims {
     /// Bitmaps and inode tables.
     pub system: BTreeMap<u64, &'static str>,
     pub owners: BTreeMap<u32, Owner>,
-    /// Blocks that the bitmaps have as free.
+    /// Blocks that the bitmaps show as free.
     pub free: BTreeSet<u64>,
 }
 
@@ -68,14 +70,14 @@ impl Owner {
         self.metadata.contains(&block) || self.data.contains(&block)
     }
 
-    /// Every block that it claims.
+    /// Returns every block that the inode claims.
     pub fn blocks(&self) -> impl Iterator<Item = u64> + '_ {
         self.metadata.iter().chain(&self.data).copied()
     }
 }
 
 impl Claims {
-    /// Reads an image; nothing if its superblock makes no sense.
+    /// Reads an image; returns no claims if its superblock is invalid.
     pub fn of(home: &Arc<MemoryDevice>) -> Self {
         let size = device(home).geometry().size_bytes;
         let image = Image {
@@ -165,7 +167,7 @@ impl Claims {
             owner.data.insert(pointer);
             return;
         }
-        // A block that is seen twice leads to nothing new at this depth or below.
+        // A block visited twice leads to nothing new at this depth or below.
         if !owner.metadata.insert(pointer) {
             return;
         }
@@ -175,9 +177,10 @@ impl Claims {
         }
     }
 
-    /// Why a change of one inode may show in another one, if there is a reason.
+    /// Returns the reason for which a change of one inode may affect another one, if there is one.
     ///
-    /// Blocks that two inodes share in the sound image are no reason, but where the damage is in the block.
+    /// Blocks that two inodes share in the undamaged image are no reason, unless the damage is in
+    /// the block.
     pub fn sharing(
         &self,
         changed: u32,
@@ -220,7 +223,7 @@ impl Claims {
         None
     }
 
-    /// Why a new file may not keep its contents, if there is a reason.
+    /// Returns the reason for which a new file may lose its contents, if there is one.
     pub fn free_claim(&self) -> Option<&'static str> {
         let mut owners = self.owners.values();
         let is_claimed = owners

@@ -8,11 +8,11 @@ use testkit::Random;
 use super::base::Base;
 use crate::rig::{Rig, device};
 
-/// What was changed.
+/// A change of an image.
 #[derive(Debug, Clone)]
 pub struct Mutation {
     pub kind: &'static str,
-    /// The byte of the device, and how it was and is.
+    /// Byte offset on the device, and the old and the new bytes.
     pub at: u64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
@@ -32,7 +32,7 @@ impl fmt::Display for Mutation {
     }
 }
 
-/// A field: where it is, and its bytes.
+/// A field: its offset and its length in bytes.
 type Field = (u64, usize);
 
 const KINDS: u64 = 13;
@@ -68,7 +68,7 @@ impl Places<'_> {
         random.pick(&all) * self.block
     }
 
-    /// A block of a directory.
+    /// Returns a block of a directory.
     fn directory(&self, random: &mut Random, is_indexed: bool) -> u64 {
         let owners = self.base.claims.owners.values();
         let flag = |at: u64| self.word(at + 32, 4) & 0x1000 != 0;
@@ -90,7 +90,7 @@ impl Places<'_> {
         random.pick(&all) * self.block
     }
 
-    /// A field of an entry of a directory's block.
+    /// Returns a field of an entry in a directory block.
     fn entry(&self, random: &mut Random) -> Field {
         let block = self.directory(random, false);
         let mut entries = Vec::new();
@@ -104,7 +104,7 @@ impl Places<'_> {
         (entry + offset, width)
     }
 
-    /// A block of a map that is not the journal's, or of attributes.
+    /// Returns an indirect block, except of the journal, or an attribute block.
     fn metadata(&self, random: &mut Random, wants_attributes: bool) -> u64 {
         let owners = self.base.claims.owners.iter().filter(|(nr, _)| **nr >= 11);
         let all: Vec<u64> = owners
@@ -178,7 +178,7 @@ impl Places<'_> {
 }
 
 impl Places<'_> {
-    /// A block of names in which all entries are unused.
+    /// Returns the change of a directory block to unused entries only.
     fn emptied(&self, random: &mut Random) -> Mutation {
         let mut at = self.directory(random, false);
         while self.is_first(at) {
@@ -199,13 +199,13 @@ impl Places<'_> {
         }
     }
 
-    /// Whether a directory's block is its first, with `.` and `..`.
+    /// Returns true if a directory's block is its first, with `.` and `..`.
     fn is_first(&self, at: u64) -> bool {
         self.word(at + 8, 1) == u64::from(b'.') && self.word(at + 6, 1) == 1
     }
 }
 
-/// Changes one field of the copy of a base, or all entries of a block of names.
+/// Changes one field of the copy of a base, or all entries of a directory block.
 pub fn apply(base: &Base, rig: &Rig, random: &mut Random) -> Mutation {
     let places = Places {
         base,

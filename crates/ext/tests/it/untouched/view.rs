@@ -1,4 +1,4 @@
-//! What a reader sees of every inode.
+//! A reader's view of every inode.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,28 @@ use ext::volume::{Attributes, FileKind, InodeFlags};
 use layout::InodeNr;
 use layout::time::InodeTime;
 
-/// Inodes that are looked at: damaged trees may have circles.
+/// Largest number of inodes visited: damaged trees may contain cycles.
 const INODES_MAX: usize = 200;
-/// Bytes of a file that are read from its beginning.
+/// Number of bytes read from the start of a file.
 const BYTES_MAX: usize = 400_000;
-/// Of a file that holds more sectors than all others together, a few will do.
+/// Number of sectors from which a file counts as ballast, and the number of bytes read from it.
 const SECTORS_OF_BALLAST: u64 = 1000;
 const BYTES_OF_BALLAST: usize = 10_000;
 
-/// An inode as it is seen. Errors are seen, too.
+/// A view of an inode. Errors are part of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub attributes: Result<Attributes, String>,
     pub contents: Result<Vec<u8>, String>,
     pub extended: Result<BTreeMap<Vec<u8>, Vec<u8>>, String>,
-    /// Of a directory.
+    /// Entries of a directory.
     pub entries: BTreeMap<Vec<u8>, u32>,
     pub listed: Result<(), String>,
 }
 
 impl Seen {
-    /// The first difference, in words; of a directory that was changed on purpose, without its own times and sizes.
+    /// Returns a description of the first difference; ignores times and sizes of a directory that
+    /// was changed on purpose.
     pub fn difference(&self, after: &Self, is_parent: bool) -> Option<String> {
         let known = |attributes: &Result<Attributes, String>| {
             let mut attributes = attributes.clone();
@@ -74,7 +75,7 @@ impl Seen {
     }
 }
 
-/// Looks at one inode.
+/// Returns the view of one inode.
 pub fn see(volume: &Volume, nr: InodeNr) -> Seen {
     let said = |error: ext::Error| error.to_string();
     let attributes = volume.attributes(nr).map_err(said);
@@ -124,7 +125,7 @@ pub fn see(volume: &Volume, nr: InodeNr) -> Seen {
     seen
 }
 
-/// Everything that can be reached from the root.
+/// Returns the views of all inodes that are reachable from the root.
 pub fn see_all(volume: &Volume) -> BTreeMap<u32, Seen> {
     let mut all = BTreeMap::new();
     let mut open = vec![InodeNr::ROOT.get()];
