@@ -11,21 +11,17 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error`, `options` | errors; mount options |
-//! | `awaited` | work that other threads wait for, and panics in it |
+//! | `error`, `options`, `awaited` | errors; mount options; work that other threads wait for |
 //! | `disk/` | decoded on-disk structures: superblock, geometry, inode tables |
 //! | `cache/` | the state of an open volume in memory: metadata blocks, inodes |
 //! | `core`, `handle`, `damage` | state shared by all operations; a handle on the journal; damage |
-//! | `alloc/` | bitmaps |
-//! | `map/` | block maps |
-//! | `dir/` | directory entries |
-//! | `xattr/` | extended attributes |
-//! | `orphan` | the orphan list |
+//! | `alloc/`, `map/`, `dir/`, `xattr/`, `orphan` | operations on one structure each, see below |
 //! | `file/` | page cache, read, write, truncate, writeback, fsync |
 //! | `namei/` | changes of the tree: create, link, unlink, rename |
 //! | `volume/` | the public entry: open, close, operations by inode, operations by path |
-//! | `census/` | the use of each block of a closed volume |
-//! | `format/` | creating an image, and tuning one |
+//! | `census/`, `format/` | the use of each block of a closed volume; mkfs and tuning |
+//!
+//! The structures are bitmaps, block maps, directory entries, attributes and the orphan list.
 //!
 //! # Lock order
 //!

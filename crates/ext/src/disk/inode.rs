@@ -177,7 +177,8 @@ impl InodeState {
         &mut self.claims
     }
 
-    /// True if the claims are those of the inode table, or of a handle that has stored them.
+    /// Returns true if the claims are those of the inode table, or of a handle that has stored
+    /// them.
     pub(crate) fn is_stored(&self) -> bool {
         !self.claims.is_unstored
     }

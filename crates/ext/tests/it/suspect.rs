@@ -130,8 +130,8 @@ fn is_once(op: Op) -> bool {
     )
 }
 
-/// E4: data written since the last good flush does not count as durable because a later flush
-/// works.
+/// Fails each flush (E4): data written since the last good flush does not count as durable because
+/// a later flush works.
 fn lose_at_each_flush(place: Place, data: DataMode) {
     let made = Rig::new(place, 1024, VOLUME_BYTES);
     let history = Arc::new(History::new(SCRIPT));

@@ -25,7 +25,7 @@ fn made() -> Arc<MemoryDevice> {
     memory
 }
 
-/// Nothing more fits the running transaction, and a thread that needs more waits for its commit,
+/// Reads beside a full running transaction: a thread that needs more credits waits for its commit,
 /// which waits for this thread.
 fn read_beside_a_full_transaction() {
     let volume = open(&made());

@@ -38,7 +38,8 @@ fn assert_newest(volume: &Volume, what: &str) {
     assert!(bytes == [2; FILE_BYTES], "the file, {what}");
 }
 
-/// The descriptor of the only group counts one free block too many, so that nothing can be freed.
+/// Checks blocks that cannot be freed because the descriptor of the only group counts one free
+/// block too many.
 fn keep_what_cannot_be_freed(place: Place, free: fn(&Volume) -> Result<(), Error>) {
     let options = || match place {
         Place::None => quiet(DataMode::Ordered),
