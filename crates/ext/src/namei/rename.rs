@@ -396,7 +396,7 @@ fn replace(
     Ok(writeback::sync_operation(core, directories.target(), tid))
 }
 
-/// Creates the inode that the old name gets, if any.
+/// Allocates the whiteout for the old name, if the mode leaves one.
 fn leave(
     core: &Core,
     handle: &mut Handle<'_>,

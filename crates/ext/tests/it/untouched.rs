@@ -283,7 +283,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns a name that a directory has lost besides the intended change.
+    /// Returns a name that a directory has lost or gained besides the intended change.
     fn lost_entry(
         &self,
         before: &Seen,
