@@ -1,4 +1,4 @@
-//! Errors of the library in the words of the command: its messages say what a program can do, those here what to type.
+//! Error texts of the command: the library's messages address programs; these add advice for users.
 
 use std::error::Error as StdError;
 
@@ -7,12 +7,12 @@ use block::text::ONLY_SIMULATED;
 use ext::{Corrupt, Error};
 use transfer::Error as TreeError;
 
-/// What to do where a file system is damaged.
+/// Advice for a damaged file system.
 const REPAIR: &str = "e2fsck -f repairs what is damaged";
-/// What to do with an image that ends before its file system does.
+/// Advice for an image that is shorter than its file system.
 const CUT_SHORT: &str = "it is cut short: copy it again from where it came from, since nothing can repair what is missing";
 
-/// Returns an error with its causes, in one line.
+/// Returns an error and its causes in one line.
 pub(crate) fn text(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(of_cause).collect();
     causes.join(": ")
@@ -26,7 +26,7 @@ fn of_cause(cause: &(dyn StdError + 'static)) -> String {
     known.unwrap_or_else(|| cause.to_string())
 }
 
-/// Returns the words for an error whose message gives advice to programs.
+/// Returns the text for a library error whose own message advises programs.
 fn of_library(error: &Error) -> Option<String> {
     Some(match error {
         Error::UnmarkedLog { transactions } => format!(
@@ -55,7 +55,7 @@ fn of_library(error: &Error) -> Option<String> {
     })
 }
 
-/// Returns the words for an error of a tree, with what to do.
+/// Returns the text, with advice, for an error of a tree.
 fn of_tree(error: &TreeError) -> Option<String> {
     let advice = match error {
         TreeError::EnteredTwice(_) => ": e2fsck -f repairs that",
@@ -69,7 +69,7 @@ fn of_tree(error: &TreeError) -> Option<String> {
     Some(format!("{error}{advice}"))
 }
 
-/// Returns the words for a check that was not done, with what to do.
+/// Returns the text, with advice, for a check that could not run.
 fn of_check(error: &fsck::Error) -> Option<String> {
     match error {
         fsck::Error::Features { .. } => {
@@ -79,7 +79,7 @@ fn of_check(error: &fsck::Error) -> Option<String> {
     }
 }
 
-/// Returns the words for a device that only simulated worlds have, with what to do.
+/// Returns the text, with advice, for a device that exists only in simulated worlds.
 fn of_device(error: &DeviceError) -> Option<String> {
     match error {
         DeviceError::Open { cause, .. } if cause == ONLY_SIMULATED => {
@@ -89,7 +89,7 @@ fn of_device(error: &DeviceError) -> Option<String> {
     }
 }
 
-/// Returns what to do where a file system's own bytes are invalid.
+/// Returns advice if the file system's on-disk state is invalid.
 pub(crate) fn of_damage(error: &anyhow::Error) -> Option<&'static str> {
     let mut causes = error
         .chain()

@@ -1,4 +1,4 @@
-//! The command line: one subcommand a file under `commands`.
+//! The command line: one file in `commands` for each subcommand.
 
 use clap::{ArgAction, Parser, Subcommand};
 
@@ -9,12 +9,14 @@ use crate::commands::{
 
 /// ext2 and ext3 in user space, and a laboratory for their journals.
 ///
-/// A device is a path or a device text: mem:1GiB, sim:atlas-v-18, nvram:128MiB, slice(DEV,1GiB..2GiB), raid5(DEV x4),
-/// fault(DEV,eio=1e-6). A path inside an image is IMAGE:/path.
+/// A device is a path or a device text: mem:1GiB, sim:atlas-v-18, nvram:128MiB,
+/// slice(DEV,1GiB..2GiB), raid5(DEV x4), fault(DEV,eio=1e-6). A path inside an image is
+/// IMAGE:/path.
 #[derive(Debug, Parser)]
 #[command(name = "jext", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Show what the engine does; twice for more. JEXT_LOG sets it by module, as in JEXT_LOG=jbd2=debug.
+    /// Log what the engine does; repeat for more. JEXT_LOG filters by module, as in
+    /// JEXT_LOG=jbd2=debug.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -31,9 +33,9 @@ pub(crate) enum Command {
     Export(export::Arguments),
     /// Mount a file system through FUSE.
     Mount(mount::Arguments),
-    /// Unmount one, and wait until its image is closed.
+    /// Unmount a file system, and wait until its image is closed.
     Umount(umount::Arguments),
-    /// Say what a file system is: features, sizes, state.
+    /// Show a file system's features, sizes and state.
     Info(info::Arguments),
     /// Change a file system's label, UUID, journal and defaults.
     Tune(tune::Arguments),
@@ -43,7 +45,7 @@ pub(crate) enum Command {
     Ls(ls::Arguments),
     /// Print files.
     Cat(cat::Arguments),
-    /// Say everything about a file.
+    /// Show all attributes of a file.
     Stat(stat::Arguments),
     /// Copy files into, out of and between images.
     Cp(cp::Arguments),
@@ -55,15 +57,15 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     /// Make hard and symbolic links.
     Ln(ln::Arguments),
-    /// Give an image's free space back to its host.
+    /// Return an image's free space to its host.
     Trim(trim::Arguments),
-    /// Look at a journal, replay it, make an external one.
+    /// Inspect or replay a journal, or make an external one.
     Journal(journal::Arguments),
     /// Run a benchmark on a directory, an image or memory.
     Bench(bench::Arguments),
-    /// Run experiments by their plans.
+    /// Run experiments from their plans.
     Lab(lab::Arguments),
-    /// Cut the power everywhere, in simulated worlds, and see what recovery makes of it.
+    /// Cut the power at every point in simulated worlds, and check each recovery.
     Crash(crash::Arguments),
     /// Repeat a violation that `crash` found.
     Replay(replay::Arguments),

@@ -1,10 +1,16 @@
-//! What an image is that holds no ext file system, and what to do with it: known by magic numbers, and by partition tables.
+//! Recognises images that hold no ext file system, by magic numbers and partition tables, and
+//! advises what to do with them.
 //!
-//! Sources of the magic numbers: the modules `src/superblocks` and `src/partitions` of libblkid (util-linux); the headers of Linux
-//! (`include/uapi/linux/magic.h`, `fs/*`); and for what is no file system: RFC 1952 (gzip), RFC 8878 (zstd), the specifications of
-//! xz, bzip2, lz4 and zip, QEMU's `docs/interop/{qcow2,qed_spec}.txt`, "VMware Virtual Disk Format 1.1", "Virtual Hard Disk
-//! Image Format" and MS-VHDX (Microsoft), `libsparse/sparse_format.h` (Android), POSIX `pax` (ustar, cpio), the LUKS on-disk formats 1
-//! and 2, and `lib/format_text/layout.h` of LVM2.
+//! Sources of the magic numbers:
+//! - the modules `src/superblocks` and `src/partitions` of libblkid (util-linux);
+//! - Linux headers (`include/uapi/linux/magic.h`, `fs/*`).
+//!
+//! Sources for contents other than file systems:
+//! - RFC 1952 (gzip), RFC 8878 (zstd), the specifications of xz, bzip2, lz4 and zip;
+//! - QEMU's `docs/interop/{qcow2,qed_spec}.txt`, "VMware Virtual Disk Format 1.1", "Virtual Hard
+//!   Disk Image Format" and MS-VHDX (Microsoft), `libsparse/sparse_format.h` (Android);
+//! - POSIX `pax` (ustar, cpio), the LUKS on-disk formats 1 and 2, `lib/format_text/layout.h` of
+//!   LVM2.
 
 mod partitions;
 
@@ -14,21 +20,21 @@ use block::BlockDevice;
 use layout::SectorNr;
 use layout::superblock as ext;
 
-/// A file system, a volume, an archive: what can be told by bytes at a fixed place.
+/// A file system, volume or archive that is recognised by bytes at fixed offsets.
 struct Kind {
-    /// Offset, and the bytes that stand there. One of them is enough.
+    /// Offsets and the bytes expected there. One match is enough.
     magics: &'static [(u64, &'static [u8])],
     what: &'static str,
     next: &'static str,
 }
 
-/// What to do with another file system.
+/// Advice for another file system.
 const OTHER: &str = "jext reads ext2 and ext3; mount it with a driver of its own";
-/// With what is packed.
+/// Advice for compressed contents and archives.
 const PACKED: &str = "unpack it first";
-/// With the image of a virtual machine's disk.
+/// Advice for an image of a virtual machine's disk.
 const CONVERT: &str = "make it raw first, as with qemu-img convert -O raw IMAGE RAW";
-/// With a member of an array.
+/// Advice for a member of an array.
 const ARRAY: &str = "assemble the array with mdadm, and give that";
 
 const fn kind(magics: &'static [(u64, &'static [u8])], what: &'static str) -> Kind {
@@ -55,7 +61,7 @@ const fn virtual_disk(magics: &'static [(u64, &'static [u8])], what: &'static st
     }
 }
 
-/// All that is known. A kind that may hold the magic of another comes before it.
+/// All kinds that are recognised. A kind that may contain the magic number of another precedes it.
 const KINDS: &[Kind] = &[
     kind(&[(0, b"XFSB")], "an XFS file system"),
     kind(&[(65_600, b"_BHRfS_M")], "a btrfs file system"),
@@ -180,18 +186,20 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Where a superblock's copy in the second group lies, in bytes and as `e2fsck -b` takes it.
+/// Superblock backup in group 1, by block size: byte offset of its block, and the block number for
+/// `e2fsck -b`.
 const COPIES: [(u64, u32); 3] = [
     (8193 * 1024, 8193),
     (16_384 * 2048, 16_384),
     (32_768 * 4096, 32_768),
 ];
-/// Where a superblock has its magic number.
+/// Offset of the magic number within a superblock, in bytes.
 const EXT_MAGIC_OFFSET: u64 = 56;
-/// How far a device that holds nothing is looked at, in bytes.
+/// Number of leading bytes that are examined for zeroes.
 const EMPTY_BYTES: u32 = 64 << 10;
 
-/// What a device holds that is no ext file system, if that can be told: a packed image, another file system, a whole disk.
+/// Returns the contents of a device if they are recognised: compressed data, another file system, a
+/// whole disk.
 pub(crate) fn recognise(device: &Arc<dyn BlockDevice>) -> Option<String> {
     let found = KINDS.iter().find(|kind| {
         let magics = kind.magics.iter();
@@ -205,7 +213,7 @@ pub(crate) fn recognise(device: &Arc<dyn BlockDevice>) -> Option<String> {
     }
 }
 
-/// Why a device without the magic number of ext cannot be used, and what next.
+/// Returns why a device without the magic number of ext cannot be used, with advice.
 pub(crate) fn describe(device: &Arc<dyn BlockDevice>) -> String {
     if let Some(text) = recognise(device) {
         return text;
@@ -230,7 +238,8 @@ pub(crate) fn describe(device: &Arc<dyn BlockDevice>) -> String {
     )
 }
 
-/// Where partitions begin that no table tells of any more: at 1 MiB (all since 2010), at sector 63 (before), and at other powers of two.
+/// Usual partition starts in bytes, for disks without a partition table: 1 MiB (since 2010), sector
+/// 63 (before), and other powers of two.
 const USUAL_STARTS: [u64; 9] = [
     1 << 20,
     63 * 512,
@@ -243,7 +252,7 @@ const USUAL_STARTS: [u64; 9] = [
     4096 * 63,
 ];
 
-/// What to say of a device on which an ext file system begins further in.
+/// Returns the text for a device whose ext file system starts at a usual partition start.
 fn displaced(device: &Arc<dyn BlockDevice>) -> Option<String> {
     let start = USUAL_STARTS
         .into_iter()
@@ -254,13 +263,13 @@ fn displaced(device: &Arc<dyn BlockDevice>) -> Option<String> {
     ))
 }
 
-/// True if the superblock at a start is no copy: copies name the group that they are in.
+/// True if the superblock is the primary one: a backup holds the number of its group.
 fn is_first(device: &Arc<dyn BlockDevice>, start: u64) -> bool {
     const GROUP_OFFSET: u64 = 0x5A;
     bytes(device, start + ext::OFFSET + GROUP_OFFSET, 2).is_some_and(|bytes| bytes == [0, 0])
 }
 
-/// Whether an ext file system begins at an offset.
+/// True if an ext file system starts at the offset.
 pub(crate) fn has_ext(device: &Arc<dyn BlockDevice>, start: u64) -> bool {
     let at = start.checked_add(ext::OFFSET + EXT_MAGIC_OFFSET);
     at.is_some_and(|at| has(device, at, &ext::MAGIC.to_le_bytes()))
@@ -270,7 +279,7 @@ fn has(device: &Arc<dyn BlockDevice>, offset: u64, magic: &[u8]) -> bool {
     bytes(device, offset, magic.len()).is_some_and(|bytes| bytes == magic)
 }
 
-/// Bytes of a device; none where it ends before them or cannot be read.
+/// Returns bytes of a device, or `None` if they lie beyond its end or cannot be read.
 fn bytes(device: &Arc<dyn BlockDevice>, offset: u64, length: usize) -> Option<Vec<u8>> {
     let first = offset - offset % SectorNr::SIZE;
     let end = offset
@@ -286,7 +295,7 @@ fn bytes(device: &Arc<dyn BlockDevice>, offset: u64, length: usize) -> Option<Ve
     Some(block.get(start..start + length)?.to_vec())
 }
 
-/// True if the first bytes of a device are zeroes.
+/// True if the device starts with zeroes only.
 pub(crate) fn is_empty(device: &Arc<dyn BlockDevice>) -> bool {
     let size = device.geometry().size_bytes;
     let looked_at = size.min(EMPTY_BYTES.into());
@@ -300,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    /// A device that is zero but for some bytes.
+    /// Returns a device of zeroes except for the pieces.
     fn device(pieces: &[(u64, &[u8])]) -> Arc<dyn BlockDevice> {
         let mut bytes = vec![0; 1 << 20];
         for (at, piece) in pieces {

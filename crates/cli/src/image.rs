@@ -1,4 +1,5 @@
-//! Images on the command line: `IMAGE:/path`, the options that all commands share, and opening them.
+//! Images on the command line: `IMAGE:/path`, the options that all commands share, and opening of
+//! images.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,38 +21,38 @@ use crate::in_use;
 use crate::output;
 use crate::overlay::Overlay;
 
-/// How an image is opened, in every command that opens one.
+/// Options of every command that opens an image.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct MountArguments {
     /// Mount options as of ext3: data=writeback,commit=30,noload; see the manual.
     #[arg(short, long = "options", value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
-    /// The external journal's device (the same as -o journal_path=DEV).
+    /// Device of the external journal (same as -o journal_path=DEV).
     #[arg(long, value_name = "DEV")]
     pub(crate) journal: Option<String>,
-    /// The memory budget for pages and metadata (the same as -o memory=SIZE).
+    /// Memory budget for pages and metadata (same as -o memory=SIZE).
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
 }
 
-/// What a command is going to do with an image.
+/// The access that a command needs to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// An image, and a path within it.
+/// An image and a path within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImagePath {
-    /// The device's text.
+    /// The device text of the image.
     pub(crate) image: String,
-    /// The path, which begins with a slash. Names need not be UTF-8.
+    /// The path, starting with a slash. Names need not be UTF-8.
     pub(crate) path: Vec<u8>,
 }
 
 impl MountArguments {
-    /// What the options say.
+    /// Returns the parsed options.
     pub(crate) fn parse(&self) -> Result<ParsedOptions> {
         let mut parsed = ParsedOptions::default();
         for list in &self.options {
@@ -68,7 +69,7 @@ impl MountArguments {
 }
 
 impl ImagePath {
-    /// Reads `IMAGE:/path`.
+    /// Parses `IMAGE:/path`.
     pub(crate) fn parse(text: impl AsRef<OsStr>) -> Result<Self> {
         let text = text.as_ref();
         match Self::split(text)? {
@@ -80,7 +81,7 @@ impl ImagePath {
         }
     }
 
-    /// The same; none of what is no path within an image.
+    /// Parses `IMAGE:/path`, or returns `None` if the text is not a path within an image.
     pub(crate) fn split(text: &OsStr) -> Result<Option<Self>> {
         let Some((image, path)) = split_image_path_bytes(text.as_bytes()) else {
             return Ok(None);
@@ -91,7 +92,7 @@ impl ImagePath {
         }))
     }
 
-    /// Reads `IMAGE:/path`, or `IMAGE` for its root.
+    /// Parses `IMAGE:/path`, or `IMAGE` for its root directory.
     pub(crate) fn parse_or_root(text: impl AsRef<OsStr>) -> Result<Self> {
         let text = text.as_ref();
         Ok(match Self::split(text)? {
@@ -103,29 +104,29 @@ impl ImagePath {
         })
     }
 
-    /// How it is written.
+    /// Returns the path as it is written on the command line.
     pub(crate) fn text(&self) -> String {
         format!("{}:{}", self.image, output::name_text(&self.path))
     }
 }
 
-/// A device's text, which is UTF-8 whatever the names within the image are.
+/// Returns a device text, which must be UTF-8 even if names within the image are not.
 fn device_text(text: &OsStr) -> Result<&str> {
     let found = text.to_str();
     found.with_context(|| format!("{}: the image's own name is not UTF-8", text.display()))
 }
 
-/// Reads a device text.
+/// Parses a device text.
 pub(crate) fn parse_device(text: &str) -> Result<DeviceText> {
     text.parse().map_err(|error| anyhow!("{text}: {error}"))
 }
 
-/// Opens a device that outlives the process; others are refused.
+/// Opens a device that outlives the process; refuses others.
 pub(crate) fn open_device(text: &str, access: Access) -> Result<Arc<dyn BlockDevice>> {
     open_parsed(&parse_lasting(text)?, access)
 }
 
-/// Reads the text of a device that outlives the process.
+/// Parses the text of a device that outlives the process.
 fn parse_lasting(text: &str) -> Result<DeviceText> {
     let parsed = parse_device(text)?;
     if parsed.is_ephemeral() {
@@ -137,7 +138,7 @@ fn parse_lasting(text: &str) -> Result<DeviceText> {
     Ok(parsed)
 }
 
-/// Opens a device to read it, unless a mount may change it meanwhile.
+/// Opens a device for reading, unless a mount may change it meanwhile.
 pub(crate) fn open_unused(text: &str) -> Result<Arc<dyn BlockDevice>> {
     let parsed = parse_lasting(text)?;
     let path = in_use::path_of(&parsed);
@@ -150,7 +151,7 @@ pub(crate) fn open_unused(text: &str) -> Result<Arc<dyn BlockDevice>> {
     open_parsed(&parsed, Access::Read)
 }
 
-/// Opens a device to look at it, be it in use by a mount; a warning names the user then.
+/// Opens a device for reading even if a mount uses it, and warns of that user.
 pub(crate) fn open_to_look(text: &str) -> Result<Arc<dyn BlockDevice>> {
     let parsed = parse_lasting(text)?;
     let options = OpenOptions::read_only();
@@ -178,14 +179,15 @@ pub(crate) fn open_to_look(text: &str) -> Result<Arc<dyn BlockDevice>> {
     opened.map_err(|error| name_user(error, &parsed))
 }
 
-/// Warns whoever reads an image that another writes.
+/// Warns that another process writes the image.
 fn warn_of_user(text: &str, user: &str) {
     output::warn(&format!(
         "{text}: {user}; what is read may be older than what is there, or change meanwhile"
     ));
 }
 
-/// Opens any device. What was rounded in its text is said, and who has mounted what is only read: the kernel takes no lock.
+/// Opens any device. Reports what its text rounds, and warns if it is read while mounted: the
+/// kernel takes no lock.
 pub(crate) fn open_parsed(text: &DeviceText, access: Access) -> Result<Arc<dyn BlockDevice>> {
     text.notes().iter().for_each(|note| output::warn(note));
     let options = OpenOptions {
@@ -209,7 +211,7 @@ fn open_with(
     jext::device::open_text(text, options)
 }
 
-/// An error of opening a device, with what to do; of one that is in use it names the user.
+/// Returns an error of opening a device with advice; names the user of a device in use.
 fn name_user(error: DeviceError, text: &DeviceText) -> anyhow::Error {
     let path = in_use::path_of(text);
     let Some(path) = path.as_deref() else {
@@ -250,7 +252,7 @@ pub(crate) fn open_volume(
     Ok(volume)
 }
 
-/// Opens an image's file system, and says what happened on the way.
+/// Opens an image's file system, and returns the report of the mount.
 pub(crate) fn open_with_report(
     image: &str,
     access: Access,
@@ -259,7 +261,7 @@ pub(crate) fn open_with_report(
     open_with_options(image, access, arguments.parse()?)
 }
 
-/// The same with options that were read already.
+/// As [`open_with_report`], with options that are already parsed.
 pub(crate) fn open_with_options(
     image: &str,
     access: Access,
@@ -281,7 +283,7 @@ pub(crate) fn open_with_options(
     open_on(image, device, journal, options)
 }
 
-/// The same on devices that are open already.
+/// As [`open_with_report`], on devices that are already open.
 fn open_on(
     image: &str,
     device: Arc<dyn BlockDevice>,
@@ -310,7 +312,7 @@ fn open_on(
     Ok((volume, report))
 }
 
-/// Warns of what was wrong before: errors that the superblock notes, and a transaction that the journal has lost.
+/// Warns of errors noted in the superblock, and of a transaction lost by the journal.
 pub(crate) fn warn_of_errors(image: &str, report: &OpenReport) {
     if let Some(lost) = &report.lost {
         output::warn(&format!("{image}: {lost}"));
@@ -322,7 +324,7 @@ pub(crate) fn warn_of_errors(image: &str, report: &OpenReport) {
     }
 }
 
-/// Opens an image's file system to look at it, be it in use by a mount.
+/// Opens an image's file system for reading even if a mount uses it.
 pub(crate) fn look_at_volume(image: &str, arguments: &MountArguments) -> Result<Volume> {
     let ParsedOptions {
         mut options,
@@ -341,7 +343,7 @@ pub(crate) struct Replayed {
     pub(crate) report: OpenReport,
 }
 
-/// Replays a file system's journal in memory; none if it does not have to be replayed.
+/// Replays a file system's journal in memory, or returns `None` if it needs no recovery.
 pub(crate) fn replay_in_memory(
     device: &Arc<dyn BlockDevice>,
     journal: Option<&Arc<dyn BlockDevice>>,
@@ -367,7 +369,7 @@ pub(crate) fn replay_in_memory(
     }))
 }
 
-/// True if a file system's superblock calls for the replay of its journal.
+/// True if the superblock has `needs_recovery` set.
 pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
     let Ok(bytes) = device.read_block(disk::OFFSET, disk::SIZE as u32) else {
         return false;
@@ -389,7 +391,8 @@ pub(crate) fn transactions(count: u32) -> String {
     }
 }
 
-/// An error of opening a file system; of a device that holds none it says what it holds.
+/// Returns an error of opening a file system. If the device holds no ext file system, names its
+/// contents.
 pub(crate) fn explain(error: ext::Error, device: &Arc<dyn BlockDevice>) -> anyhow::Error {
     match error {
         ext::Error::Corrupt(Corrupt::Magic { .. }) => anyhow!("{}", foreign::describe(device)),
@@ -397,7 +400,7 @@ pub(crate) fn explain(error: ext::Error, device: &Arc<dyn BlockDevice>) -> anyho
     }
 }
 
-/// Does something with an image's file system and closes it. An error of the closing is one of the command.
+/// Runs `work` on an image's file system and closes it. A failed close fails the command.
 pub(crate) fn with_volume<T>(
     image: &str,
     access: Access,
@@ -407,7 +410,7 @@ pub(crate) fn with_volume<T>(
     with_open(image, open_volume(image, access, arguments)?, work)
 }
 
-/// Looks at an image's file system, be it in use by a mount, and closes it.
+/// Runs `work` on an image's file system for reading even if a mount uses it, and closes it.
 pub(crate) fn with_look<T>(
     image: &str,
     arguments: &MountArguments,

@@ -1,4 +1,5 @@
-//! Who uses an image or a device: mounts, loop devices, processes. Told by Linux's tables; what cannot be read is not told.
+//! Users of an image or a device: mounts, loop devices, processes. Reads Linux's tables, and skips
+//! the unreadable ones.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use block::DeviceText;
 
-/// The table of mounts, and the type of ours in it.
+/// The mount table, and the file system type of jext in it.
 const MOUNTS: &str = "/proc/self/mountinfo";
 const TYPE: &str = "fuse.jext";
 const BLOCK_DEVICES: &str = "/sys/block";
 
-/// A line of the table of mounts.
+/// A line of the mount table.
 struct Mounted {
     point: String,
     kind: String,
@@ -19,17 +20,17 @@ struct Mounted {
     is_read_only: bool,
 }
 
-/// What the users of an image do with it.
+/// A use of an image by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// In words, with process and mount point.
+    /// The use in words, with process and mount point.
     pub(crate) text: String,
-    /// What ends it.
+    /// Advice on how to end the use.
     pub(crate) end: Option<String>,
 }
 
 impl Use {
-    /// Both.
+    /// Returns the use and the advice.
     pub(crate) fn sentence(&self) -> String {
         match &self.end {
             Some(end) => format!("{}; {end}", self.text),
@@ -38,7 +39,7 @@ impl Use {
     }
 }
 
-/// The file or block device of a device text, if it has one.
+/// Returns the file or block device of a device text, if it has one.
 pub(crate) fn path_of(device: &DeviceText) -> Option<PathBuf> {
     match device {
         DeviceText::File { path, .. } => Some(PathBuf::from(path)),
@@ -47,7 +48,7 @@ pub(crate) fn path_of(device: &DeviceText) -> Option<PathBuf> {
     }
 }
 
-/// Who has mounted a file or block device for writing.
+/// Returns the mount that may write a file or block device.
 pub(crate) fn mounted(path: &Path) -> Option<Use> {
     let metadata = fs::metadata(path).ok()?;
     let mounts = mounts();
@@ -86,7 +87,7 @@ pub(crate) fn mounted(path: &Path) -> Option<Use> {
     })
 }
 
-/// Who uses a file or block device at all.
+/// Returns a mount or a process that uses a file or block device.
 pub(crate) fn used(path: &Path) -> Option<Use> {
     if let Some(found) = mounted(path) {
         return Some(found);
@@ -102,7 +103,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The loop device behind which a file is.
+/// Returns the loop device that a file backs.
 fn loop_of(metadata: &Metadata) -> Option<PathBuf> {
     let folders = fs::read_dir(BLOCK_DEVICES).ok()?;
     folders.flatten().find_map(|folder| {
@@ -113,7 +114,7 @@ fn loop_of(metadata: &Metadata) -> Option<PathBuf> {
     })
 }
 
-/// Another process that has a file open: its number and name.
+/// Returns the number and name of another process that has a file open.
 fn holder(metadata: &Metadata) -> Option<(u32, String)> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -137,7 +138,7 @@ fn mounts() -> Vec<Mounted> {
     table.lines().filter_map(parse).collect()
 }
 
-/// `36 35 98:0 /root /point options ... - type source options`
+/// Parses `36 35 98:0 /root /point options ... - type source options`.
 fn parse(line: &str) -> Option<Mounted> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(4);
@@ -157,7 +158,7 @@ fn parse(line: &str) -> Option<Mounted> {
     })
 }
 
-/// Undoes the escapes of the table: `\040` is a blank.
+/// Decodes the escapes of the mount table: `\040` is a space.
 fn unescape(field: &str) -> String {
     let mut plain = Vec::new();
     let mut rest = field.as_bytes();

@@ -1,8 +1,9 @@
-//! Signals that end a command: what it was making is removed, and the exit status is 128 and the number of the signal, as
-//! shells have it.
+//! Signals that end a command: unfinished output is removed, and the exit status is 128 plus the
+//! signal number, as in shells.
 //!
-//! A command calls [`watch`] before it starts a thread, and registers what has to be undone with [`on_signal`]. A thread of its
-//! own waits for the signals, so that undoing is ordinary code; the other threads go on meanwhile.
+//! A command calls [`watch`] before it starts a thread, and registers cleanup with [`on_signal`]. A
+//! separate thread waits for the signals, so cleanup is ordinary code; the other threads keep
+//! running meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,18 +17,18 @@ use crate::output;
 
 /// Signals that end a command.
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
-/// Exit status of a command that a signal has ended, without the number of the signal.
+/// Exit status of a command ended by a signal, before the signal number is added.
 const STATUS_BASE: i32 = 128;
-/// How long a command that ends by itself is waited for.
+/// Time allowed to a command that ends itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is being made, and what undoes it.
+/// An unfinished output, and its cleanup.
 struct Undo {
     what: String,
     undo: Box<dyn FnOnce() + Send>,
 }
 
-/// What has to be undone, by the order in which it was registered.
+/// The registered cleanups, in order of registration.
 struct Undos {
     next: u64,
     all: BTreeMap<u64, Undo>,
@@ -38,16 +39,16 @@ static UNDOS: Mutex<Undos> = Mutex::new(Undos {
     all: BTreeMap::new(),
 });
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
-/// True if the command ends by itself when it sees that it was interrupted.
+/// True if the command polls for signals and ends itself.
 static ENDS_ITSELF: AtomicBool = AtomicBool::new(false);
-/// The number of the signal that has come, or 0.
+/// Number of the received signal, or 0.
 static CAME: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(0);
 
 fn undos() -> MutexGuard<'static, Undos> {
     UNDOS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for signals from now on. Threads that are started later leave them to the one that waits.
+/// Starts to wait for signals. Threads started later leave them to the waiting thread.
 pub(crate) fn watch() -> Result<()> {
     if IS_WATCHING.swap(true, Ordering::AcqRel) {
         return Ok(());
@@ -56,7 +57,7 @@ pub(crate) fn watch() -> Result<()> {
     let ignored = ignored();
     let signals = SIGNALS.into_iter();
     signals
-        // What is ignored, as by nohup, stays so.
+        // Ignored signals, as under nohup, stay ignored.
         .filter(|signal| ignored & (1 << (*signal as u32 - 1)) == 0)
         .for_each(|signal| wanted.add(signal));
     wanted.thread_block()?;
@@ -64,7 +65,7 @@ pub(crate) fn watch() -> Result<()> {
     Ok(())
 }
 
-/// The signals that the process ignores, one bit each.
+/// Returns the signals that the process ignores, one bit each.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();
@@ -79,7 +80,7 @@ fn wait(wanted: &SigSet) {
     };
     CAME.store(signal as i32, Ordering::Release);
     if ENDS_ITSELF.load(Ordering::Acquire) {
-        // A second signal ends it at once.
+        // A second signal ends the command at once.
         let second = *wanted;
         std::thread::spawn(move || {
             let _ = second.wait();
@@ -101,10 +102,10 @@ fn end(signal: Signal) -> ! {
     std::process::exit(STATUS_BASE + signal as i32)
 }
 
-/// What is undone when a signal comes; dropping it forgets that.
+/// The registration of a cleanup; dropping it removes the registration.
 pub(crate) struct OnSignal(u64);
 
-/// Registers what is being made, and what a signal has to do to undo it.
+/// Registers an unfinished output and its cleanup on a signal.
 pub(crate) fn on_signal(what: String, undo: impl FnOnce() + Send + 'static) -> OnSignal {
     let mut undos = undos();
     let number = undos.next;
@@ -121,12 +122,12 @@ impl Drop for OnSignal {
     }
 }
 
-/// From now on the command looks for signals with [`check`], and ends by itself.
+/// Declares that the command polls for signals with [`check`], and ends itself.
 pub(crate) fn ends_itself() {
     ENDS_ITSELF.store(true, Ordering::Release);
 }
 
-/// Fails if a signal has come.
+/// Fails if a signal was received.
 pub(crate) fn check() -> Result<()> {
     match Signal::try_from(CAME.load(Ordering::Acquire)) {
         Ok(signal) => bail!("interrupted by {signal}"),
@@ -134,7 +135,7 @@ pub(crate) fn check() -> Result<()> {
     }
 }
 
-/// The exit status of a command that a signal has ended, if one has come.
+/// Returns the exit status of a command ended by a signal, if one was received.
 pub(crate) fn status() -> Option<u8> {
     let came = CAME.load(Ordering::Acquire);
     (came != 0).then(|| u8::try_from(STATUS_BASE + came).unwrap_or(u8::MAX))

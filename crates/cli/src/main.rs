@@ -1,7 +1,8 @@
 //! The command `jext`.
 //!
-//! An error is one line, `jext: what: where; what next`, and exit status 1; a wrong command line has status 2, as clap
-//! says it. A signal ends a command with 128 and its number. `jext fsck` has the statuses of fsck(8).
+//! An error is one line, `jext: what: where; what next`, with exit status 1. A wrong command line
+//! exits with status 2, the convention of clap. A signal ends a command with status 128 plus its
+//! number. `jext fsck` has the statuses of fsck(8).
 
 #![allow(
     clippy::disallowed_types,
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    // Their devices fail because they are to.
+    // These commands inject device errors on purpose.
     let is_on_purpose = matches!(
         cli.command,
         cli::Command::Crash(_) | cli::Command::Replay(_)
@@ -52,9 +53,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or what was asked to be said of it.
+/// Prints an error of the command line, or the help text or version asked for.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to be told if the stream is closed.
+    // A closed stream leaves no reader to report to.
     let _ = error.print();
     let mut words = std::env::args_os().skip(1);
     let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");

@@ -1,7 +1,8 @@
-//! A file that appears under its name when it is whole, and not before.
+//! A file that appears under its name only when it is complete.
 //!
-//! Until then it has no name at all (`O_TMPFILE`), so that nothing is left whatever ends the command, `kill -9` included. Where
-//! the file system cannot do that, it has a hidden name beside its place, which an error and a signal remove.
+//! Until then it has no name (`O_TMPFILE`): nothing is left behind however the command ends, even
+//! by `kill -9`. On file systems without `O_TMPFILE` it has a hidden name in the same directory,
+//! which an error or a signal removes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,19 +15,19 @@ use rustix::io::Errno;
 
 use crate::interrupt::{self, OnSignal};
 
-/// Permissions of a new file, without the umask.
+/// Permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// A file that is being made.
+/// An unfinished file.
 pub(crate) struct NewFile {
     path: PathBuf,
     file: File,
-    /// Its name until it is whole, where it cannot do without.
+    /// Its temporary name, if the file system has no `O_TMPFILE`.
     hidden: Option<Hidden>,
     _on_signal: OnSignal,
 }
 
-/// A name that is removed unless the file takes another.
+/// A temporary name, removed on drop unless the file was renamed.
 struct Hidden {
     path: PathBuf,
     _on_signal: OnSignal,
@@ -34,19 +35,19 @@ struct Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        // It is gone where the file has taken its name.
+        // The name is already gone if the file was renamed.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl NewFile {
-    /// Makes an empty file, open for reading and writing, that will be at `path`.
+    /// Creates an empty file, open for reading and writing, that will appear at `path`.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let context = || path.display().to_string();
         if path.file_name().is_none() {
             bail!("{}: is no name of a file", path.display());
         }
-        // A file without a name goes by itself; what it was to be is told.
+        // A file without a name needs no cleanup; a signal only reports the path.
         let on_signal = interrupt::on_signal(context(), || {});
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -55,7 +56,7 @@ impl NewFile {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let (file, hidden) = match rustix::fs::open(folder, flags, Mode::from_raw_mode(MODE)) {
             Ok(file) => (File::from(file), None),
-            // Too old a kernel, or a file system that cannot.
+            // The kernel is too old, or the file system has no `O_TMPFILE`.
             Err(Errno::ISDIR | Errno::OPNOTSUPP | Errno::INVAL) => {
                 let hidden = Hidden::beside(path);
                 let mut options = File::options();
@@ -75,12 +76,12 @@ impl NewFile {
         })
     }
 
-    /// The file.
+    /// Returns the file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives the file its name. What has the name already is replaced only if `replaces` is set.
+    /// Gives the file its name. Replaces an existing file only if `replaces` is set.
     pub(crate) fn finish(self, replaces: bool) -> Result<()> {
         let named = self.take_name(replaces);
         match named {
@@ -110,7 +111,7 @@ impl NewFile {
 }
 
 impl Hidden {
-    /// A hidden name beside a path.
+    /// Returns a hidden name in the directory of a path.
     fn beside(path: &Path) -> Self {
         let path = hidden_name(path);
         let (name, at_signal) = (path.display().to_string(), path.clone());
@@ -123,7 +124,8 @@ impl Hidden {
     }
 }
 
-/// Returns a hidden name beside a path that no other process uses, and none can know beforehand.
+/// Returns a hidden name in the directory of a path: random, so that no other process uses or
+/// predicts it.
 pub(crate) fn hidden_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -136,7 +138,7 @@ fn rename(from: &Path, to: &Path, replaces: bool) -> Result<(), Errno> {
         return rustix::fs::renameat(CWD, from, CWD, to);
     }
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not know the flag.
+        // The file system does not support the flag.
         Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => {
             rustix::fs::renameat(CWD, from, CWD, to)
         }

@@ -1,4 +1,4 @@
-//! What commands print: errors in one line, JSON, times and modes as `ls` shows them.
+//! Output of the commands: errors in one line, JSON, times and modes as `ls` shows them.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::advice;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Says why nothing was done, in one line.
+/// Prints an error in one line.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     let advice = advice::of_damage(error).unwrap_or_default();
     let text = without_numbers(&format!("{}\n{advice}", advice::text(error)));
@@ -21,27 +21,27 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    // Nobody is left to be told if standard error is closed.
+    // A closed standard error leaves no reader to report to.
     let _ = writeln!(io::stderr(), "jext: {}", without_controls(&line.join("; ")));
     ExitCode::FAILURE
 }
 
-/// Prints in one line what is wrong, and goes on.
+/// Prints an error in one line without ending the command.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "jext: {}", without_controls(text));
 }
 
-/// Prints in one line what a reader should know of what it sees.
+/// Prints a note in one line.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "jext: note: {}", without_controls(text));
 }
 
-/// Warns in one line, and goes on.
+/// Prints a warning in one line.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "jext: warning: {}", without_controls(text));
 }
 
-/// Text without the numbers that Rust adds to what the system says, as in "(os error 2)".
+/// Removes the numbers that Rust appends to system errors, as in "(os error 2)".
 fn without_numbers(text: &str) -> String {
     const BEGINNING: &str = " (os error ";
     let mut plain = String::new();
@@ -60,7 +60,7 @@ fn without_numbers(text: &str) -> String {
     plain + rest
 }
 
-/// Whether whoever read our output has gone, which is his right.
+/// True if the reader of standard output has closed it, which is no error.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error
         .chain()
@@ -68,8 +68,8 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints lines of text to standard output. A terminal, which would obey what names, labels and targets of links say, gets them
-/// without control characters.
+/// Prints lines of text to standard output. A terminal gets them without control characters, which
+/// it would obey: names, labels and targets of links may contain them.
 pub(crate) fn print(text: &str) -> Result<()> {
     if io::stdout().is_terminal() {
         return print_bytes(shown_lines(text).as_bytes());
@@ -77,7 +77,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints text in which names may hold any bytes to standard output.
+/// Prints text to standard output; names in it may hold any bytes.
 pub(crate) fn print_bytes(text: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text).and_then(|()| out.flush());
@@ -89,7 +89,7 @@ pub(crate) fn print_json(value: &Value) -> Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// `drwxr-xr-x`.
+/// Returns the mode as in `drwxr-xr-x`.
 pub(crate) fn mode_text(kind: FileKind, permissions: u16) -> String {
     let letter = match kind {
         FileKind::Regular => '-',
@@ -115,7 +115,7 @@ pub(crate) fn mode_text(kind: FileKind, permissions: u16) -> String {
     text
 }
 
-/// What an inode is, in words.
+/// Returns the file type in words.
 pub(crate) fn kind_text(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular file",
@@ -128,7 +128,7 @@ pub(crate) fn kind_text(kind: FileKind) -> &'static str {
     }
 }
 
-/// `2003-01-01 00:00:00 UTC`.
+/// Returns the time as in `2003-01-01 00:00:00 UTC`.
 pub(crate) fn time_text(seconds: i64) -> String {
     let (year, month, day) = rt::WallTime { seconds, nanos: 0 }.date();
     let rest = seconds.rem_euclid(SECONDS_PER_DAY);
@@ -136,20 +136,20 @@ pub(crate) fn time_text(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// `2003-01-01T00:00:00.000000000Z`.
+/// Returns the time as in `2003-01-01T00:00:00.000000000Z`.
 pub(crate) fn time_iso(time: InodeTime) -> String {
     let text = time_text(time.seconds);
     let plain = text.trim_end_matches(" UTC").replace(' ', "T");
     format!("{plain}.{:09}Z", time.nanos)
 }
 
-/// A name as text; bytes that are not UTF-8 are replaced.
+/// Returns a name as text, with replacement characters for invalid UTF-8.
 pub(crate) fn name_text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A name as it is printed: its bytes, so that programs can use them; for a terminal, which would obey what they say, without
-/// control characters.
+/// Returns a name as it is printed: its bytes for programs; text without control characters for a
+/// terminal, which would obey them.
 pub(crate) fn printed_name(name: &[u8]) -> Vec<u8> {
     if io::stdout().is_terminal() {
         without_controls(&name_text(name)).into_bytes()
@@ -158,7 +158,7 @@ pub(crate) fn printed_name(name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Text with `?` in the place of control characters but line feeds and tabs.
+/// Replaces control characters other than line feeds and tabs by `?`.
 fn shown_lines(text: &str) -> String {
     let is_harmless = |letter: &char| matches!(letter, '\n' | '\t') || !letter.is_control();
     let shown = text.chars();
@@ -167,7 +167,7 @@ fn shown_lines(text: &str) -> String {
         .collect()
 }
 
-/// Text with `?` in the place of control characters.
+/// Replaces control characters by `?`.
 fn without_controls(text: &str) -> String {
     let shown = text.chars();
     shown
@@ -175,13 +175,13 @@ fn without_controls(text: &str) -> String {
         .collect()
 }
 
-/// A name's bytes in hexadecimal digits, where text would not say which they are.
+/// Returns a name's bytes in hexadecimal digits if they are not valid UTF-8.
 pub(crate) fn name_hex(name: &[u8]) -> Option<String> {
     let is_text = std::str::from_utf8(name).is_ok();
     (!is_text).then(|| name.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Attributes as JSON.
+/// Returns attributes as JSON.
 pub(crate) fn attributes_json(attributes: &Attributes) -> Value {
     let flags: String = layout::inode_flags::LETTERS
         .iter()

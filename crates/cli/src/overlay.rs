@@ -1,5 +1,5 @@
-//! A device that can be written and leaves the one below as it is: what is written stays in memory. On one a journal is replayed
-//! for who only reads.
+//! A writable device over an unchanged one: writes stay in memory. A journal is replayed on it for
+//! commands that only read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,16 +8,16 @@ use block::ticket::{Outcome, Results, Ticket};
 use block::{BlockDevice, DeviceError, Geometry, Request};
 use layout::{Block, SectorNr};
 
-/// Bytes of a sector.
+/// Sector size in bytes.
 const SECTOR: usize = SectorNr::SIZE as usize;
 
-/// A sector in memory: a block, and which of the block's sectors it is.
+/// A sector in memory: a block, and the index of the sector within it.
 type Written = (Arc<Block>, usize);
 
-/// A device with changes in memory.
+/// A device whose changes stay in memory.
 pub(crate) struct Overlay {
     below: Arc<dyn BlockDevice>,
-    /// By the number of the sector.
+    /// Written sectors by sector number.
     written: RwLock<BTreeMap<u64, Written>>,
 }
 
@@ -50,7 +50,7 @@ impl Overlay {
                 }
                 Ok(Outcome::Done)
             }
-            // What a discarded range reads as is anything.
+            // Reads of a discarded range may return anything.
             Request::Flush | Request::Discard { .. } => Ok(Outcome::Done),
         }
     }

@@ -1,4 +1,4 @@
-//! Progress on a terminal; nothing where standard error is none.
+//! Progress bars on a terminal; nothing if standard error is not one.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// How often a bar is drawn.
+/// Interval between two redraws of a bar.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A bar that counts to `length` in units of bytes, if somebody can see it.
+/// Returns a bar that counts to `length` bytes, hidden unless standard error is a terminal.
 pub(crate) fn bytes(length: u64) -> ProgressBar {
     let template = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}";
     bar(length, template)
 }
 
-/// A bar of shares of one, out of `length` thousandths.
+/// Returns a bar of a fraction that counts to `length` thousandths.
 pub(crate) fn share(length: u64) -> ProgressBar {
     bar(
         length,
@@ -28,7 +28,7 @@ fn bar(length: u64, template: &str) -> ProgressBar {
         return ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
     }
     let left = |state: &ProgressState, out: &mut dyn Write| {
-        // Whoever looks first is not told that nothing is left.
+        // Before the first progress the estimate would be zero.
         let written = match state.pos() {
             0 => out.write_str("?"),
             _ => write!(out, "{:#}", HumanDuration(state.eta())),

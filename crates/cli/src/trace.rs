@@ -1,4 +1,5 @@
-//! Traces on standard error, for `-v` and JEXT_LOG. Their clock is the world's: virtual in a simulated one.
+//! Traces on standard error, for `-v` and JEXT_LOG. Their clock is the world's: virtual in a
+//! simulated world.
 //!
 //! A line that cannot be written is dropped: a full disk under `--log` must not end a mount.
 
@@ -10,10 +11,11 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-/// The variable that says what to show.
+/// The environment variable of the trace filter.
 const VARIABLE: &str = "JEXT_LOG";
 
-/// Shows what JEXT_LOG says, or else what so many `-v` mean. Without any, errors are shown, unless they are made on purpose.
+/// Starts traces with the filter in JEXT_LOG, or else the level given by the number of `-v`. The
+/// default is errors, or nothing if they are injected on purpose.
 pub(crate) fn start(verbose: u8, is_on_purpose: bool) -> Result<()> {
     let filter = match std::env::var(VARIABLE) {
         Ok(text) if !text.is_empty() => text
@@ -37,7 +39,7 @@ pub(crate) fn start(verbose: u8, is_on_purpose: bool) -> Result<()> {
     Ok(())
 }
 
-/// A writer that drops what it cannot write.
+/// A writer that drops output on errors.
 struct Droppable<W>(W);
 
 impl<W: Write> Write for Droppable<W> {

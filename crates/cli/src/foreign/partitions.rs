@@ -1,7 +1,8 @@
-//! Partition tables: a whole disk is told by the table of a PC's firmware (MBR) or by GPT, and where an ext file system begins in one
-//! of its partitions, the device text that names it.
+//! Partition tables: recognises a whole disk by its MBR or GPT, and returns the device text of a
+//! partition that holds an ext file system.
 //!
-//! Sources: UEFI Specification 2.10, chapter 5; `block/partitions/{msdos,efi}.c` of Linux for what is believed.
+//! Sources: UEFI Specification 2.10, chapter 5; `block/partitions/{msdos,efi}.c` of Linux for the
+//! checks that a table has to pass.
 
 use std::sync::Arc;
 
@@ -11,19 +12,19 @@ use block::text::Size;
 use super::{bytes, has, has_ext};
 
 const SECTOR: u64 = 512;
-/// Device texts round to this.
+/// Alignment of slices in device texts, in bytes.
 const SLICE_BYTES: u64 = 4096;
-/// Entries of a table of firmware, where they begin, and the bytes of one.
+/// MBR: number of entries, offset of the first entry, and entry size in bytes.
 const MBR_ENTRIES: u64 = 4;
 const MBR_FIRST: u64 = 446;
 const MBR_ENTRY_BYTES: usize = 16;
-/// The type of the only entry of a disk that has GPT.
+/// Partition type of the only MBR entry of a GPT disk.
 const MBR_PROTECTIVE: u8 = 0xEE;
-/// Of GPT: entries that are looked at, and the least and most bytes of one.
+/// GPT: maximum number of entries that are read, and valid entry sizes in bytes.
 const GPT_ENTRIES_MAX: u64 = 128;
 const GPT_ENTRY_BYTES: core::ops::RangeInclusive<u64> = 128..=4096;
 
-/// A partition, in bytes of the disk.
+/// A partition, as a byte range of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Partition {
     number: u64,
@@ -31,7 +32,7 @@ struct Partition {
     end: u64,
 }
 
-/// What to say of a whole disk; nothing if there is no table.
+/// Returns the text for a whole disk, or `None` if it has no partition table.
 pub(super) fn describe(device: &Arc<dyn BlockDevice>) -> Option<String> {
     let (kind, partitions) = match gpt(device) {
         Some(partitions) => ("GPT", partitions),
@@ -54,7 +55,8 @@ pub(super) fn describe(device: &Arc<dyn BlockDevice>) -> Option<String> {
     ))
 }
 
-/// How to come to a file system that begins further in on a disk, and ends at `end` or with the disk.
+/// Returns how to reach a file system that starts at `start` on a disk, and ends at `end` or with
+/// the disk.
 pub(super) fn next_for(
     device: &Arc<dyn BlockDevice>,
     what: &str,
@@ -81,7 +83,7 @@ pub(super) fn next_for(
     format!("give '{slice}' in its place, or {by_loop}")
 }
 
-/// The primary partitions of a table of firmware.
+/// Returns the primary partitions of an MBR.
 fn mbr(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
     if !has(device, 510, b"\x55\xAA") {
         return None;
@@ -90,7 +92,7 @@ fn mbr(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
     for index in 0..MBR_ENTRIES {
         let at = MBR_FIRST + index * MBR_ENTRY_BYTES as u64;
         let entry = bytes(device, at, MBR_ENTRY_BYTES)?;
-        // What is neither active nor inactive is the code of a boot sector, not a table.
+        // Any other value is boot sector code, not a table.
         if entry[0] & 0x7F != 0 {
             return None;
         }
@@ -106,7 +108,7 @@ fn mbr(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
     (!partitions.is_empty()).then_some(partitions)
 }
 
-/// The partitions of GPT, with sectors of 512 or 4096 bytes.
+/// Returns the partitions of a GPT with sectors of 512 or 4096 bytes.
 fn gpt(device: &Arc<dyn BlockDevice>) -> Option<Vec<Partition>> {
     let sectors = [SECTOR, SLICE_BYTES];
     let sector = sectors
