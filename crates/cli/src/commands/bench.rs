@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// PostMark: many small files that live for a short time.
+    /// PostMark: many short-lived small files.
     Postmark(Box<postmark::Arguments>),
     #[command(flatten)]
     Other(named::Named),

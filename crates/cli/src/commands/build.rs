@@ -1,7 +1,8 @@
-//! `jext build`: an image from a directory or an archive, in one go.
+//! `jext build`: makes an image from a directory or an archive in one step.
 //!
-//! The volume is made as large as its contents need, filled without its journal, and sealed: it looks as if nobody had ever mounted
-//! it. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: the UUID and the seed of hashes follow from the tree then.
+//! The volume is sized for its contents, filled without its journal, and sealed as if it had never
+//! been mounted. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: UUID and hash seed
+//! are then derived from the tree.
 
 mod digest;
 pub(super) mod origin;
@@ -29,15 +30,15 @@ use crate::new_file::NewFile;
 use crate::output;
 use crate::progress;
 
-/// Bytes of a block, unless other ones are asked for.
+/// Default block size in bytes.
 const BLOCK_BYTES: u32 = 4096;
-/// The sizes that there are.
+/// Supported block sizes in bytes.
 const BLOCK_BYTES_ALL: [u32; 3] = [1024, 2048, BLOCK_BYTES];
-/// Memory for what is on its way into the image.
+/// Memory budget while the image is filled, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Inodes beside those of the tree: those that every volume has, and a few to begin with.
+/// Inodes in addition to those of the tree: the reserved ones, and a few free ones.
 const INODES_MORE: u64 = 64;
-/// How often the size is corrected before it is given up.
+/// Maximum number of attempts to find a size.
 const SIZE_ROUNDS_MAX: u32 = 64;
 
 /// Make an image of a directory or a tar archive (plain, gzip or zstd).
@@ -45,30 +46,30 @@ const SIZE_ROUNDS_MAX: u32 = 64;
 pub(crate) struct Arguments {
     #[command(flatten)]
     format: FormatArguments,
-    /// The image, which must not be there yet.
+    /// Image to make; it must not exist yet.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// A directory, or an archive; `-` is an archive from standard input.
+    /// A directory or an archive; `-` reads an archive from standard input.
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// The size of the image: 64M, 2G; otherwise what the tree needs, and a little more.
+    /// Size of the image: 64M, 2G. The default is the size that the tree needs, plus the slack.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Percent of the needed space that are left free.
+    /// Free space to leave, in percent of the space that the tree needs.
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     slack: u32,
-    /// Replace the image if it is there.
+    /// Replace an existing image.
     #[arg(short = 'F', long)]
     force: bool,
     /// Print nothing.
     #[arg(short, long)]
     quiet: bool,
-    /// Print what was made as JSON.
+    /// Print a summary as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// The device that the image's journal is to lie on.
+/// The device of the image's external journal.
 struct Journal {
     device: Arc<dyn BlockDevice>,
     found: JournalDevice,
@@ -81,7 +82,7 @@ impl Journal {
         Ok(Self { device, found })
     }
 
-    /// Takes an image that came to nothing off its users.
+    /// Removes the image, which was not completed, from the journal's users.
     fn forget(&self, image: [u8; 16]) -> Result<(), jbd2::Error> {
         let JournalDevice {
             uuid, block_bytes, ..
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let journal = journal.map(Arc::new);
     let origin = origin::open(&arguments.from)?;
     let block_bytes = match &journal {
-        // Its blocks and the image's have one size.
+        // The journal and the image have the same block size.
         Some(journal) => options.block_bytes.unwrap_or(journal.found.block_bytes),
         None => options.block_bytes.unwrap_or(BLOCK_BYTES),
     };
@@ -156,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let new = NewFile::create(out)?;
     let forget = || {
         if let Some(journal) = &journal {
-            // The error, or the signal, is told.
+            // The original error or signal is reported, not this one.
             let _ = journal.forget(uuid);
         }
     };
@@ -195,7 +196,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     report(arguments, &made?, &tally, bytes)
 }
 
-/// Only an image is replaced, and only if that is asked for.
+/// Fails if the output exists, unless it is a regular file and replacement is forced.
 fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
     match std::fs::metadata(out) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -217,7 +218,7 @@ fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
     u32::try_from(count).context("more than 2^32 inodes")
 }
 
-/// The least size that holds the tree, what is reserved, and some more.
+/// Returns the smallest size in bytes that holds the tree, the reserved blocks and the slack.
 fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
     let needed = tally.blocks + tally.blocks * u64::from(slack_percent) / 100 + 16;
@@ -238,7 +239,8 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
         };
         let free = match mkfs::preview(&geometry, options) {
             Ok(summary) => summary.free_blocks.saturating_sub(summary.reserved_blocks),
-            // Too small for what was asked for, as the inodes or the journal.
+            // Too small for the requested options, such as the number of inodes or the journal
+            // size.
             Err(ext::Error::Invalid(why)) => {
                 refused = Some(why);
                 0
@@ -278,7 +280,7 @@ fn make(
     Ok(summary)
 }
 
-/// Fills a volume that was just made, and seals it.
+/// Fills a newly made volume and seals it.
 pub(super) fn fill(
     device: &Arc<dyn BlockDevice>,
     origin: &Origin,

@@ -1,4 +1,4 @@
-//! `jext cat`: files to standard output.
+//! `jext cat`: copies files to standard output.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use ext::volume::OpenFlags;
 
 use crate::image::{Access, ImagePath, MountArguments, with_volume};
 
-/// How many bytes are read at a time.
+/// Number of bytes per read.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Print files of an image to standard output.

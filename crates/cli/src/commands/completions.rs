@@ -1,4 +1,4 @@
-//! `jext completions`: what shells need to complete the command line, made from its own description.
+//! `jext completions`: shell completions, generated from the definition of the command line.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -12,12 +12,12 @@ use crate::cli::Cli;
 /// Print completions for a shell: `source <(jext completions bash)`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Which shell.
+    /// Name of the shell.
     shell: Shell,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    // In one piece: a reader that stops early is not an error of the generator's.
+    // Written at once: the generator would panic if the reader stopped early.
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "jext", &mut text);
     std::io::stdout().write_all(&text)?;

@@ -1,4 +1,4 @@
-//! `jext crash`: power cuts everywhere.
+//! `jext crash`: power cuts at every point of a workload.
 
 mod compare;
 mod real;
@@ -24,36 +24,42 @@ use serde_json::{Value, json};
 use crate::output::{print, print_json};
 use crate::progress;
 
-/// Run workloads in simulated worlds, cut the power after every event, and compare what recovery makes of it.
+/// Run workloads in simulated worlds, cut the power after every event, and check what recovery
+/// leaves.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// All data modes, with the journal inside and outside, and volumes without a journal.
+    /// All data modes with internal and external journals, and volumes without a journal.
     #[arg(long, conflicts_with = "cells")]
     all: bool,
-    /// MODE,PLACE as in ordered,internal or journal,external; may be given several times. With writeback,none there is no
-    /// journal: such a volume is looked at when it was closed, and --compare has e2fsck repair some that were cut off.
+    /// MODE,PLACE as in ordered,internal or journal,external; may be repeated. writeback,none is a
+    /// volume without a journal: it is checked after a clean close, and --compare lets e2fsck
+    /// repair some that were cut off.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
-    /// Which workloads: all short ones; random long ones in tight worlds; ones that use blocks again soon, on a volume with
-    /// room or a full one; ones that go around the log several times; ones whose clients race; ones
-    /// whose handles restart wherever they can; ones beside which names change and are listed, directories are listed in
-    /// small steps, or numbers are used again at once; ones whose device commands fail, one after another, or one of whose writes
-    /// fails once beside a background writer; ones whose devices have no room for what they never held. If none is named: all of them, in turn.
+    /// Workloads to run. The names stand, in order, for: all short ones; random long ones in tight
+    /// worlds; ones that soon reuse blocks, on a volume with free space or a full one; ones that
+    /// wrap around the log several times; ones with racing clients; ones whose handles restart
+    /// wherever possible; ones with concurrent renames and listings, with directories listed in
+    /// small steps, or with inode numbers reused at once; ones with failing device commands, one
+    /// after another, or with one failing write beside a background writer; ones on devices without
+    /// space for blocks never written. The default is all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
-    /// Operations of each exhaustive workload; up to 2 all are done, beyond that some by the seed.
+    /// Operations per exhaustive workload; up to 2 all combinations run, beyond that a sample
+    /// chosen by the seed.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=6))]
     length: u8,
-    /// Stop after so many minutes.
+    /// Stop after this number of minutes.
     #[arg(long)]
     minutes: Option<f64>,
-    /// Stop after so many recovered states.
+    /// Stop after this number of recovered states.
     #[arg(long)]
     states: Option<u64>,
-    /// Decides what is left to chance.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Worlds at a time; as many as there are processors by default. With --real, clients; 16 by default.
+    /// Number of parallel worlds; by default the number of processors. With --real, number of
+    /// clients; 16 by default.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print JSON.
@@ -162,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
-    // These go through all of them unless they are told otherwise.
+    // These commands default to all cells.
     let takes_all = arguments.compare.compare || arguments.real.real;
     if takes_all && (arguments.all || arguments.cells.is_empty()) {
         return Ok(CELLS.to_vec());
@@ -186,7 +192,7 @@ fn threads(arguments: &Arguments) -> usize {
     arguments.threads.map_or(available, usize::from)
 }
 
-/// Runs one generator, with its share of what is left.
+/// Runs one generator, with its share of the remaining time and states.
 fn run_kind(
     arguments: &Arguments,
     (kind, seed): (Kind, u64),

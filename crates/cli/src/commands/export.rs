@@ -1,4 +1,5 @@
-//! `jext export`: an image's whole tree to an archive or a directory. The image is only read.
+//! `jext export`: writes the whole tree of an image to an archive or a directory. The image is only
+//! read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::new_file::{NewFile, hidden_name};
 use crate::output;
 use crate::progress;
 
-/// Standard output.
+/// The name of standard output.
 const STDOUT: &str = "-";
 
 /// Export an image to a tar archive or a directory.
@@ -24,21 +25,22 @@ pub(crate) struct Arguments {
     /// The image.
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// OUT.tar, OUT.tar.gz, OUT.tar.zst, - for an archive on standard output, or a directory. It appears when it is whole.
+    /// OUT.tar, OUT.tar.gz, OUT.tar.zst, - for an archive on standard output, or a directory. It
+    /// appears only when it is complete.
     #[arg(value_name = "OUT")]
     out: String,
     #[command(flatten)]
     mount: MountArguments,
 }
 
-/// What is written.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Archive(Compression),
     Directory,
 }
 
-/// Endings of the names of archives.
+/// File name extensions of archives.
 const FORMS: [(&str, Compression); 5] = [
     (".tar", Compression::None),
     (".tar.gz", Compression::Gzip),
@@ -47,7 +49,8 @@ const FORMS: [(&str, Compression); 5] = [
     (".tzst", Compression::Zstd),
 ];
 
-/// Endings of archives and images of other forms, for which nobody wants a directory. A longer one comes before its end.
+/// Extensions of unsupported archives and images, which are surely not meant as directory names. An
+/// extension precedes its own suffixes.
 const OTHER_ENDINGS: &[&str] = &[
     ".tar.xz",
     ".tar.bz2",
@@ -106,13 +109,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Bytes that files, directories and the journal take: approximately what is read.
+/// Returns the bytes used by files, directories and the journal: approximately the amount to read.
 fn data_bytes(volume: &Volume) -> u64 {
     let usage = volume.usage();
     usage.blocks.saturating_sub(usage.blocks_free) * u64::from(usage.block_bytes)
 }
 
-/// What is written to a path of this name.
+/// Returns the form of the output for a path.
 fn form(out: &str) -> Result<Form> {
     if out == STDOUT {
         return Ok(Form::Archive(Compression::None));
@@ -146,7 +149,8 @@ fn to_archive(source: &ImageSource<'_>, out: &str, compression: Compression) -> 
     new.finish(false)
 }
 
-/// Makes a directory of the tree. It has a hidden name until it is whole; one that is there already is filled where it is.
+/// Exports the tree to a directory. A new directory has a hidden name until it is complete; an
+/// existing one is filled in place.
 fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
     let out = without_slashes(out);
     let is_there = out.exists();
@@ -154,7 +158,8 @@ fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
         (out.clone(), DirectorySink::fill(&out, &output::warn)?)
     } else {
         let hidden = hidden_name(&out);
-        // The hidden name is nobody's business. What has it already may belong to anybody.
+        // The hidden name is an internal detail, so errors show the name asked for. If the hidden
+        // name exists already, its owner is unknown, so it is not removed.
         let made = DirectorySink::create(&hidden, &output::warn);
         (hidden, made.with_context(|| out.display().to_string())?)
     };
@@ -174,7 +179,7 @@ fn without_slashes(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// Removes what there is of a directory that did not become whole. Nothing was in it before.
+/// Removes an incomplete directory, or only its contents if it stays. It was empty before.
 fn remove_made(place: &Path, stays: bool) {
     if !stays {
         let _ = std::fs::remove_dir_all(place);

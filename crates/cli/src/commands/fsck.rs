@@ -1,7 +1,7 @@
 //! `jext fsck`: checks a file system and never writes to it. Exit statuses are those of fsck(8).
 //!
-//! A journal that has to be replayed is replayed in memory by the engine; the checker, which knows nothing of the engine, then
-//! checks what that has made of the file system.
+//! If the journal needs recovery, the engine replays it in memory. The checker, which shares no
+//! code with the engine, then checks the result.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -19,32 +19,32 @@ use crate::image::{open_to_look, open_unused, replay_in_memory, transactions, wa
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-/// Problems were found, and are left.
+/// Exit status: problems were found and left uncorrected.
 const LEFT: u8 = 4;
-/// The check could not be done.
+/// Exit status: operational error, the check could not run.
 const OPERATIONAL: u8 = 8;
-/// The command line is wrong.
+/// Exit status: wrong command line.
 pub(crate) const USAGE: u8 = 16;
 
 /// Check a file system; nothing is written.
 ///
-/// The exit status is 0 if nothing is wrong, 4 if problems were found, 8 if the check could not be done, and 16 if the
-/// command line is wrong.
+/// The exit status is 0 if nothing is wrong, 4 if problems were found, 8 if the check could not
+/// run, and 16 if the command line is wrong.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The file system's device.
+    /// Device of the file system.
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// The external journal's device.
+    /// Device of the external journal.
     #[arg(long, visible_alias = "journal", value_name = "DEV")]
     journal_device: Option<String>,
-    /// Change nothing, which is always so; check an image that is in use by a mount, too.
+    /// Change nothing, which is always the case; also check an image that a mount uses.
     #[arg(short = 'n')]
     no_change: bool,
-    /// Check even if the file system seems clean. It is always so; taken for the sake of scripts.
+    /// Check even if the file system seems clean. Always the case; accepted for scripts.
     #[arg(short = 'f')]
     force: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -69,24 +69,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// What was found, and in what.
+/// The result of a check.
 struct Checked {
     report: Report,
     journal: JournalState,
 }
 
-/// What became of the journal before the check.
+/// The state of the journal before the check.
 enum JournalState {
-    /// It does not have to be replayed.
+    /// The journal needs no recovery.
     Settled,
-    /// So many transactions were replayed in memory.
+    /// This number of transactions was replayed in memory.
     Replayed(u32),
-    /// It has to be replayed and cannot be: why.
+    /// The journal needs recovery but cannot be replayed, for this reason.
     Left(String),
 }
 
 fn check(arguments: &Arguments) -> Result<Checked> {
-    // A check of what changes meanwhile may find what is not wrong: only who asks for it gets it.
+    // A check of a changing image may report false problems, so it has to be asked for.
     let open = |text: &str| match arguments.no_change {
         true => open_to_look(text),
         false => open_unused(text),
@@ -116,7 +116,7 @@ fn check(arguments: &Arguments) -> Result<Checked> {
     })
 }
 
-/// Of a device that holds no file system it says what it holds.
+/// Returns an error of a check. If the device holds no ext file system, names its contents.
 fn explain(error: fsck::Error, device: &Arc<dyn BlockDevice>) -> anyhow::Error {
     match error {
         fsck::Error::NoSuperblock {

@@ -1,5 +1,6 @@
-//! `jext info`: what a file system or a journal device is. Nothing is mounted. Where the journal has to be replayed, that is done
-//! in memory; the facts about the journal, and that it has to be, are those on the device.
+//! `jext info`: shows a file system or a journal device without mounting it. A journal that needs
+//! recovery is replayed in memory; the facts about the journal and the recovery flag are those on
+//! the device.
 
 mod descriptors;
 mod facts;
@@ -24,27 +25,27 @@ use crate::image::{Replayed, open_to_look, replay_in_memory, transactions};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-/// Columns of the labels.
+/// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 26;
 
-/// Say what a file system is: features, sizes, state, journal.
+/// Show a file system's features, sizes, state and journal.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The device.
+    /// Device to show.
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The external journal's device, for one that has to be replayed.
+    /// Device of the external journal, if it needs recovery.
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,
-    /// And what each group holds: its bitmaps, its inode table, what is free in it.
+    /// Also show each group: its bitmaps, its inode table, its free blocks and inodes.
     #[arg(long)]
     groups: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// One line of the text, one field of the JSON.
+/// One line of the text, and one field of the JSON.
 pub(super) struct Fact {
     pub(super) key: &'static str,
     pub(super) label: &'static str,
@@ -88,7 +89,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The device as it is when its journal has been replayed, if that has to be done, and its superblock, which still says so.
+/// Returns the device after a replay in memory, if the journal needs recovery, and the superblock,
+/// with the features and state on the device.
 fn replayed(
     name: &str,
     device: &Arc<dyn BlockDevice>,
@@ -149,7 +151,7 @@ fn text(facts: &[Fact]) -> String {
     text
 }
 
-/// A value as text.
+/// Returns a value as text.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "never".to_owned(),

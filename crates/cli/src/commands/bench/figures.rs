@@ -1,4 +1,4 @@
-//! The figures of a benchmark as JSON.
+//! Figures of a benchmark as JSON.
 
 use serde_json::{Map, Value, json};
 use workload::{Latencies, Metric};

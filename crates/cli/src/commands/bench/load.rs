@@ -1,4 +1,5 @@
-//! `jext bench NAME`: any workload of the catalogue on the engine in this process, or on any directory.
+//! `jext bench NAME`: runs any workload of the catalogue on the engine in this process, or on any
+//! directory.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,18 +16,19 @@ use super::figures::{latencies_json, metrics_json};
 use super::place::PlaceArguments;
 use crate::{output, progress};
 
-/// A workload of the catalogue.
+/// Run a workload of the catalogue.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
-    /// A parameter, as a plan takes it without the workload's name: "tasks=20", "size=64KiB", "seed=7".
+    /// Set a parameter, as in a plan but without the workload's name: "tasks=20", "size=64KiB",
+    /// "seed=7".
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Print the parameters, their values and meanings, and run nothing.
+    /// Print the parameters, their values and meanings; run nothing.
     #[arg(long)]
     parameters: bool,
-    /// Print only the report of this name in the original's form.
+    /// Print only the report of this name, in the original's format.
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
     document: Option<String>,
     /// Print the figures as JSON.
@@ -60,7 +62,7 @@ pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// The workload with the parameters that were set.
+/// Returns the workload with the given parameters.
 fn load(definition: &'static Definition, set: &[String]) -> Result<Load> {
     let mut settings = Settings::defaults();
     for given in set {
@@ -167,7 +169,7 @@ fn outcome_json(load: &Load, outcome: &Outcome) -> Value {
     })
 }
 
-/// A time as `--set` takes it, in the largest unit of which it is a whole number.
+/// Returns a duration as `--set` takes it, in the largest unit that gives a whole number.
 fn time_text(nanos: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
     let whole = units

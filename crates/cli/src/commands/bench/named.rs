@@ -1,4 +1,4 @@
-//! [`Named`]: one command for each workload of the catalogue but PostMark, which has its own.
+//! [`Named`]: one command for each workload of the catalogue except PostMark, which has its own.
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
@@ -7,7 +7,7 @@ use workload::{Definition, WORKLOADS};
 
 use super::load;
 
-/// A workload by the name of its command.
+/// A workload, selected by the name of its command.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) definition: &'static Definition,
@@ -41,7 +41,7 @@ impl Subcommand for Named {
     fn augment_subcommands(command: Command) -> Command {
         definitions().fold(command, |command, definition| {
             let own = Command::new(definition.name);
-            // The description of the arguments' type is that of no workload.
+            // The description of the argument type fits no particular workload.
             let own = load::Arguments::augment_args(own).about(definition.title);
             command.subcommand(own)
         })

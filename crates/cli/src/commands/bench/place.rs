@@ -1,4 +1,4 @@
-//! What a benchmark runs on: a directory, an image, or a new file system in memory.
+//! Targets of a benchmark: a directory, an image, or a new file system in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use workload::directory::DirectoryTarget;
 use crate::commands::mkfs::{Format, FormatArguments};
 use crate::image::{Access, MountArguments, open_parsed, parse_device};
 
-/// Where a benchmark runs.
+/// The target of a benchmark.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArguments {
     /// A directory, an image, or mem:SIZE for a new file system in memory.
     #[arg(value_name = "DIR|IMAGE|mem:SIZE")]
     target: String,
-    /// How the file system in memory is made, as in --mkfs "-t ext3 -b 4096 -J size=32".
+    /// mkfs options for the file system in memory, as in --mkfs "-t ext3 -b 4096 -J size=32".
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     mkfs: Option<String>,
     #[command(flatten)]
     mount: MountArguments,
 }
 
-/// What the benchmark runs on.
+/// An open target.
 enum Place {
     Directory(Arc<dyn Target>),
     Volume(Arc<VolumeTarget>),
 }
 
 impl PlaceArguments {
-    /// Opens the place, does the work on it, and closes it in any case.
+    /// Opens the target, runs `work` on it, and always closes it.
     pub(super) fn with_target<T>(
         &self,
         work: impl FnOnce(&Arc<dyn Target>) -> Result<T>,
@@ -93,7 +93,7 @@ fn place(arguments: &PlaceArguments) -> Result<Place> {
     ))))
 }
 
-/// Makes the file system in memory.
+/// Creates the file system in memory.
 fn format(
     arguments: &PlaceArguments,
     device: &Arc<dyn block::BlockDevice>,
@@ -122,7 +122,7 @@ fn format(
     Ok(())
 }
 
-/// Reads mkfs's options from one text.
+/// Parses mkfs options from one string.
 fn parse_mkfs(text: &str) -> Result<FormatArguments> {
     #[derive(clap::Parser)]
     #[command(name = "--mkfs", no_binary_name = true)]

@@ -1,7 +1,8 @@
 //! `jext bench postmark`: PostMark on the engine in this process, or on any directory.
 //!
-//! With `--compat` it is the original program, to the byte of its output but for the banner: commands come from a script or
-//! from standard input. Without, it measures with a nanosecond clock and prints latencies.
+//! With `--compat` its output equals that of the original program byte for byte except for the
+//! banner, and commands come from a script or standard input. Without it, the benchmark uses a
+//! nanosecond clock and prints latencies.
 
 use std::io;
 use std::process::ExitCode;
@@ -23,16 +24,17 @@ use crate::{output, progress};
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
-    /// Do what the original does and print what it prints; commands come from the script, or else from standard input.
+    /// Behave and print as the original does; commands come from the script, or else from standard
+    /// input.
     #[arg(long)]
     compat: bool,
-    /// A parameter as the original's `set` takes it: "size 1000 100000", "transactions 50000".
+    /// Set a parameter as the original's `set` does: "size 1000 100000", "transactions 50000".
     #[arg(long, value_name = "PARAMETER")]
     set: Vec<String>,
-    /// A file of the original's commands, done first.
+    /// File of commands of the original, executed first.
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
-    /// How many threads share files and transactions.
+    /// Number of threads that share files and transactions.
     #[arg(
         long,
         value_name = "COUNT",
@@ -40,10 +42,10 @@ pub(crate) struct Arguments {
         conflicts_with = "compat"
     )]
     threads: u32,
-    /// When files are synced.
+    /// Files to sync, and when.
     #[arg(long, value_enum, default_value_t = FsyncArgument::None, conflicts_with = "compat")]
     fsync: FsyncArgument,
-    /// Whether the time counts a sync of everything.
+    /// Final sync, included in the measured time.
     #[arg(long, value_enum, default_value_t = FinalSyncArgument::None, conflicts_with = "compat")]
     final_sync: FinalSyncArgument,
     /// Do not measure the latency of each call.
@@ -111,7 +113,7 @@ fn bench(arguments: &Arguments, target: Arc<dyn Target>) -> Result<ExitCode> {
     })
 }
 
-/// The commands: the script, what `--set` says, and in the original's form standard input.
+/// Runs the commands: the script, `--set`, and in the original's form standard input.
 fn converse(arguments: &Arguments, session: &mut Session<'_>) -> Result<Flow> {
     let is_own = !arguments.compat;
     let flow = match (&arguments.script, is_own) {
@@ -166,7 +168,7 @@ fn options(arguments: &Arguments) -> Options {
     }
 }
 
-/// A console that prints nothing but errors, for `--json`.
+/// A console that prints only errors, for `--json`.
 struct Quiet {
     inner: Terminal,
     is_quiet: bool,

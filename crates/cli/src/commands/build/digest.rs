@@ -1,18 +1,18 @@
-//! A UUID that follows from what an image is made of: paths, attributes and data of the tree, and the options. It is a name, and no
-//! protection against those who want two trees to have the same.
+//! A UUID derived from the contents of an image: paths, attributes and data of the tree, and the
+//! options. It is an identifier: it does not resist deliberate collisions.
 
 use anyhow::Result;
 use ext::mkfs::Options;
 use ext::volume::FileKind;
 use transfer::{Item, Node, Origin, Times};
 
-/// An odd multiplier of 128 bits whose bits are spread evenly: that of the generator PCG-XSL-RR.
+/// An odd 128-bit multiplier with evenly spread bits, from the generator PCG-XSL-RR.
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 const START: u128 = 0x5851_F42D_4C95_7F2D_1405_7B7E_F767_814F;
-/// Bytes that are mixed in at once.
+/// Number of bytes that are mixed in one step.
 const WORD: usize = 16;
 
-/// A digest of 128 bits, whatever the pieces in which the bytes come.
+/// A 128-bit digest that does not depend on how the input is split.
 struct Digest {
     state: u128,
     length: u64,
@@ -30,7 +30,7 @@ impl Digest {
 
     fn mix(&mut self, word: [u8; WORD]) {
         let mixed = (self.state ^ u128::from_le_bytes(word)).wrapping_mul(MULTIPLIER);
-        // What multiplication brings to the upper half comes down again.
+        // Multiplication moves entropy to the upper half; the shift brings it back down.
         self.state = mixed ^ (mixed >> 67);
     }
 
@@ -51,7 +51,7 @@ impl Digest {
         self.rest.extend_from_slice(rest);
     }
 
-    /// Adds bytes whose end is told from the beginning of the next.
+    /// Adds bytes preceded by their length, so that adjacent fields cannot be confused.
     fn field(&mut self, bytes: &[u8]) {
         self.add(&(bytes.len() as u64).to_le_bytes());
         self.add(bytes);
@@ -68,7 +68,7 @@ impl Digest {
     }
 }
 
-/// The UUID of an image of this tree.
+/// Returns the UUID of an image of this tree.
 pub(super) fn uuid(origin: &Origin, options: &Options, times: Times) -> Result<[u8; 16]> {
     let mut digest = Digest::new();
     digest.field(format!("{options:?}").as_bytes());
@@ -80,7 +80,7 @@ pub(super) fn uuid(origin: &Origin, options: &Options, times: Times) -> Result<[
                 add_node(&mut digest, &node, times);
             }
             Item::Data { offset, bytes } => {
-                // Where a hole ends, or the data of a file begins.
+                // The end of a hole, or the start of a file's data.
                 if offset != reached || offset == 0 {
                     digest.field(&offset.to_le_bytes());
                 }
@@ -94,7 +94,7 @@ pub(super) fn uuid(origin: &Origin, options: &Options, times: Times) -> Result<[
     Ok(*builder.as_uuid().as_bytes())
 }
 
-/// Adds what an image keeps of a node.
+/// Adds the attributes of a node that an image keeps.
 fn add_node(digest: &mut Digest, node: &Node, times: Times) {
     let mtime = times.of(node.mtime);
     let numbers = [
@@ -103,7 +103,7 @@ fn add_node(digest: &mut Digest, node: &Node, times: Times) {
         u64::from(node.gid),
         mtime.seconds as u64,
         u64::from(mtime.nanos),
-        // That of a directory is the host's affair.
+        // The size of a directory depends on the host.
         if node.kind == FileKind::Regular {
             node.size
         } else {

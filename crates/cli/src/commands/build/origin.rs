@@ -1,4 +1,4 @@
-//! The tree that an image is made of, and what is said of files that hold none.
+//! The source tree of an image, and error texts for files that are not archives.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,12 +10,12 @@ use transfer::Origin;
 
 use crate::foreign;
 
-/// Opens what a path names: a directory or an archive.
+/// Opens a directory or an archive.
 pub(crate) fn open(path: &Path) -> Result<Origin> {
     Origin::open(path, &|file| recognise(file, path))
 }
 
-/// Says what a file is that is no archive, and what to do with it.
+/// Returns the contents of a file that is not an archive, with advice.
 fn recognise(file: &File, path: &Path) -> Option<String> {
     let options = OpenOptions {
         locks: false,

@@ -1,4 +1,4 @@
-//! `jext crash --compare`: crash images given to e2fsck and to the kernel.
+//! `jext crash --compare`: gives crash images to e2fsck and to the kernel.
 
 use std::process::ExitCode;
 
@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::output::{print, print_json};
 use crate::progress;
 
-/// Comparing with others.
+/// Arguments of a comparison with other implementations.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// Give random crash images of all generators to e2fsck and to the kernel, and compare what they make of them. In
-    /// all cells if none is named.
+    /// Give random crash images of all generators to e2fsck and to the kernel, and compare the
+    /// results. The default is all cells.
     #[arg(long, conflicts_with_all = ["generator", "length", "minutes", "states", "real"])]
     pub(crate) compare: bool,
-    /// How many images e2fsck looks at after we have recovered them.
+    /// Number of images that e2fsck checks after jext has recovered them.
     #[arg(
         long,
         requires = "compare",
@@ -26,7 +26,7 @@ pub(crate) struct CompareArguments {
         value_name = "COUNT"
     )]
     recovered: u64,
-    /// How many images we, e2fsck and the kernel recover; root is needed to mount them.
+    /// Number of images that jext, e2fsck and the kernel each recover; mounting them needs root.
     #[arg(
         long,
         requires = "compare",
@@ -34,7 +34,7 @@ pub(crate) struct CompareArguments {
         value_name = "COUNT"
     )]
     unrecovered: u64,
-    /// How many images of volumes without a journal e2fsck repairs.
+    /// Number of images of volumes without a journal that e2fsck repairs.
     #[arg(
         long,
         requires = "compare",

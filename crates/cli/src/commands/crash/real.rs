@@ -1,4 +1,5 @@
-//! `jext crash --real`: clients on threads of the operating system, whose devices are cut at a random instant.
+//! `jext crash --real`: clients on threads of the operating system, with devices that are cut off
+//! at a random instant.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,24 +14,25 @@ use serde_json::json;
 use crate::output::{print, print_json};
 use crate::progress;
 
-/// Clients if nobody says how many.
+/// Default number of clients.
 const LANES: u16 = 16;
-/// One image in so many is given to e2fsck.
+/// One image in this number goes to e2fsck.
 const E2FSCK_ONE_IN: u64 = 16;
 
-/// The stress on real threads.
+/// Arguments of the stress test on real threads.
 #[derive(Debug, Args)]
 pub(crate) struct RealArguments {
-    /// Let clients on threads of the operating system work, cut their devices at random instants, and compare what recovery
-    /// makes of it. In all cells if none is named; --minutes says how long.
+    /// Run clients on threads of the operating system, cut their devices off at random instants,
+    /// and check what recovery leaves. The default is all cells; --minutes sets the duration.
     #[arg(long, conflicts_with_all = ["generator", "length", "states"])]
     pub(crate) real: bool,
-    /// Where images, operations and the order of requests are left if a rule is broken: threads do not repeat.
+    /// Folder for images, operations and the order of requests if a rule is broken, because runs on
+    /// threads cannot be repeated.
     #[arg(long, requires = "real", default_value = ".", value_name = "FOLDER")]
     keep: PathBuf,
 }
 
-/// What other arguments say.
+/// Options from the other arguments.
 pub(super) struct Options {
     pub(super) cells: Vec<Cell>,
     pub(super) lanes: Option<u16>,

@@ -1,10 +1,10 @@
-//! Who noticed what has changed silently, as a table and as JSON.
+//! Silent corruption and its detection, as a table and as JSON.
 
 use comfy_table::{CellAlignment, Table, presets};
 use crash::explore::silent::{FATES, PARTS, SilentTally};
 use serde_json::{Map, Value};
 
-/// A row for each part of a volume of which blocks were damaged; nothing if none were.
+/// Returns a table with a row for each part of a volume that had damaged blocks; empty if none had.
 pub(super) fn to_text(tally: &SilentTally) -> String {
     let damaged = PARTS.into_iter().filter(|part| tally.of_part(*part) > 0);
     let rows: Vec<Vec<String>> = damaged
@@ -28,7 +28,7 @@ pub(super) fn to_text(tally: &SilentTally) -> String {
     format!("\n{table}\n")
 }
 
-/// All parts, with all counts.
+/// Returns all parts with all counts.
 pub(super) fn to_json(tally: &SilentTally) -> Value {
     let counts = |part| -> Value {
         let count = |fate| (format!("{fate}"), Value::from(tally.get(part, fate)));

@@ -1,4 +1,4 @@
-//! Where group descriptors lie, and what they look like in every member of the family.
+//! Locations and formats of group descriptors in ext2, ext3 and ext4.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::groups::Stretch;
 
-/// A group descriptor, whatever its size.
+/// A group descriptor of any size.
 pub(super) struct Descriptor(pub(super) GroupDescriptor64);
 
-/// What all groups have in common.
+/// Sizes that all groups share.
 pub(super) struct Sizes<'s> {
     pub(super) raw: &'s Superblock,
     block_bytes: u32,
     first: u64,
     blocks: u64,
     per_group: u32,
-    /// Blocks of a cluster: 1 without `bigalloc`.
+    /// Blocks per cluster: 1 without `bigalloc`.
     pub(super) ratio: u32,
     descriptor_bytes: u32,
     pub(super) group_count: u32,
@@ -83,7 +83,8 @@ impl<'s> Sizes<'s> {
         self.first + u64::from(group) * u64::from(self.per_group)
     }
 
-    /// The block of a group's superblock, if it has one. Only with clusters of blocks of 1 KiB the first is not the first of its group.
+    /// Returns the block of a group's superblock, if the group has one. It is the first block of
+    /// the group, except in group 0 of a volume with blocks of 1 KiB and clusters.
     pub(super) fn superblock_in(&self, group: u32) -> Option<u64> {
         let first = self.first_of(group);
         let behind_boot = first == 0 && self.block_bytes == 1024;
@@ -91,7 +92,7 @@ impl<'s> Sizes<'s> {
             .then_some(first + u64::from(behind_boot))
     }
 
-    /// How many blocks a group has.
+    /// Returns the number of blocks in a group.
     pub(super) fn len_of(&self, group: u32) -> u64 {
         u64::from(self.per_group).min(self.blocks - self.first_of(group))
     }
@@ -112,7 +113,8 @@ impl<'s> Sizes<'s> {
         !is_sparse || is_sparse_backup(group)
     }
 
-    /// How many blocks of descriptors stand together behind each superblock; the others are those of meta groups.
+    /// Returns the number of descriptor blocks after each superblock; the others belong to meta
+    /// block groups.
     fn descriptor_blocks(&self) -> u32 {
         let all = self.group_count.div_ceil(self.descriptors_per_block());
         if self
@@ -127,7 +129,7 @@ impl<'s> Sizes<'s> {
         }
     }
 
-    /// The block that holds a group's descriptor.
+    /// Returns the block that holds a group's descriptor.
     fn descriptor_block(&self, group: u32) -> u64 {
         let nth = group / self.descriptors_per_block();
         if nth < self.descriptor_blocks() {
@@ -138,13 +140,13 @@ impl<'s> Sizes<'s> {
         self.behind_superblock(first)
     }
 
-    /// The first block of a group that is not its superblock.
+    /// Returns the first block of a group after its superblock, if it has one.
     fn behind_superblock(&self, group: u32) -> u64 {
         let behind = self.superblock_in(group).map(|block| block + 1);
         behind.unwrap_or(self.first_of(group))
     }
 
-    /// The blocks of descriptors in a group.
+    /// Returns the descriptor blocks in a group.
     pub(super) fn descriptors_in(&self, group: u32) -> Option<Stretch> {
         let per_block = self.descriptors_per_block();
         let count = self.descriptor_blocks();
@@ -157,7 +159,7 @@ impl<'s> Sizes<'s> {
         is_there.then_some((block, block))
     }
 
-    /// The blocks that are kept for more descriptors in a group.
+    /// Returns the reserved GDT blocks in a group.
     pub(super) fn reserved_in(&self, group: u32) -> Option<Stretch> {
         let count = u64::from(self.raw.s_reserved_gdt_blocks.get());
         let has = self
@@ -208,7 +210,7 @@ impl Descriptor {
         )
     }
 
-    /// The first block of the inode table.
+    /// Returns the first block of the inode table.
     pub(super) fn inode_table(&self) -> u64 {
         join(
             self.0.base.bg_inode_table_lo.get(),
@@ -221,7 +223,7 @@ fn join(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// A group's descriptor.
+/// Reads a group's descriptor.
 pub(super) fn descriptor(
     device: &Arc<dyn BlockDevice>,
     raw: &Superblock,

@@ -1,4 +1,4 @@
-//! What the superblock says: all that `dumpe2fs -h` tells, each fact under a key that does not change.
+//! Facts from the superblock: all that `dumpe2fs -h` shows, each under a stable key.
 
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::{self as disk, MOUNT_COUNT_UNLIMITED, MiscFlags, Superblock};
@@ -9,7 +9,7 @@ use super::words::{
 };
 use super::{Fact, fact};
 
-/// Hashes of names, by their number.
+/// Names of directory hashes, by number.
 const HASHES: &[&str] = &[
     "legacy",
     "half_md4",
@@ -19,14 +19,14 @@ const HASHES: &[&str] = &[
     "tea_unsigned",
     "siphash",
 ];
-/// Systems that make file systems, by their number.
+/// Names of creator operating systems, by number.
 const SYSTEMS: &[&str] = &["Linux", "GNU/Hurd", "Masix", "FreeBSD", "Lites"];
 const FLAGS: &[(MiscFlags, &str)] = &[
     (MiscFlags::SIGNED_HASH, "signed_directory_hash"),
     (MiscFlags::UNSIGNED_HASH, "unsigned_directory_hash"),
     (MiscFlags::TEST_FILESYSTEM, "test_filesystem"),
 ];
-/// The facts, in the order in which they are told.
+/// Returns the facts in output order.
 pub(super) fn facts(raw: &Superblock) -> Vec<Fact> {
     let features = raw.features();
     let mut facts = identity(raw, features);
@@ -315,7 +315,7 @@ fn errors(raw: &Superblock) -> Vec<Fact> {
     facts
 }
 
-/// Inodes with a meaning of their own, and what else few file systems have.
+/// Returns special inodes, and other fields that few file systems use.
 fn special_inodes(raw: &Superblock, features: Features) -> Vec<Fact> {
     let backups = raw.s_backup_bgs.map(|group| group.get());
     let has_two = features.compatible.contains(Compatible::SPARSE_SUPER2);
@@ -358,7 +358,7 @@ fn special_inodes(raw: &Superblock, features: Features) -> Vec<Fact> {
     found.into_iter().flatten().collect()
 }
 
-/// A fact that is told unless it is zero.
+/// Returns a fact, or `None` if its value is zero.
 fn number(key: &'static str, label: &'static str, value: impl Into<u32>) -> Option<Fact> {
     let value = value.into();
     (value != 0).then(|| fact(key, label, value))

@@ -1,4 +1,4 @@
-//! What the group descriptors and the bitmaps say, group by group.
+//! Facts from the group descriptors and the bitmaps, for each group.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -20,10 +20,10 @@ const FLAGS: &[(GroupFlags, &str)] = &[
     (GroupFlags::INODE_ZEROED, "ITABLE_ZEROED"),
 ];
 
-/// A range of blocks or inodes, ends included.
+/// A range of blocks or inodes, both ends included.
 pub(super) type Stretch = (u64, u64);
 
-/// A group as it is told.
+/// The facts of a group.
 pub(super) struct Group {
     number: u32,
     blocks: Stretch,
@@ -43,7 +43,7 @@ pub(super) struct Group {
     free_inode_ranges: Vec<Stretch>,
 }
 
-/// All groups; none on a journal device.
+/// Returns all groups; empty for a journal device.
 pub(super) fn groups(device: &Arc<dyn BlockDevice>, raw: &Superblock) -> Result<Vec<Group>> {
     if raw
         .features()
@@ -149,7 +149,7 @@ fn is_set(bitmap: &[u8], index: u64) -> bool {
     bitmap[(index / 8) as usize] & (1 << (index % 8)) != 0
 }
 
-/// The stretches of numbers for which something holds.
+/// Returns the maximal ranges of numbers for which `holds` is true.
 fn stretches(numbers: Range<u64>, holds: impl Fn(u64) -> bool) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     for number in numbers.filter(|number| holds(*number)) {
@@ -162,7 +162,7 @@ fn stretches(numbers: Range<u64>, holds: impl Fn(u64) -> bool) -> Vec<Stretch> {
 }
 
 impl Group {
-    /// What its own metadata takes.
+    /// Returns the blocks of the group's own metadata.
     fn own(&self) -> Vec<Stretch> {
         let single = |block: u64| (block, block);
         let mut own = vec![

@@ -1,4 +1,5 @@
-//! What the superblock says of its journal, and what the journal's own superblock says, where it lies on the device.
+//! Facts about the journal: those in the file system's superblock, and those in the journal's own
+//! superblock as it is on the device.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::descriptors::descriptor;
 use super::words::{hex, uuid};
 use super::{Fact, fact};
 
-/// The facts of the journal; none where there is no journal.
+/// Returns the facts of the journal; empty without a journal.
 pub(super) fn facts(device: &Arc<dyn BlockDevice>, raw: &Superblock) -> Vec<Fact> {
     let features = raw.features();
     if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
@@ -58,12 +59,12 @@ pub(super) fn facts(device: &Arc<dyn BlockDevice>, raw: &Superblock) -> Vec<Fact
     facts
 }
 
-/// Why nothing more can be said of a journal.
+/// Returns the fact that states why the journal cannot be read.
 fn damage(error: &anyhow::Error) -> Fact {
     fact("journal_damage", "Journal's damage", format!("{error:#}"))
 }
 
-/// The superblock of the journal in a block of the device.
+/// Reads the journal superblock in a block of the device.
 fn read(device: &Arc<dyn BlockDevice>, raw: &Superblock, block: u64) -> Result<JournalSuperblock> {
     let Some(block_bytes) = raw.block_size() else {
         bail!("the size of blocks is unknown");
@@ -77,7 +78,8 @@ fn read(device: &Arc<dyn BlockDevice>, raw: &Superblock, block: u64) -> Result<J
     Ok(found)
 }
 
-/// The first block of the journal's file, by its map or by the root of its extents.
+/// Returns the first block of the journal's file, from its block map or the root of its extent
+/// tree.
 fn first_block(device: &Arc<dyn BlockDevice>, raw: &Superblock, number: u32) -> Result<u64> {
     let block_bytes = raw.block_size().context("the size of blocks is unknown")?;
     let (per_group, size) = (raw.s_inodes_per_group.get(), u64::from(raw.inode_size()));
@@ -100,7 +102,8 @@ fn first_block(device: &Arc<dyn BlockDevice>, raw: &Superblock, number: u32) -> 
     first.with_context(|| format!("inode {number} has no first block"))
 }
 
-/// The first block by an extent in the inode itself, which is where that of a journal stands.
+/// Returns the first block from an extent in the inode itself, where a journal's extents normally
+/// are.
 fn first_of_extents(inode: &Inode) -> Option<u64> {
     let (header, rest) = extent::Header::read_from_prefix(inode.i_block.as_bytes()).ok()?;
     let (first, _) = Extent::read_from_prefix(rest).ok()?;
@@ -109,7 +112,7 @@ fn first_of_extents(inode: &Inode) -> Option<u64> {
     (is_leaf && header.eh_entries.get() > 0).then_some(start)
 }
 
-/// What the journal's superblock says.
+/// Returns the facts of the journal superblock.
 fn contents(found: &JournalSuperblock) -> Vec<Fact> {
     let (compatible, incompatible) = (found.compatible(), found.incompatible());
     let names = COMPATIBLE_NAMES
@@ -174,7 +177,7 @@ fn contents(found: &JournalSuperblock) -> Vec<Fact> {
     facts
 }
 
-/// The file systems that use a journal device.
+/// Returns the file systems that use a journal device.
 fn users(found: &JournalSuperblock) -> Vec<Fact> {
     let count = found.s_nr_users.get();
     let named = found.s_users.iter().take((count as usize).min(USERS_MAX));

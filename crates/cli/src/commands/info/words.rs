@@ -1,4 +1,4 @@
-//! How single facts are put into words.
+//! Text forms of single facts.
 
 use layout::feature::{Compatible, Features, Incompatible};
 use layout::superblock::{DefaultMountOptions, ErrorPolicy, State, Superblock};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::output;
 
-/// Default mount options that are a bit each.
+/// Default mount options that have a bit each.
 const MOUNT_OPTIONS: &[(DefaultMountOptions, &str)] = &[
     (DefaultMountOptions::DEBUG, "debug"),
     (DefaultMountOptions::BSD_GROUPS, "bsdgroups"),
@@ -20,7 +20,7 @@ const MOUNT_OPTIONS: &[(DefaultMountOptions, &str)] = &[
     (DefaultMountOptions::NO_DELAYED_ALLOCATION, "nodelalloc"),
 ];
 
-/// What is known by a number, or the number.
+/// Returns the name of a number, or the number if it is unknown.
 pub(super) fn known(names: &[&str], number: u32) -> String {
     let found = names.get(number as usize).copied().map(str::to_owned);
     found.unwrap_or_else(|| format!("unknown ({number})"))
@@ -34,7 +34,7 @@ pub(super) fn hex(number: u32) -> String {
     format!("{number:#010x}")
 }
 
-/// A name that ends with a NUL.
+/// Returns a NUL-terminated name.
 pub(super) fn name(bytes: &[u8]) -> String {
     output::name_text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
@@ -59,7 +59,7 @@ pub(super) fn error_policy(raw: &Superblock) -> String {
     }
 }
 
-/// The mode of data, which is a number of two bits, and the options of one bit.
+/// Returns the data mode, a field of two bits, and the options of one bit each.
 pub(super) fn mount_options(raw: &Superblock) -> Vec<&'static str> {
     let options = raw.default_mount_options();
     let mode = options & DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
