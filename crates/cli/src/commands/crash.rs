@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
     /// repair some that were cut off.
     #[arg(long = "cell", value_name = "MODE,PLACE")]
     cells: Vec<Cell>,
-    /// Workloads to run. The names stand, in order, for: all short ones; random long ones in tight
-    /// worlds; ones that soon reuse blocks, on a volume with free space or a full one; ones that
-    /// wrap around the log several times; ones with racing clients; ones whose handles restart
-    /// wherever possible; ones with concurrent renames and listings, with directories listed in
-    /// small steps, or with inode numbers reused at once; ones with failing device commands, one
-    /// after another, or with one failing write beside a background writer; ones on devices without
-    /// space for blocks never written. The default is all of them, in turn.
+    /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse
+    /// blocks, on a volume with free space or a full one; ones that wrap around the log several
+    /// times; ones with racing clients; ones whose handles restart wherever possible; ones with
+    /// concurrent renames and listings, with directories listed in small steps, or with inode
+    /// numbers reused at once; ones with failing device commands, one after another, or with one
+    /// failing write beside a background writer; ones on devices without space for blocks never
+    /// written. The default is all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations per exhaustive workload; up to 2 all combinations run, beyond that a sample
