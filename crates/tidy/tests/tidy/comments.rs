@@ -39,6 +39,7 @@ const PERSONS: &[&str] = &[
 const DONE: &[&str] = &[
     "crates/block",
     "crates/diskmodel",
+    "crates/ext",
     "crates/fsck",
     "crates/fuse",
     "crates/fuzzing",
@@ -51,9 +52,9 @@ const DONE: &[&str] = &[
 ];
 /// The faults that remain in the other crates.
 const REMAINING: Faults = Faults {
-    question_words: 1960,
-    persons: 450,
-    long_lines: 2200,
+    question_words: 1198,
+    persons: 249,
+    long_lines: 1012,
 };
 
 /// Numbers of broken rules.
