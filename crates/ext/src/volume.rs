@@ -258,7 +258,8 @@ impl Volume {
     /// indirect blocks have no file block.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its block map.
+    /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its block
+    /// map.
     pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(inode)?;
