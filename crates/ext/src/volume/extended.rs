@@ -27,7 +27,8 @@ impl Volume {
     /// in stored order.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its attributes.
+    /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its
+    /// attributes.
     pub fn list_attributes(&self, nr: InodeNr) -> Result<Vec<Vec<u8>>> {
         rt::charge(rt::Cost::Syscall);
         xattr::list_names(&self.core, nr)
