@@ -1,12 +1,14 @@
-//! Access control lists in words, as archives keep them: `user::rwx,user:1000:r-x,group::r-x,mask::r-x,other::---`.
+//! Access control lists as text, the form in archives:
+//! `user::rwx,user:1000:r-x,group::r-x,mask::r-x,other::---`.
 //!
-//! Whom an entry names is a number, or a name that the host knows; a fourth field is the number, too, and counts more.
+//! An entry names its user or group by number, or by a name of the host's database. An optional
+//! fourth field holds the number too, and takes precedence.
 
 use anyhow::{Context, Result, bail};
 use layout::acl;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// From words to the form of programs.
+/// Parses the text into the form of the extended attribute.
 pub(crate) fn parse(text: &str) -> Result<Vec<u8>> {
     let words = text.split([',', '\n']).map(str::trim);
     let words = words.filter(|word| !word.is_empty() && !word.starts_with('#'));
@@ -54,7 +56,7 @@ fn entry(word: &str) -> Result<acl::Entry> {
     })
 }
 
-/// The number of a name in the host's list of users or groups.
+/// Returns the number of a name in the host's user or group database.
 fn number_of(name: &str, database: &str) -> Result<u32> {
     let text = std::fs::read_to_string(database).context(database.to_owned())?;
     let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -63,7 +65,7 @@ fn number_of(name: &str, database: &str) -> Result<u32> {
     number.with_context(|| format!("nobody is named {name} in {database}"))
 }
 
-/// From the form of programs to words.
+/// Returns the text of an access control list in the form of the extended attribute.
 pub(crate) fn write(bytes: &[u8]) -> Option<String> {
     let (_, rest) = acl::Header::ref_from_prefix(bytes).ok()?;
     let entries = <[acl::Entry]>::ref_from_bytes(rest).ok()?;

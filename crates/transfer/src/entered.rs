@@ -1,5 +1,5 @@
-//! The directories that a walk through an image has entered. In a sound image one entry leads to each, so that a second one is
-//! damage, and a walk that went on might never end.
+//! The set of directories that a walk through an image has entered. In a sound image each directory
+//! has one entry, so a second one is corruption and could make the walk endless.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use layout::InodeNr;
 
 use super::Error;
 
-/// The longest path within an image that is walked, in bytes.
+/// Maximum length in bytes of a path within an image.
 pub const PATH_BYTES_MAX: usize = 1 << 16;
 
-/// Directories that were entered.
+/// Set of the directories entered so far.
 #[derive(Debug, Default)]
 pub struct Entered(BTreeSet<InodeNr>);
 
@@ -18,7 +18,7 @@ impl Entered {
     /// Enters a directory.
     ///
     /// # Errors
-    /// [`Error::EnteredTwice`] if it was entered before.
+    /// Fails with [`Error::EnteredTwice`] if the directory was entered before.
     pub fn enter(&mut self, nr: InodeNr) -> Result<(), Error> {
         match self.0.insert(nr) {
             true => Ok(()),

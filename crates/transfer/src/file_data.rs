@@ -1,12 +1,14 @@
-//! The data of the host's files on its way to a device, by several threads.
+//! Copies the data of host files to a device on several threads.
 //!
-//! A job says where a file's data belongs. Whoever sends jobs has made sure that no two of them share a block; so they may be
-//! done in any order, and the device holds the same bytes in the end. The sender is one of the threads: where more jobs wait than
-//! the others can do, it does some itself, and at the end helps until none is left.
+//! A job names a part of a file and its location on the device. The sender guarantees that no two
+//! jobs share a block, so any order of execution leaves the same bytes on the device. The sender is
+//! one of the threads: it executes jobs itself when the queue is full, and at the end helps until
+//! the queue is empty.
 //!
-//! A thread reads into blocks of memory that it uses over and over, and few enough for the cache of its processor. The full ones go to
-//! the device as one batch, which merges what lies side by side. A file takes one write at a time, and whoever waits for another
-//! thread's in the kernel does so at the cost of a processor: here he reads on meanwhile.
+//! Each thread reads into its own blocks, reuses them, and keeps them few enough for its
+//! processor's cache. Full blocks go to the device as one batch, which merges adjacent ones. The
+//! kernel serialises writes to one file, and waiting for another thread's write would idle a
+//! processor; so a thread that finds the device busy continues to read.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -24,28 +26,30 @@ use rustix::io::retry_on_intr;
 
 use super::{Counter, host, split_path, worker_count};
 
-/// What is said of a file that has lost data since it was looked at.
+/// Error text for a file that has shrunk since it was scanned.
 pub(crate) const TOO_SHORT: &str = "it is shorter now than it was";
-/// Bytes that a thread reads before it writes, unless another one is writing.
+/// Bytes that a thread reads before it tries to write.
 const BATCH_BYTES: usize = 256 << 10;
-/// Bytes that a thread has read when it cannot but wait.
+/// Bytes that a thread may hold before it must wait for its turn to write.
 const MEMORY_BYTES: usize = 1 << 20;
-/// Jobs are done in parcels: at most so many, or of about so many bytes.
+/// Limits of a parcel of jobs: their maximum number, and approximately their bytes.
 const PARCEL_JOBS: usize = 64;
 const PARCEL_BYTES: u64 = 512 << 10;
-/// How many parcels may wait for a thread.
+/// Maximum number of parcels in the queue.
 const PARCELS_WAITING: usize = 64;
-/// The data of a larger file is more than one job, so that more than one thread has some of it. A multiple of all sizes of blocks.
+/// Maximum bytes of a job, so that several threads share the data of a large file. It is a multiple
+/// of every block size.
 const JOB_BYTES_MAX: u64 = 4 << 20;
 
-/// A part of a file that belongs to a device.
+/// Copies a part of a file to a device.
 struct Job<'n> {
-    /// The file, below the directory that all are below.
+    /// Path of the file, relative to the root.
     path: &'n [u8],
-    /// Where the part begins in the file.
+    /// Offset of the part in the file, in bytes.
     offset: u64,
     bytes: u64,
-    /// Where it belongs: from where the job before ends in the parcel's stretches to here.
+    /// End of the job's range in the parcel's extents; the range starts at the end of the previous
+    /// job's.
     stretches_end: usize,
 }
 
@@ -53,20 +57,20 @@ struct Job<'n> {
 #[derive(Default)]
 struct Parcel<'n> {
     jobs: Vec<Job<'n>>,
-    /// Whole blocks.
+    /// Extents on the device, in whole blocks.
     stretches: Vec<Stretch>,
     bytes: u64,
 }
 
-/// Takes jobs, and lets threads do them.
+/// Accepts jobs and passes them to the threads in parcels.
 pub(crate) struct Jobs<'q, 'n> {
     queue: &'q Queue<'n>,
     parcel: Parcel<'n>,
-    /// What the sender does itself.
+    /// Executes jobs on the sender's thread.
     writer: Writer<'q>,
 }
 
-/// What waits for a thread.
+/// Queue of parcels for the threads.
 #[derive(Default)]
 struct Queue<'n> {
     state: Mutex<Waiting<'n>>,
@@ -76,13 +80,14 @@ struct Queue<'n> {
 #[derive(Default)]
 struct Waiting<'n> {
     parcels: VecDeque<Parcel<'n>>,
-    /// No more will come.
+    /// True if no more parcels will arrive.
     is_ended: bool,
-    /// The first error of all threads; then nothing more is done.
+    /// The first error of any thread; after it no further job starts.
     failed: Option<Error>,
 }
 
-/// Runs `send` beside threads that do the jobs it sends: data of files below a root for a device. Returns when all are done.
+/// Runs `send` while other threads execute the jobs that it sends, and returns when all are
+/// complete. Jobs copy data of files below `root` to `device`.
 pub(crate) fn with_writers<'n>(
     root: &Path,
     device: &Arc<dyn BlockDevice>,
@@ -106,7 +111,7 @@ pub(crate) fn with_writers<'n>(
         queue.serve(&mut jobs.writer);
         sent
     });
-    // What has stopped the threads is why nothing more could be sent.
+    // An error of a thread makes `send` fail too, so the thread's error is the cause.
     let failed = queue.lock().failed.take();
     failed.map_or(sent, Err)
 }
@@ -116,7 +121,7 @@ impl<'n> Queue<'n> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what waits until no more will come.
+    /// Executes parcels until no more will arrive.
     fn serve(&self, writer: &mut Writer<'_>) {
         while let Some(parcel) = self.next() {
             self.note(writer.copy_all(&parcel));
@@ -151,7 +156,8 @@ impl<'n> Queue<'n> {
 }
 
 impl<'n> Jobs<'_, 'n> {
-    /// Sends a file's data, as several jobs if it is long: where it belongs, in the order of the file.
+    /// Sends the data of a file to the given extents, in file order. A long file becomes several
+    /// jobs.
     pub(crate) fn send(&mut self, path: &'n [u8], bytes: u64, stretches: &[Stretch]) -> Result<()> {
         let (mut offset, mut taken) = (0, 0);
         for stretch in stretches {
@@ -178,7 +184,7 @@ impl<'n> Jobs<'_, 'n> {
         Ok(())
     }
 
-    /// A job for the stretches that no job of the parcel has yet.
+    /// Adds a job for the extents that belong to no job of the parcel yet.
     fn push(&mut self, path: &'n [u8], offset: u64, bytes: u64) -> Result<()> {
         let parcel = &mut self.parcel;
         parcel.bytes += bytes;
@@ -212,21 +218,21 @@ impl<'n> Jobs<'_, 'n> {
     }
 }
 
-/// What a thread needs to do jobs.
+/// State of a thread that executes jobs.
 struct Writer<'d> {
     root: &'d Path,
     device: &'d dyn BlockDevice,
     block_bytes: usize,
-    /// Counts the bytes that were read.
+    /// Called with the number of bytes read.
     count: Option<Counter<'d>>,
-    /// Held by whoever is writing.
+    /// Held by the thread that writes.
     turn: &'d Mutex<()>,
-    /// Memory: the first `filled` blocks wait to be written.
+    /// Block memory; the first `filled` blocks wait to be written.
     blocks: Vec<Arc<Block>>,
     filled: usize,
-    /// Where they belong: first byte, and how many, in order.
+    /// Locations of the filled blocks, in order: device offset in bytes, and number of blocks.
     waiting: Vec<(u64, usize)>,
-    /// The directory of the last file: most often the next one's, too.
+    /// Directory of the last file, kept open because the next file is usually in it too.
     directory: Option<(Vec<u8>, OwnedFd)>,
 }
 
@@ -305,13 +311,13 @@ impl<'d> Writer<'d> {
         host::open_data_in(directory, name)
     }
 
-    /// Fills the next blocks with bytes of a file, and with zeroes behind them.
+    /// Fills the next blocks with bytes of a file, and zeroes the rest of them.
     fn read(&mut self, file: &OwnedFd, offset: u64, count: usize, bytes: usize) -> Result<()> {
         let blocks = &mut self.blocks[self.filled..self.filled + count];
         let mut slices: Vec<IoSliceMut<'_>> = Vec::with_capacity(count);
         for (index, block) in blocks.iter_mut().enumerate() {
             if Arc::get_mut(block).is_none() {
-                // The device has not let go of it yet.
+                // The device still holds a reference to it.
                 *block = Block::zeroed(self.block_bytes).into_arc();
             }
             let Some(memory) = Arc::get_mut(block) else {
@@ -335,7 +341,7 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    /// The blocks that have just been filled belong to the device.
+    /// Queues the blocks that were just filled for writing at a device offset.
     fn ask(&mut self, device_offset: u64, count: usize) -> Result<()> {
         let bytes = |count: usize| (count * self.block_bytes) as u64;
         match self.waiting.last_mut() {
@@ -382,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that tell where they are.
+    /// Returns bytes that encode their own offset.
     fn numbered(length: usize) -> Vec<u8> {
         let words = (0..=length / 4).flat_map(|number| (number as u32).to_le_bytes());
         words.take(length).collect()
@@ -390,7 +396,8 @@ mod tests {
 
     type Data<'n> = (&'n [u8], u64, &'n [(u64, u64)]);
 
-    /// Files: path, length, and the first block and the number of blocks of each stretch.
+    /// Copies files, each given as path, length, and its extents as first block and number of
+    /// blocks.
     fn copy(root: &Path, device: &Arc<dyn BlockDevice>, files: &[Data<'_>]) -> Result<()> {
         with_writers(root, device, 4096, None, |jobs| {
             files.iter().try_for_each(|(path, bytes, stretches)| {
@@ -408,14 +415,14 @@ mod tests {
     fn data_comes_to_where_it_belongs_and_nowhere_else() {
         let folder = tempfile::tempdir().expect("a folder");
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(16 << 20));
-        // What was there before, so that zeroes behind a file's end are seen.
+        // Earlier contents, so that the zeroes after a file's end are visible.
         let before = vec![Block::copy_from(&vec![0xFF; 16 << 20]).into_arc()];
         device.write_blocks(0, before).expect("it is memory");
         std::fs::create_dir(folder.path().join("in")).expect("there is room");
         let large = numbered((9 << 20) + 5);
         std::fs::write(folder.path().join("in/large"), &large).expect("there is room");
         std::fs::write(folder.path().join("small"), b"a few bytes").expect("there is room");
-        // The large file is more than one job, and none of them ends where a stretch does.
+        // The large file takes several jobs, and no job ends at the end of an extent.
         let first_count = 1500;
         let rest = (large.len() as u64).div_ceil(4096) - first_count;
         let stretches = [(2000, first_count), (10, rest)];

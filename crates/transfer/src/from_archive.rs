@@ -1,5 +1,6 @@
-//! A tar archive as a source: plain, gzip or zstd, told by its first bytes; with extended attributes, access control lists, hard
-//! links, devices and sparse files as GNU tar, bsdtar and star write them.
+//! Reads a tar archive as a source: plain, gzip or zstd, detected by its first bytes. Extended
+//! attributes, access control lists, hard links, devices and sparse files are read as GNU tar,
+//! bsdtar and star write them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -18,24 +19,24 @@ use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source};
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-/// The type of an entry that is the archive's label.
+/// Entry type of the archive's label.
 const LABEL: u8 = b'V';
 
-/// What names standard input.
+/// Path that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// An archive.
+/// A tar archive as a source.
 pub struct ArchiveSource {
     path: PathBuf,
-    /// What came from standard input: it is read twice, and is kept in a file without a name.
+    /// Copy of standard input in an unlinked file, because the archive is read twice.
     spool: Option<File>,
 }
 
 impl ArchiveSource {
-    /// Opens an archive; `-` is standard input. `recognise` names what is none.
+    /// Opens an archive; `-` is standard input. `recognise` names a file that is no archive.
     ///
     /// # Errors
-    /// If it is none, has no entries, or cannot be read.
+    /// Fails if the file is not an archive, has no entries, or cannot be read.
     pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
         let spool = (path == Path::new(STANDARD_INPUT)).then(spool);
         let source = Self {
@@ -45,7 +46,8 @@ impl ArchiveSource {
         let first = source.entries()?.0.next_entry();
         match &first {
             Ok(Some(_)) => Ok(source),
-            // A file system whose first block is empty would otherwise be an archive without entries.
+            // A file system with an empty first block would otherwise look like an archive without
+            // entries.
             Ok(None) | Err(_) => {
                 let file = source.file().ok();
                 let why = file.and_then(|file| not_an_archive(&file).or_else(|| recognise(&file)));
@@ -61,7 +63,7 @@ impl ArchiveSource {
         }
     }
 
-    /// The archive's file, from its beginning.
+    /// Opens the archive's file at offset 0.
     fn file(&self) -> Result<File> {
         let file = match &self.spool {
             None => File::open(&self.path),
@@ -73,7 +75,7 @@ impl ArchiveSource {
         file.with_context(|| self.path.display().to_string())
     }
 
-    /// The way through the archive from its beginning, and whether the archive is packed.
+    /// Returns a reader of the entries from the start, and true if the archive is compressed.
     fn entries(&self) -> Result<(Entries<Box<dyn Read>>, bool)> {
         let file = self.file()?;
         let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
@@ -90,8 +92,8 @@ impl ArchiveSource {
     }
 }
 
-/// The contents of a gzip file: one member after another. What follows the last one, as zeroes on a tape, is left out, as gzip
-/// does.
+/// Decompressed contents of a gzip file, member after member. Trailing bytes after the last member,
+/// such as the zeroes on a tape, are ignored, as by gzip.
 struct GzipReader<R>(Option<GzDecoder<R>>);
 
 impl<R: BufRead> Read for GzipReader<R> {
@@ -109,7 +111,7 @@ impl<R: BufRead> Read for GzipReader<R> {
     }
 }
 
-/// Says why a file cannot be read as an archive, if its first bytes do.
+/// Returns the reason that a file is not an archive, if its first bytes show one.
 fn not_an_archive(file: &File) -> Option<String> {
     let mut first = [0; 4];
     let found = file.read_at(&mut first, 0).ok()?;
@@ -122,7 +124,7 @@ fn not_an_archive(file: &File) -> Option<String> {
     None
 }
 
-/// Standard input as a file that goes when it is closed.
+/// Copies standard input to a file that is deleted when it is closed.
 fn spool() -> Result<File> {
     let path = std::env::temp_dir().join(format!("jext-input-{}", std::process::id()));
     let context = || path.display().to_string();
@@ -157,7 +159,7 @@ impl Source for ArchiveSource {
     }
 }
 
-/// What an entry makes; none for what is no part of a tree.
+/// Returns the node of an entry, or none if the entry is not part of the tree.
 fn node(entry: &Entry) -> Result<Option<Node>> {
     let header = &entry.header;
     let Some((kind, is_link)) = kind(header.entry_type())? else {
@@ -189,7 +191,8 @@ fn node(entry: &Entry) -> Result<Option<Node>> {
     Ok(Some(node))
 }
 
-/// The time in a header. GNU tar writes one before 1970 as a number of 96 bits below zero.
+/// Returns the modification time in a header. GNU tar writes a time before 1970 as a negative
+/// 96-bit number.
 fn header_time(header: &Header) -> Result<InodeTime> {
     let [high @ .., b7, b6, b5, b4, b3, b2, b1, b0] = header.as_old().mtime;
     let low = i64::from_be_bytes([b7, b6, b5, b4, b3, b2, b1, b0]);
@@ -200,7 +203,7 @@ fn header_time(header: &Header) -> Result<InodeTime> {
     Ok(InodeTime::new(seconds, 0))
 }
 
-/// The owner that the extended header or else the header names.
+/// Returns the owner from the extended header, or else from the header.
 fn owner(extended: Option<u32>, number: u64) -> Result<u32> {
     match extended {
         Some(number) => Ok(number),
@@ -208,7 +211,7 @@ fn owner(extended: Option<u32>, number: u64) -> Result<u32> {
     }
 }
 
-/// What an entry makes, and whether it is a hard link.
+/// Returns the file kind of an entry, and true if the entry is a hard link.
 fn kind(entry_type: EntryType) -> Result<Option<(FileKind, bool)>> {
     Ok(Some(match entry_type {
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
@@ -228,7 +231,7 @@ fn kind(entry_type: EntryType) -> Result<Option<(FileKind, bool)>> {
     }))
 }
 
-/// A path within the tree: what leads out of it is refused.
+/// Returns a path within the tree. Fails if the path leads out of it.
 fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/');
     let names: Vec<&[u8]> = names
@@ -243,7 +246,7 @@ fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
     Ok(names.join(&b'/'))
 }
 
-/// The data of a file: all of it, or the parts that it has.
+/// Sends the data of a file: all of it, or the parts that a sparse file has.
 fn send_data(
     entries: &mut Entries<Box<dyn Read>>,
     entry: &Entry,

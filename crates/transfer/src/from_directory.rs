@@ -1,7 +1,8 @@
-//! A directory of the host that becomes an image. Names come in the order of their bytes.
+//! Makes an image from a directory of the host. Names are in byte order.
 //!
-//! Its tree is scanned once, when it is opened; the tree that is counted is the one that is built. While nodes are made one after
-//! another, threads bring the data of files that are laid out already to the device: what lies where does not depend on them.
+//! The tree is scanned once, when it is opened, so the tree that is counted is the tree that is
+//! built. While one thread makes nodes, others copy the data of files whose blocks are already
+//! allocated; the layout does not depend on them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,7 +21,7 @@ use rustix::io::Errno;
 use super::file_data::{self, Jobs};
 use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, host, scan};
 
-/// A directory of the host and all below it, as it was when it was opened.
+/// A directory of the host and everything below it, as of the time it was opened.
 pub struct DirectorySource {
     root: PathBuf,
     nodes: Vec<Node>,
@@ -30,7 +31,7 @@ impl DirectorySource {
     /// Scans a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails with the host's error if the tree cannot be read.
     pub fn open(root: &Path) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
@@ -38,12 +39,12 @@ impl DirectorySource {
         })
     }
 
-    /// Returns what is there, each directory before what is in it.
+    /// Returns the nodes, each directory before its entries.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Shows each node and its data.
+    /// Calls `see` with each node and its data.
     pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         for node in &self.nodes {
             see(Item::Node(Box::new(node.clone())))?;
@@ -56,10 +57,10 @@ impl DirectorySource {
         Ok(())
     }
 
-    /// Brings the tree into a volume that is being made on a device, and closes it.
+    /// Copies the tree into a volume that is being made on a device, and closes the volume.
     ///
     /// # Errors
-    /// The first error of the system or the volume.
+    /// Fails with the first error of the host or the volume.
     pub fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
@@ -96,7 +97,7 @@ impl DirectorySource {
         host::open_data(&self.root, &node.path).map(File::from)
     }
 
-    /// A file with data: the data is a job if there are no holes in it.
+    /// Makes a file with data. The data becomes a job unless the file has holes.
     fn make_file<'n>(
         &self,
         node: &'n Node,
@@ -104,7 +105,7 @@ impl DirectorySource {
         jobs: &mut Jobs<'_, 'n>,
     ) -> Result<()> {
         let size = node.size;
-        // A file that is compressed has fewer blocks than bytes, too.
+        // A compressed file has fewer blocks than bytes, too, so the parts must be compared.
         if node.held < size {
             let file = self.open_data(node)?;
             if next_data(&file, 0, size)? != Some((0, size)) {
@@ -138,7 +139,7 @@ fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) 
     Ok(())
 }
 
-/// Where data begins and ends from an offset on; none if a hole reaches to the end, or this is it.
+/// Returns start and end of the first data at or after an offset, or none if only a hole follows.
 fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> {
     if offset >= size {
         return Ok(None);
@@ -153,10 +154,10 @@ fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> 
     Ok((start < size).then_some((start, end.min(size))))
 }
 
-/// Returns where the data of a host's file lie, as offset and length, in ascending order.
+/// Returns the data parts of a host file as (offset, length), in ascending order.
 ///
 /// # Errors
-/// Those of the system.
+/// Fails with the host's error if the file cannot be searched for holes.
 pub fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
     let (mut parts, mut offset) = (Vec::new(), 0);
     while let Some((start, end)) = next_data(file, offset, size)? {
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// What somebody else puts into a tree while it is read.
+    /// Replaces parts of a tree while it is read.
     #[test]
     fn a_tree_that_is_exchanged_leads_nowhere_else() {
         let folder = tempfile::tempdir().expect("a folder");

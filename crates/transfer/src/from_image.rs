@@ -1,4 +1,5 @@
-//! An image's file system as a source. Names come in the order of their bytes; `lost+found` is left out while it is empty.
+//! Reads an image's file system as a source. Names are in byte order; an empty `lost+found` is
+//! omitted.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,10 @@ use super::{CHUNK_BYTES, Counter, Error, Item, Node, Source};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// The file system of an image.
+/// The file system of an image as a source.
 pub struct ImageSource<'v> {
     volume: &'v Volume,
-    /// Counts the bytes that are read.
+    /// Called with the number of bytes read.
     count: Counter<'v>,
 }
 
@@ -24,13 +25,13 @@ struct Walk<'s> {
     count: Counter<'s>,
     with_data: bool,
     send: &'s mut dyn FnMut(Item) -> Result<()>,
-    /// Inodes with several names that have come already.
+    /// Inodes with several links that were already sent, with their first path.
     seen: BTreeMap<InodeNr, Vec<u8>>,
     entered: Entered,
 }
 
 impl<'v> ImageSource<'v> {
-    /// The tree of a volume; `count` counts the bytes of data that are read.
+    /// Returns a source for the tree of a volume; `count` is called with the bytes of data read.
     pub fn new(volume: &'v Volume, count: Counter<'v>) -> Self {
         Self { volume, count }
     }
@@ -50,14 +51,16 @@ impl Source for ImageSource<'_> {
     }
 }
 
-/// A directory on the way down: what is left in it, last first, and how much of the path is its own.
+/// A directory on the current path: its remaining entries in reverse order, and the length of its
+/// own path.
 struct Level {
     left: Vec<(Vec<u8>, InodeNr)>,
     path_bytes: usize,
 }
 
 impl Walk<'_> {
-    /// Tells all that is below the root, however deep it is.
+    /// Sends everything below the root. It does not recurse, so the depth of the tree is not
+    /// limited by the stack.
     fn visit_all(&mut self) -> Result<()> {
         let mut path = Vec::new();
         let mut levels = Vec::from_iter(self.visit(InodeNr::ROOT, &path)?);
@@ -79,7 +82,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Tells one file; of a directory, what is in it.
+    /// Sends one file, and returns the entries of a directory.
     fn visit(&mut self, nr: InodeNr, path: &[u8]) -> Result<Option<Level>> {
         let context = || format!("/{}", String::from_utf8_lossy(path));
         let mut node = self.node(nr, path.to_vec()).with_context(context)?;
@@ -183,10 +186,10 @@ impl Walk<'_> {
     }
 }
 
-/// Returns where the data of a file lie, as offset and length, in ascending order, with a hole or nothing between any two.
+/// Returns the data parts of a file as (offset, length), in ascending order; no two are adjacent.
 ///
 /// # Errors
-/// Those of [`Volume::blocks_of`].
+/// Fails as [`Volume::blocks_of`] does.
 pub fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
     let block_bytes = u64::from(volume.superblock().geometry.block_bytes);
     let mut runs: Vec<(u64, u64)> = volume

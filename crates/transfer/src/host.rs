@@ -1,4 +1,4 @@
-//! Extended attributes of the host's files, and what its files are.
+//! Extended attributes and inode metadata of host files.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -17,23 +17,25 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::{Node, split_path};
 
-/// The most that the kernel gives of names, or of a value.
+/// The kernel's limit for a list of names and for a value, in bytes.
 const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
-/// Room for the names that most files have: the kernel takes as much memory as it is offered.
+/// Buffer size that suffices for the names of most files; the kernel allocates as much memory as
+/// the caller offers.
 const NAMES_BYTES: usize = 256;
 
 /// The set-user-ID and set-group-ID bits of a mode.
 pub const SET_ID: u16 = 0o6000;
 
-/// What was left out since only root may do it, for one warning at the end.
+/// Attributes that were not copied because they need root, collected for one warning at the end.
 #[derive(Debug, Default)]
 pub struct LeftOut(BTreeSet<&'static str>);
 
 impl LeftOut {
-    /// Passes on a result: true if it was done. What only root may do is noted and left out.
+    /// Returns true if the operation succeeded. If only root may do it, notes `what` and returns
+    /// false.
     ///
     /// # Errors
-    /// All others.
+    /// Passes on all other errors.
     pub fn note(&mut self, what: &'static str, result: Result<(), Errno>) -> Result<bool> {
         match result {
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
@@ -44,11 +46,12 @@ impl LeftOut {
         }
     }
 
-    /// Notes the owner of a file that is being copied, and returns the permissions that the copy
-    /// gets. A file that stays its copier's does not run as the copier for others.
+    /// Notes the result of setting a copied file's owner, and returns the permissions for the copy.
+    /// Without its original owner the copy loses the set-ID bits, because it would run as the
+    /// copying user for others.
     ///
     /// # Errors
-    /// Those of [`Self::note`].
+    /// Fails as [`Self::note`] does.
     pub fn note_owner(&mut self, result: Result<(), Errno>, permissions: u16) -> Result<u16> {
         let is_owned = self.note("owners", result)?;
         if is_owned || permissions & SET_ID == 0 {
@@ -58,7 +61,7 @@ impl LeftOut {
         Ok(permissions & !SET_ID)
     }
 
-    /// Returns what was left out, in words.
+    /// Returns a warning that lists what was left out, if anything was.
     pub fn text(&self) -> Option<String> {
         let what: Vec<&str> = self.0.iter().copied().collect();
         let text = format!("left out for want of root: {}", what.join(", "));
@@ -66,7 +69,7 @@ impl LeftOut {
     }
 }
 
-/// Reads attributes with one buffer for all files.
+/// Reads extended attributes with one buffer for all files.
 pub struct AttributeReader {
     buffer: Vec<u8>,
 }
@@ -78,17 +81,17 @@ impl Default for AttributeReader {
 }
 
 impl AttributeReader {
-    /// A reader with a buffer for the largest value.
+    /// Returns a reader with a buffer for the largest value.
     pub fn new() -> Self {
         Self {
             buffer: vec![0; ATTRIBUTE_BYTES_MAX],
         }
     }
 
-    /// Returns all attributes that may be read, sorted by name.
+    /// Returns all readable attributes, sorted by name.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails with the host's error.
     pub fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let few = llistxattr(path, &mut self.buffer[..NAMES_BYTES]);
         let count = match few {
@@ -110,7 +113,8 @@ impl AttributeReader {
         for name in names {
             let count = match lgetxattr(path, name.as_slice(), &mut self.buffer) {
                 Ok(count) => count,
-                // Gone meanwhile, or a name of the host's security that is no attribute of the file.
+                // The attribute was removed meanwhile, or is a host security name that the file
+                // does not have.
                 Err(Errno::NODATA | Errno::OPNOTSUPP) => continue,
                 Err(error) => {
                     let name = String::from_utf8_lossy(&name).into_owned();
@@ -123,14 +127,15 @@ impl AttributeReader {
     }
 }
 
-/// Opens the data of a regular file below a directory. The file was looked at before: what has come into its place since, or into
-/// that of a directory on the way, leads nowhere else, and is not waited for.
+/// Opens a regular file below a directory for reading its data. The file was scanned earlier, so
+/// the open follows no symbolic link and does not block on a FIFO if the file or a directory on its
+/// path was replaced since.
 pub(crate) fn open_data(root: &Path, path: &[u8]) -> Result<OwnedFd> {
     let directory = open_below(root, split_path(path).0)?;
     open_data_in(&directory, split_path(path).1)
 }
 
-/// Opens a directory below another one, through no symbolic link.
+/// Opens a directory below another one without following symbolic links.
 pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty()))?;
@@ -140,13 +145,13 @@ pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     let open = || rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve);
     match retry_on_intr(open) {
-        // Linux before 5.6, or a sandbox.
+        // Linux before 5.6 or a sandbox has no openat2.
         Err(Errno::NOSYS) => rustix::fs::openat(&root, path, flags, Mode::empty()),
         opened => opened,
     }
 }
 
-/// The same of a file in a directory that is open.
+/// Opens a regular file in an open directory, as [`open_data`] does.
 pub(crate) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
@@ -157,23 +162,23 @@ pub(crate) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> 
     Ok(file)
 }
 
-/// Sets an attribute of a host's file.
+/// Sets an extended attribute of a host file.
 ///
 /// # Errors
-/// Those of the system.
+/// Fails with the host's error.
 pub fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
     lsetxattr(path, name, value, XattrFlags::empty())
 }
 
-/// Removes an attribute of a host's file.
+/// Removes an extended attribute of a host file.
 ///
 /// # Errors
-/// Those of the system.
+/// Fails with the host's error.
 pub fn remove_attribute(path: &Path, name: &[u8]) -> Result<(), Errno> {
     lremovexattr(path, name)
 }
 
-/// What a file of the host is; target, data and attributes are still missing.
+/// Returns the node for a host file's metadata; target, data and attributes are not filled in.
 pub(crate) fn node(path: Vec<u8>, stat: &Stat) -> Node {
     let (size, blocks) = (stat.st_size as u64, stat.st_blocks as u64);
     let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
@@ -201,7 +206,7 @@ pub(crate) fn node(path: Vec<u8>, stat: &Stat) -> Node {
     }
 }
 
-/// Returns the kind of a file of the host.
+/// Returns the kind of a host file.
 pub fn kind(metadata: &Metadata) -> FileKind {
     let file_type = metadata.file_type();
     let kinds = [

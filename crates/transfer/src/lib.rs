@@ -1,21 +1,23 @@
-//! Whole trees on their way from one place to another: from a directory, an archive or an image into an image, an archive or a
+//! Copies whole trees from a directory, an archive or an image into an image, an archive or a
 //! directory.
 //!
-//! A *source* tells a tree as a stream of [`Item`]s, a *sink* makes what they say; they run on threads of their own, so that the
-//! one reads while the other writes. A directory of the host, which becomes an image, is more than a stream: its tree is known
-//! before it is built, and the data of its files goes to the image past the sink.
+//! A *source* sends a tree as a stream of [`Item`]s, and a *sink* creates them. Each runs on its
+//! own thread, so that reads and writes overlap. A directory of the host that becomes an image is
+//! more than a stream: its tree is known before the image is built, and the data of its files
+//! bypasses the sink.
 //!
-//! | | source | sink |
-//! |---|---|---|
-//! | a directory of the host | `from_directory` | `to_directory` |
-//! | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
-//! | an image | `from_image` | `to_image` |
+//!  | | source | sink |
+//!  |---|---|---|
+//!  | a directory of the host | `from_directory` | `to_directory` |
+//!  | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
+//!  | an image | `from_image` | `to_image` |
 //!
 //! # Rules
 //!
-//! - A directory comes before what is in it; a name of an inode that has come already is a hard link to the first.
-//! - The data of a file follows its node, in ascending order; what is left out is a hole.
-//! - A source tells the same tree in the same order each time.
+//! - A directory precedes its entries. A further name of an inode that was already sent is a hard
+//!   link to the first.
+//! - The data of a file follows its node, in ascending order; omitted ranges are holes.
+//! - A source sends the same tree in the same order each time.
 
 #![warn(clippy::missing_errors_doc)]
 #![allow(
@@ -62,94 +64,94 @@ pub use to_archive::ArchiveSink;
 pub use to_directory::DirectorySink;
 pub use to_image::{Filling, ImageSink, Times};
 
-/// Items go in batches, so that the two threads do not wake each other for each: at most so many, or so many bytes of data.
+/// Limits of a batch: items, and bytes of data. Batches spare the two threads a wakeup per item.
 const BATCH_ITEMS: usize = 128;
 const BATCH_BYTES: usize = 1 << 20;
-/// How many batches may be on their way.
+/// Maximum number of batches in the channel.
 const BATCHES_ON_THE_WAY: usize = 8;
-/// More threads than this only wait for the device.
+/// Maximum number of threads; more would only wait for the device.
 const WORKERS_MAX: usize = 8;
-/// Bytes of data in one item.
+/// Maximum bytes of data in one item.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Counts bytes of data, for a progress bar.
 pub type Counter<'c> = &'c (dyn Fn(u64) + Sync);
-/// Gets warnings, each one line.
+/// Receives warnings, each a single line.
 pub type Warn<'w> = &'w dyn Fn(&str);
-/// Names a file that is neither a directory nor an archive, if it knows it.
+/// Returns the name of a file format that is neither a directory nor an archive, if it is known.
 pub type Recognise<'r> = &'r dyn Fn(&File) -> Option<String>;
 
-/// A file, directory, link or node.
+/// A file, directory, link or device node.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where it is, without slashes at either end; empty for the root.
+    /// Path without leading and trailing slash; empty for the root.
     pub path: Vec<u8>,
-    /// File, directory, link or node.
+    /// Kind of the file.
     pub kind: FileKind,
     /// The 12 permission bits.
     pub permissions: u16,
-    /// The owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// The group.
+    /// Group ID.
     pub gid: u32,
-    /// The time of the last change of its contents.
+    /// Time of the last modification of the contents.
     pub mtime: InodeTime,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// Bytes of it that are data and not holes, as far as that is known.
+    /// Bytes that are data and not holes, if known.
     pub held: u64,
-    /// Where its data lie, as offset and length, if the source knows that it has holes.
+    /// Data parts as (offset, length), if the source knows that the file has holes.
     pub parts: Option<Vec<(u64, u64)>>,
-    /// The device that a device node stands for.
+    /// Device number of a device node.
     pub device: DeviceNumber,
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub target: Vec<u8>,
-    /// The path of which this is another name; then nothing else counts.
+    /// Path of the first name of a hard link; if it is set, only `path` counts besides.
     pub link_to: Option<Vec<u8>>,
-    /// Extended attributes, access control lists among them.
+    /// Extended attributes, including access control lists.
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A part of a tree.
+/// An item of the stream that describes a tree.
 #[derive(Debug)]
 pub enum Item {
-    /// A node; data may follow.
+    /// A node; its data may follow.
     Node(Box<Node>),
-    /// Data of the last node.
+    /// Data of the previous node.
     Data {
-        /// Its place in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
         /// The data.
         bytes: Vec<u8>,
     },
 }
 
-/// Where a tree comes from.
+/// A source of a tree.
 pub trait Source: Send {
-    /// Tells the tree; without data if only its nodes are wanted.
+    /// Sends the tree; without data if `with_data` is false.
     ///
     /// # Errors
-    /// Those of reading it, and those of `send`.
+    /// Fails with the first error of reading the tree or of `send`.
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()>;
 }
 
-/// Where a tree goes.
+/// A destination of a tree.
 pub trait Sink {
-    /// Makes what an item says.
+    /// Creates an item.
     ///
     /// # Errors
-    /// Those of making it.
+    /// Fails if the item cannot be created.
     fn take(&mut self, item: Item) -> Result<()>;
 
-    /// Ends what is open: the tree is whole.
+    /// Finishes open files and directories after the last item.
     ///
     /// # Errors
-    /// Those of making it.
+    /// Fails if a file or directory cannot be finished.
     fn end(&mut self) -> Result<()>;
 }
 
 impl Node {
-    /// A directory that nobody has described.
+    /// Returns a directory with default attributes.
     fn plain_directory(path: Vec<u8>) -> Self {
         Self {
             path,
@@ -174,7 +176,7 @@ impl Node {
     }
 }
 
-/// Directory and last name of a path.
+/// Splits a path into its directory and its last name.
 fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -182,10 +184,10 @@ fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Brings a tree from its source into a sink.
+/// Copies a tree from its source into a sink.
 ///
 /// # Errors
-/// The first error of either.
+/// Fails with the first error of either.
 pub fn run(source: &(dyn Source + Sync), sink: &mut dyn Sink) -> Result<()> {
     let (sender, receiver) = sync_channel(BATCHES_ON_THE_WAY);
     std::thread::scope(|scope| {
@@ -202,7 +204,7 @@ pub fn run(source: &(dyn Source + Sync), sink: &mut dyn Sink) -> Result<()> {
 }
 
 fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Result<()> {
-    // Whoever does not listen any more has an error of its own to tell.
+    // A closed channel means that the sink has failed, and `run` returns that error instead.
     let send = |batch| {
         sender
             .send(batch)
@@ -226,7 +228,7 @@ fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Resul
     send(batch)
 }
 
-/// A tree that an image can be made of.
+/// A tree that an image can be made from.
 pub enum Origin {
     /// A directory of the host.
     Directory(DirectorySource),
@@ -235,10 +237,11 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Opens what a path names: a directory, or an archive; `-` is one from standard input. `recognise` names what is neither.
+    /// Opens a directory or an archive; `-` is an archive from standard input. `recognise` names a
+    /// file that is neither.
     ///
     /// # Errors
-    /// If it is neither, or cannot be read.
+    /// Fails if the path is neither, or cannot be read.
     pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
         if path != Path::new(from_archive::STANDARD_INPUT) && path.is_dir() {
             return DirectorySource::open(path).map(Self::Directory);
@@ -246,10 +249,10 @@ impl Origin {
         ArchiveSource::open(path, recognise).map(Self::Archive)
     }
 
-    /// Shows each node.
+    /// Calls `see` with each node.
     ///
     /// # Errors
-    /// Those of reading the tree.
+    /// Fails if the tree cannot be read.
     pub fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
         match self {
             Self::Directory(directory) => {
@@ -265,10 +268,10 @@ impl Origin {
         }
     }
 
-    /// Shows each node and its data.
+    /// Calls `see` with each node and its data.
     ///
     /// # Errors
-    /// Those of reading the tree, and those of `see`.
+    /// Fails with the first error of reading the tree or of `see`.
     pub fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         match self {
             Self::Directory(directory) => directory.read(see),
@@ -276,10 +279,10 @@ impl Origin {
         }
     }
 
-    /// Brings the tree into a volume that is being made on a device, and closes it.
+    /// Copies the tree into a volume that is being made on a device, and closes the volume.
     ///
     /// # Errors
-    /// The first error of reading the tree or of the volume.
+    /// Fails with the first error of reading the tree or of the volume.
     pub fn fill(
         &self,
         device: &Arc<dyn BlockDevice>,
@@ -298,7 +301,7 @@ impl Origin {
     }
 }
 
-/// How many threads share what can be done at once.
+/// Returns the number of threads for parallel work.
 fn worker_count() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().min(WORKERS_MAX))
 }

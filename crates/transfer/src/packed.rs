@@ -1,4 +1,4 @@
-//! Archives that are compressed while they are written.
+//! Writes compressed archives.
 
 use std::io::{BufWriter, Write};
 
@@ -20,7 +20,7 @@ pub enum Compression {
 /// Writes a tree as a tar archive.
 ///
 /// # Errors
-/// The first error of the source or of `out`.
+/// Fails with the first error of the source or of `out`.
 pub fn write_archive(
     source: &(dyn Source + Sync),
     out: &mut dyn Write,

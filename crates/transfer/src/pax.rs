@@ -1,19 +1,21 @@
-//! Extended headers of archives: `length key=value` lines, in front of the header that they belong to.
+//! Extended headers of archives: lines `length key=value` in front of the header that they extend.
 //!
-//! Source: POSIX.1-2017 `pax`, "pax Extended Header"; GNU tar's manual, "Storing Sparse Files", for `GNU.sparse`.
+//! Source: POSIX.1-2017 `pax`, "pax Extended Header"; GNU tar's manual, "Storing Sparse Files", for
+//! `GNU.sparse`.
 
 use anyhow::Result;
 use layout::time::InodeTime;
 
-/// Before the name of an extended attribute.
+/// Key prefix of an extended attribute.
 const ATTRIBUTE_PREFIX: &[u8] = b"SCHILY.xattr.";
-/// Access control lists in words, and the attributes that they are.
+/// Keys of access control lists as text, with the extended attributes that hold them.
 pub(crate) const LISTS: [(&str, &[u8]); 2] = [
     ("SCHILY.acl.access", b"system.posix_acl_access"),
     ("SCHILY.acl.default", b"system.posix_acl_default"),
 ];
 
-/// The characters of an attribute's name that end a key or escape one, as GNU tar writes them.
+/// Characters of an attribute's name that would end a key or start an escape, as GNU tar escapes
+/// them.
 const ESCAPES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
 
 /// Returns the key of an extended attribute.
@@ -28,7 +30,7 @@ pub(crate) fn attribute_key(name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Returns the name of the extended attribute that a key is of, if it is of one.
+/// Returns the name of the extended attribute that a key stands for, if it stands for one.
 pub(crate) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
     let mut rest = key.strip_prefix(ATTRIBUTE_PREFIX)?;
     let mut name = Vec::with_capacity(rest.len());
@@ -44,10 +46,10 @@ pub(crate) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const NANOS: u32 = 1_000_000_000;
 
-/// Returns a time as seconds with a fraction. Before 1970 both count backwards.
+/// Returns a time as seconds with a fraction. Before 1970 the sign applies to both.
 pub(crate) fn time_text(time: InodeTime) -> String {
     let (seconds, nanos) = match (time.seconds, time.nanos) {
         (seconds @ ..0, nanos @ 1..) => (seconds + 1, NANOS - nanos),
@@ -57,7 +59,7 @@ pub(crate) fn time_text(time: InodeTime) -> String {
     format!("{sign}{}.{nanos:09}", seconds.unsigned_abs())
 }
 
-/// Reads seconds with a fraction.
+/// Parses seconds with a fraction.
 pub(crate) fn time(text: &str) -> Result<InodeTime> {
     let (is_negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -75,7 +77,7 @@ pub(crate) fn time(text: &str) -> Result<InodeTime> {
     })
 }
 
-/// Adds a line. Its length counts itself.
+/// Appends a line. The length includes its own digits.
 pub(crate) fn add(lines: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
     let key = key.as_ref();
     let rest = key.len() + value.len() + 3;

@@ -1,7 +1,7 @@
-//! What is below a directory of the host: its nodes, without their data, found by several threads at once.
+//! Scans the tree below a directory of the host on several threads: all nodes, without file data.
 //!
-//! A thread takes a directory, lists it and looks at what is in it; its directories are then for whoever has nothing to do. The
-//! order in which they are looked at plays no part in the result.
+//! A thread takes a directory from the queue, lists it, stats its entries and queues its
+//! subdirectories. The order in which directories are scanned does not affect the result.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
@@ -17,27 +17,27 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat};
 use super::host::{self, AttributeReader};
 use super::{Node, worker_count};
 
-/// Room for the names that the kernel gives at once.
+/// Buffer size for the names that one system call returns, in bytes.
 const NAMES_BYTES: usize = 32 << 10;
 
-/// What was found in a directory, by name.
+/// Entries of a directory, sorted by name.
 type Listing = Vec<Found>;
 
-/// A node, and what it takes to bring all nodes into their order.
+/// A node, and the data that is needed to sort all nodes.
 struct Found {
     node: Node,
-    /// Device and inode of what has several names.
+    /// Device and inode number of a file with several links.
     inode: Option<(u64, u64)>,
-    /// Of a directory: which listing is its.
+    /// Index of a directory's own listing.
     listing: Option<usize>,
 }
 
-/// The directories that somebody has still to list, and what has been found.
+/// Queue of directories to list, and the listings found so far.
 #[derive(Default)]
 struct Board {
     waiting: Vec<(usize, Vec<u8>)>,
     listings: Vec<Listing>,
-    /// Threads that are listing a directory.
+    /// Number of threads that are listing a directory.
     busy: usize,
     failed: Option<Error>,
 }
@@ -48,18 +48,18 @@ struct Scan<'r> {
     changed: Condvar,
 }
 
-/// What one thread has for itself.
+/// State of one thread.
 struct Scanner<'s> {
     scan: &'s Scan<'s>,
     attributes: AttributeReader,
     names: Vec<u8>,
 }
 
-/// All nodes below a directory, each directory before what is in it, names in the order of their bytes. A later name of a file is a
-/// link to the first.
+/// Returns all nodes below a directory, each directory before its entries, names in byte order. A
+/// later name of a file is a link to the first.
 pub(crate) fn scan(root: &Path) -> Result<Vec<Node>> {
     let context = || root.display().to_string();
-    // The root may be named by a link.
+    // The root may be a symbolic link.
     let stat = rustix::fs::stat(root).with_context(context)?;
     let mut first = host::node(Vec::new(), &stat);
     first.attributes = AttributeReader::new().read(root).with_context(context)?;
@@ -111,7 +111,7 @@ fn in_order(root: Node, mut listings: Vec<Listing>) -> Vec<Node> {
 }
 
 impl Scan<'_> {
-    /// A directory to list; none if there will be no more.
+    /// Returns a directory to list, or none if no more will be queued.
     fn next(&self) -> Option<(usize, Vec<u8>)> {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -195,7 +195,7 @@ impl<'s> Scanner<'s> {
         Ok(listing)
     }
 
-    /// The names in a directory, in order.
+    /// Returns the names in a directory, sorted.
     fn names(&mut self, directory: &OwnedFd) -> Result<Vec<CString>> {
         let mut names = Vec::new();
         let mut entries = RawDir::new(directory, self.names.spare_capacity_mut());

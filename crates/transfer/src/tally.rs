@@ -1,4 +1,4 @@
-//! How much room a tree will take in an image.
+//! Estimates the space that a tree takes in an image.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,17 +10,17 @@ use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 
 use super::{Node, Origin, split_path};
 
-/// Names of an indexed directory fill at least this part of its blocks: a full block is split into halves.
+/// Reciprocal of the minimum fill of an indexed directory's blocks: a full block is split in half.
 const FILLED_PART: u64 = 2;
-/// Attributes that are longer may need a block of their own.
+/// Attributes of more bytes may need a block of their own.
 const ATTRIBUTES_IN_INODE_MAX: usize = 60;
 
-/// What a tree needs.
+/// Space that a tree needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Inodes, without those that every volume has.
+    /// Number of inodes, without the reserved ones.
     pub inodes: u64,
-    /// Blocks for data, maps, directories and attributes.
+    /// Number of blocks for data, block maps, directories and attributes.
     pub blocks: u64,
     /// Bytes of data.
     pub bytes: u64,
@@ -30,12 +30,12 @@ impl Tally {
     /// Counts a tree, in blocks of this size.
     ///
     /// # Errors
-    /// Those of reading the tree.
+    /// Fails if the tree cannot be read.
     pub fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
         let mut tally = Self::default();
-        // By a hash of the path: paths of an archive may be long and many.
+        // Keyed by a hash, because the paths of an archive may be long and many.
         let mut names = BTreeMap::<u64, u64>::new();
-        // What follows each other lies mostly in one directory.
+        // Consecutive nodes are usually in the same directory.
         let mut last = (Vec::new(), 0);
         origin.survey(&mut |node| {
             let (parent, name) = split_path(&node.path);
@@ -48,7 +48,7 @@ impl Tally {
         })?;
         *names.entry(hash(&last.0)).or_default() += last.1;
         for bytes in names.into_values() {
-            // The two first entries, and the index.
+            // The first block also holds `.` and `..`; two more blocks allow for the index.
             let room = u64::from(block_bytes) - 24;
             let blocks = match bytes.div_ceil(room) {
                 0 | 1 => 1,
@@ -74,7 +74,7 @@ impl Tally {
                 self.bytes += node.held;
                 with_map(node.held.div_ceil(block_bytes), block_bytes)
             }
-            // Each has at least one; what more it needs is known when all names are.
+            // Each directory has at least one block; the rest is known when all names are.
             FileKind::Directory => 1,
             FileKind::Symlink => u64::from(node.target.len() > FAST_SYMLINK_MAX),
             _ => 0,
@@ -88,12 +88,12 @@ fn hash(path: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Blocks of data and of the map to them.
+/// Returns the number of blocks for data and its indirect blocks.
 fn with_map(data: u64, block_bytes: u64) -> u64 {
     let pointers = block_bytes / POINTER_SIZE as u64;
     let mut blocks = data;
     let mut level = data.saturating_sub(DIRECT_BLOCKS as u64);
-    // The first block of each tree is not full.
+    // One more block per level, because the first block of each tree is not full.
     while level > 0 {
         level = level.div_ceil(pointers);
         blocks += level + 1;

@@ -1,15 +1,16 @@
-//! The entries of a tar archive, each with what its extended headers say.
+//! Entries of a tar archive, each merged with its extended headers.
 //!
-//! The crate `tar` decodes headers; the way from one to the next is gone here, because values of extended headers may hold any bytes
-//! (an attribute may well hold a line feed), and because the parts of sparse files are wanted as parts.
+//! The crate `tar` decodes headers. The iteration over entries is done here, because values of
+//! extended headers may hold any bytes (an attribute may contain a line feed), and because the
+//! caller needs the parts of sparse files as parts.
 //!
-//! | entry | what it is |
-//! |---|---|
-//! | `x`, `g` | lines for the next entry, for all entries (which are not used) |
-//! | `L`, `K` | GNU: the next entry's long name, its long target |
-//! | `S` | GNU: a sparse file; its parts are in the header and in blocks behind it |
-//! | `x` with `GNU.sparse` | a sparse file; its parts are in the lines (versions 0.0 and 0.1), or before its data (1.0) |
-//! | others | a part of the tree |
+//!  | entry | meaning |
+//!  |---|---|
+//!  | `x`, `g` | lines for the next entry, for all entries (which are ignored) |
+//!  | `L`, `K` | GNU: the next entry's long name, its long target |
+//!  | `S` | GNU: a sparse file; its parts are in the header and in blocks after it |
+//!  | `x` with `GNU.sparse` | sparse file; its parts are in the lines (0.0, 0.1), or before its data (1.0) |
+//!  | others | a part of the tree |
 
 use std::io::Read;
 
@@ -19,24 +20,24 @@ use tar::{EntryType, Header};
 
 use super::{acl_text, pax};
 
-/// Bytes of a tar block.
+/// Size of a tar block in bytes.
 const TAR_BLOCK: usize = 512;
-/// The longest extended header, and the longest list of a sparse file's parts.
+/// Maximum bytes of an extended header, and maximum number of parts of a sparse file.
 const EXTENDED_BYTES_MAX: u64 = 64 << 20;
 const PARTS_MAX: u64 = 1 << 20;
-/// Digits of the largest number in that list.
+/// Maximum number of digits of a number in the list of parts.
 const DIGITS_MAX: usize = 20;
-/// Lines of an extended header: two for each part of a sparse file, and more.
+/// Maximum number of lines of an extended header: two for each part of a sparse file, and more.
 const LINES_MAX: usize = 1 << 18;
-/// Where a header has its checksum, which counts as spaces.
+/// Range of the checksum in a header, which counts as spaces.
 const CHECKSUM: core::ops::Range<usize> = 148..156;
 
-/// An entry, and its extended headers.
+/// An entry merged with its extended headers.
 pub(crate) struct Entry {
     pub(crate) header: Header,
     pub(crate) path: Vec<u8>,
     pub(crate) target: Vec<u8>,
-    /// Bytes of the file, holes included.
+    /// Length of the file in bytes, including holes.
     pub(crate) size: u64,
     /// Bytes in the archive.
     pub(crate) stored: u64,
@@ -44,18 +45,18 @@ pub(crate) struct Entry {
     pub(crate) gid: Option<u32>,
     pub(crate) mtime: Option<InodeTime>,
     pub(crate) attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Offset and length of what is there; none if the list stands before the data.
+    /// Data parts as (offset, length), or none if their list precedes the data.
     pub(crate) parts: Option<Vec<(u64, u64)>>,
 }
 
-/// The way through an archive.
+/// Reader of the entries of an archive.
 pub(crate) struct Entries<R> {
     reader: R,
-    /// Bytes of the current entry that were not read yet, with what fills them up to a block.
+    /// Unread bytes of the current entry, including its padding to a whole block.
     left: u64,
 }
 
-/// What the extended headers before an entry say.
+/// Contents of the extended headers before an entry.
 #[derive(Default)]
 struct Lines {
     lines: Vec<(Vec<u8>, Vec<u8>)>,
@@ -68,7 +69,7 @@ impl<R: Read> Entries<R> {
         Self { reader, left: 0 }
     }
 
-    /// The next entry; none at the end.
+    /// Returns the next entry, or none at the end.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>> {
         let mut lines = Lines::default();
         loop {
@@ -87,13 +88,13 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    /// Reads what follows the last entry, so that the checksums of a packed archive are compared.
+    /// Reads the rest of the archive, so that the decompressor verifies its checksums.
     pub(super) fn finish(&mut self) -> Result<()> {
         std::io::copy(&mut self.reader, &mut std::io::sink())?;
         Ok(())
     }
 
-    /// So many bytes of the current entry.
+    /// Reads exactly `count` bytes of the current entry.
     pub(crate) fn read(&mut self, count: usize) -> Result<Vec<u8>> {
         let Some(left) = self.left.checked_sub(count as u64) else {
             bail!("it has fewer bytes than its list of parts says");
@@ -107,7 +108,8 @@ impl<R: Read> Entries<R> {
         Ok(bytes)
     }
 
-    /// The parts that are listed before the data of a sparse file (GNU, version 1.0): a number a line, filled up to a block.
+    /// Reads the list of parts before the data of a sparse file (GNU, version 1.0): one number per
+    /// line, padded to a whole block.
     pub(crate) fn listed_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
         let (mut numbers, mut number) = (Vec::new(), String::new());
         let mut wanted = 1;
@@ -145,7 +147,7 @@ impl<R: Read> Entries<R> {
         let mut block = Vec::with_capacity(TAR_BLOCK);
         let mut next = self.reader.by_ref().take(TAR_BLOCK as u64);
         match next.read_to_end(&mut block)? {
-            // Some archives end without the blocks of zeroes.
+            // Some archives lack the final zero blocks.
             0 => return Ok(None),
             TAR_BLOCK => header.as_mut_bytes().copy_from_slice(&block),
             count => bail!("{count} bytes where an entry's header should be"),
@@ -160,7 +162,7 @@ impl<R: Read> Entries<R> {
             .map(|(at, byte)| u32::from(if CHECKSUM.contains(&at) { b' ' } else { *byte }));
         let sum: u32 = summed.sum();
         let Ok(wanted) = header.cksum() else {
-            // The error quotes the whole header, whatever it holds.
+            // The crate's error would quote the whole header, whatever bytes it holds.
             bail!("no header of an entry is where one should be");
         };
         if wanted != sum {
@@ -177,7 +179,8 @@ impl<R: Read> Entries<R> {
     }
 
     fn entry(&mut self, header: Header, lines: Lines) -> Result<Entry> {
-        // As GNU tar: old programs gave a link the size of its file, and no data. Only extended headers say that data follows.
+        // As in GNU tar: old programs gave a link the size of its file, but no data. Data follows
+        // only if there are extended headers.
         let is_bare_link = header.entry_type() == EntryType::Link && lines.lines.is_empty();
         let stored = if is_bare_link {
             0
@@ -215,7 +218,8 @@ impl<R: Read> Entries<R> {
         Ok(entry)
     }
 
-    /// The parts of a sparse file of GNU's old form: four in the header, and more in blocks behind it, which its size does not count.
+    /// Reads the parts of a sparse file in GNU's old form: four in the header, the others in blocks
+    /// after it, which the entry's size does not include.
     fn header_parts(&mut self, entry: &Entry) -> Result<Vec<(u64, u64)>> {
         let header = gnu(&entry.header)?;
         let mut parts = Vec::new();
@@ -239,7 +243,8 @@ impl<R: Read> Entries<R> {
 }
 
 impl Entry {
-    /// Takes over extended lines; whether the parts of a sparse file are listed before its data.
+    /// Applies extended lines; returns true if the parts of a sparse file are listed before its
+    /// data.
     fn take_lines(&mut self, lines: &[(Vec<u8>, Vec<u8>)]) -> Result<bool> {
         let mut sparse = SparseLines::default();
         for (key, value) in lines {
@@ -278,13 +283,13 @@ impl Entry {
     }
 }
 
-/// What extended lines say of a sparse file.
+/// Extended lines of a sparse file.
 #[derive(Default)]
 struct SparseLines {
     size: Option<u64>,
-    /// The parts are listed before the data.
+    /// True if the parts are listed before the data.
     is_listed: bool,
-    /// Offsets and lengths of the parts in turn.
+    /// Alternating offsets and lengths of the parts.
     numbers: Vec<u64>,
 }
 
@@ -298,7 +303,7 @@ impl SparseLines {
     }
 }
 
-/// Numbers with commas between them.
+/// Parses comma-separated numbers.
 fn numbers(text: &[u8]) -> Result<Vec<u64>> {
     let words = std::str::from_utf8(text)?.split(',');
     let numbers = words.filter(|word| !word.is_empty()).map(str::parse);
@@ -307,7 +312,7 @@ fn numbers(text: &[u8]) -> Result<Vec<u64>> {
         .context("the list of its parts")
 }
 
-/// Bytes of an entry of this size in the archive.
+/// Returns the size of an entry in the archive, padded to a whole block.
 fn filled_up(size: u64) -> Result<u64> {
     let filled = size.checked_next_multiple_of(TAR_BLOCK as u64);
     filled.with_context(|| format!("an entry of {size} bytes"))
@@ -318,7 +323,7 @@ fn gnu(header: &Header) -> Result<&tar::GnuHeader> {
     header.context("a sparse file without a header of GNU tar")
 }
 
-/// Parts that ascend and lie within the file.
+/// Returns the parts if they ascend and lie within the file; fails otherwise.
 fn checked(parts: Vec<(u64, u64)>, size: u64) -> Result<Vec<(u64, u64)>> {
     let mut reached = 0;
     for (start, length) in &parts {
@@ -330,7 +335,7 @@ fn checked(parts: Vec<(u64, u64)>, size: u64) -> Result<Vec<(u64, u64)>> {
     Ok(parts)
 }
 
-/// A name without the zero byte that ends it.
+/// Returns a name without its terminating zero byte.
 fn name(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.last() == Some(&0) {
         bytes.pop();
@@ -338,7 +343,8 @@ fn name(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The lines of an extended header: `length key=value`, the length counting itself and the line feed.
+/// Parses the lines of an extended header: `length key=value`. The length includes its own digits
+/// and the line feed.
 fn parse_lines(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut lines = Vec::new();
     let mut rest = bytes;

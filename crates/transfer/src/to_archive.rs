@@ -1,6 +1,9 @@
-//! A tar archive as a sink: the `ustar` form, with extended headers for what does not fit it, for extended attributes and for access
-//! control lists, as GNU tar and bsdtar read them. Files with holes are sparse files of GNU's version 1.0: in front of their data, which
-//! follow each other, stands where they belong. The same tree gives the same bytes.
+//! Writes a tar archive as a sink.
+//!
+//! The format is `ustar` with extended headers, as GNU tar and bsdtar read them, for values that do
+//! not fit, for extended attributes and for access control lists. Files with holes are sparse files
+//! of GNU's version 1.0: the list of their parts precedes the data, which is contiguous. The same
+//! tree gives the same bytes.
 //!
 //! Source: GNU tar's manual, "PAX Format, Version 1.0".
 
@@ -12,26 +15,26 @@ use tar::{EntryType, Header};
 
 use super::{Item, Node, Sink, Warn, acl_text, pax};
 
-/// Bytes of a tar block.
+/// Size of a tar block in bytes.
 const TAR_BLOCK: u64 = 512;
-/// The largest numbers that the octal fields of a header hold.
+/// Largest values of the octal fields of a header.
 const ID_MAX: u32 = 0o777_7777;
 const SIZE_MAX: u64 = 0o777_7777_7777;
-/// The longest names of a header.
+/// Maximum length of a name in a header, in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
 /// An archive that is being written.
 pub struct ArchiveSink<'w, W: Write> {
     out: W,
     warn: Warn<'w>,
-    /// What is still to come of the current file: offset and length of its parts, the next one last.
+    /// Remaining parts of the current file as (offset, length), in reverse order.
     left: Vec<(u64, u64)>,
-    /// Bytes of the current entry until now.
+    /// Bytes written of the current entry.
     written: u64,
 }
 
 impl<'w, W: Write> ArchiveSink<'w, W> {
-    /// An archive that is written to `out`.
+    /// Returns a sink that writes an archive to `out`.
     pub fn new(out: W, warn: Warn<'w>) -> Self {
         Self {
             out,
@@ -101,7 +104,8 @@ impl<'w, W: Write> ArchiveSink<'w, W> {
         Ok(())
     }
 
-    /// Data that lie within the part that is next. What the source has left out before them is zeroes.
+    /// Writes data that lies within the next part. Fills the gap before it, which the source has
+    /// omitted, with zeroes.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let count = bytes.len() as u64;
         let Some((start, length)) = self.left.pop() else {
@@ -122,7 +126,7 @@ impl<'w, W: Write> ArchiveSink<'w, W> {
         Ok(())
     }
 
-    /// Ends the current file.
+    /// Completes the current file.
     fn finish_file(&mut self) -> Result<()> {
         let left: u64 = self.left.drain(..).map(|(_, length)| length).sum();
         self.zeroes(left)?;
@@ -165,8 +169,9 @@ fn entry_type(node: &Node) -> Result<EntryType> {
     })
 }
 
-/// In front of the data of a sparse file: how many parts, and of each where it begins and how long it is, a number a line, filled up to
-/// a block. A hole at the end is a part of no bytes.
+/// Returns the list that precedes the data of a sparse file: the number of parts, then offset and
+/// length of each, one number per line, padded to a whole block. A final hole is a part of zero
+/// bytes.
 fn sparse_map(parts: &[(u64, u64)], size: u64) -> Vec<u8> {
     let end = parts.last().map_or(0, |(start, length)| start + length);
     let last = (end < size).then_some((size, 0));
@@ -186,7 +191,8 @@ fn sparse_lines(lines: &mut Vec<u8>, path: &[u8], size: u64) {
     pax::add(lines, "GNU.sparse.realsize", size.to_string().as_bytes());
 }
 
-/// What the entry is called for those who do not know sparse files, so that they do not take it for the file.
+/// Returns the entry's name for programs that do not support sparse files, so that they do not
+/// mistake it for the file.
 fn sparse_path(path: &[u8]) -> Vec<u8> {
     let (directory, name) = super::split_path(path);
     let mut path = directory.to_vec();
@@ -196,7 +202,7 @@ fn sparse_path(path: &[u8]) -> Vec<u8> {
     [&path, &b"GNUSparseFile.0/"[..], name].concat()
 }
 
-/// What the header does not hold.
+/// Returns the extended lines for values that do not fit the header.
 fn extended_lines(node: &Node, path: &[u8], target: &[u8], size: u64) -> Vec<u8> {
     let mut lines = Vec::new();
     if path.len() > NAME_BYTES_MAX {

@@ -1,4 +1,5 @@
-//! A directory of the host as a sink. Without root, owners, devices and attributes of the system are left out, and that is said once.
+//! Writes a directory of the host as a sink. Without root it leaves out owners, devices and system
+//! attributes, and warns once.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 
 use super::{Error, Item, Node, Sink, Warn, host};
 
-/// Permissions of a file that is being written, and of a directory that is being filled.
+/// Permissions of a file while it is written, and of a directory while it is filled.
 const MODE_WHILE_OPEN: u32 = 0o600;
 const MODE_WHILE_FILLED: u32 = 0o700;
 
@@ -24,26 +25,26 @@ pub struct DirectorySink<'w> {
     root: PathBuf,
     open: Option<(File, Box<Node>)>,
     directories: Vec<Node>,
-    /// What could not be done for want of root.
+    /// Attributes that were not copied because they need root.
     left_out: host::LeftOut,
     warn: Warn<'w>,
 }
 
 impl<'w> DirectorySink<'w> {
-    /// Makes a directory to fill, which must not be there. Only its owner may enter it until it is
-    /// whole.
+    /// Creates the directory to fill, which must not exist. Only its owner may enter it until it is
+    /// complete.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails with the host's error.
     pub fn create(root: &Path, warn: Warn<'w>) -> io::Result<Self> {
         make_directory(root)?;
         Ok(Self::of(root, warn))
     }
 
-    /// Fills a directory that is there. It is empty, so that nothing in it can lead out of it.
+    /// Fills an existing directory. It must be empty, so that nothing in it can lead out of it.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], and those of the system.
+    /// Fails with [`Error::NotEmpty`], or with the host's error.
     pub fn fill(root: &Path, warn: Warn<'w>) -> Result<Self> {
         let mut entries = fs::read_dir(root).with_context(|| root.display().to_string())?;
         if entries.next().is_some() {
@@ -104,7 +105,8 @@ impl<'w> DirectorySink<'w> {
         self.adopt(&node)
     }
 
-    /// Gives a file its owner, mode, attributes and times, in the order in which none undoes another.
+    /// Sets a file's owner, mode, attributes and times, in an order in which no step undoes
+    /// another.
     fn adopt(&mut self, node: &Node) -> Result<()> {
         let at = self.at(&node.path);
         let owner = std::os::unix::fs::lchown(&at, Some(node.uid), Some(node.gid));

@@ -1,7 +1,7 @@
-//! A volume that is being made as a sink.
+//! Fills a volume that is being made, as a sink.
 //!
-//! The same tree gives the same bytes: inodes are numbered as they come, generations follow from the numbers, and all times but
-//! that of the last change of contents are the time at which the volume is made.
+//! The same tree gives the same bytes: inodes are numbered in order of arrival, generations are
+//! derived from the numbers, and all times except mtime are the time at which the volume is made.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use layout::time::InodeTime;
 
 use super::{Counter, Item, Node, Sink, split_path};
 
-/// Bytes of the paths of directories whose numbers are kept.
+/// Maximum total bytes of cached directory paths.
 const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
 /// A volume that is being filled.
@@ -22,11 +22,11 @@ pub struct ImageSink<'v> {
     times: Times,
     count: Counter<'v>,
     directories: BTreeMap<Vec<u8>, InodeNr>,
-    /// Bytes of their paths.
+    /// Bytes of the cached paths.
     remembered_bytes: usize,
-    /// The one that was asked for last: what follows each other lies mostly in one.
+    /// The directory of the last lookup; consecutive nodes are usually in the same one.
     last_directory: (Vec<u8>, InodeNr),
-    /// What directories become when all is in them.
+    /// Final attributes of directories, set when all their entries exist.
     unfinished: BTreeMap<InodeNr, Restored>,
     open: Option<Open>,
 }
@@ -34,14 +34,14 @@ pub struct ImageSink<'v> {
 /// The time at which a volume is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub seconds: i64,
-    /// True if files are older than that: what has changed later counts as changed then.
+    /// True if later modification times are clamped to this time.
     pub clamps: bool,
 }
 
 impl Times {
-    /// Returns the time at which contents that have changed then count as changed.
+    /// Returns the modification time to store for `mtime`.
     pub fn of(&self, mtime: InodeTime) -> InodeTime {
         if self.clamps {
             mtime.min(InodeTime::new(self.seconds, 0))
@@ -51,15 +51,15 @@ impl Times {
     }
 }
 
-/// The terms on which a volume is filled.
+/// Settings for filling a volume.
 pub struct Filling<'b> {
-    /// The times of what is made.
+    /// Times of the inodes.
     pub times: Times,
-    /// Counts the bytes of data.
+    /// Called with the number of bytes of data.
     pub count: Counter<'b>,
 }
 
-/// The file whose data is coming.
+/// The file whose data is arriving.
 struct Open {
     text: String,
     file: FileId,
@@ -70,7 +70,7 @@ struct Open {
 }
 
 impl<'v> ImageSink<'v> {
-    /// A sink that fills a volume from its root on.
+    /// Returns a sink that fills a volume from its root.
     pub fn new(volume: &'v Volume, filling: &'v Filling<'_>) -> Self {
         Self {
             volume,
@@ -84,13 +84,14 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// Makes a node; its data follows.
+    /// Creates a node; its data follows.
     pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
         self.finish_file()?;
         self.make(node)
     }
 
-    /// Makes a regular file with all its blocks, whose data the caller brings to the device himself.
+    /// Creates a regular file with all its blocks, and returns them. The caller writes the data to
+    /// the device itself.
     pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<Stretch>> {
         self.finish_file()?;
         let (parent, name) = split_path(&node.path);
@@ -113,7 +114,8 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// The inode of a directory; one that nobody has described is made, and those above it.
+    /// Returns the inode of a directory. Creates it and its parents if the source has not described
+    /// them.
     fn directory(&mut self, path: &[u8]) -> Result<InodeNr> {
         if self.last_directory.0 == path {
             return Ok(self.last_directory.1);
@@ -134,7 +136,7 @@ impl<'v> ImageSink<'v> {
         Ok(nr)
     }
 
-    /// The directory of this path below its parent, made if it is not there.
+    /// Returns the directory at a path below its parent, and creates it if it does not exist.
     fn undescribed(&mut self, parent: InodeNr, path: &[u8]) -> Result<InodeNr> {
         let (_, name) = split_path(path);
         let found = match self.volume.lookup(parent, name) {
@@ -155,7 +157,8 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// Keeps a directory's number. An archive may name so many long paths that they are not all kept.
+    /// Caches a directory's inode number. The cache is bounded, because an archive may name very
+    /// many long paths.
     fn remember(&mut self, path: &[u8], nr: InodeNr) {
         if self.remembered_bytes + path.len() > REMEMBERED_BYTES_MAX {
             self.directories = BTreeMap::from([(Vec::new(), InodeNr::ROOT)]);
@@ -192,7 +195,7 @@ impl<'v> ImageSink<'v> {
         self.describe(nr, node)
     }
 
-    /// Says what a directory is to be when all is in it.
+    /// Sets a directory's attributes, and records those to restore when all its entries exist.
     fn describe(&mut self, nr: InodeNr, node: &Node) -> Result<InodeNr> {
         self.set_attributes(nr, node)?;
         self.unfinished.insert(nr, self.restored(nr, node));
@@ -232,8 +235,8 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// True if a name is a link to the same file already: GNU tar writes a file with several names that it is given twice as a link
-    /// to itself.
+    /// True if the name is already a link to the same file. GNU tar writes a file with several
+    /// links that it is given twice as a link to itself.
     fn is_that_link(&mut self, parent: InodeNr, name: &[u8], node: &Node) -> Result<bool> {
         match &node.link_to {
             Some(first) => Ok(self.find(first)? == self.volume.lookup(parent, name)?),
@@ -241,7 +244,7 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// Removes what has a name, and forgets it if it was a directory.
+    /// Removes a directory entry, and drops a removed directory from the cache.
     fn remove(&mut self, parent: InodeNr, path: &[u8]) -> Result<()> {
         let (_, name) = split_path(path);
         let nr = self.volume.lookup(parent, name)?;
@@ -285,7 +288,7 @@ impl<'v> ImageSink<'v> {
         Ok(volume.restore(nr, &restored)?)
     }
 
-    /// Another name has changed the inode's time.
+    /// Restores an inode's times after a new link has changed them.
     fn take_back_time(&self, nr: InodeNr) -> Result<()> {
         let found = self.volume.attributes(nr)?;
         let restored = Restored {
