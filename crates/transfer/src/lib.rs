@@ -6,11 +6,11 @@
 //! more than a stream: its tree is known before the image is built, and the data of its files
 //! bypasses the sink.
 //!
-//!  | | source | sink |
-//!  |---|---|---|
-//!  | a directory of the host | `from_directory` | `to_directory` |
-//!  | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
-//!  | an image | `from_image` | `to_image` |
+//! | | source | sink |
+//! |---|---|---|
+//! | a directory of the host | `from_directory` | `to_directory` |
+//! | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
+//! | an image | `from_image` | `to_image` |
 //!
 //! # Rules
 //!

@@ -1,14 +1,15 @@
-//! Memory for transfers past the cache, which the kernel wants at addresses that are multiples of the sector size.
+//! Aligned memory for direct I/O, for which the kernel requires addresses that are multiples of the
+//! sector size.
 
-/// Enough for any device and any file system.
+/// Alignment in bytes that satisfies every device and file system.
 const ALIGNMENT: usize = 4096;
 
-/// Memory that grows as it is needed.
+/// An aligned buffer that grows on demand.
 #[derive(Debug, Default)]
 pub(crate) struct AlignedBuffer(Vec<u8>);
 
 impl AlignedBuffer {
-    /// So many bytes, with whatever was in them before.
+    /// Returns `length` bytes; their contents are arbitrary.
     pub(crate) fn get(&mut self, length: usize) -> &mut [u8] {
         if self.0.len() < length + ALIGNMENT {
             self.0.resize(length + ALIGNMENT, 0);

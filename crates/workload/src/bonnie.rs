@@ -3,40 +3,39 @@
 //!
 //! # Origin
 //!
-//! R. Coker's bonnie++, after T. Bray's Bonnie; both the semantics of 2.00 and those of 1.03, with
-//! which the published runs of 2001 to 2007 were made ([`Version`]).
+//! R. Coker's bonnie++, after T. Bray's Bonnie. Implements the semantics of 2.00 and those of 1.03,
+//! with which the published runs of 2001 to 2007 were made ([`Version`]).
 //!
 //! | phase | 2.00 | 1.03 |
 //! |---|---|---|
-//! | per-byte write, read | `write` and `read` of one byte, the first 3 MiB | `putc` and `getc` over the whole file |
-//! | block write, rewrite, block read | by chunks; fsync and close within the time | by chunks; close only |
+//! | per-byte write, read | `write`, `read` of one byte, the first 3 MiB | `putc`, `getc`, the whole file |
+//! | block write, rewrite, block read | by chunks; fsync and close are timed | by chunks; close only |
 //! | seeks | 8192 by 5 threads | 8000 by 3 tasks |
-//! | names of files | ten hexadecimal digits | seven decimal digits |
+//! | file names | ten hexadecimal digits | seven decimal digits |
 //!
-//! A seek reads a random chunk, and every tenth writes it back. A *rewrite* reads a chunk, goes
-//! back and writes it. The six phases of files create, look at (in the directory's order, reading
-//! what has bytes) and delete `files` times 1024 of them, once with names in order and once with
-//! random names; the sync of everything is within creating and deleting.
+//! A seek reads a random chunk, and every tenth writes it back. A *rewrite* reads a chunk, seeks
+//! back and writes it. The six phases on files create `files` times 1024 of them, stat them (in
+//! directory order, reading those with data) and delete them, once with sequential and once with
+//! random names. The time of creating and deleting includes a sync of everything.
 //!
 //! # Reports
 //!
-//! `csv-2.00` is a row of 50 fields (format 1.98), `csv-1.03` one of 27. The header that 2.00's
-//! `-x` prints names only 48 of its fields: the two before the first rate, seeks and seekers, are
-//! missing there.
+//! `csv-2.00` is a row of 50 fields (format 1.98), `csv-1.03` one of 27. The header that 2.00
+//! prints for `-x` names only 48 of its fields: seeks and seekers, the two before the first rate,
+//! are missing.
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
 //! - Phases under half a second are printed like all others, where the original prints `+++++`;
-//!   `short_phases` counts them. The columns of CPU are `+++`: a task cannot tell its share of a
-//!   machine that others use.
-//! - Bytes are those of this laboratory, so that every read is compared with what was written; a
-//!   rewrite writes other bytes, and a seek that writes puts back what is there.
-//! - Direct requests are direct in every phase but those of single bytes; the original opens so
-//!   only once.
+//!   `short_phases` counts them. The columns of CPU are `+++`, because a task cannot measure its
+//!   share of a machine that others use.
+//! - File contents are those of this crate, so that every read is compared with the written data. A
+//!   rewrite writes other bytes, and a seek that writes puts back the same bytes.
+//! - Direct I/O applies to every phase except the single-byte ones; the original uses it only once.
 //! - Names are spread evenly over directories; the original puts one too many into each.
 //! - A file smaller than twice the memory is not refused: sweep the size against the host's memory
-//!   instead of believing one size. Nothing sleeps for three seconds before the seeks. `-c` and
-//!   `-p` (several at once) are not there.
+//!   instead of trusting one size. There is no three-second sleep before the seeks. `-c` and `-p`
+//!   (several instances at once) are not supported.
 
 mod csv;
 mod file;
@@ -55,7 +54,7 @@ use crate::stage::Stage;
 
 use phase::{KINDS, Results};
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "Bonnie++: a large file by bytes, chunks and seeks; thousands of files",
@@ -132,12 +131,12 @@ pub const DEFINITION: Definition = Definition {
 };
 
 const FOLDER: &str = "bonnie";
-/// Files come in multiples of this.
+/// The number of files is a multiple of this.
 const FILES_UNIT: u32 = 1024;
-/// What version 2.00 writes and reads singly.
+/// Bytes that version 2.00 writes and reads singly.
 const BYTES_MAX: u64 = 3 << 20;
 
-/// Whose semantics.
+/// The version whose semantics a run follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// 1.03, with stdio and without syncs.
@@ -146,45 +145,45 @@ pub enum Version {
     V2_00,
 }
 
-/// What the many files are.
+/// Kind of the many files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Files.
+    /// Regular files.
     Files,
-    /// Hard links to the first.
+    /// Hard links to the first file.
     HardLinks,
-    /// Symbolic links to the first.
+    /// Symbolic links to the first file.
     Symlinks,
 }
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Whose semantics.
+    /// Version whose semantics apply.
     pub version: Version,
-    /// Bytes of the file.
+    /// Size of the large file in bytes.
     pub size: u64,
-    /// Bytes of a chunk.
+    /// Size of a chunk in bytes.
     pub chunk: usize,
-    /// How many seeks.
+    /// Number of seeks.
     pub seeks: u32,
-    /// How many tasks seek.
+    /// Number of tasks that seek.
     pub seekers: u32,
-    /// Whether bytes are written and read singly.
+    /// True to write and read single bytes.
     pub bytes: bool,
-    /// How many files, in multiples of 1024.
+    /// Number of files, in multiples of 1024.
     pub files: u32,
-    /// The smallest of them in bytes.
+    /// Smallest size of a file in bytes.
     pub file_min: u64,
-    /// The largest of them in bytes.
+    /// Largest size of a file in bytes.
     pub file_max: u64,
-    /// What they are.
+    /// Kind of the files.
     pub file_kind: FileKind,
-    /// Directories for them.
+    /// Number of directories for the files.
     pub directories: u32,
-    /// Whether each is synced when it is made.
+    /// True to sync each file when it is created.
     pub sync_each: bool,
-    /// Whether the file is read and written directly.
+    /// True to use direct I/O for the large file.
     pub direct: bool,
 }
 
@@ -235,7 +234,7 @@ impl Parameters {
         self.files * FILES_UNIT
     }
 
-    /// Bytes that are written and read singly.
+    /// Returns the number of bytes that are written and read singly.
     fn single_bytes(&self) -> u64 {
         match self.version {
             Version::V1_03 => self.size,

@@ -1,7 +1,7 @@
-//! All workloads by their names, and [`Load`]: one of them with its parameters.
+//! The list of all workloads, and [`Load`]: a workload with its parameters.
 //!
-//! This list is the only one: plans take their keys from it, and `jext bench` its commands. The
-//! first workload is the one of a plan that names none.
+//! This is the only list: plans take their keys from it, and `jext bench` its commands. The first
+//! workload is the default of a plan.
 
 use std::sync::Arc;
 

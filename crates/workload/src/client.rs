@@ -1,6 +1,7 @@
-//! [`Client`]: what one task of a workload does file operations with.
+//! [`Client`]: the file operations of one task of a workload.
 //!
-//! Every call is timed, every result checked, and what is read is compared with what was written if the run verifies.
+//! Every call is timed and every result is checked. If the run verifies, data that is read is
+//! compared with the data that was written.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use crate::run_error::RunError;
 use crate::stage::Stage;
 use crate::target::{DirectoryEntry, OpenFile, OpenFlags, Stat, Target};
 
-/// A task's hands; see the module.
+/// File operations of one task; see the module.
 pub struct Client {
-    /// The target with its stopwatch.
+    /// The target, with a timer for each call.
     pub meter: Meter,
-    /// The task's own random numbers.
+    /// Random numbers of this task.
     pub random: Random,
     contents: Arc<Contents>,
     stage: Stage,
@@ -28,18 +29,18 @@ pub struct Client {
 #[must_use = "an open file must be closed"]
 pub struct Opened {
     file: OpenFile,
-    /// Its path, for messages.
+    /// Path of the file, for messages.
     pub path: String,
-    /// The key of its contents.
+    /// Key of the file's contents.
     pub key: u64,
-    // The position of the next read or write.
+    // Position of the next read or write.
     at: u64,
-    // Whether it goes past the cache, which takes aligned memory.
+    // True if the file uses direct I/O, which needs aligned memory.
     is_direct: bool,
 }
 
 impl Opened {
-    /// The open file itself, for calls that a client has no method for.
+    /// Returns the open file, for calls that the client has no method for.
     pub fn file(&self) -> &OpenFile {
         &self.file
     }
@@ -56,17 +57,17 @@ impl Client {
         }
     }
 
-    /// See [`Stage::goes_on`].
+    /// Returns the result of [`Stage::goes_on`].
     pub fn goes_on(&self) -> Result<bool, RunError> {
         self.stage.goes_on()
     }
 
-    /// Counts steps as done, for whoever watches.
+    /// Counts steps as done, for progress reports.
     pub fn advance(&self, steps: u64) {
         self.stage.advance(steps);
     }
 
-    /// Makes or opens a file; its contents will have this key.
+    /// Creates or opens a file whose contents have this key.
     pub fn open(
         &mut self,
         path: impl Into<String>,
@@ -95,7 +96,7 @@ impl Client {
         Ok(self.meter.time(Call::Close, |target| target.close(file))?)
     }
 
-    /// Opens a file, works on it and closes it in any case; the first error counts.
+    /// Opens a file, runs `work` and always closes the file. Returns the first error.
     pub fn with_file<T>(
         &mut self,
         path: impl Into<String>,
@@ -110,7 +111,7 @@ impl Client {
         closed.map(|()| result)
     }
 
-    /// Moves the position; nothing is asked of the target if it is there already.
+    /// Sets the position. Calls the target only if the position changes.
     pub fn seek(&mut self, opened: &mut Opened, offset: u64) -> Result<(), RunError> {
         if opened.at != offset {
             self.meter
@@ -122,12 +123,12 @@ impl Client {
         Ok(())
     }
 
-    /// Says that the position is at the file's end, as after opening for append.
+    /// Sets the client's position to the end of the file, as after opening for append.
     pub fn at_end(&mut self, opened: &mut Opened, size: u64) {
         opened.at = size;
     }
 
-    /// Writes so many bytes at the position, in one call if the target does it in one.
+    /// Writes `length` bytes at the position, in one call if the target accepts all of them.
     pub fn write(
         &mut self,
         call: Call,
@@ -144,8 +145,9 @@ impl Client {
         Ok(())
     }
 
-    /// Which bytes are written at an offset of a file. Where nobody compares them they are always the same, which stay near
-    /// the processor, as the one buffer of the original benchmarks does.
+    /// Returns key and offset of the contents to write. Without verification they are constant, so
+    /// that the data stays in the processor's cache, as the single buffer of the original
+    /// benchmarks does.
     fn source(&self, key: u64, offset: u64) -> (u64, u64) {
         if self.stage.verifies() {
             (key, offset)
@@ -154,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Writes `size` bytes at the position in blocks, and what is left over in a smaller one.
+    /// Writes `size` bytes at the position in blocks; the last block may be smaller.
     pub fn write_blocks(
         &mut self,
         call: Call,
@@ -165,12 +167,12 @@ impl Client {
         pieces(size, block).try_for_each(|length| self.write(call, opened, length))
     }
 
-    /// Reads so many bytes at the position, which the file must have, and checks them.
+    /// Reads `length` bytes at the position and checks them. Fails if the file is shorter.
     pub fn read(&mut self, opened: &mut Opened, length: usize) -> Result<(), RunError> {
         self.with_buffer(length, |client, buffer| client.read_into(opened, buffer))
     }
 
-    /// Does work with memory of this client.
+    /// Runs `work` with the client's buffer.
     fn with_buffer<T>(&mut self, length: usize, work: impl FnOnce(&mut Self, &mut [u8]) -> T) -> T {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = work(self, buffer.get(length));
@@ -192,7 +194,7 @@ impl Client {
         Ok(())
     }
 
-    /// Compares what was read at `offset` with what was written, if the run verifies.
+    /// Compares data that was read at `offset` with the written data, if the run verifies.
     pub fn check(&self, opened: &Opened, offset: u64, found: &[u8]) -> Result<(), RunError> {
         if !self.stage.verifies() {
             return Ok(());
@@ -206,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Reads `size` bytes at the position in blocks, and what is left over in a smaller one.
+    /// Reads `size` bytes at the position in blocks; the last block may be smaller.
     pub fn read_blocks(
         &mut self,
         opened: &mut Opened,
@@ -216,7 +218,7 @@ impl Client {
         pieces(size, block).try_for_each(|length| self.read(opened, length))
     }
 
-    /// Makes a file of `size` bytes that was not there, from opening to closing.
+    /// Creates a file of `size` bytes, opens and closes it. Fails if the file exists.
     pub fn make_file(
         &mut self,
         path: impl Into<String>,
@@ -232,7 +234,7 @@ impl Client {
         )
     }
 
-    /// Reads a file of `size` bytes as a whole, from opening to closing.
+    /// Opens, reads and closes a file of `size` bytes.
     pub fn read_file(
         &mut self,
         path: &str,
@@ -245,7 +247,7 @@ impl Client {
         })
     }
 
-    /// Reads from the position to the file's end in blocks; returns how many bytes.
+    /// Reads from the position to the end of the file in blocks, and returns the number of bytes.
     pub fn read_to_end(&mut self, opened: &mut Opened, block: usize) -> Result<u64, RunError> {
         let began = opened.at;
         self.with_buffer(block, |client, buffer| {
@@ -270,14 +272,14 @@ impl Client {
             .time(Call::Fsync, |target| target.fsync(&opened.file))?)
     }
 
-    /// Makes a file's data durable.
+    /// Makes the data of a file durable.
     pub fn fdatasync(&mut self, opened: &Opened) -> Result<(), RunError> {
         Ok(self
             .meter
             .time(Call::Fdatasync, |target| target.fdatasync(&opened.file))?)
     }
 
-    /// Reads at an offset without moving the position, and checks.
+    /// Reads at an offset without changing the position, and checks the data.
     pub fn pread(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
         self.with_buffer(length, |client, buffer| {
             client.pread_into(opened, offset, buffer)
@@ -308,7 +310,7 @@ impl Client {
         self.check(opened, offset, buffer)
     }
 
-    /// Writes at an offset without moving the position.
+    /// Writes at an offset without changing the position.
     pub fn pwrite(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
         let (key, at) = self.source(opened.key, offset);
         let piece = self.contents.piece(key, at, length);
@@ -328,7 +330,7 @@ impl Client {
         Ok(())
     }
 
-    /// Does a call on a path that gives nothing back.
+    /// Makes and times a call on a path.
     pub fn call<T>(
         &mut self,
         call: Call,
@@ -337,17 +339,17 @@ impl Client {
         Ok(self.meter.time(call, work)?)
     }
 
-    /// Removes a name.
+    /// Removes a directory entry.
     pub fn delete(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::Delete, |target| target.unlink(path))
     }
 
-    /// Renames.
+    /// Renames a file.
     pub fn rename(&mut self, old: &str, new: &str) -> Result<(), RunError> {
         self.call(Call::Rename, |target| target.rename(old, new))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::MakeDirectory, |target| target.mkdir(path))
     }
@@ -357,7 +359,7 @@ impl Client {
         self.call(Call::RemoveDirectory, |target| target.rmdir(path))
     }
 
-    /// Makes a directory's entries durable.
+    /// Makes the entries of a directory durable.
     pub fn fsync_directory(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::DirectoryFsync, |target| target.fsync_directory(path))
     }
@@ -367,23 +369,23 @@ impl Client {
         self.call(Call::Sync, |target| target.sync())
     }
 
-    /// The attributes of a path.
+    /// Returns the attributes of a path.
     pub fn stat(&mut self, path: &str) -> Result<Stat, RunError> {
         self.call(Call::Stat, |target| target.stat(path))
     }
 
-    /// The attributes of an open file.
+    /// Returns the attributes of an open file.
     pub fn stat_open(&mut self, opened: &Opened) -> Result<Stat, RunError> {
         self.call(Call::Stat, |target| target.stat_open(&opened.file))
     }
 
-    /// The entries of a directory in the file system's order.
+    /// Returns the entries of a directory in the file system's order.
     pub fn list(&mut self, path: &str) -> Result<Vec<DirectoryEntry>, RunError> {
         self.call(Call::List, |target| target.readdir(path))
     }
 }
 
-/// What is written: the contents where they are, or aligned, if the file takes nothing else.
+/// Returns the data to write: the contents in place, or an aligned copy for direct I/O.
 fn outgoing<'d>(buffer: &'d mut AlignedBuffer, piece: &'d [u8], is_direct: bool) -> &'d [u8] {
     if !is_direct {
         return piece;
@@ -393,7 +395,7 @@ fn outgoing<'d>(buffer: &'d mut AlignedBuffer, piece: &'d [u8], is_direct: bool)
     copy
 }
 
-/// The lengths of the blocks that `size` bytes are transferred in; the last one may be smaller.
+/// Returns the lengths of the blocks for `size` bytes; the last one may be smaller.
 fn pieces(size: u64, block: usize) -> impl Iterator<Item = usize> {
     let starts = (0..size).step_by(block);
     starts.map(move |at| (size - at).min(block as u64) as usize)

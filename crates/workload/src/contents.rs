@@ -1,18 +1,18 @@
-//! What is written to files, so that what is read can be checked without keeping a copy.
+//! File contents that can be verified without keeping a copy.
 //!
-//! The byte at `offset` of a file with the key `key` is the byte at `(key + offset) mod PERIOD` of one pseudo-random
-//! block. The period is a prime, so blocks of a file that change places, files that change places and blocks that were
-//! lost show. A piece is a slice of the block, repeated once beyond its end: nothing is computed or copied to write it,
-//! and checking is one comparison of memory.
+//! The byte at `offset` of a file with the key `key` is the byte at `(key + offset) mod PERIOD` of
+//! one pseudo-random block. The period is a prime, so swapped blocks, swapped files and lost blocks
+//! are detected. A piece is a slice of the block, which is extended by a copy of itself: a write
+//! computes and copies nothing, and a check is one memory comparison.
 
 use crate::random::Random;
 
-/// The bytes after which contents repeat.
+/// Number of bytes after which the contents repeat.
 const PERIOD: usize = 65_521;
-/// The longest piece that is handed out at once.
+/// Maximum length of a piece in bytes.
 pub const PIECE_BYTES_MAX: usize = 16 << 20;
 
-/// The source of all contents of a run.
+/// Source of all file contents of a run.
 #[derive(Debug)]
 pub struct Contents {
     block: Vec<u8>,
@@ -20,10 +20,10 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// The contents of a seed, in pieces of at most `piece_max` bytes.
+    /// Returns the contents of a seed, in pieces of at most `piece_max` bytes.
     ///
     /// # Panics
-    /// If that is more than [`PIECE_BYTES_MAX`].
+    /// Panics if `piece_max` is greater than [`PIECE_BYTES_MAX`].
     #[must_use]
     pub fn new(seed: u64, piece_max: usize) -> Self {
         assert!(piece_max <= PIECE_BYTES_MAX, "pieces are limited");
@@ -37,16 +37,16 @@ impl Contents {
         Self { block, piece_max }
     }
 
-    /// The longest piece.
+    /// Returns the maximum length of a piece.
     #[must_use]
     pub fn piece_max(&self) -> usize {
         self.piece_max
     }
 
-    /// The bytes of a file from `offset`.
+    /// Returns the bytes of a file from `offset`.
     ///
     /// # Panics
-    /// If the piece is longer than the longest.
+    /// Panics if `length` is greater than the maximum.
     #[must_use]
     pub fn piece(&self, key: u64, offset: u64, length: usize) -> &[u8] {
         assert!(length <= self.piece_max, "a piece of {length} bytes");
@@ -54,7 +54,7 @@ impl Contents {
         &self.block[start..start + length]
     }
 
-    /// The offset of the first byte that is not what was written, if there is one.
+    /// Returns the offset of the first byte that differs from the written data, if there is one.
     #[must_use]
     pub fn first_difference(&self, key: u64, offset: u64, found: &[u8]) -> Option<u64> {
         let mut at = offset;
@@ -70,10 +70,10 @@ impl Contents {
     }
 }
 
-/// A key for a file with this number.
+/// Returns the key for the file with this number.
 #[must_use]
 pub const fn key(number: u64) -> u64 {
-    // Any odd factor that is no multiple of the period gives different files different starts.
+    // Any odd factor that is not a multiple of the period gives different files different offsets.
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 

@@ -1,14 +1,14 @@
-//! Stopping a run from outside, and watching how far it is.
+//! Cancellation and progress of a run.
 
 use std::fmt;
 
 use rt::atomic::{AtomicBool, AtomicU64};
 use std::sync::atomic::Ordering;
 
-/// How often the progress callback is called at most, over a whole run.
+/// Maximum number of calls of the progress callback per run.
 const PROGRESS_STEPS: u64 = 1000;
 
-/// The handle by which a run is cancelled and watched; shared between the run and whoever controls it.
+/// Handle that cancels a run and observes its progress; shared by the run and its caller.
 #[derive(Default)]
 pub struct Control {
     cancelled: AtomicBool,
@@ -18,15 +18,16 @@ pub struct Control {
 }
 
 impl Control {
-    /// A control that nobody watches.
+    /// Returns a control without a progress callback.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A control whose callback is given the fraction done, 0 to 1, about a thousand times a run.
+    /// Returns a control whose callback receives the fraction done, 0 to 1, about a thousand times
+    /// per run.
     ///
-    /// It is called from whichever thread of the workload gets that far, so it must be quick.
+    /// Any thread of the workload may call it, so it must be fast.
     #[must_use]
     pub fn with_progress(progress: impl Fn(f64) + Send + Sync + 'static) -> Self {
         Self {
@@ -35,12 +36,12 @@ impl Control {
         }
     }
 
-    /// Asks the run to stop: it removes what it made and returns an error that says so.
+    /// Requests the run to stop: it removes its files and returns an error for the cancellation.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the run was asked to stop.
+    /// True if the run was requested to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
@@ -53,7 +54,7 @@ impl Control {
         self.report(0, total);
     }
 
-    /// Says how many steps are left, where that turns out only on the way.
+    /// Sets the number of remaining steps, for runs that learn it only later.
     pub fn set_left(&self, left: u64) {
         self.total.store(
             self.done.load(Ordering::SeqCst).saturating_add(left),

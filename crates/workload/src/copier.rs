@@ -1,22 +1,22 @@
-//! [`Copier`]: copying a tree within a target as `cp -r` does, every call timed.
+//! [`Copier`]: copies a tree within a target as `cp -r` does, with every call timed.
 
 use crate::client::Client;
 use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::{FileKind, OpenFlags};
 
-/// `cp -r`.
+/// An equivalent of `cp -r`.
 pub(crate) struct Copier {
     pub(crate) client: Client,
     buffer: Vec<u8>,
-    /// Files copied so far.
+    /// Number of files copied so far.
     pub(crate) files: u64,
-    /// Bytes copied so far.
+    /// Number of bytes copied so far.
     pub(crate) bytes: u64,
 }
 
 impl Copier {
-    /// A copier that reads and writes through a buffer of so many bytes.
+    /// Returns a copier with a buffer of `buffer` bytes.
     pub(crate) fn new(client: Client, buffer: usize) -> Self {
         Self {
             client,
@@ -26,7 +26,7 @@ impl Copier {
         }
     }
 
-    /// Copies a directory and what is below it, in the file system's order.
+    /// Copies a directory tree, in the file system's order.
     pub(crate) fn copy_directory(&mut self, from: &str, to: &str) -> Result<(), RunError> {
         self.client.make_directory(to)?;
         for entry in self.client.list(from)? {

@@ -1,9 +1,10 @@
-//! A target that keeps names and sizes, but no data: for counting what a workload does, and for measuring the workload
-//! itself.
+//! A target that keeps names and sizes but no data, to count the operations of a workload and to
+//! measure its own overhead.
 //!
-//! Reads give zeros. Names behave as in a file system (a missing file is not found, a directory with entries is not
-//! removed), except that symbolic links are kept and never followed. Transfers past the cache must be aligned. A capacity can be set, to see what a workload does
-//! when the space runs out; every byte of a file's size counts against it.
+//! Reads return zeros. Names behave as in a file system (a missing file is not found, a directory
+//! with entries is not removed), except that symbolic links are kept but never followed. Direct I/O
+//! must be aligned. A capacity can be set to test a workload on a full file system; every byte of a
+//! file's size counts against it.
 
 mod namespace;
 
@@ -17,10 +18,10 @@ use crate::target::{DirectoryEntry, InodeFlags, OpenFile, OpenFlags, Space, Stat
 
 use namespace::{Entry, Namespace, Node, clean};
 
-/// What transfers past the cache are aligned to.
+/// Alignment that direct I/O requires.
 const SECTOR_BYTES: usize = 512;
 
-/// The target; see the module.
+/// A target without data; see the module.
 #[derive(Debug)]
 pub struct CountingTarget {
     namespace: Mutex<Namespace>,
@@ -40,7 +41,7 @@ struct CountedFile {
 }
 
 impl CountedFile {
-    /// That a transfer past the cache is aligned, in memory and in the file.
+    /// Checks that direct I/O is aligned, in memory and in the file.
     fn check(&self, operation: Operation, memory: &[u8], offset: u64) -> Result<(), TargetError> {
         let is_aligned = memory.as_ptr().align_offset(SECTOR_BYTES) == 0
             && memory.len().is_multiple_of(SECTOR_BYTES)
@@ -65,13 +66,13 @@ impl Default for CountingTarget {
 }
 
 impl CountingTarget {
-    /// An empty target without a limit.
+    /// Returns an empty target without a limit.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(u64::MAX)
     }
 
-    /// An empty target whose files may have this many bytes together.
+    /// Returns an empty target that limits the total size of its files to `bytes`.
     #[must_use]
     pub fn with_capacity(bytes: u64) -> Self {
         Self {
@@ -84,25 +85,25 @@ impl CountingTarget {
         }
     }
 
-    /// How often an operation was called, failures included.
+    /// Returns the number of calls of an operation, including failed ones.
     #[must_use]
     pub fn calls(&self, operation: Operation) -> u64 {
         self.calls[operation as usize].load(Ordering::Relaxed)
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes written.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// How many names there are, the root not counted.
+    /// Returns the number of names, excluding the root.
     #[must_use]
     pub fn names(&self) -> usize {
         self.namespace.lock().len()
@@ -113,7 +114,7 @@ impl CountingTarget {
         rt::charge(rt::Cost::Syscall);
     }
 
-    /// Sets a file's size within the capacity.
+    /// Sets the size of a file. Fails if the capacity does not suffice.
     fn resize(&self, node: &Node, size: u64) -> Result<(), (ErrorKind, &'static str)> {
         let before = node.size();
         let growth = size.saturating_sub(before);

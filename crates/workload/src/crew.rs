@@ -1,5 +1,5 @@
-//! The threads of a phase: one a worker, through `rt`, so that they run in simulated and in real
-//! worlds.
+//! Threads of a phase, one per worker. They run through `rt`, so that they work in simulated and in
+//! real worlds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,20 +8,20 @@ use rt::atomic::AtomicBool;
 
 use crate::run_error::RunError;
 
-/// Says that some worker of a run has failed, so that the others do not work on in vain.
+/// Flag that a worker of a run has failed, so that the others can stop early.
 #[derive(Debug, Clone, Default)]
 pub struct Failed(Arc<AtomicBool>);
 
 impl Failed {
-    /// Whether somebody has failed.
+    /// True if a worker has failed.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Lets every worker do its part, each on a thread of its own, and waits for all. The workers come
-/// back in their order, but for those whose thread panicked; the first error counts.
+/// Runs `work` for every worker on its own thread, and waits for all of them. Returns the workers
+/// in order, without those whose thread panicked, and the first error.
 pub fn each<W, F>(
     name: &str,
     workers: Vec<W>,
@@ -57,7 +57,7 @@ where
     (workers, first_error)
 }
 
-/// One thread's share of `total`; the first threads take what does not divide.
+/// Returns one thread's share of `total`; the first threads share the remainder.
 #[must_use]
 pub const fn share(total: u64, threads: u64, index: u64) -> u64 {
     total / threads + (index < total % threads) as u64

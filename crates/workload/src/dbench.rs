@@ -1,47 +1,47 @@
-//! dbench: what clients of a file server did, done again on a file system.
+//! dbench: replays the requests of file server clients on a file system.
 //!
 //! # Origin
 //!
-//! A. Tridgell's dbench 4: every client replays a *load*, a text with one request a line
-//! ([`load`]), again and again until the time is over, `client1` in its names replaced by the
-//! client's own. The figure is payload of reads and writes a second, over the time, which begins
-//! after a warm-up of a fifth of it; next to it here are all requests a second and the latencies of
-//! the calls.
+//! A. Tridgell's dbench 4. Every client replays a *load*, a text with one request per line
+//! ([`load`]), until the time is over; `client1` in its names is replaced by the client's own name.
+//! The figure is the payload of reads and writes per second, over the measured time, which starts
+//! after a warm-up of a fifth of it. All requests per second and the latencies of the calls are
+//! reported too.
 //!
-//! The original's load, 458,344 lines recorded from NetBench, is not shipped here: `dbench.load`
-//! names a file of that format, on Debian `/usr/share/dbench/client.txt`. Without one a load is
-//! generated: small documents made, written, looked at, read, renamed and removed with the recorded
-//! load's mix of requests and about its 25 MB a client.
+//! The original's load, 458,344 lines recorded from NetBench, is not included: `dbench.load` names
+//! a file of that format, on Debian `/usr/share/dbench/client.txt`. Without one a load is
+//! generated: small documents are created, written, looked up, read, renamed and removed with the
+//! recorded load's mix of requests and about its 25 MB per client.
 //!
-//! # What a request does
+//! # System calls of a request
 //!
-//! As the original, to the system call: every name is looked at first, and if it is not there its
-//! directory is read, as a server must for clients that do not care about capitals
-//! (`dbench.resolve`, its `--no-resolve`). Then
+//! As in the original, every name is looked up first. If it does not exist, its directory is read,
+//! as a server must do for case-insensitive clients (`dbench.resolve`, the original's
+//! `--no-resolve`). Then:
 //!
 //! | request | calls |
 //! |---|---|
-//! | `NTCreateX` | open and stat of the open file; only open where the name was not there |
+//! | `NTCreateX` | open, and stat of the open file; only open if the name was missing |
 //! | `QUERY_PATH_INFORMATION` | none |
 //! | `QUERY_FILE_INFORMATION`, `QUERY_FS_INFORMATION` | stat of the open file; statfs |
-//! | `SET_FILE_INFORMATION` | stat of the open file, and its times set |
-//! | `FIND_FIRST` | the directory read, for the pattern is a name of it that was looked at like any other |
+//! | `SET_FILE_INFORMATION` | stat of the open file, and a change of its times |
+//! | `FIND_FIRST` | readdir; the pattern itself is looked up like any other name |
 //! | `Flush` | fsync |
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
-//! - Clients are tasks of one process and begin together; the warm-up has a fixed length, where the
-//!   original also waits for the slowest client. The original looks at the clock once a second, and
-//!   ends with the last whole one.
-//! - The load is read once, before the clock runs. The original reads and takes apart every line
-//!   when its turn has come, and asks with each whether its parent lives: on a file system in
-//!   memory that is a fifth of its time.
-//! - Bytes are not zeros but this laboratory's, and reads of what was written are compared.
-//! - A request that failed on the recorded server for another reason than that a name was missing
-//!   is not done; one that should have succeeded, or should have failed, and does not, fails the
-//!   run.
-//! - Locks are counted and do nothing, as on any file that only one client uses. There are no
-//!   extended attributes (`-x`).
+//! - Clients are tasks of one process and start together. The warm-up has a fixed length, where the
+//!   original also waits for the slowest client. The original checks the clock once a second, and
+//!   stops with the last whole second.
+//! - The load is parsed once, before the clock starts. The original parses every line when it
+//!   executes it, and checks each time that its parent process is alive: on a file system in memory
+//!   that is a fifth of its time.
+//! - File contents are those of this crate instead of zeros, and reads of written data are
+//!   compared.
+//! - A request that failed on the recorded server for another reason than a missing name is
+//!   omitted. A request fails the run if it should have succeeded and fails, or the reverse.
+//! - Locks are counted and do nothing, as on any file with a single client. There are no extended
+//!   attributes (`-x`).
 
 mod client;
 mod generate;
@@ -62,7 +62,7 @@ use crate::stage::Stage;
 use client::Client;
 use load::Load;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "dbench: what clients of a file server did, done again",
@@ -106,23 +106,23 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "dbench";
 const GENERATED: &str = "generated";
-/// The warm-up is a part of the time: one in so many.
+/// The warm-up is one in this many parts of the time.
 const WARM_UP: u64 = 5;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many clients.
+    /// Number of clients.
     pub clients: u32,
-    /// How long it is measured.
+    /// Measured time.
     pub time: Nanos,
-    /// Whether names are looked for before they are used.
+    /// True to look up names before they are used.
     pub resolve: bool,
-    /// Whether files are opened with `O_SYNC`.
+    /// True to open files with `O_SYNC`.
     pub sync: bool,
-    /// Whether every write is synced.
+    /// True to sync every write.
     pub fsync: bool,
-    /// Whether directories are synced after removals and renames.
+    /// True to sync directories after removals and renames.
     pub sync_directories: bool,
     load: Arc<Load>,
 }

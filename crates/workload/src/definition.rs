@@ -1,5 +1,5 @@
-//! [`Definition`]: a workload by its name, and the trait [`Workload`] of one whose parameters were
-//! read.
+//! [`Definition`]: a named workload, and [`Workload`], the trait of a workload with parsed
+//! parameters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
 use crate::stage::{self, Stage};
 
-/// A workload whose parameters were read and checked.
+/// A workload with checked parameters.
 pub trait Workload: Send + Sync + fmt::Debug {
-    /// Runs it once. With [`Frame::Common`], the directory named as the workload exists and is
-    /// empty; the caller removes it with its contents afterwards.
+    /// Runs the workload once. With [`Frame::Common`], its directory, which has the workload's
+    /// name, exists and is empty; the caller removes it with its contents afterwards.
     ///
     /// # Errors
     /// Fails with the first error of the target, or if the run was cancelled.
     fn run(&self, stage: &Stage) -> Result<Outcome, RunError>;
 }
 
-/// A workload by its name.
+/// A named workload.
 #[derive(Debug)]
 pub struct Definition {
-    /// Its name in plans and commands, and of its directory.
+    /// Name of the workload in plans and commands, and of its directory.
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    /// Its own parameters; those of its [`frame`](Self::frame) come on top.
+    /// Parameters of the workload itself, in addition to those of its [`frame`](Self::frame).
     pub parameters: &'static [Parameter],
-    /// The figures by which its runs are compared.
+    /// Figures that compare its runs.
     pub headline: Headline,
-    /// Where it works, and the parameters it shares with others.
+    /// Place of its files, and the parameters that it shares with others.
     pub frame: Frame,
-    /// Returns the number of bytes that it writes before it deletes anything, if the parameters
+    /// Returns the number of bytes that a run writes before it deletes anything, if the parameters
     /// determine it.
     pub footprint: fn(&Values) -> Option<u64>,
-    /// Reads and checks parameters.
+    /// Parses and checks parameters.
     pub read: fn(&Values) -> Result<Arc<dyn Workload>, ParameterError>,
 }
 
-/// Where a workload works, and the parameters it shares with others.
+/// Place of a workload's files, and the parameters that it shares with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// In a directory of its own, with [`stage::PARAMETERS`].
+    /// A directory for the workload, with [`stage::PARAMETERS`].
     Common,
-    /// In the target's root, with no parameters but its own, as the original program.
+    /// The target's root, without shared parameters, as in the original program.
     Original,
 }
 
@@ -61,7 +61,7 @@ impl Frame {
 }
 
 impl Definition {
-    /// Returns all parameters: the shared ones, then its own.
+    /// Returns all parameters: the shared ones, then those of the workload.
     pub fn all_parameters(&self) -> impl Iterator<Item = &'static Parameter> {
         self.frame.parameters().iter().chain(self.parameters)
     }

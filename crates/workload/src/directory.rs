@@ -1,11 +1,12 @@
-//! A target over a directory of the host: any mounted file system. **The only module of this crate that uses `std::fs`.**
+//! A target on a directory of the host, on any mounted file system. **The only module of this crate
+//! that uses `std::fs`.**
 //!
-//! The directory is the target's root; a path can leave it only through a symbolic link. What `std` cannot do (`syncfs`,
-//! the flags of `open` and of inodes) is done through `rustix`. The host charges for its own system calls, so none are
-//! charged here.
+//! The directory is the target's root; a path can leave it only through a symbolic link. Functions
+//! that `std` lacks (`syncfs`, the flags of `open` and of inodes) use `rustix`. The host charges
+//! for its own system calls, so none are charged here.
 //!
-//! `close` reports nothing, because `std` closes without a result: on a local file system an error shows at `fsync` or
-//! nowhere; on NFS, sync before you close.
+//! `close` reports no errors, because `std` closes without a result. On a local file system an
+//! error is reported by `fsync` or not at all; on NFS, sync before you close.
 
 mod terminal;
 
@@ -24,13 +25,13 @@ use crate::target::{
 
 pub use terminal::Terminal;
 
-/// `st_blocks` counts in these, whatever the block size is.
+/// Unit of `st_blocks` in bytes, whatever the block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Memory for the entries that the kernel gives at once, as much as the C library takes.
+/// Buffer size for directory entries, as in the C library.
 const LIST_BYTES: usize = 32 << 10;
 
-/// The target; see the module.
+/// A target on a host directory; see the module.
 #[derive(Debug)]
 pub struct DirectoryTarget {
     root: PathBuf,
@@ -50,7 +51,7 @@ pub fn read_text(path: &str) -> io::Result<String> {
 }
 
 impl DirectoryTarget {
-    /// A target whose root is this directory, which must exist.
+    /// Returns a target whose root is this directory, which must exist.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self, TargetError> {
         let root = root.into();
         let failed = |error| failure(Operation::Open, &root, &error);
@@ -61,7 +62,7 @@ impl DirectoryTarget {
         Ok(Self { root, root_file })
     }
 
-    /// The directory.
+    /// Returns the directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -92,7 +93,7 @@ impl HostFile {
             .ok_or_else(|| TargetError::foreign_file(operation))
     }
 
-    /// Does a call that moves the position; an interrupted one is repeated.
+    /// Makes a call that changes the position; repeats it if it is interrupted.
     fn call<T>(
         file: &mut OpenFile,
         operation: Operation,
@@ -109,7 +110,7 @@ impl HostFile {
         }
     }
 
-    /// Does a call that leaves the position alone; an interrupted one is repeated.
+    /// Makes a call that keeps the position; repeats it if it is interrupted.
     fn shared<T>(
         file: &OpenFile,
         operation: Operation,
@@ -274,7 +275,7 @@ impl Target for DirectoryTarget {
                 let name = entry.file_name().to_string_lossy();
                 if name != "." && name != ".." {
                     let kind = match entry.file_type() {
-                        // Not every file system says it here.
+                        // Some file systems do not return the type in the entry.
                         rustix::fs::FileType::Unknown => {
                             kind_of(fs::symlink_metadata(path.join(&*name))?.file_type())
                         }
@@ -384,7 +385,7 @@ fn failure(operation: Operation, path: &Path, error: &io::Error) -> TargetError 
         Io::Unsupported | Io::CrossesDevices => ErrorKind::Unsupported,
         Io::InvalidInput => ErrorKind::Invalid,
         Io::StaleNetworkFileHandle | Io::NotConnected => ErrorKind::Gone,
-        // The device's own failures have no kind of their own in `std`.
+        // `std` has no kind for these errors.
         _ if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::IO) => {
             ErrorKind::Io
         }

@@ -1,4 +1,4 @@
-//! Why an operation on a target failed: which operation, on what, and of which kind.
+//! Errors of a target: the operation, its path, and the kind of failure.
 
 use std::fmt;
 
@@ -90,7 +90,7 @@ impl Operation {
         Self::Sync,
     ];
 
-    /// The name of the method.
+    /// Returns the name of the operation for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -130,13 +130,13 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What kind of failure it was, as far as a workload can act on it.
+/// Kind of a failure, as far as a workload can act on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The path, or a directory on the way to it, is not there.
+    /// The path, or a directory on it, does not exist.
     NotFound,
-    /// The path is there already.
+    /// The path exists already.
     Exists,
     /// A component of the path is not a directory.
     NotDirectory,
@@ -144,29 +144,29 @@ pub enum ErrorKind {
     IsDirectory,
     /// The directory is not empty.
     NotEmpty,
-    /// No space or no inodes are left, or a quota is used up.
+    /// No space or inodes are left, or a quota is exhausted.
     NoSpace,
-    /// The file would be larger than a file can be.
+    /// The file would exceed the maximum file size.
     TooLarge,
     /// The name is too long or not allowed.
     BadName,
-    /// The inode has as many links as it can have.
+    /// The inode has the maximum number of links.
     TooManyLinks,
-    /// The file system is read-only, perhaps since an error.
+    /// The file system is read-only, possibly because of an earlier error.
     ReadOnly,
-    /// Not permitted.
+    /// The operation is not permitted.
     Permission,
     /// The device failed.
     Io,
-    /// What is on the device contradicts itself.
+    /// The on-disk state is invalid.
     Corrupt,
-    /// The target cannot do this.
+    /// The target does not support the operation.
     Unsupported,
-    /// The call makes no sense: a bad offset, a handle of another target, a file not opened for this.
+    /// The call is invalid: a bad offset, a handle of another target, a file not opened for this.
     Invalid,
-    /// The device or the file system is not there any more.
+    /// The device or the file system is no longer available.
     Gone,
-    /// Anything else; the cause says what.
+    /// Any other failure, described by the cause.
     Other,
 }
 
@@ -174,18 +174,18 @@ pub enum ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} {path}: {cause}")]
 pub struct TargetError {
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// On what; for an operation on an open file the path that it was opened with, or an empty text.
+    /// The path; for an operation on an open file the path of its open, or an empty text.
     pub path: String,
-    /// What the target said.
+    /// Description from the target.
     pub cause: String,
-    /// Which kind of failure that is.
+    /// Kind of the failure.
     pub kind: ErrorKind,
 }
 
 impl TargetError {
-    /// An error from its parts.
+    /// Returns an error from its parts.
     #[must_use]
     pub fn new(
         operation: Operation,
@@ -201,7 +201,7 @@ impl TargetError {
         }
     }
 
-    /// The error of an open file that another target opened.
+    /// Returns the error for an open file of another target.
     #[must_use]
     pub fn foreign_file(operation: Operation) -> Self {
         Self::new(

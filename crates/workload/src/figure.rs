@@ -1,45 +1,45 @@
-//! The figures that workloads give: one table of names, meanings, units and directions.
+//! Figures that workloads report: one table of names, titles, units and directions.
 //!
-//! A name means the same in every workload that gives it, so that workloads can stand in one table.
+//! A name has the same meaning in every workload, so that workloads can share a table.
 
 use crate::metric::Unit;
 
-/// A figure that a run can give.
+/// A figure that a run can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
-    /// Its name, stable over versions: `read_rate`.
+    /// Name, stable across versions: `read_rate`.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// Title in a few words.
     pub title: &'static str,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: Unit,
-    /// Whether it is how long one call took, which people read in milliseconds.
+    /// True if the figure is the duration of one call, which is shown in milliseconds.
     pub is_call: bool,
-    /// Whether more of it is better; nothing where neither is.
+    /// Direction in which the figure is better, if there is one.
     pub better: Option<Better>,
 }
 
-/// What a workload's runs are told by.
+/// Figures that summarise the runs of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headline {
-    /// The figure by which two runs are compared: the time of the same work, or, where the time is given, how much was done
-    /// in it.
+    /// Name of the figure that compares two runs: the time of the same work, or the amount of work
+    /// if the time is fixed.
     pub primary: &'static str,
-    /// The figures that say most, the primary one among them, in the order of a table.
+    /// Names of the most important figures including the primary one, in table order.
     pub shown: &'static [&'static str],
 }
 
 /// The direction in which a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// More is better.
+    /// A higher value is better.
     Higher,
-    /// Less is better.
+    /// A lower value is better.
     Lower,
 }
 
 impl Figure {
-    /// The figure of this name.
+    /// Returns the figure of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         FIGURES.iter().find(|figure| figure.name == name)
@@ -113,7 +113,7 @@ const fn ratio(name: &'static str, title: &'static str, better: Better) -> Figur
     }
 }
 
-/// All of them, in the order of a report.
+/// All figures, in the order of a report.
 pub const FIGURES: &[Figure] = &[
     bandwidth("read_rate", "read"),
     bandwidth("write_rate", "write"),
@@ -151,7 +151,7 @@ pub const FIGURES: &[Figure] = &[
     bandwidth("copy_rate", "copied"),
     // fs_mark
     time("overhead", "outside file operations"),
-    // OBLdisk: one row a request size
+    // OBLdisk: one row per request size
     bandwidth("read_2k_rate", "read by 2 KiB"),
     bandwidth("read_4k_rate", "read by 4 KiB"),
     bandwidth("read_8k_rate", "read by 8 KiB"),

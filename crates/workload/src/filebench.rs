@@ -1,35 +1,38 @@
-//! filebench's personalities of servers: mail, files, web, and a database.
+//! filebench's server personalities: mail, files, web, and a database.
 //!
 //! # Origin
 //!
-//! filebench 1.5 by R. McDougall and others, whose language describes threads that cycle through
-//! lists of operations on sets of files until a timer ends. Built in here are four of its
-//! personalities with their defaults:
+//! filebench 1.5 by R. McDougall and others. Its language describes threads that cycle through
+//! lists of operations on sets of files until a timer expires. Four of its personalities are built
+//! in, with their defaults:
 //!
-//! | personality | files | threads | what each does, again and again |
+//! | personality | files | threads | cycle of a thread |
 //! |---|---|---|---|
-//! | varmail | 1000, mean 16 KiB | 16 | delete; create, append, fsync, close; open, read, append, fsync, close; open, read, close |
-//! | fileserver | 10,000, mean 128 KiB | 50 | create, write, close; open, append, close; open, read, close; delete; stat |
-//! | webserver | 1000, mean 16 KiB | 100 | ten times open, read, close; append to one log |
-//! | oltp | 10 of 10 MB, and a log | 200 + 10 + 1 | readers of 2 KiB, writers of 100 blocks, a log writer; see [`oltp`] |
+//! | varmail | 1000, mean 16 KiB | 16 | delete; create, append, fsync, close; (a); (b) |
+//! | fileserver | 10,000, mean 128 KiB | 50 | create, write, close; (c); (b); delete; stat |
+//! | webserver | 1000, mean 16 KiB | 100 | ten times (b); append to one log |
+//! | oltp | 10 of 10 MB, and a log | 200 + 10 + 1 | readers, writers, a log writer; see [`oltp`] |
 //!
-//! Sizes are a gamma distribution of shape 1.5. An append has a uniform size from 0 to 16 KiB: what
-//! the original calls its mean is its maximum, and an append of nothing is an operation that does
-//! nothing.
+//! (a) is open, read, append, fsync, close; (b) is open, read, close; (c) is open, append, close.
+//! The readers of oltp read 2 KiB, and its writers write 100 blocks.
 //!
-//! # What was chosen, and where ours differs
+//! Sizes have a gamma distribution of shape 1.5. The size of an append is uniform from 0 to 16 KiB:
+//! the value that the original calls its mean is its maximum, and an append of 0 bytes is an
+//! operation without effect.
 //!
-//! - The timer ends on time: no operation is begun after it, and whoever waits stops waiting.
+//! # Choices, and differences from the original
+//!
+//! - The timer stops on time: no operation starts after it, and waiting threads stop waiting.
 //! - Random streams are seeded; the original's are not.
-//! - A file that one thread appends to is not opened by another meanwhile, so that all that is read
-//!   can be compared.
-//! - Where no file can be found (all deleted, or all there), the rest of the cycle's group is left
-//!   out; the original waits.
-//! - Files lie in directories of `dirwidth` files, one level deep; the original draws depths about
+//! - While one thread appends to a file no other thread opens it, so that every read can be
+//!   compared.
+//! - If no suitable file exists (all deleted, or all present), the rest of the cycle's group is
+//!   skipped; the original waits.
+//! - Files are in directories of `dirwidth` files, one level deep; the original draws depths around
 //!   that mean.
 //! - An operation of a personality is one of the original's flowops. Latencies are those of the
 //!   calls below them.
-//! - The defaults fit in the cache of any machine today (16 MB!): sweep `filebench.files` against
+//! - The defaults fit in the cache of any current machine (16 MB!): sweep `filebench.files` against
 //!   the host's memory.
 
 mod fileset;
@@ -54,7 +57,7 @@ use fileset::FileSet;
 use personality::{FILESERVER, Personality, VARMAIL, WEBSERVER};
 use worker::Worker;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "filebench: a mail, file, web or database server",
@@ -105,28 +108,28 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "filebench";
 const IO_MAX: u64 = 16 << 20;
-/// Files are at most so many times the mean.
+/// Maximum size of a file, as a multiple of the mean.
 const SIZE_TIMES_MAX: f64 = 100.0;
-/// How often progress is counted.
+/// Number of progress steps.
 const STEPS: u64 = 1000;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     server: Server,
-    /// How long it runs.
+    /// Duration of the run.
     pub time: Nanos,
-    /// Files.
+    /// Number of files.
     pub files: u32,
-    /// Their mean size in bytes.
+    /// Mean size of a file in bytes.
     pub mean_size: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Bytes of a read or write of whole files.
+    /// Bytes per read or write of whole files.
     pub io: usize,
 }
 
-/// Which server.
+/// The kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     Files(&'static Personality),
@@ -186,7 +189,7 @@ impl Parameters {
     }
 }
 
-/// What was done.
+/// Totals of the completed operations.
 #[derive(Debug, Clone, Copy, Default)]
 struct Served {
     operations: u64,

@@ -1,29 +1,30 @@
-//! fs_mark: files are made, written and synced in one of seven ways, in loops.
+//! fs_mark: creates, writes and syncs files by one of seven methods, in loops.
 //!
 //! # Origin
 //!
-//! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop makes `-n` files of `-s` bytes in each of the
-//! threads' directories, by writes of `-w` bytes, then removes them. Before each file it makes the
-//! file's directory, which nearly always is there; that call belongs to the loop's time and to the
-//! overhead. The sync method `-S`: 0 none; 1 fsync before each close (the default); 2 a sync of
-//! everything and an fsync of each thread's first file, after the loop; 3 every file opened again
-//! and synced, the last first; 4 as 3 behind a sync of everything; 5 as 3 in the order of creation;
-//! 6 as 5 behind a sync.
+//! R. Wheeler's fs_mark 3.x (2003 to 2016). A loop creates `-n` files of `-s` bytes in each of the
+//! threads' directories, by writes of `-w` bytes, then removes them. Before each file it creates
+//! the file's directory, which nearly always exists; that call is part of the loop's time and of
+//! the overhead. The sync method `-S`: 0 none; 1 fsync before each close (the default); 2 a sync of
+//! everything and an fsync of each thread's first file, after the loop; 3 open and fsync every file
+//! again, the last first; 4 as 3 after a sync of everything; 5 as 3 in the order of creation; 6 as
+//! 5 after a sync.
 //!
 //! # Figures
 //!
-//! `files_rate` is files over the time of the loops including what is synced after them, without
-//! the removal, as in the original; `overhead` is what of that was spent outside file operations.
-//! The original's min, average and maximum per operation are the latencies here, with percentiles.
+//! `files_rate` is files over the time of the loops, including the syncs after them but not the
+//! removal, as in the original; `overhead` is the part of that time outside file operations. The
+//! original's minimum, average and maximum per operation are the latencies here, with percentiles.
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
 //! - Threads are threads, not processes, and share one clock.
-//! - Names have the original's length, 40, and 24 random characters, but a sequence number where it
-//!   has process time stamps.
-//! - With subdirectories files go round robin by [`Parameters::files_per_subdirectory`] to the next
-//!   one; the original's other mode, a change every 180 s, depends on the clock and is not there.
-//! - The contents are checked before the removal, unmeasured.
+//! - Names have the original's length, 40, and 24 random characters, but a sequence number in place
+//!   of process time stamps.
+//! - With subdirectories, files go to the next one after [`Parameters::files_per_subdirectory`]
+//!   files, round robin. The original's other mode, a change every 180 s, depends on the clock and
+//!   is omitted.
+//! - The contents are checked before the removal, outside the measured time.
 
 mod writer;
 
@@ -39,7 +40,7 @@ use crate::stage::Stage;
 
 use writer::Writer;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "fs_mark: making files and syncing them in one of seven ways",
@@ -102,59 +103,59 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "fs_mark";
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Directories that they share, at most one a thread.
+    /// Number of directories for the threads, at most one per thread.
     pub directories: u32,
-    /// Subdirectories of each directory.
+    /// Number of subdirectories per directory.
     pub subdirectories: u32,
-    /// Files that are made in one subdirectory before the next.
+    /// Number of files created in one subdirectory before the next.
     pub files_per_subdirectory: u32,
-    /// Files a thread and a loop.
+    /// Number of files per thread and loop.
     pub files: u32,
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub size: u64,
-    /// Bytes a write.
+    /// Bytes per write.
     pub write: usize,
-    /// Characters of a name.
+    /// Length of a name in characters.
     pub name_length: usize,
-    /// How it is synced.
+    /// Sync method.
     pub sync: SyncMethod,
-    /// How many loops.
+    /// Number of loops.
     pub loops: u32,
-    /// Whether the files of a loop stay until the end.
+    /// True to keep the files of a loop until the end.
     pub keep: bool,
 }
 
-/// How files are synced.
+/// A method to sync files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyncMethod {
-    /// Each before it is closed (1).
+    /// Sync each file before its close (1).
     pub in_place: bool,
-    /// Everything, after the loop (2, 4, 6).
+    /// Sync everything after the loop (2, 4, 6).
     pub everything: bool,
-    /// Which files are opened again and synced after that.
+    /// Files to open and sync again after that.
     pub after: SyncAfter,
 }
 
-/// Which files are opened again and synced after a loop.
+/// Files to open and sync again after a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncAfter {
     /// None.
     None,
-    /// The first of each thread (2).
+    /// The first file of each thread (2).
     First,
-    /// All, the last one first (3, 4).
+    /// All files, the last one first (3, 4).
     Backwards,
-    /// All, in the order in which they were made (5, 6).
+    /// All files, in order of creation (5, 6).
     Forwards,
 }
 
 impl SyncMethod {
-    /// The method of this number, 0 to 6.
+    /// Returns the method of this number, 0 to 6.
     #[must_use]
     pub const fn numbered(number: u32) -> Self {
         Self {

@@ -1,21 +1,21 @@
-//! fsstress: random operations on trees, compared at the end with what must be there.
+//! fsstress: random operations on trees, compared at the end with a model.
 //!
 //! # Origin
 //!
-//! SGI's `fsstress`, as in xfstests: tasks choose operations by their frequencies and do them to
-//! random names. What it shows there is whether the machine survives, and whether `fsck` and
-//! another mount find the file system whole.
+//! SGI's `fsstress`, as in xfstests: tasks choose operations by their frequencies and apply them to
+//! random names. There it tests that the machine survives, and that `fsck` and another mount find
+//! the file system intact.
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
-//! - Every task works in a directory of its own and keeps a model of it, so that all results are
-//!   checked at once and all names, kinds, sizes, links and bytes at the end. The original's tasks
-//!   share one tree and expect any result.
-//! - Frequencies are the original's for the operations that the trait [`Target`](crate::Target) has
-//!   calls for: creat 4, write 4, read 4, mkdir 2, symlink 2, rename 2, truncate 2; unlink, link,
-//!   rmdir, stat, readdir, readlink, fsync, fdatasync, fsync of a directory and sync 1 each.
-//!   Direct, mapped and vectored transfers, devices, owners, attributes and ranges have none.
-//! - Writes begin within the file or at its end, and truncation makes files shorter, so that every
+//! - Every task works in its own directory and keeps a model of it, so that all results are checked
+//!   at once, and all names, kinds, sizes, links and bytes at the end. The original's tasks share
+//!   one tree and accept any result.
+//! - The frequencies are the original's for the operations that [`Target`](crate::Target) supports:
+//!   creat 4, write 4, read 4, mkdir 2, symlink 2, rename 2, truncate 2; unlink, link, rmdir, stat,
+//!   readdir, readlink, fsync, fdatasync, fsync of a directory and sync 1 each. Direct, mapped and
+//!   vectored transfers, devices, owners, attributes and ranges are not supported.
+//! - Writes start within the file or at its end, and truncation only shortens files, so that every
 //!   byte is known.
 
 mod model;
@@ -32,7 +32,7 @@ use crate::stage::Stage;
 
 use task::Task;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "fsstress: random operations on trees, compared with a model",
@@ -65,18 +65,18 @@ pub const DEFINITION: Definition = Definition {
 const FOLDER: &str = "fsstress";
 const WRITE_MAX: u64 = 1 << 20;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Operations a task.
+    /// Number of operations per task.
     pub operations: u32,
-    /// Tasks, each with its directory.
+    /// Number of tasks, each with its directory.
     pub tasks: u32,
-    /// The largest write in bytes.
+    /// Maximum size of a write in bytes.
     pub write_max: usize,
-    /// The largest file in bytes.
+    /// Maximum size of a file in bytes.
     pub size_max: u64,
-    /// Names a task has at most.
+    /// Maximum number of names per task.
     pub names_max: u32,
 }
 

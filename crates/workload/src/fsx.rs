@@ -1,19 +1,18 @@
-//! fsx: random operations on one file, each read compared with a copy in memory.
+//! fsx: random operations on one file, with each read compared with a copy in memory.
 //!
 //! # Origin
 //!
-//! Apple's and SGI's `fsx`, as in xfstests: one file of at most 256 KiB, operations of at most 64
-//! KiB at random places, chosen among reading, writing, truncating, and closing and opening again;
-//! the program keeps what the file must hold, and compares.
+//! Apple's and SGI's `fsx`, as in xfstests: one file of at most 256 KiB, and operations of at most
+//! 64 KiB at random offsets, chosen among read, write, truncate, and close with reopen. The program
+//! keeps the expected contents of the file, and compares.
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
-//! - It is a correctness load: its figure is how many operations were done, and a difference fails
-//!   the run with the offset and the last operations before it.
-//! - Of the original's operations those that the trait [`Target`](crate::Target) has no call for
-//!   are not there: mapped reads and writes, allocating, punching, collapsing, inserting and
-//!   cloning ranges. An fsync is.
-//! - A target that keeps no contents is not compared, only its sizes.
+//! - It tests correctness: its figure is the number of operations, and a difference fails the run
+//!   with the offset and the operations before it.
+//! - Operations that [`Target`](crate::Target) has no call for are omitted: mapped reads and
+//!   writes, allocating, punching, collapsing, inserting and cloning ranges. An fsync is added.
+//! - On a target that keeps no contents only the sizes are compared.
 
 mod shadow;
 
@@ -32,7 +31,7 @@ use crate::target::{OpenFile, OpenFlags};
 
 use shadow::{Deed, Shadow};
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "fsx: random operations on one file, compared with a copy in memory",
@@ -58,19 +57,19 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "fsx";
 const SIZE_MAX: u64 = 1 << 30;
-/// How many operations a failure shows.
+/// Number of operations that a failure prints.
 const SHOWN: usize = 8;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many operations each task does.
+    /// Number of operations per task.
     pub operations: u32,
-    /// The largest file in bytes.
+    /// Maximum size of the file in bytes.
     pub size_max: usize,
-    /// The largest operation in bytes.
+    /// Maximum size of an operation in bytes.
     pub operation_max: usize,
-    /// Tasks, each with its file.
+    /// Number of tasks, each with its file.
     pub tasks: u32,
 }
 
@@ -142,7 +141,7 @@ impl Task {
                 self.close(file)?;
                 file = self.open(OpenFlags::READ_WRITE)?;
             } else if let Err(error) = self.act(deed, &file) {
-                // The operation's error counts.
+                // The operation's error counts, not that of the close.
                 let _ = self.close(file);
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! The two rows of comma-separated values that the versions of Bonnie++ print.
+//! The CSV rows that the two versions of Bonnie++ print.
 
 use rt::Nanos;
 
@@ -8,13 +8,14 @@ use super::phase::{Found, KINDS, Kind, Results};
 const KIB: f64 = 1024.0;
 const MIB: u64 = 1 << 20;
 const DEFAULT_CHUNK: usize = 8 << 10;
-/// What stands for a share of the CPU that nobody knows.
+/// Stands for an unknown share of the CPU.
 const NO_CPU: &str = "+++";
-/// How many phases are those of the large file.
+/// Number of phases on the large file.
 const FILE_PHASES: usize = 6;
 
-/// 50 fields: format, version, name, concurrency, seed, size, chunk, seeks, seekers; six rates of the file with CPU; the
-/// files' number, sizes, directories and chunk; six rates of files with CPU; twelve longest operations.
+/// Returns the row of 2.00 with 50 fields: format, version, name, concurrency, seed, size, chunk,
+/// seeks, seekers; six rates of the large file with CPU; number, sizes, directories and chunk of
+/// the files; six rates of the files with CPU; twelve longest operations.
 pub(super) fn row_2_00(parameters: &Parameters, seed: u64, results: &Results) -> String {
     let mut fields = vec![
         "1.98".to_owned(),
@@ -50,7 +51,8 @@ pub(super) fn row_2_00(parameters: &Parameters, seed: u64, results: &Results) ->
     row(&fields)
 }
 
-/// 27 fields: name; size and chunk; six rates of the file with CPU; number and sizes of files; six rates of files with CPU.
+/// Returns the row of 1.03 with 27 fields: name; size and chunk; six rates of the large file with
+/// CPU; number and sizes of the files; six rates of the files with CPU.
 pub(super) fn row_1_03(parameters: &Parameters, results: &Results) -> String {
     let chunk = match parameters.chunk {
         DEFAULT_CHUNK => String::new(),
@@ -70,7 +72,7 @@ pub(super) fn row_1_03(parameters: &Parameters, results: &Results) -> String {
     row(&fields)
 }
 
-/// The rates of some phases, each with its CPU.
+/// Appends the rates of some phases, each with its CPU column.
 fn rates(fields: &mut Vec<String>, results: &Results, phases: std::ops::Range<usize>) {
     for (kind, _, _) in &KINDS[phases] {
         let rate = results.get(*kind).and_then(Found::rate);
@@ -96,7 +98,7 @@ fn size_text(bytes: u64) -> String {
     }
 }
 
-/// A time in the largest unit that leaves five digits at most.
+/// Returns a duration in the smallest unit that needs at most five digits.
 fn latency_text(span: Nanos) -> String {
     match span.as_micros() {
         micros @ ..100_000 => format!("{micros}us"),

@@ -15,14 +15,14 @@ use crate::run_error::RunError;
 use crate::stdio::BUFFER_BYTES;
 use crate::target::OpenFlags;
 
-/// Keys of what the phases write.
+/// Keys of the contents that the phases write.
 const BYTES_KEY: u64 = contents::key(1);
 const BLOCKS_KEY: u64 = contents::key(2);
 const REWRITTEN_KEY: u64 = contents::key(3);
-/// One seek in so many writes.
+/// Number of seeks per write.
 const WRITE_EVERY: u64 = 10;
 
-/// All phases on the file, which is removed behind them.
+/// Runs all phases on the file, and then removes it.
 pub(super) fn phases(
     parameters: &Parameters,
     run: &mut Run,
@@ -98,7 +98,7 @@ struct BigFile {
 }
 
 impl BigFile {
-    /// Opens it for a phase, and ends the phase as the version does.
+    /// Opens the file for a phase, and finishes the phase as the version does.
     fn with(
         &self,
         client: &mut Client,
@@ -130,7 +130,7 @@ impl BigFile {
         Ok(())
     }
 
-    /// Bytes a call, and how many of them make one call: `putc` fills a buffer by bytes.
+    /// Bytes per call. With 1.03 it is a whole buffer, because `putc` fills a buffer byte by byte.
     fn single_block(&self) -> usize {
         match self.parameters.version {
             Version::V1_03 => BUFFER_BYTES,
@@ -160,7 +160,7 @@ impl BigFile {
         Ok(())
     }
 
-    /// The way of bytes through a stream's buffer.
+    /// Charges for copying bytes through a stream's buffer.
     fn charge_copy(&self, bytes: u64) {
         if self.parameters.version == Version::V1_03 {
             rt::charge(rt::Cost::Copy(bytes));
@@ -172,7 +172,7 @@ impl BigFile {
 struct Seeker {
     client: Client,
     file: BigFile,
-    // What is left for all of them.
+    // Remaining seeks, shared by all seekers.
     tickets: Arc<Mutex<Vec<u64>>>,
 }
 

@@ -9,12 +9,12 @@ use crate::run::Run;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// What the random part of a name is made of.
+/// Characters of the random part of a name.
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-/// The random part has fewer letters than this.
+/// Exclusive limit for the length of the random part.
 const LETTERS_END: u64 = 13;
 
-/// All phases on files: names in order, then random ones.
+/// Runs all phases on files: sequential names first, then random ones.
 pub(super) fn phases(
     parameters: &Parameters,
     run: &mut Run,
@@ -39,14 +39,14 @@ pub(super) fn phases(
     Ok(())
 }
 
-/// The files.
+/// The set of files.
 struct Crowd {
     parameters: Parameters,
     is_random: bool,
     directories: Vec<String>,
-    // In the order of creation.
+    // In order of creation.
     files: Vec<Member>,
-    // In a random order; used for random names only.
+    // In random order; used for random names only.
     shuffled: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ struct Member {
 }
 
 impl Crowd {
-    /// Draws names and sizes, and makes the directories.
+    /// Draws names and sizes, and creates the directories.
     fn draw(parameters: &Parameters, run: &mut Run, is_random: bool) -> Result<Self, RunError> {
         let mut client = run.quiet_client(1000 + u64::from(is_random));
         let count = parameters.file_count();
@@ -154,7 +154,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Looks at a file, and reads what it has. Its bytes are compared where its number is known.
+    /// Stats a file and reads its data. Without a key, the key follows from the number in its name.
     fn look(&self, client: &mut Client, path: &str, key: Option<u64>) -> Result<(), RunError> {
         if !client.goes_on()? {
             return Ok(());
@@ -196,7 +196,7 @@ impl Crowd {
     }
 }
 
-/// A name: a number and letters, the letters first where names are random.
+/// Returns a name of a number and letters; in random names the letters come first.
 fn name(parameters: &Parameters, client: &mut Client, number: u32, is_random: bool) -> String {
     let random = &mut client.random;
     let length = random.below(LETTERS_END);
@@ -213,7 +213,7 @@ fn name(parameters: &Parameters, client: &mut Client, number: u32, is_random: bo
     }
 }
 
-/// The number that a name in order begins with.
+/// Returns the number at the start of a sequential name.
 fn in_order(parameters: &Parameters, path: &str) -> Option<usize> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     match parameters.version {

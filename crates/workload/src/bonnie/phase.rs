@@ -1,4 +1,4 @@
-//! The phases of Bonnie++ and what each has found.
+//! The phases of Bonnie++ and their results.
 
 use rt::Nanos;
 
@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::run::Run;
 use crate::run_error::RunError;
 
-/// Phases below this are those that the original does not print.
+/// Limit below which the original prints no rate for a phase.
 const SHORT: Nanos = Nanos::from_millis(500);
 
 /// A phase.
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     DeleteRandom,
 }
 
-/// All of them in the order of the reports: name, and figure.
+/// All phases in the order of the reports: name, and figure.
 pub(super) const KINDS: [(Kind, &str, &str); 12] = [
     (Kind::WriteBytes, "per-byte write", "byte_write_rate"),
     (Kind::WriteBlocks, "block write", "write_rate"),
@@ -45,7 +45,7 @@ pub(super) const KINDS: [(Kind, &str, &str); 12] = [
     (Kind::DeleteRandom, "random delete", "random_delete_rate"),
 ];
 
-/// What a phase has found.
+/// Result of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     /// Bytes, seeks or files.
@@ -56,14 +56,14 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Bytes, seeks or files a second; nothing over no time at all.
+    /// Returns bytes, seeks or files per second, or none if the phase took no time.
     pub(super) fn rate(&self) -> Option<f64> {
         let rate = self.amount as f64 / self.span.as_secs_f64();
         rate.is_finite().then_some(rate)
     }
 }
 
-/// What all phases have found, by [`Kind`].
+/// Results of all phases, by [`Kind`].
 #[derive(Debug)]
 pub(super) struct Results {
     found: [Option<Found>; KINDS.len()],
@@ -82,7 +82,7 @@ impl Results {
         self.found[kind as usize].as_ref()
     }
 
-    /// Does a phase with a client of its own.
+    /// Runs a phase with its own client.
     pub(super) fn phase(
         &mut self,
         run: &mut Run,
@@ -96,7 +96,7 @@ impl Results {
         Ok(())
     }
 
-    /// Notes what a phase has found.
+    /// Records the result of a phase.
     pub(super) fn ended(
         &mut self,
         run: &mut Run,

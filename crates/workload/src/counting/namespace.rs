@@ -1,7 +1,7 @@
-//! The names of a counting target: one sorted map from whole paths to entries.
+//! The namespace of a counting target: one sorted map from full paths to entries.
 //!
-//! Paths are cleaned: no slash at either end, no empty component, no `.`; the root is the empty path. The entries of a
-//! directory are then one range of the map, and so is a whole tree.
+//! Paths are normalised: no slash at either end, no empty component, no `.`; the root is the empty
+//! path. The entries of a directory are then one range of the map, and so is a whole tree.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use rt::atomic::AtomicU64;
 use crate::error::ErrorKind;
 use crate::target::{DirectoryEntry, FileKind, OpenFlags, Stat};
 
-/// A regular file: its size and its links.
+/// A regular file: its size and its link count.
 #[derive(Debug)]
 pub(super) struct Node {
     inode: u64,
@@ -41,13 +41,13 @@ impl Node {
         }
     }
 
-    /// Takes one link away and says how many are left.
+    /// Removes one link and returns the number of remaining links.
     pub(super) fn drop_link(&self) -> u64 {
         self.links.fetch_sub(1, Ordering::SeqCst) - 1
     }
 }
 
-/// What a name stands for.
+/// Object that a name refers to.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
     File(Arc<Node>),
@@ -65,7 +65,7 @@ impl Entry {
     }
 }
 
-/// The attributes of what has one name and no number here.
+/// Returns the attributes of an object that has one link and no inode number here.
 const fn without_inode(kind: FileKind, size: u64) -> Stat {
     Stat {
         inode: 0,
@@ -163,7 +163,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Renames and returns what was replaced.
+    /// Renames an entry and returns the replaced one.
     pub(super) fn rename(&mut self, old: &str, new: &str) -> Result<Option<Entry>, ErrorKind> {
         let moved = self.get(old)?.clone();
         self.directory(parent(new))?;
@@ -216,7 +216,7 @@ impl Namespace {
         Ok(listed.collect())
     }
 
-    /// Everything below a directory, at any depth.
+    /// Returns everything below a directory, at any depth.
     fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a String, &'a Entry)> + 'a {
         let first = if path.is_empty() {
             String::new()
@@ -230,7 +230,7 @@ impl Namespace {
     }
 }
 
-/// What people are told about an error of the namespace.
+/// Returns the message for an error of the namespace.
 pub(super) const fn cause(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => "not found",
@@ -244,7 +244,7 @@ pub(super) const fn cause(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// A path as the map has it.
+/// Returns a path in normalised form.
 pub(super) fn clean(path: &str) -> Result<Cow<'_, str>, ErrorKind> {
     let trimmed = path.trim_matches('/');
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";

@@ -15,57 +15,57 @@ use crate::run_error::RunError;
 use crate::target::{OpenFlags, Stat};
 use crate::tree;
 
-/// The name that a load has for every client.
+/// Name of the client in a recorded load.
 const RECORDED_NAME: &str = "client1";
-/// How many seconds ago a file whose times are set was read and written.
+/// Age in seconds of the times that are set on a file: access, and modification.
 const ACCESSED_AGO: i64 = 10;
 const MODIFIED_AGO: i64 = 12;
 
 /// A client.
 pub(super) struct Client {
     pub(super) hands: Hands,
-    /// Payload of the counted time.
+    /// Payload bytes within the measured time.
     pub(super) bytes: u64,
-    /// Requests of the counted time.
+    /// Requests within the measured time.
     pub(super) requests: u64,
-    /// When its last request had ended.
+    /// Completion time of its last request.
     pub(super) ended: Nanos,
     parameters: Parameters,
     load: Arc<Load>,
     index: u32,
-    // What RECORDED_NAME is for it.
+    // Replacement for RECORDED_NAME.
     name: String,
     counted_from: Nanos,
     end: Nanos,
-    // By handle.
+    // Keyed by handle.
     open: BTreeMap<u64, File>,
-    // By path.
+    // Keyed by path.
     names: BTreeMap<String, Known>,
     made: u64,
 }
 
-/// A file that is open.
+/// An open file.
 struct File {
     opened: Opened,
     path: String,
 }
 
-/// What was found of a name.
+/// Result of looking up a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Nobody has looked.
+    /// The name was not looked up.
     Unknown,
-    /// It is there.
+    /// The name exists.
     Here,
-    /// It is not.
+    /// The name does not exist.
     Nowhere,
 }
 
-/// What is known of a file that was made by this client.
+/// Known contents of a file that this client created.
 #[derive(Clone, Copy)]
 struct Known {
     key: u64,
-    // Bytes from its beginning that were written without a hole.
+    // Length of the written prefix without holes, in bytes.
     bytes: u64,
 }
 
@@ -108,7 +108,7 @@ impl Client {
         result.map(drop)
     }
 
-    /// Replays the load once; whether there is time for another pass.
+    /// Replays the load once. Returns true if there is time for another pass.
     fn pass(&mut self) -> Result<bool, RunError> {
         let load = Arc::clone(&self.load);
         let began = rt::monotonic();
@@ -130,7 +130,7 @@ impl Client {
         Ok(true)
     }
 
-    /// Does a request; returns the bytes of its payload.
+    /// Executes a request and returns the bytes of its payload.
     fn request(&mut self, request: &Request) -> Result<u64, RunError> {
         match request {
             Request::Create {
@@ -152,7 +152,7 @@ impl Client {
                 self.create(path, *disposition, *handle)?;
             }
             Request::Close(handle) => {
-                // A directory has a handle in a load and none here.
+                // A load opens directories too, but they have no handle here.
                 if let Some(file) = self.open.remove(handle) {
                     self.hands.close(file.opened)?;
                 }
@@ -197,13 +197,13 @@ impl Client {
         Ok(0)
     }
 
-    /// Waits, but not beyond the end.
+    /// Waits until `moment`, at most until the end.
     fn wait_until(&self, moment: Nanos) {
         rt::sleep_until(moment.min(self.end));
     }
 
-    /// The path of a name, and whether there is something. As the clients of the recorded server did not care about
-    /// capitals, a name that is not there is looked for among the names of its directory.
+    /// Returns the path of a name, and whether it exists. The clients of the recorded server were
+    /// case-insensitive, so a missing name is searched for in its directory.
     fn find(&mut self, name: &str) -> Result<(String, Found), RunError> {
         let path = self.own(name);
         if !self.parameters.resolve {
@@ -227,16 +227,16 @@ impl Client {
         })
     }
 
-    /// Looks at a name that is there.
+    /// Stats a name that must exist.
     fn look(&mut self, name: &str) -> Result<(), RunError> {
         match self.find(name)? {
             (_, Found::Here) => Ok(()),
-            // That it is not there is for the file system to say.
+            // The file system must report the missing name.
             (path, Found::Unknown | Found::Nowhere) => self.hands.stat(&path).map(drop),
         }
     }
 
-    /// Looks at a name that is not there.
+    /// Stats a name that must not exist.
     fn look_for_missing(&mut self, name: &str) -> Result<(), RunError> {
         let (path, found) = self.find(name)?;
         let is_there = match found {
@@ -251,7 +251,7 @@ impl Client {
         }
     }
 
-    /// Opens a file that is not there.
+    /// Opens a file that must not exist.
     fn open_missing(&mut self, name: &str) -> Result<(), RunError> {
         let (path, _) = self.find(name)?;
         match self.hands.open(path.as_str(), OpenFlags::READ_WRITE, 0) {
@@ -267,14 +267,14 @@ impl Client {
         }
     }
 
-    /// Lists the directory of a pattern; the pattern itself is looked for first, as any name.
+    /// Lists the directory of a pattern. The pattern itself is looked up first, like any name.
     fn list(&mut self, pattern: &str) -> Result<(), RunError> {
         let (pattern, _) = self.find(pattern)?;
         let directory = pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
         self.hands.list(directory).map(drop)
     }
 
-    /// Sets the times of an open file to shortly before the present.
+    /// Sets the times of an open file to shortly before now.
     fn set_times(&mut self, handle: u64) -> Result<(), RunError> {
         let Some(file) = self.open.get(&handle) else {
             return Ok(());
@@ -290,7 +290,7 @@ impl Client {
         })
     }
 
-    /// A name of the load as this client has it.
+    /// Returns the path of a load's name for this client.
     fn own(&self, path: &str) -> String {
         let mut own = FOLDER.to_owned();
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -303,7 +303,7 @@ impl Client {
         own
     }
 
-    /// Makes a directory, if nobody has made it before.
+    /// Creates a directory unless it exists.
     fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
         match self.hands.make_directory(path) {
             Err(RunError::Target(error)) if error.kind == ErrorKind::Exists => Ok(()),
@@ -337,7 +337,7 @@ impl Client {
         self.made += 1;
         let key = known.key;
         match self.hands.open(path.as_str(), flags, key) {
-            // What was opened is a directory, whose handle is only closed again.
+            // The name is a directory; its handle is only used to close it.
             Err(RunError::Target(error)) if error.kind == ErrorKind::IsDirectory => Ok(()),
             Err(error) => Err(error),
             Ok(opened) => {
@@ -399,7 +399,7 @@ impl Client {
         self.sync_parent(new)
     }
 
-    /// Removes a tree; nothing is measured of it, as it stands at the ends of a load.
+    /// Removes a tree. It is not measured, because it only starts and ends a load.
     fn remove_tree(&mut self, path: &str) -> Result<(), RunError> {
         let below = format!("{path}/");
         self.names.retain(|name, _| !name.starts_with(&below));
@@ -420,7 +420,7 @@ impl Client {
     }
 }
 
-/// Whether a name that was looked at is there.
+/// Returns true if a name exists, given the result of its stat.
 fn is_there(looked: Result<Stat, RunError>) -> Result<bool, RunError> {
     match looked {
         Ok(_) => Ok(true),
@@ -429,7 +429,7 @@ fn is_there(looked: Result<Stat, RunError>) -> Result<bool, RunError> {
     }
 }
 
-/// A name that the recorded server did not have.
+/// Returns the error for a name that the recorded server did not have.
 fn unexpected(path: String) -> RunError {
     RunError::WrongTree {
         path,
@@ -437,7 +437,7 @@ fn unexpected(path: String) -> RunError {
     }
 }
 
-/// A request on a file that the load has not opened.
+/// Returns the error for a request on a file that the load has not opened.
 fn not_open(handle: u64) -> RunError {
     RunError::WrongTree {
         path: FOLDER.to_owned(),

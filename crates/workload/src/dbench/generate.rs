@@ -1,19 +1,20 @@
-//! A load for whoever has no recorded one.
+//! Generates a load, as a substitute for a recorded one.
 //!
-//! It is a fixed sequence of documents in a few directories. Each is looked for, made, written in 4 KiB pieces, some of
-//! them flushed, closed, looked at, listed, opened and read several times at random places; some are renamed, and those of
-//! the pass before are removed. The numbers are chosen so that the mix of requests is near the recorded load's: reads 27 %,
-//! opens 17 %, looks at names 16 %, closes 13 %, writes 9 %, listings 6 %, removals 3.5 %.
+//! The load is a fixed sequence of documents in a few directories. Each document is looked up,
+//! created, written in 4 KiB pieces, sometimes flushed, closed, looked up, listed, opened, and read
+//! several times at random offsets. Some are renamed, and older ones are removed. The numbers give
+//! approximately the recorded load's mix of requests: reads 27 %, opens 17 %, lookups 16 %, closes
+//! 13 %, writes 9 %, listings 6 %, removals 3.5 %.
 
 use super::load::{Disposition, Load, Request, Transfer};
 use crate::random::Random;
 
-/// The seed of the sequence, which is the same in every run.
+/// Seed of the sequence, which is the same in every run.
 const SEED: u64 = 4;
 const DIRECTORIES: u64 = 8;
 const DOCUMENTS: u64 = 900;
 const PIECE: u64 = 4096;
-/// How many documents are there at a time.
+/// Number of documents that exist at a time.
 const LIVE: u64 = 300;
 const PLACE: &str = "/clients/client1/~dmtmp";
 
@@ -44,7 +45,7 @@ fn path(document: u64) -> String {
     format!("{PLACE}/D{}/{document:08}.{ending}", document % DIRECTORIES)
 }
 
-/// One document from being made to being read for the last time.
+/// Adds the requests of one document, from its creation to its last read.
 fn write(requests: &mut Vec<Request>, random: &mut Random, document: u64) {
     let directory = format!("{PLACE}/D{}", document % DIRECTORIES);
     let made = format!("{directory}/{document:08}.TMP");

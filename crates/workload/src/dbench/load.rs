@@ -1,4 +1,4 @@
-//! The text of a load: one request a line, as dbench's `client.txt` has it.
+//! Parses a load: one request per line, in the format of dbench's `client.txt`.
 //!
 //! ```text
 //! NTCreateX "/clients/client1/~dmtmp/WORD/A.DOC" 0x0 0x2 10001 SUCCESS
@@ -6,15 +6,16 @@
 //! Close 10001 SUCCESS
 //! ```
 //!
-//! A line may begin with a time stamp: the second of the pass before which it is not done. The last word is the status
-//! that the recorded server gave: `SUCCESS`, `NT_STATUS_OK` or 0, else a failure. Backslashes in names are slashes. Lines
-//! that begin with `#` are comments.
+//! A line may start with a time stamp: the earliest time of the request, in seconds from the start
+//! of the pass. The last word is the status from the recorded server: `SUCCESS`, `NT_STATUS_OK` or
+//! 0, else a failure. Backslashes in names stand for slashes. Lines that start with `#` are
+//! comments.
 //!
 //! | request | words |
 //! |---|---|
 //! | `NTCreateX` | name, options (1: a directory), disposition, handle |
 //! | `Close`, `Flush` | handle |
-//! | `ReadX`, `WriteX`, `Write` | handle, offset, bytes, bytes that were transferred |
+//! | `ReadX`, `WriteX`, `Write` | handle, offset, bytes requested, bytes transferred |
 //! | `Rename` | old name, new name |
 //! | `Unlink`, `Deltree`, `Rmdir`, `Mkdir`, `QUERY_PATH_INFORMATION` | name |
 //! | `FIND_FIRST` | name with a pattern as its last part |
@@ -22,49 +23,49 @@
 //! | `Sleep` | microseconds |
 //! | `QUERY_FS_INFORMATION`, `LockX`, `UnlockX` | not used |
 //!
-//! Most failures of a load are names that the server did not have, and looking for them is work like any other: they are
-//! done, and must fail. Other requests that failed are left out.
+//! Most failed requests of a load are lookups of missing names, which are work like any other: they
+//! are executed, and must fail. Other failed requests are omitted.
 
 use rt::Nanos;
 
-/// A load.
+/// A parsed load.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
     steps: Vec<Step>,
 }
 
-/// A request and its time.
+/// A request and its earliest time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// From the beginning of the pass: it is not done before; 0 for at once.
+    /// Earliest time of the request, from the start of the pass; 0 for no limit.
     pub not_before: Nanos,
-    /// What is done.
+    /// The request.
     pub request: Request,
 }
 
-/// A request that the recorded server did, or a name that it did not have.
+/// A request that succeeded on the recorded server, or a lookup of a missing name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Opens or makes a file, or makes a directory.
+    /// Opens or creates a file, or creates a directory.
     Create {
-        /// Its name.
+        /// Path of the file.
         path: String,
-        /// Whether it is a directory.
+        /// True for a directory.
         is_directory: bool,
-        /// What if it is there, or is not.
+        /// Behaviour if the file exists, and if it does not.
         disposition: Disposition,
-        /// What it is called from now on.
+        /// Handle of the file from now on.
         handle: u64,
     },
     /// Closes a file.
     Close(u64),
     /// Makes a file durable.
     Flush(u64),
-    /// Reads.
+    /// Reads from a file.
     Read(Transfer),
-    /// Writes.
+    /// Writes to a file.
     Write(Transfer),
-    /// Renames.
+    /// Renames a file.
     Rename(String, String),
     /// Removes a file.
     Unlink(String),
@@ -72,70 +73,70 @@ pub enum Request {
     RemoveTree(String),
     /// Removes a directory.
     RemoveDirectory(String),
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDirectory(String),
-    /// Looks at a name.
+    /// Stats a name that exists.
     Stat(String),
-    /// Looks at an open file.
+    /// Stats an open file.
     StatOpen(u64),
     /// Sets the times of an open file.
     SetTimes(u64),
     /// Lists the directory of a pattern.
     List(String),
-    /// Looks at a name that is not there.
+    /// Stats a name that does not exist.
     StatMissing(String),
-    /// Opens a file that is not there.
+    /// Opens a file that does not exist.
     OpenMissing(String),
-    /// Asks how much space there is.
+    /// Queries the free space.
     Space,
-    /// Waits.
+    /// Sleeps.
     Sleep(Nanos),
-    /// Something that a file system does not see.
+    /// A request without a call to the file system.
     Nothing,
 }
 
-/// What opening does if the file is there, or is not.
+/// Behaviour of an open if the file exists, and if it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// It must be there.
+    /// The file must exist.
     Open,
-    /// It is made if it is not there.
+    /// The file is created if it does not exist.
     OpenOrCreate,
-    /// It is made, or emptied.
+    /// The file is created or truncated.
     CreateOrTruncate,
 }
 
 /// A read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Of which file.
+    /// Handle of the file.
     pub handle: u64,
-    /// Where.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: usize,
 }
 
-/// A line that is no request.
+/// Error for an invalid line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct LoadError {
-    /// Which, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
-/// The largest transfer that is taken.
+/// Maximum size of a transfer in bytes.
 const TRANSFER_MAX: u64 = 1 << 20;
-/// NT's codes of what to do with a file that is there.
+/// NT's codes for the disposition of an open.
 const FILE_OPEN: u64 = 1;
 const FILE_CREATE: u64 = 2;
 const FILE_OPEN_IF: u64 = 3;
 const DIRECTORY_OPTION: u64 = 1;
-/// What a recorded server said where it did what was asked.
+/// Status words for a request that succeeded.
 const SUCCESSES: [&str; 5] = ["SUCCESS", "NT_STATUS_OK", "0", "0x0", "0x00000000"];
-/// What it said where a name was not there.
+/// Status words for a missing name.
 const MISSING: [&str; 3] = [
     "NT_STATUS_OBJECT_NAME_NOT_FOUND",
     "NT_STATUS_OBJECT_PATH_NOT_FOUND",
@@ -143,7 +144,7 @@ const MISSING: [&str; 3] = [
 ];
 
 impl Load {
-    /// A load of requests that follow one another at once.
+    /// Returns a load of requests without time stamps.
     pub(super) fn new(requests: Vec<Request>) -> Self {
         let step = |request| Step {
             not_before: Nanos::ZERO,
@@ -154,10 +155,10 @@ impl Load {
         }
     }
 
-    /// Reads a load.
+    /// Parses a load.
     ///
     /// # Errors
-    /// The first line that is no request, or a load without one.
+    /// Fails with the first invalid line, or if no request is left.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
         let mut steps = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
@@ -171,13 +172,13 @@ impl Load {
         Ok(Self { steps })
     }
 
-    /// All requests in their order.
+    /// Returns all requests in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The largest transfer, at least a byte.
+    /// Returns the size of the largest transfer, at least 1.
     #[must_use]
     pub fn transfer_max(&self) -> usize {
         let lengths = self.steps.iter().map(|step| match &step.request {
@@ -188,7 +189,7 @@ impl Load {
     }
 }
 
-/// A line's request, if it has one that is done.
+/// Returns the request of a line, unless the line has none or is omitted.
 fn parse_line(line: &str) -> Result<Option<Step>, String> {
     let mut words = split(line)?;
     let stamp = words.first().and_then(|word| word.parse::<f64>().ok());
@@ -216,12 +217,12 @@ fn parse_line(line: &str) -> Result<Option<Step>, String> {
 }
 
 impl Request {
-    /// What is done of a request whose name was not there.
+    /// Returns the request to execute if the name was missing.
     fn where_missing(self) -> Option<Self> {
         match self {
             Self::Create { path, .. } => Some(Self::OpenMissing(path)),
             Self::Stat(path) | Self::Unlink(path) => Some(Self::StatMissing(path)),
-            // A pattern that nothing matches, in a directory that is there.
+            // A pattern without a match, in a directory that exists.
             Self::List(pattern) => Some(Self::List(pattern)),
             _ => None,
         }
@@ -260,7 +261,7 @@ fn request(words: &Words<'_>) -> Result<Request, String> {
     })
 }
 
-/// A request's name and what follows it.
+/// The name of a request and its arguments.
 struct Words<'l> {
     name: &'l str,
     rest: &'l [String],
@@ -282,7 +283,7 @@ impl Words<'_> {
         parsed.map_err(|_| format!("{}: {word:?} is not a number", self.name))
     }
 
-    /// What was transferred, where the line says it, is what is done.
+    /// Parses a transfer. Its length is the number of bytes transferred, if the line has it.
     fn transfer(&self) -> Result<Transfer, String> {
         let length = self.number(if self.rest.len() > 4 { 3 } else { 2 })?;
         if length > TRANSFER_MAX {
@@ -299,7 +300,7 @@ impl Words<'_> {
     }
 }
 
-/// The words of a line; what stands between quotation marks is one.
+/// Splits a line into words; a quoted string is one word.
 fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim();

@@ -1,18 +1,19 @@
-//! The console of a person at a terminal: standard output, standard error, and the host's files.
+//! A console on the terminal: standard output, standard error, and files of the host.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use crate::postmark::Console;
 
-/// Standard output and error, and the host's files by their paths.
+/// Standard output and error, and the host's files by path.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal;
 
 impl Console for Terminal {
     fn print(&mut self, text: &str) {
         let mut out = io::stdout().lock();
-        // A closed standard output (`| head`) must not stop a benchmark before it has removed its files.
+        // A closed standard output (`| head`) must not stop a benchmark before it has removed its
+        // files.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 

@@ -1,4 +1,4 @@
-//! A set of files that threads share: which are there, and who has them open.
+//! A set of files that threads share. Tracks which files exist and the number of users of each.
 
 use rt::Mutex;
 
@@ -9,30 +9,30 @@ use crate::contents;
 use crate::random::Random;
 use crate::run_error::RunError;
 
-/// The shape of the sizes' gamma distribution.
+/// Shape of the gamma distribution of sizes.
 const SHAPE: f64 = 1.5;
-/// The number of the log among the files.
+/// Number that stands for the log.
 pub(super) const LOG: usize = usize::MAX;
 
-/// The set.
+/// The set of files.
 pub(super) struct FileSet {
     directory_width: usize,
     there: u32,
     entries: Mutex<Vec<Entry>>,
 }
 
-/// One file.
+/// State of one file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     is_there: bool,
-    // How many have it open; one that works alone counts as all.
+    // Number of threads that have the file open, or `ALONE`.
     users: u32,
     size: u64,
-    // How often it was made: tells its contents from those of the file that had its name before.
+    // Number of creations; distinguishes the contents from those of an earlier file of this name.
     generation: u64,
 }
 
-/// Users of a file that somebody has for himself.
+/// Value of `users` for exclusive use.
 const ALONE: u32 = u32::MAX;
 
 /// A file that a thread has picked.
@@ -52,7 +52,7 @@ impl FileSet {
         }
     }
 
-    /// Makes the directories, the files that are there at the start, and the log.
+    /// Creates the directories, the initial files, and the log.
     pub(super) fn make(
         &self,
         client: &mut Client,
@@ -90,7 +90,7 @@ impl FileSet {
         format!("{FOLDER}/{}/{number}", number / self.directory_width)
     }
 
-    /// Picks a file, if there is one; it must be given back.
+    /// Picks a file, if one fits; the caller must give it back.
     pub(super) fn pick(&self, pick: Pick, random: &mut Random) -> Option<Picked> {
         if pick == Pick::Log {
             return Some(Picked {
@@ -126,7 +126,7 @@ impl FileSet {
         })
     }
 
-    /// Gives a file back with what has become of it.
+    /// Gives a file back and records its new state.
     pub(super) fn give_back(&self, picked: Picked, is_there: bool) {
         if picked.number == LOG {
             return;
@@ -146,7 +146,7 @@ fn key_of(number: usize, entry: &Entry) -> u64 {
     contents::key(entry.generation << 32 | number as u64)
 }
 
-/// A size, cut where the tail would fill the device.
+/// Draws a size from the distribution. Limits it, because the tail could fill the device.
 pub(super) fn draw_size(random: &mut Random, mean: u64) -> u64 {
     let mean = mean as f64;
     random.gamma(mean, SHAPE).min(mean * SIZE_TIMES_MAX) as u64

@@ -1,15 +1,15 @@
-//! The personality of a database: many readers, whose reads let writers and a log writer go on.
+//! The personality of a database: many readers, whose reads trigger writers and a log writer.
 //!
-//! A reader reads 2 KiB anywhere in a random data file and then posts two semaphores. The log
-//! writer writes 256 KiB, durable when the call returns, for every [`LOG_VALUE`] posts; each of ten
-//! writers writes 100 random blocks of 2 KiB, durable likewise, for every [`WRITER_VALUE`] posts. A
-//! reader waits while more posts are outstanding than a semaphore's high water, so that no side
-//! runs away.
+//! A reader reads 2 KiB at a random offset of a random data file and then posts two semaphores. The
+//! log writer writes 256 KiB, durable when the call returns, for every [`LOG_VALUE`] posts. Each of
+//! ten writers writes 100 random blocks of 2 KiB, durable likewise, for every [`WRITER_VALUE`]
+//! posts. A reader waits while the outstanding posts exceed a semaphore's high water mark, so that
+//! no side runs ahead.
 //!
-//! The original's writers hand their 100 blocks over asynchronously and wait for all; there is no
-//! such call here, so they write one after the other. Its `hog`, a loop that burns a processor's
-//! time between operations, is left out: in a simulated world the host's profile charges what
-//! operations cost.
+//! The original's writers submit their 100 blocks asynchronously and wait for all of them; a target
+//! has no such call, so they are written one after the other. The original's `hog`, a loop that
+//! burns CPU time between operations, is omitted: in a simulated world the host's profile charges
+//! the cost of operations.
 
 use std::sync::Arc;
 
@@ -22,28 +22,28 @@ use crate::run::Run;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// Data files, bytes of each, and readers.
+/// Defaults: number of data files, bytes of each, and readers.
 pub(super) const DEFAULTS: (u32, u64, u32) = (10, 10 << 20, 200);
-/// The largest request.
+/// Size of the largest request in bytes.
 pub(super) const REQUEST_MAX: usize = LOG_WRITE;
-/// The least bytes of a file.
+/// Minimum size of a file in bytes.
 pub(super) const FILE_BYTES_MIN: u64 = LOG_WRITE as u64;
 
 const BLOCK: usize = 2 << 10;
 const LOG_WRITE: usize = 256 << 10;
-/// Blocks that a writer writes at a time.
+/// Number of blocks per turn of a writer.
 const WRITER_BLOCKS: u32 = 100;
 const WRITERS: u32 = 10;
-/// Bytes of the log, which is written round and round.
+/// Size of the circular log in bytes.
 const LOG_BYTES: u64 = 10 << 20;
-/// Posts for a write of the log, and how many may be outstanding.
+/// Posts that trigger a write of the log, and the maximum of outstanding posts.
 pub const LOG_VALUE: u64 = 3200;
 const LOG_HIGH_WATER: u64 = LOG_VALUE + 1000;
-/// Posts for a turn of a writer, and how many may be outstanding.
+/// Posts that trigger a turn of a writer, and the maximum of outstanding posts.
 pub const WRITER_VALUE: u64 = 1000;
 const WRITER_HIGH_WATER: u64 = 2000;
 
-/// A counting semaphore that has a high water and ends on time.
+/// A counting semaphore with a high water mark, whose waits stop at the end of the run.
 struct Semaphore {
     posts: Mutex<u64>,
     changed: Condvar,
@@ -61,7 +61,7 @@ impl Semaphore {
         }
     }
 
-    /// Adds a post; waits while there are too many.
+    /// Adds a post; waits while the high water mark is reached.
     fn post(&self) {
         let mut posts = self.posts.lock();
         while *posts >= self.high_water && rt::monotonic() < self.end {
@@ -71,7 +71,7 @@ impl Semaphore {
         self.changed.notify_all();
     }
 
-    /// Takes so many posts; whether they came before the end.
+    /// Takes `value` posts. Returns false if they did not arrive before the end.
     fn take(&self, value: u64) -> bool {
         let mut posts = self.posts.lock();
         while *posts < value && rt::monotonic() < self.end {
@@ -93,7 +93,7 @@ enum Role {
     Log,
 }
 
-/// What all tasks share.
+/// State that all tasks share.
 struct Database {
     files: u32,
     blocks: u64,
@@ -156,7 +156,7 @@ fn log_path() -> String {
     format!("{FOLDER}/log")
 }
 
-/// All files have the same contents, and a write puts back what is there.
+/// Creates a file. All files have the same contents, so a write does not change them.
 fn make(client: &mut Client, path: &str, size: u64) -> Result<(), RunError> {
     client.make_file(path, contents::key(1), size, LOG_WRITE)
 }

@@ -1,15 +1,15 @@
-//! The personalities that cycle through operations on one set of files.
+//! Personalities that cycle through operations on one set of files.
 
-/// One.
+/// A personality.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Personality {
-    /// Files, their mean size, and threads.
+    /// Defaults: number of files, their mean size in bytes, and number of threads.
     pub(super) defaults: (u32, u64, u32),
-    /// Files in a directory.
+    /// Number of files per directory.
     pub(super) directory_width: u32,
-    /// Percent of the files that are there at the start.
+    /// Percentage of the files that exist at the start.
     pub(super) there: u32,
-    /// What a thread does, again and again.
+    /// Groups of operations that a thread repeats.
     pub(super) cycle: &'static [Group],
 }
 
@@ -20,20 +20,20 @@ pub(super) struct Group {
     pub(super) operations: &'static [Operation],
 }
 
-/// Which file a group works on.
+/// Selection of the file for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// One that is not there: it is made.
+    /// A file that does not exist; it is created.
     Absent,
-    /// One that is there, for reading.
+    /// A file that exists, for reading.
     Shared,
-    /// One that is there and that nobody has open.
+    /// A file that exists and that no thread has open.
     Alone,
     /// The log.
     Log,
 }
 
-/// An operation.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Open,

@@ -12,7 +12,7 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// The largest append.
+/// Maximum size of an append in bytes.
 const APPEND_MAX: u64 = 16 << 10;
 
 /// A thread.
@@ -26,7 +26,7 @@ pub(super) struct Worker {
     end: Nanos,
 }
 
-/// A file that is being worked on.
+/// The file that a group works on.
 struct Hand {
     picked: Picked,
     opened: Option<Opened>,
@@ -61,7 +61,7 @@ impl Worker {
                 }
                 self.group(group)?;
             }
-            // A cycle on targets that take no time must still let others in.
+            // Lets other threads run even on targets whose calls take no time.
             rt::point();
         }
     }
@@ -117,7 +117,7 @@ impl Worker {
                     self.client.close(opened)?;
                 }
             }
-            // What is done to an open file is left out where the time has ended before it was opened.
+            // The time was over before the file could be opened, so the operation is skipped.
             (_, None) => {}
             (operation, Some(opened)) => {
                 transfer(
@@ -134,7 +134,7 @@ impl Worker {
     }
 }
 
-/// What is done to an open file.
+/// Executes an operation on an open file.
 fn transfer(
     client: &mut Client,
     operation: Operation,

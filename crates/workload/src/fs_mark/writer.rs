@@ -1,4 +1,4 @@
-//! One thread of fs_mark: the files of its directory.
+//! One thread of fs_mark, with the files of its directory.
 
 use rt::Nanos;
 
@@ -10,9 +10,9 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// What a name's random part is made of.
+/// Characters of the random part of a name.
 const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Characters of the sequence number that a name begins with, at least.
+/// Minimum number of digits of the sequence number that starts a name.
 const NUMBER_LENGTH: usize = 16;
 
 /// A thread.
@@ -22,15 +22,15 @@ pub(super) struct Writer {
     pub(super) overhead: Nanos,
     parameters: Parameters,
     thread: u32,
-    // How many files were made in all loops.
+    // Number of files created in all loops.
     made: u64,
-    // The files that are there, in the order in which they were made.
+    // Existing files, in order of creation.
     files: Vec<Made>,
-    // How many of them were made before the last loop.
+    // Number of those files that earlier loops created.
     kept: usize,
 }
 
-/// A file that was made.
+/// A file that was created.
 struct Made {
     directory: String,
     path: String,
@@ -51,7 +51,7 @@ impl Writer {
         }
     }
 
-    /// Makes the thread's directory; a directory that several share is made by the first of them.
+    /// Creates the thread's directory; the first of the threads that share a directory creates it.
     pub(super) fn make_directory(&mut self) -> Result<(), RunError> {
         if self.thread >= self.parameters.directories {
             return Ok(());
@@ -59,7 +59,7 @@ impl Writer {
         Ok(self.client.meter.target().mkdir(&self.directory())?)
     }
 
-    /// One loop: makes the files, and syncs them as the method says.
+    /// Runs one loop: creates the files, and syncs them by the method.
     pub(super) fn work(&mut self) -> Result<(), RunError> {
         self.kept = self.files.len();
         for index in 0..self.parameters.files {
@@ -80,7 +80,7 @@ impl Writer {
         self.sync_after()
     }
 
-    /// Compares the files of the last loop with what was written.
+    /// Compares the files of the last loop with the written data.
     pub(super) fn verify(&self, client: &mut Client) -> Result<(), RunError> {
         for file in &self.files[self.kept..] {
             let (size, block) = (self.parameters.size, self.parameters.write);
@@ -104,7 +104,8 @@ impl Writer {
         format!("{FOLDER}/{}", self.thread % self.parameters.directories)
     }
 
-    /// Makes the file's directory, which is nearly always there: what that costs the original it costs here.
+    /// Creates the file's directory, which nearly always exists, because the original pays for that
+    /// call too.
     fn ensure_directory(&mut self, made: &Made) -> Result<(), RunError> {
         match self.client.meter.target().mkdir(&made.directory) {
             Err(error) if error.kind != ErrorKind::Exists => Err(error.into()),
@@ -151,7 +152,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A new file's name; the index is that within its loop.
+    /// Returns a new file with a random name; `index` is its number within the loop.
     fn draw_file(&mut self, index: u32) -> Made {
         let (thread, number) = (self.thread, self.made);
         self.made += 1;

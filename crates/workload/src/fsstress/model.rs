@@ -1,19 +1,19 @@
-//! What must be in a task's directory.
+//! The expected contents of a task's directory.
 
 use std::collections::BTreeMap;
 
 use crate::random::Random;
 
-/// What a name stands for.
+/// Object that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
-    /// A file, by its number in [`Model::files`].
+    /// A file, as an index into [`Model::files`].
     File(usize),
     Directory,
     Symlink(String),
 }
 
-/// A file, whatever its names are.
+/// A file, independent of its names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
     pub(super) key: u64,
@@ -21,7 +21,7 @@ pub(super) struct File {
     pub(super) links: u64,
 }
 
-/// All names below the task's directory, which is a name itself.
+/// All names below the task's directory, including the directory itself.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) names: BTreeMap<String, Node>,
@@ -36,7 +36,7 @@ impl Model {
         }
     }
 
-    /// A random name of those that fit.
+    /// Returns a random name among those that fit.
     pub(super) fn pick(&self, random: &mut Random, fits: impl Fn(&Node) -> bool) -> Option<String> {
         let fitting: Vec<&String> = self
             .names
@@ -52,7 +52,7 @@ impl Model {
         self.below(directory).next().is_none()
     }
 
-    /// The names below a directory, at any depth.
+    /// Returns the names below a directory, at any depth.
     pub(super) fn below(&self, directory: &str) -> impl Iterator<Item = &String> {
         let prefix = format!("{directory}/");
         let from = self.names.range(prefix.clone()..);
@@ -60,7 +60,7 @@ impl Model {
             .take_while(move |name| name.starts_with(&prefix))
     }
 
-    /// The last parts of the names in a directory, sorted.
+    /// Returns the last components of the names in a directory, sorted.
     pub(super) fn list(&self, directory: &str) -> Vec<String> {
         let start = directory.len() + 1;
         let parts = self.below(directory).map(|name| &name[start..]);
@@ -76,13 +76,13 @@ impl Model {
         }
     }
 
-    /// Gives a name, and what is below it, another one.
+    /// Renames an entry and everything below it.
     pub(super) fn rename(&mut self, old: &str, new: &str) {
         if let (Some(Node::File(a)), Some(Node::File(b))) =
             (self.names.get(old), self.names.get(new))
             && a == b
         {
-            // Two names of one file: nothing happens.
+            // Both names refer to one file, so a rename does nothing.
             return;
         }
         self.remove(new);

@@ -8,7 +8,7 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::{FileKind, OpenFlags, Target};
 
-/// An operation and how often it comes.
+/// An operation and its frequency.
 type Weighted = (u64, fn(&mut Task) -> Result<(), RunError>);
 
 const OPERATIONS: &[Weighted] = &[
@@ -75,7 +75,7 @@ impl Task {
         Ok(())
     }
 
-    /// Compares everything with the model.
+    /// Compares the whole tree with the model.
     pub(super) fn check(&mut self) -> Result<(), RunError> {
         let names: Vec<(String, Node)> = self.model.names.clone().into_iter().collect();
         for (name, node) in names {
@@ -93,7 +93,7 @@ impl Task {
         Ok(())
     }
 
-    /// A name that is not there yet, if there may be more.
+    /// Returns a name that does not exist yet, unless the limit of names is reached.
     fn new_name(&mut self) -> Option<String> {
         if self.model.names.len() > self.parameters.names_max as usize {
             return None;
@@ -107,7 +107,7 @@ impl Task {
         self.model.pick(&mut self.client.random, fits)
     }
 
-    /// A file's name and number.
+    /// Returns the name and number of a random file.
     fn pick_file(&mut self) -> Option<(String, usize)> {
         let name = self.pick(|node| matches!(node, Node::File(_)))?;
         match self.model.names.get(&name) {
@@ -199,7 +199,7 @@ impl Task {
         Ok(())
     }
 
-    /// To a new name, or over a file.
+    /// Renames to a new name, or over a file.
     fn rename(&mut self) -> Result<(), RunError> {
         let root = self.model.names.keys().next().cloned();
         let Some(old) = self.pick(|_| true).filter(|old| Some(old) != root.as_ref()) else {

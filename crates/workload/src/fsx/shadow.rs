@@ -1,14 +1,14 @@
-//! What the file must hold, and what is done to it next.
+//! The expected contents of the file, and the choice of the next operation.
 
 use crate::random::Random;
 
-/// What the file must hold.
+/// The expected contents of the file.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     bytes: Vec<u8>,
 }
 
-/// An operation, in bytes.
+/// An operation; offsets and sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     Read { offset: usize, length: usize },
@@ -18,7 +18,7 @@ pub(super) enum Deed {
     Reopen,
 }
 
-/// In how many of 100 cases a read, a write and a truncation come; then an fsync in as many, and else a reopening.
+/// Percentages of reads, writes, truncations and fsyncs; the rest are reopens.
 const READS: u64 = 40;
 const WRITES: u64 = 35;
 const TRUNCATIONS: u64 = 15;
@@ -29,7 +29,7 @@ impl Shadow {
         self.bytes.len()
     }
 
-    /// The next operation.
+    /// Draws the next operation.
     pub(super) fn draw(&self, random: &mut Random, size_max: usize, most: usize) -> Deed {
         let mut below = |bound: usize| random.below(bound as u64) as usize;
         let drawn = below(100) as u64;
@@ -52,7 +52,7 @@ impl Shadow {
         }
     }
 
-    /// Draws what is written, and keeps it.
+    /// Draws the data to write, and records it.
     pub(super) fn write(&mut self, random: &mut Random, offset: usize, length: usize) -> Vec<u8> {
         let words = (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes());
         let data: Vec<u8> = words.take(length).collect();
@@ -68,7 +68,7 @@ impl Shadow {
         self.bytes.resize(size, 0);
     }
 
-    /// What a read must give, cut at the end of the file.
+    /// Returns the expected result of a read, cut at the end of the file.
     pub(super) fn read(&self, offset: usize, length: usize) -> &[u8] {
         let end = (offset + length).min(self.bytes.len());
         &self.bytes[offset.min(end)..end]
