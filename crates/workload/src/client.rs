@@ -218,7 +218,7 @@ impl Client {
         pieces(size, block).try_for_each(|length| self.read(opened, length))
     }
 
-    /// Creates a file of `size` bytes, opens and closes it. Fails if the file exists.
+    /// Creates, writes and closes a file of `size` bytes. Fails if the file exists.
     pub fn make_file(
         &mut self,
         path: impl Into<String>,

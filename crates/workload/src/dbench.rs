@@ -16,8 +16,8 @@
 //! # System calls of a request
 //!
 //! As in the original, every name is looked up first. If it does not exist, its directory is read,
-//! as a server must do for case-insensitive clients (`dbench.resolve`, the original's
-//! `--no-resolve`). Then:
+//! as a server must do for case-insensitive clients (`dbench.resolve`; the original's
+//! `--no-resolve` turns it off). Then:
 //!
 //! | request | calls |
 //! |---|---|

@@ -6,15 +6,14 @@
 //! lists of operations on sets of files until a timer expires. Four of its personalities are built
 //! in, with their defaults:
 //!
-//! | personality | files | threads | cycle of a thread |
-//! |---|---|---|---|
-//! | varmail | 1000, mean 16 KiB | 16 | delete; create, append, fsync, close; (a); (b) |
-//! | fileserver | 10,000, mean 128 KiB | 50 | create, write, close; (c); (b); delete; stat |
-//! | webserver | 1000, mean 16 KiB | 100 | ten times (b); append to one log |
-//! | oltp | 10 of 10 MB, and a log | 200 + 10 + 1 | readers, writers, a log writer; see [`oltp`] |
-//!
-//! (a) is open, read, append, fsync, close; (b) is open, read, close; (c) is open, append, close.
-//! The readers of oltp read 2 KiB, and its writers write 100 blocks.
+//! - varmail: 1000 files, mean 16 KiB; 16 threads. Each thread repeats: delete; create, append,
+//!   fsync, close; open, read, append, fsync, close; open, read, close.
+//! - fileserver: 10,000 files, mean 128 KiB; 50 threads. Each thread repeats: create, write, close;
+//!   open, append, close; open, read, close; delete; stat.
+//! - webserver: 1000 files, mean 16 KiB; 100 threads. Each thread repeats: ten times open, read,
+//!   close; then append to one log.
+//! - oltp: 10 files of 10 MB, and a log; 200 readers of 2 KiB, 10 writers of 100 blocks, and a log
+//!   writer; see [`oltp`].
 //!
 //! Sizes have a gamma distribution of shape 1.5. The size of an append is uniform from 0 to 16 KiB:
 //! the value that the original calls its mean is its maximum, and an append of 0 bytes is an

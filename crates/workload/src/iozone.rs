@@ -1,36 +1,37 @@
-//! IOzone: bandwidths of one file, by file size, record size and way of access.
+//! IOzone: bandwidths of one file, by file size, record size and access pattern.
 //!
 //! # Origin
 //!
-//! IOzone 3.x by W. Norcott and D. Capps. One *cell* is a file size and a record size; its tests,
-//! by the numbers of `-i`: 0 write and rewrite, 1 read and re-read, 2 random read and random write,
-//! 3 backward read, 4 record rewrite, 5 stride read, 6 fwrite and re-fwrite, 7 fread and re-fread,
-//! 8 a mix of random reads and writes (with several threads), 9 pwrite, 10 pread, 11 pwritev, 12
-//! preadv, each twice. The automatic mode (`-a`) walks the matrix of all cells.
+//! IOzone 3.x by W. Norcott and D. Capps. A *cell* is a file size and a record size. Its tests, by
+//! the numbers of `-i`: 0 write and rewrite, 1 read and re-read, 2 random read and random write, 3
+//! backward read, 4 record rewrite, 5 stride read, 6 fwrite and re-fwrite, 7 fread and re-fread, 8
+//! a mix of random reads and writes (with several threads), 9 pwrite, 10 pread, 11 pwritev, 12
+//! preadv, each twice. The automatic mode (`-a`) runs the matrix of all cells.
 //!
-//! A figure is bytes over the time of the transfers. As in the original that leaves out opening,
-//! and closing and fsync unless [`Parameters::with_close`] (`-c`) and [`Parameters::with_fsync`]
-//! (`-e`) say so: without them and with a file that fits in memory a figure is the cache's, which a
-//! published run of 2.5 GB/s on a disk of 58 MB/s did not know.
+//! A figure is bytes over the time of the transfers. As in the original, that time excludes open,
+//! and it excludes close and fsync unless [`Parameters::with_close`] (`-c`) and
+//! [`Parameters::with_fsync`] (`-e`) are set. Without them, and with a file that fits in memory, a
+//! figure is the cache's bandwidth, which explains a published run of 2.5 GB/s on a disk of 58
+//! MB/s.
 //!
-//! With several threads (`-t`) each has its file; all begin together, and the first to finish ends
-//! the test for all (`stonewall`; the first write goes on, uncounted, because the other tests need
-//! the whole file). The rate is the parent's: all bytes from the first one's start to the last
-//! one's end.
+//! With several threads (`-t`) each has its own file. All start together, and the first to finish
+//! stops the test for all (`stonewall`; the first write continues, uncounted, because the other
+//! tests need the whole file). The rate is the parent's: all bytes from the first start to the last
+//! end.
 //!
 //! # Reports
 //!
 //! `excel` is the text of `-R`: for each test a row of record sizes and a row for each file size,
-//! KiB/s, 0 where there is no such cell. `csv` is one row a figure.
+//! in KiB/s, 0 for a missing cell. `csv` has one row per figure.
 //!
-//! # Where ours differs
+//! # Differences from the original
 //!
 //! - The random order is an unbiased shuffle of all records; the original's favours some orders.
-//! - There are no vectored requests here: tests 11 and 12 hand over 16 records in one request.
+//! - A target has no vectored requests: tests 11 and 12 submit 16 records in one request.
 //! - Every test of a cell shares one file, as in the original, but every pass over a whole file
-//!   writes other bytes, and all that is read is compared; switch `bench.verify` off where cached
-//!   reading itself is measured.
-//! - Remounting between tests (`-U`) and purging processor caches (`-p`) are not there.
+//!   writes other bytes, and all reads are compared. Switch `bench.verify` off to measure cached
+//!   reads.
+//! - Remounting between tests (`-U`) and purging processor caches (`-p`) are not supported.
 
 mod matrix;
 mod report;
@@ -53,7 +54,7 @@ use report::CellResult;
 use test::{TESTS, Test};
 use worker::{Wall, Worker};
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "IOzone: bandwidths by file size, record size and way of access",
@@ -144,26 +145,26 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "iozone";
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The cells, in the order in which they are done.
+    /// Cells, in order of execution.
     cells: Vec<Cell>,
-    /// The tests, in their own order.
+    /// Numbers of the selected tests.
     tests: Vec<u32>,
-    /// Threads, each with its file.
+    /// Number of threads, each with its own file.
     pub threads: u32,
-    /// Whether the first to finish ends a test.
+    /// True if the first thread to finish stops a test.
     pub stonewall: bool,
-    /// Records of a stride.
+    /// Number of records of a stride.
     pub stride: u32,
-    /// Whether the time counts close.
+    /// True if the time includes close.
     pub with_close: bool,
-    /// Whether the time counts fsync.
+    /// True if the time includes fsync.
     pub with_fsync: bool,
-    /// Whether requests go past the cache.
+    /// True to use direct I/O.
     pub direct: bool,
-    /// Whether files are opened with `O_SYNC`.
+    /// True to open files with `O_SYNC`.
     pub sync: bool,
 }
 
@@ -213,7 +214,7 @@ impl Parameters {
             .filter(|test| self.tests.contains(&test.number))
     }
 
-    /// All tests of a cell, on a fresh file.
+    /// Runs all tests of a cell on a new file.
     fn cell(
         &self,
         run: &mut Run,

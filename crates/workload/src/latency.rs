@@ -1,25 +1,25 @@
-//! Latency histograms: one for each kind of call of a workload, with a relative error of at most 1 in 1000.
+//! Latency histograms, one per kind of call, with a relative error of at most 1 in 1000.
 //!
 //! Counts are exact; a value above [`LIMIT`] is counted as the limit.
 
 use hdrhistogram::Histogram;
 use rt::Nanos;
 
-/// The longest latency that is told apart from a longer one.
+/// The longest latency that is recorded exactly.
 pub const LIMIT: Nanos = Nanos::from_secs(3600);
-/// Decimal digits kept of every value.
+/// Number of significant decimal digits of every value.
 const DIGITS: u8 = 3;
 
-/// The histograms of a workload, one a label.
+/// Histograms of a workload, one per label.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     labels: &'static [&'static str],
-    // Made when the first value comes: an empty one has memory for a whole range of values.
+    // Allocated on the first value, because an empty histogram takes memory for its whole range.
     histograms: Vec<Option<Histogram<u64>>>,
 }
 
 impl Latencies {
-    /// Empty histograms with these labels.
+    /// Returns empty histograms with these labels.
     #[must_use]
     pub fn new(labels: &'static [&'static str]) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Latencies {
         }
     }
 
-    /// A histogram that grows with its values.
+    /// Returns a histogram that grows with its values.
     fn empty() -> Histogram<u64> {
         Histogram::new(DIGITS).expect("3 digits are at most 5")
     }
@@ -36,7 +36,7 @@ impl Latencies {
     /// Adds one latency to the histogram `index`.
     ///
     /// # Panics
-    /// If there is no such label.
+    /// Panics if there is no such label.
     pub fn record(&mut self, index: usize, latency: Nanos) {
         let value = latency.max(Nanos::new(1)).min(LIMIT);
         let histogram = self.histograms[index].get_or_insert_with(Self::empty);
@@ -48,7 +48,7 @@ impl Latencies {
     /// Adds the latencies of another thread of the same workload.
     ///
     /// # Panics
-    /// If the labels differ.
+    /// Panics if the labels differ.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(
             self.labels, other.labels,
@@ -62,7 +62,7 @@ impl Latencies {
         }
     }
 
-    /// Adds what somebody has measured, if he has, to what others have, if they have.
+    /// Merges the latencies of one thread, if it has any, into those of all threads.
     pub fn merge_into(all: &mut Option<Self>, more: Option<Self>) {
         match (all, more) {
             (Some(all), Some(more)) => all.merge(&more),
@@ -71,13 +71,13 @@ impl Latencies {
         }
     }
 
-    /// Every label with its summary, labels without a value left out.
+    /// Returns the summary of every label that has values.
     pub fn summaries(&self) -> impl Iterator<Item = (&'static str, LatencySummary)> + '_ {
         let pairs = self.labels.iter().zip(&self.histograms);
         pairs.filter_map(|(label, h)| Some((*label, LatencySummary::of(h.as_ref()?))))
     }
 
-    /// The summary of one label, if it has a value.
+    /// Returns the summary of one label, if it has values.
     #[must_use]
     pub fn summary(&self, label: &str) -> Option<LatencySummary> {
         self.summaries()
@@ -85,7 +85,7 @@ impl Latencies {
             .map(|(_, summary)| summary)
     }
 
-    /// What this share of one label's latencies is at most, if it has any.
+    /// Returns the latency that this share of one label's values does not exceed, if it has values.
     #[must_use]
     pub fn quantile(&self, label: &str, share: f64) -> Option<Nanos> {
         let index = self.labels.iter().position(|name| *name == label)?;
@@ -93,7 +93,7 @@ impl Latencies {
         Some(Nanos::new(histogram.value_at_quantile(share)))
     }
 
-    /// The buckets of one label that are not empty: the highest value of each, and its count.
+    /// Returns the non-empty buckets of one label: the highest value of each, and its count.
     pub fn buckets(&self, label: &str) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let index = self.labels.iter().position(|name| *name == label);
         let histogram = index.and_then(|index| self.histograms[index].as_ref());
@@ -109,26 +109,26 @@ impl Latencies {
     }
 }
 
-/// What a histogram says, in a few figures.
+/// Summary of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencySummary {
-    /// How many calls.
+    /// Number of calls.
     pub count: u64,
-    /// Their mean in nanoseconds.
+    /// Mean in nanoseconds.
     pub mean_ns: f64,
-    /// Their standard deviation in nanoseconds.
+    /// Standard deviation in nanoseconds.
     pub deviation_ns: f64,
-    /// The shortest.
+    /// Shortest latency.
     pub min: Nanos,
-    /// Half of them took at most this.
+    /// Median.
     pub p50: Nanos,
-    /// 90 % of them took at most this.
+    /// 90th percentile.
     pub p90: Nanos,
-    /// 99 % of them took at most this.
+    /// 99th percentile.
     pub p99: Nanos,
-    /// 99.9 % of them took at most this.
+    /// 99.9th percentile.
     pub p999: Nanos,
-    /// The longest.
+    /// Longest latency.
     pub max: Nanos,
 }
 

@@ -1,36 +1,36 @@
-//! The benchmarks that file systems have been compared with, against one trait.
+//! The benchmarks that file systems have been compared with, written against one trait.
 //!
-//! A workload does path-level file operations on a [`Target`] and measures them. It sees only that
-//! trait and `rt`: the same code runs on the engine in a simulated world, on the engine over a real
-//! device, and on any mounted directory.
+//! A workload performs path-level file operations on a [`Target`] and measures them. It uses only
+//! that trait and `rt`, so the same code runs on the engine in a simulated world, on the engine
+//! over a real device, and on any mounted directory.
 //!
-//! # The map
+//! # Modules
 //!
-//! - [`target`]: the trait [`Target`], open files and flags. [`error`]: why an operation failed.
-//! - [`directory`]: a target over a directory of the host. **The only module that touches
-//!   `std::fs`.**
-//! - [`counting`]: a target that keeps names and sizes but no data, and counts.
+//! - [`target`]: the trait [`Target`], open files and flags. [`error`]: causes of failed
+//!   operations.
+//! - [`directory`]: a target over a directory of the host. **The only module that uses `std::fs`.**
+//! - [`counting`]: a target that keeps names and sizes but no data, and counts calls.
 //! - [`catalogue`]: all workloads by name; [`definition`]: one of them; [`parameter`]: their
 //!   parameters.
 //! - Shared parts: [`stage`] (target and options of a run), [`run`](mod@run) (a run and its
 //!   phases), [`crew`] (a thread for each task), [`client`] (timed, checked file operations) over
 //!   [`meter`], [`contents`] (the bytes of files), [`random`], [`outcome`].
-//! - [`control`]: cancelling a run and watching how far it is. [`latency`]: histograms. [`metric`],
-//!   [`figure`]: figures with units.
-//! - [`stdio`]: how the C library cuts a program's reads and writes into system calls.
-//! - [`postmark`]: the benchmark PostMark, also with its original's language and report.
+//! - [`control`]: cancellation and progress. [`latency`]: histograms. [`metric`], [`figure`]:
+//!   figures with units.
+//! - [`stdio`]: splits a program's reads and writes into system calls as the C library does.
+//! - [`postmark`]: the benchmark PostMark, including the original's command language and report.
 //! - [`synctest`], [`make_many_files`], [`tree_copy`], [`fs_mark`], [`obldisk`], [`oblload`],
-//!   [`mongo`], [`iozone`], [`bonnie`], [`dbench`], [`filebench`], [`fsx`],
-//!   [`fsstress`]: the others.
+//!   [`mongo`], [`iozone`], [`bonnie`], [`dbench`], [`filebench`], [`fsx`], [`fsstress`]: the
+//!   others.
 //!
-//! # The rules
+//! # Rules
 //!
-//! - Time is read with `rt::monotonic` and kept in nanoseconds; counters are 64-bit integers; a
+//! - Time is read with `rt::monotonic` and kept in nanoseconds. Counters are 64-bit integers. A
 //!   figure is formatted only where it is printed.
-//! - Every result of a target is checked. A workload that meets an error removes what it made, as
-//!   far as it can, and returns the error.
-//! - The cost of a system call is charged by the target; the cost of copying in user space is
-//!   charged here.
+//! - Every result of a target is checked. After an error a workload removes its files, as far as it
+//!   can, and returns the error.
+//! - The target charges the cost of a system call; this crate charges the cost of copies in user
+//!   space.
 
 mod aligned;
 pub mod bonnie;

@@ -1,22 +1,21 @@
-//! make-many-files: a regular tree of equal small files is made, and removed again.
+//! make-many-files: creates a regular tree of equal small files, and removes it.
 //!
 //! # Origin
 //!
 //! Two programs of this name. A. Morton's (2001) fills a decimal tree of five levels, the last of
 //! files: 10 x 10 x 10 x 10 directories with 10 files of 4096 bytes each, 100,000 files and 11,110
-//! directories, run as `(prog; sync)`. Linuxinsight's (2006) makes 405,000 small files in a tree
+//! directories, run as `(prog; sync)`. Linuxinsight's (2006) creates 405,000 small files in a tree
 //! and then removes them; its sizes and fan-out are lost with its graphs.
 //!
-//! # What was chosen, and where ours differs
+//! # Choices, and differences from the original
 //!
 //! - The preset `linuxinsight-405k` is 30 x 30 directories of 450 files of 1 KiB.
-//! - Files are written directory by directory, depth first, one write a file; removed in the same
-//!   order, each directory after its files.
-//! - Syncs are inside the run and phases of their own; the original's sync was outside its
-//!   program's time.
-//! - Between the phases one file of each directory is compared with what was written to it,
-//!   unmeasured.
-//! - Tasks, where there are several, share the directories of the first level.
+//! - Files are written directory by directory, depth first, one write per file, and removed in the
+//!   same order, each directory after its files.
+//! - Syncs are phases of the run; the original's sync was outside its program's time.
+//! - Between the phases one file of each directory is compared with the written data, outside the
+//!   measured time.
+//! - Several tasks share the directories of the first level.
 
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ use crate::parameter::{Parameter, ParameterError, Values};
 use crate::run_error::RunError;
 use crate::stage::Stage;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "make-many-files: a regular tree of small files, made and removed",
@@ -76,21 +75,21 @@ pub const DEFINITION: Definition = Definition {
 };
 
 const FOLDER: &str = "make-many-files";
-/// More files than a tree may have, so that a slip of a key does not run for ever.
+/// Maximum number of files of a tree, so that a mistyped parameter cannot run for ever.
 const FILES_MAX: u64 = 100_000_000;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Directories in a directory.
+    /// Number of subdirectories per directory.
     pub fan_out: u32,
-    /// Levels of directories.
+    /// Number of directory levels.
     pub levels: u32,
-    /// Files in each directory of the last level.
+    /// Number of files in each directory of the last level.
     pub files: u32,
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub size: usize,
-    /// How many tasks share the directories of the first level.
+    /// Number of tasks that share the directories of the first level.
     pub tasks: u32,
 }
 
@@ -178,7 +177,7 @@ impl Workload for Parameters {
     }
 }
 
-/// A task: makes, looks at or removes its branches of the tree.
+/// A task that creates, checks or removes its branches of the tree.
 struct Gardener {
     client: Client,
     parameters: Parameters,
@@ -188,7 +187,7 @@ struct Gardener {
 type Deed = fn(&mut Gardener, directory: &str, level: u32, key: u64) -> Result<(), RunError>;
 
 impl Gardener {
-    /// Does a deed to this task's directories of the first level.
+    /// Applies `deed` to this task's directories of the first level.
     fn each_branch(&mut self, deed: Deed) -> Result<(), RunError> {
         for branch in (self.task..self.parameters.fan_out).step_by(self.parameters.tasks as usize) {
             let directory = format!("{FOLDER}/{branch}");
@@ -197,7 +196,7 @@ impl Gardener {
         Ok(())
     }
 
-    /// Does a deed to the directories in a directory.
+    /// Applies `deed` to the subdirectories of a directory.
     fn each_below(
         &mut self,
         directory: &str,

@@ -1,4 +1,4 @@
-//! [`Meter`]: a target with a stopwatch, the lowest of what all workloads share.
+//! [`Meter`]: a target with timed calls, the lowest layer that all workloads share.
 
 use std::sync::Arc;
 
@@ -7,59 +7,60 @@ use crate::latency::Latencies;
 use crate::run_error::RunError;
 use crate::target::{OpenFile, Target};
 
-/// What is timed. Each is one call of a target, but the last, which are made of several.
+/// Kind of a timed operation. Each is one call of a target, except transactions and responses,
+/// which consist of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Opening a file that is thereby made.
+    /// Opens a file and thereby creates it.
     Create,
-    /// Opening a file that is there.
+    /// Opens an existing file.
     Open,
-    /// Reading.
+    /// Reads from a file.
     Read,
-    /// Writing within a file or to a new one.
+    /// Writes within a file or to a new one.
     Write,
-    /// Writing at the end of a file that was there.
+    /// Writes at the end of an existing file.
     Append,
-    /// Making a file durable.
+    /// Makes a file durable.
     Fsync,
-    /// Closing.
+    /// Closes a file.
     Close,
-    /// Removing a name.
+    /// Removes a directory entry.
     Delete,
-    /// Making everything durable.
+    /// Makes everything durable.
     Sync,
     /// A transaction of PostMark.
     Transaction,
-    /// Making a file's data durable.
+    /// Makes the data of a file durable.
     Fdatasync,
-    /// Making a directory's entries durable.
+    /// Makes the entries of a directory durable.
     DirectoryFsync,
-    /// Renaming.
+    /// Renames a file.
     Rename,
-    /// Looking at attributes.
+    /// Reads attributes.
     Stat,
-    /// Listing a directory.
+    /// Lists a directory.
     List,
-    /// Making a directory.
+    /// Creates a directory.
     MakeDirectory,
-    /// Removing a directory.
+    /// Removes a directory.
     RemoveDirectory,
-    /// Giving a second name.
+    /// Creates a hard link.
     Link,
-    /// Making a symbolic link.
+    /// Creates a symbolic link.
     Symlink,
-    /// Reading a symbolic link.
+    /// Reads a symbolic link.
     ReadLink,
-    /// Changing a size.
+    /// Changes the size of a file.
     Truncate,
-    /// Changing times.
+    /// Changes the times of a file.
     SetTimes,
-    /// A request of an open-loop load, from when it was due.
+    /// A request of an open-loop load, measured from the time when it was due.
     Response,
 }
 
 impl Call {
-    /// The labels of all calls' latencies.
+    /// Labels of the latencies of all calls.
     pub const LABELS: &[&str] = &[
         "create",
         "open",
@@ -86,14 +87,14 @@ impl Call {
         "response",
     ];
 
-    /// The label of this call's latencies.
+    /// Returns the label of this call's latencies.
     #[must_use]
     pub fn label(self) -> &'static str {
         Self::LABELS[self as usize]
     }
 }
 
-/// A target with a stopwatch.
+/// A target with timed calls.
 #[derive(Clone)]
 pub struct Meter {
     target: Arc<dyn Target>,
@@ -101,7 +102,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A target, and whether its calls are timed.
+    /// Returns a meter for `target`; times its calls if `is_timed`.
     #[must_use]
     pub fn new(target: Arc<dyn Target>, is_timed: bool) -> Self {
         Self {
@@ -110,13 +111,13 @@ impl Meter {
         }
     }
 
-    /// The target itself, for calls that are not timed.
+    /// Returns the target, for calls that are not timed.
     #[must_use]
     pub fn target(&self) -> &Arc<dyn Target> {
         &self.target
     }
 
-    /// Does a call and records how long it took.
+    /// Makes a call and records its latency.
     pub fn time<T>(
         &mut self,
         call: Call,
@@ -128,33 +129,33 @@ impl Meter {
         result
     }
 
-    /// Starts the stopwatch, if there is one.
+    /// Returns the start time of a call, if calls are timed.
     #[must_use]
     pub fn start(&self) -> Option<rt::Nanos> {
         self.latencies.as_ref().map(|_| rt::monotonic())
     }
 
-    /// Records the time since it was started.
+    /// Records the time since `began`, the result of [`start`](Self::start).
     pub fn stop(&mut self, call: Call, began: Option<rt::Nanos>) {
         if let Some(began) = began {
             self.record(call, rt::monotonic().saturating_sub(began));
         }
     }
 
-    /// Records a time that was measured otherwise.
+    /// Records a latency that was measured separately.
     pub fn record(&mut self, call: Call, span: rt::Nanos) {
         if let Some(latencies) = &mut self.latencies {
             latencies.record(call as usize, span);
         }
     }
 
-    /// What was recorded.
+    /// Returns the recorded latencies.
     #[must_use]
     pub fn into_latencies(self) -> Option<Latencies> {
         self.latencies
     }
 
-    /// Takes what was recorded, and begins again.
+    /// Takes the recorded latencies and resets the meter.
     pub fn take_latencies(&mut self) -> Option<Latencies> {
         let empty = self
             .latencies
@@ -163,7 +164,8 @@ impl Meter {
         std::mem::replace(&mut self.latencies, empty)
     }
 
-    /// Writes all of `data` at the position, in as many calls as the target needs; `after` is called after each.
+    /// Writes all of `data` at the position, in as many calls as the target needs. Calls `after`
+    /// after each of them.
     pub fn write_all<E: From<TargetError> + From<RunError>>(
         &mut self,
         call: Call,
@@ -186,7 +188,8 @@ impl Meter {
         }
     }
 
-    /// Reads at the position until `buffer` is full or the file ends; returns how many bytes.
+    /// Reads at the position until `buffer` is full or the file ends, and returns the number of
+    /// bytes.
     pub fn read_full(
         &mut self,
         file: &mut OpenFile,

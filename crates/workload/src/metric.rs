@@ -1,13 +1,14 @@
-//! Figures with their units, for records and reports. Values are in SI base units; whoever prints them picks the scale.
+//! Figures with units, for records and reports. Values are in SI base units; the code that prints
+//! them chooses the scale.
 
 /// A figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
-    /// Its name, stable over versions: `read_rate`.
+    /// Name, stable across versions: `read_rate`.
     pub name: &'static str,
-    /// Its value.
+    /// Value in the SI base unit.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: Unit,
 }
 
@@ -16,20 +17,20 @@ pub struct Metric {
 pub enum Unit {
     /// Seconds.
     Seconds,
-    /// A plain number of things.
+    /// A plain number.
     Count,
-    /// Things a second.
+    /// Events per second.
     PerSecond,
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Something divided by something of the same unit.
+    /// A quotient of two values of the same unit.
     Ratio,
 }
 
 impl Unit {
-    /// The unit's symbol.
+    /// Returns the unit's symbol.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {

@@ -1,39 +1,39 @@
-//! Mongo: trees of files of very different sizes are made, copied, linked, read, looked at, renamed
-//! and removed.
+//! Mongo: creates, copies, links, reads, stats, renames and removes trees of files with very
+//! different sizes.
 //!
 //! # Origin
 //!
-//! `mongo.pl` of Namesys (H. Reiser and others), the edition of 2000 that the Linux Test Project
-//! kept. For a median file size it does seven phases, each [`Parameters::repetitions`] times, each
-//! repetition with a tree a process; a phase's time is the sum over the repetitions, and a `sync`
-//! follows it outside that time. The original's medians are 100, 1000, 10,000 and 100,000 bytes
-//! with 50 MiB a tree for the smallest and 100 MiB for the others; here one run is one median, and
-//! a plan's factor is the four.
+//! `mongo.pl` of Namesys (H. Reiser and others), in the edition of 2000 that the Linux Test Project
+//! kept. For a median file size it runs seven phases, each [`Parameters::repetitions`] times, each
+//! repetition with one tree per process. A phase's time is the sum over the repetitions, and a
+//! `sync` follows it outside that time. The original's medians are 100, 1000, 10,000 and 100,000
+//! bytes with 50 MiB per tree for the smallest and 100 MiB for the others. Here one run is one
+//! median, and a plan's factor gives the four.
 //!
-//! | phase | what is done |
+//! | phase | operations |
 //! |---|---|
-//! | create | files until the tree has its bytes |
+//! | create | create files until the tree has its bytes |
 //! | copy | `cp -r` of the tree |
 //! | symlinks | a symbolic link `X.lnk` beside every file `X` of the first tree |
-//! | read | every regular file of both trees |
-//! | stat | every name of both trees |
-//! | rename | every file `X` of the first tree to `X.r` |
-//! | delete | both trees |
+//! | read | read every regular file of both trees |
+//! | stat | stat every name of both trees |
+//! | rename | rename every file `X` of the first tree to `X.r` |
+//! | delete | remove both trees |
 //!
-//! `fragmentation` and `copy_fragmentation` are extents a file, over regular files above 16 KiB,
+//! `fragmentation` and `copy_fragmentation` are extents per file, over regular files above 16 KiB,
 //! from the file system's own block maps after the phases create and copy; 1 is contiguous.
 //! `bytes_allocated` is the space of both.
 //!
-//! # What was chosen, and where ours differs
+//! # Choices, and differences from the original
 //!
-//! - Sizes are `median * x / (1 - x)` for a uniform `x`, drawn again above
-//!   [`Parameters::file_max`]: half of them lie below the median and the tail is heavy. A
-//!   directory's number of files is drawn alike, median 100 and at most 10,000. The original's
-//!   branching has the median 0, so directories lie side by side below the tree's root.
-//! - Processes are tasks of this one. `mkfs` and `mount` before a set are the plan's: every trial
-//!   has a new file system.
-//! - An original phase that failed counted as no time at all; here it fails the run.
-//! - A target without block maps (a directory of the host) has no fragmentation.
+//! - Sizes are `median * x / (1 - x)` for a uniform `x`, drawn again if above
+//!   [`Parameters::file_max`]: half of them are below the median and the tail is heavy. The number
+//!   of files in a directory has the same distribution, with median 100 and maximum 10,000. The
+//!   original's branching has the median 0, so all directories are directly below the tree's root.
+//! - Processes are tasks of this one. `mkfs` and `mount` before a set are left to the plan: every
+//!   trial has a new file system.
+//! - A failed phase of the original counted as no time at all; here it fails the run.
+//! - A target without block maps (a directory of the host) reports no fragmentation.
 
 mod gang;
 
@@ -52,7 +52,7 @@ use crate::stage::Stage;
 
 use gang::{Process, Tree};
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "Mongo: trees made, copied, linked, read, looked at, renamed and removed",
@@ -104,31 +104,31 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "mongo";
 const BUFFER_MAX: u64 = 1 << 20;
-/// Files up to this size say nothing about fragmentation.
+/// Files up to this size do not count for the fragmentation.
 const FRAGMENTED_FROM: u64 = 16 << 10;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The median of file sizes in bytes.
+    /// Median of file sizes in bytes.
     pub median: u64,
-    /// Bytes of a tree.
+    /// Size of a tree in bytes.
     pub bytes: u64,
-    /// The largest file in bytes.
+    /// Maximum size of a file in bytes.
     pub file_max: u64,
-    /// How many trees at a time.
+    /// Number of concurrent trees, one task each.
     pub processes: u32,
-    /// How often each phase is done.
+    /// Number of repetitions of each phase.
     pub repetitions: u32,
-    /// The median of files in a directory.
+    /// Median of the number of files in a directory.
     pub directory_median: u32,
-    /// Files in a directory at most.
+    /// Maximum number of files in a directory.
     pub directory_max: u32,
-    /// Bytes a read and a write.
+    /// Bytes per read and write.
     pub buffer: usize,
 }
 
-/// A phase: its name, its figure, and what a process does in it.
+/// A phase: its name, its figure, and its function.
 struct Step {
     name: &'static str,
     figure: &'static str,
@@ -200,7 +200,7 @@ impl Parameters {
         Ok(read)
     }
 
-    /// One phase, all repetitions, and the sync behind it.
+    /// Runs all repetitions of one phase, and the sync after it.
     fn step(
         &self,
         run: &mut Run,
@@ -219,7 +219,7 @@ impl Parameters {
     }
 }
 
-/// Extents over files, of those that are large enough.
+/// Extents and number of the files that count for the fragmentation.
 #[derive(Default)]
 struct Fragmentation {
     files: u64,
@@ -227,7 +227,7 @@ struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Of the given trees; nothing if the target does not know.
+    /// Returns the extents per file of these files, or none if the target cannot report extents.
     fn of(stage: &Stage, paths: impl Iterator<Item = String>) -> Result<Option<f64>, RunError> {
         let mut all = Self::default();
         for path in paths {

@@ -1,5 +1,5 @@
-//! OBLdisk: one file read and written sequentially with growing requests, by one thread or by
-//! several.
+//! OBLdisk: sequential writes and reads of one file with growing requests, by one or several
+//! threads.
 //!
 //! # Origin
 //!
@@ -8,16 +8,15 @@
 //! same file. Published were the shapes of curves for files of 256 and 512 MB on a host with 512 MB
 //! of memory.
 //!
-//! # What was chosen
+//! # Choices
 //!
-//! - Requests double from 2 KiB to 1 MiB; each size transfers the whole file once, thread `i` of
-//!   `n` beginning at `i/n` of it and staying within its part.
-//! - Write phases come first, smallest request first, so that the file that is read is the one that
-//!   was written last; each ends with an fsync inside its time, without which it would measure
-//!   memory.
-//! - `bundling` is the rate with 4 KiB over the best rate of reading: what the file system makes of
-//!   small requests.
-//! - Direct requests ([`Parameters::direct`]) go past the cache where the target can.
+//! - Requests double from 2 KiB to 1 MiB. Each size transfers the whole file once; thread `i` of
+//!   `n` starts at `i/n` of it and stays within its part.
+//! - Write phases come first, smallest request first, so that reads see the file that was written
+//!   last. Each write phase includes a final fsync, without which it would measure memory.
+//! - `bundling` is the read rate with 4 KiB over the best read rate: it shows the ability of the
+//!   file system to merge small requests.
+//! - Direct I/O ([`Parameters::direct`]) bypasses the cache if the target supports it.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ use crate::run_error::RunError;
 use crate::stage::Stage;
 use crate::target::OpenFlags;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "OBLdisk: one file, sequential requests from 2 KiB to 1 MiB",
@@ -78,7 +77,7 @@ const REQUESTS: [Request; 10] = [
     Request::new(REQUEST_MAX, "read_1m_rate", "write_1m_rate"),
 ];
 const REQUEST_MAX: usize = 1 << 20;
-/// The size whose rate stands over the best one's.
+/// Request size of the numerator of `bundling`.
 const SMALL_REQUEST: usize = 4 << 10;
 
 /// A request size.
@@ -95,14 +94,14 @@ impl Request {
     }
 }
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// How many threads share it.
+    /// Number of threads that share it.
     pub threads: u32,
-    /// Whether requests go past the cache.
+    /// True to use direct I/O.
     pub direct: bool,
 }
 

@@ -3,28 +3,27 @@
 //! # Origin
 //!
 //! OpenBench Labs' `OBLload` (about 2000), without public source: requests of 8 KB, some to a hot
-//! spot (an index) and the others anywhere; the number of simulated users grows until the mean
-//! response exceeds 100 ms; the figure is the I/O a second at that point. Published: Windows 2000
-//! 3500; Linux 2.4 on a NetRAID-2M 1500, on a DuraStor 500.
+//! spot (an index) and the others anywhere. The number of simulated users grows until the mean
+//! response time exceeds 100 ms; the figure is the I/O rate per second at that point. Published:
+//! Windows 2000 3500; Linux 2.4 on a NetRAID-2M 1500, on a DuraStor 500.
 //!
-//! # What was chosen
+//! # Choices
 //!
-//! - Arrivals are open-loop: a user's requests come as a Poisson process, and a response counts
-//!   from when the request was *due*, so that a slow request delays what follows it without hiding
-//!   it (coordinated omission). Requests that were due and not answered when a level ends count
-//!   with the time that they had waited by then.
+//! - Arrivals are open-loop: a user's requests are a Poisson process, and a response time counts
+//!   from the instant at which the request was *due*. A slow request therefore delays the following
+//!   ones without hiding the delay (coordinated omission). Requests that were due but not answered
+//!   at the end of a level count with the time that they have waited by then.
 //! - [`Parameters::hot_accesses`] percent of the requests go to the first [`Parameters::hot_space`]
 //!   percent of the file, 80 and 20 by default; [`Parameters::reads`] percent of them read.
-//! - After the file was made and synced comes [`Parameters::pause`], none by default: what a
-//!   controller's cache still holds of the file goes to its disks then, and not at the expense of
-//!   the first users.
-//! - Levels of [`Parameters::step`] more users each last [`Parameters::level`]; the first half
-//!   second of it, at most a tenth, is not counted. The load stops behind the first level above the
+//! - After the file is created and synced the load pauses for [`Parameters::pause`], none by
+//!   default. A controller can then destage its cached part of the file without slowing down the
+//!   first users.
+//! - Each level adds [`Parameters::step`] users and lasts [`Parameters::level`]; its first half
+//!   second, at most a tenth of it, is not counted. The load stops after the first level above the
 //!   limit, or at [`Parameters::users_max`].
-//! - A level ends on time: nothing new is begun after it, and whoever waits for a request to become
-//!   due stops waiting.
-//! - `supported_rate` is the completed I/O a second of the last level whose mean response was
-//!   within the limit.
+//! - A level stops on time: no request starts after it, and waits for due times are cut short.
+//! - `supported_rate` is the completed I/O per second of the last level whose mean response time
+//!   was within the limit.
 
 mod user;
 
@@ -46,7 +45,7 @@ use crate::target::OpenFlags;
 
 use user::{FILE_KEY, User};
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "OBLload: random 8 KiB requests of more and more users, until responses take too long",
@@ -132,41 +131,41 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "oblload";
 const FILE: &str = "oblload/file";
-/// Bytes a write while the file is made.
+/// Bytes per write while the file is created.
 const MAKING_BYTES: usize = 1 << 20;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Bytes of a request.
+    /// Size of a request in bytes.
     pub request: usize,
-    /// Percent of requests that read.
+    /// Percentage of requests that read.
     pub reads: u32,
-    /// Percent of requests that go to the hot spot.
+    /// Percentage of requests to the hot spot.
     pub hot_accesses: u32,
-    /// Percent of the file that is the hot spot.
+    /// Percentage of the file that is the hot spot.
     pub hot_space: u32,
-    /// Requests a second and user.
+    /// Requests per second and user.
     pub rate: u32,
-    /// Users that each level adds.
+    /// Number of users that each level adds.
     pub step: u32,
-    /// Users of the last level at most.
+    /// Maximum number of users.
     pub users_max: u32,
-    /// How long nobody asks for anything between the making of the file and the first level.
+    /// Idle time between the creation of the file and the first level.
     pub pause: Nanos,
-    /// How long a level lasts.
+    /// Duration of a level.
     pub level: Nanos,
-    /// The mean response that ends the run.
+    /// Mean response time that stops the run.
     pub limit: Nanos,
-    /// Whether requests go past the cache.
+    /// True to use direct I/O.
     pub direct: bool,
-    /// Whether a write is durable when it returns.
+    /// True if a write is durable when it returns.
     pub data_sync: bool,
 }
 
-/// What a level has shown.
+/// Result of a level.
 struct Level {
     users: u32,
     completed: u64,
@@ -204,7 +203,7 @@ impl Parameters {
         Ok(read)
     }
 
-    /// Makes the file and makes it durable.
+    /// Creates the file and makes it durable.
     fn make(&self, run: &mut Run) -> Result<(), RunError> {
         let mut client = run.quiet_client(u64::MAX);
         let flags = OpenFlags::WRITE.create_new();
@@ -216,7 +215,7 @@ impl Parameters {
         })
     }
 
-    /// One level.
+    /// Runs one level.
     fn measure(&self, run: &mut Run, users: u32) -> Result<Level, RunError> {
         let began = rt::monotonic();
         let counted_from = began + (self.level / 10).min(Nanos::from_millis(500));

@@ -1,4 +1,4 @@
-//! [`Outcome`]: what a run has found out, in the form that all workloads share.
+//! [`Outcome`]: the result of a run, in the form that all workloads share.
 
 use rt::Nanos;
 
@@ -6,44 +6,45 @@ use crate::figure::Figure;
 use crate::latency::Latencies;
 use crate::metric::Metric;
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// What followed what, and how long it took; a phase that was repeated is there as often.
+    /// Phases in order, with their times; a repeated phase appears repeatedly.
     pub phases: Vec<Phase>,
-    /// The figures, all of [`FIGURES`](crate::FIGURES).
+    /// Figures, all of [`FIGURES`](crate::FIGURES).
     pub metrics: Vec<Metric>,
-    /// How long each kind of call took, by the labels of [`Call`](crate::Call), if it was asked for.
+    /// Latencies by the labels of [`Call`](crate::Call), if they were measured.
     pub latencies: Option<Latencies>,
-    /// Reports in forms of the originals.
+    /// Reports in the formats of the originals.
     pub documents: Vec<Document>,
 }
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: &'static str,
-    /// When it began, by the world's clock.
+    /// Start of the phase, by the world's clock.
     pub began: Nanos,
-    /// How long it took.
+    /// Duration of the phase.
     pub took: Nanos,
 }
 
-/// A report in the form of an original.
+/// A report in the format of an original.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What it is: `csv-1.03`.
+    /// Name of the format: `csv-1.03`.
     pub name: &'static str,
-    /// Its text.
+    /// Text of the report.
     pub text: String,
 }
 
 impl Outcome {
-    /// Adds a figure in the SI base unit of its row in [`FIGURES`](crate::FIGURES).
+    /// Adds a figure in the SI base unit of its row in [`FIGURES`](crate::FIGURES). Omits a value
+    /// that is not finite.
     ///
     /// # Panics
-    /// If it has no row.
+    /// Panics if the figure has no row.
     pub fn figure(&mut self, name: &str, value: f64) {
         let figure = Figure::named(name).expect("every figure has its row");
         if value.is_finite() {
@@ -55,22 +56,22 @@ impl Outcome {
         }
     }
 
-    /// Adds a time.
+    /// Adds a duration.
     pub fn seconds(&mut self, name: &str, span: Nanos) {
         self.figure(name, span.as_secs_f64());
     }
 
-    /// Adds a number of things or bytes.
+    /// Adds a count.
     pub fn count(&mut self, name: &str, count: u64) {
         self.figure(name, count as f64);
     }
 
-    /// Adds things or bytes a second; nothing over no time at all.
+    /// Adds a count per second; omits it if the duration is zero.
     pub fn rate(&mut self, name: &str, count: u64, span: Nanos) {
         self.figure(name, count as f64 / span.as_secs_f64());
     }
 
-    /// Adds the time of all phases, and of the longest call if latencies were measured.
+    /// Adds the duration of all phases, and that of the longest call if latencies were measured.
     pub fn totals(&mut self) {
         let elapsed = self.phases.iter().map(|phase| phase.took).sum();
         self.seconds("elapsed", elapsed);
@@ -84,7 +85,7 @@ impl Outcome {
         }
     }
 
-    /// A figure, if it is there.
+    /// Returns the value of a figure, if it exists.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         let found = self.metrics.iter().find(|metric| metric.name == name);

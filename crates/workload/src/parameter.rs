@@ -1,9 +1,8 @@
-//! Parameters of workloads: closed tables of typed, named values, from which plans take their keys
-//! and commands their options.
+//! Parameters of workloads: tables of typed, named values, from which plans take their keys and
+//! commands their options.
 //!
-//! A table is the only place that says a parameter's name, limits, default and meaning. Whoever
-//! reads text checks it against the [`ParameterKind`]; a workload reads its typed form out of
-//! [`Values`].
+//! A table is the only place for a parameter's name, limits, default and meaning. Parsers check
+//! their input against the [`ParameterKind`]; a workload reads the typed form from [`Values`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,26 +12,26 @@ use rt::Nanos;
 /// A parameter of a workload.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name with the workload's before it: `synctest.tasks`.
+    /// Name, prefixed with the workload's: `synctest.tasks`.
     pub name: &'static str,
-    /// What its value must be.
+    /// Kind of the value.
     pub kind: ParameterKind,
-    /// What it is where nobody says.
+    /// Default value.
     pub default: Setting,
-    /// What it means, in one line.
+    /// Meaning, in one line.
     pub meaning: &'static str,
 }
 
-/// What a value must be.
+/// Kind and limits of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// Yes or no.
+    /// True or false.
     Switch,
     /// A whole number within these limits.
     Number(i64, i64),
     /// A number of bytes.
     Bytes,
-    /// A span of time.
+    /// A duration.
     Time,
     /// Two numbers from 1 to this limit, the first not above the second.
     Range(u32),
@@ -45,13 +44,13 @@ pub enum ParameterKind {
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// Yes or no.
+    /// True or false.
     Switch(bool),
     /// A whole number.
     Number(i64),
     /// A number of bytes.
     Bytes(u64),
-    /// A span of time.
+    /// A duration.
     Time(Nanos),
     /// Two numbers, the first not above the second.
     Range(u32, u32),
@@ -59,22 +58,22 @@ pub enum Setting {
     Text(Cow<'static, str>),
 }
 
-/// Why values were refused.
+/// Error for an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub struct ParameterError {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 
-/// A value for every parameter of some tables.
+/// Values for all parameters of some tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Values(BTreeMap<&'static str, Setting>);
 
 impl Parameter {
-    /// Yes or no.
+    /// Returns a switch.
     #[must_use]
     pub const fn switch(name: &'static str, default: bool, meaning: &'static str) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Parameter {
         }
     }
 
-    /// A whole number within limits.
+    /// Returns a whole number within limits.
     #[must_use]
     pub const fn number(
         name: &'static str,
@@ -101,7 +100,7 @@ impl Parameter {
         }
     }
 
-    /// A number of bytes.
+    /// Returns a number of bytes.
     #[must_use]
     pub const fn bytes(name: &'static str, default: u64, meaning: &'static str) -> Self {
         Self {
@@ -112,7 +111,7 @@ impl Parameter {
         }
     }
 
-    /// A span of time.
+    /// Returns a duration.
     #[must_use]
     pub const fn time(name: &'static str, default: Nanos, meaning: &'static str) -> Self {
         Self {
@@ -123,7 +122,7 @@ impl Parameter {
         }
     }
 
-    /// Two numbers from 1 to `most`, the first not above the second.
+    /// Returns a range: two numbers from 1 to `most`, the first not above the second.
     #[must_use]
     pub const fn range(
         name: &'static str,
@@ -139,7 +138,7 @@ impl Parameter {
         }
     }
 
-    /// One of a few words; the first is the default.
+    /// Returns a choice of words; the first is the default.
     #[must_use]
     pub const fn word(
         name: &'static str,
@@ -154,7 +153,7 @@ impl Parameter {
         }
     }
 
-    /// Any text.
+    /// Returns a free text.
     #[must_use]
     pub const fn text(name: &'static str, default: &'static str, meaning: &'static str) -> Self {
         Self {
@@ -167,7 +166,7 @@ impl Parameter {
 }
 
 impl Values {
-    /// The defaults of some tables.
+    /// Returns the defaults of some tables.
     pub fn defaults<'t>(tables: impl IntoIterator<Item = &'t [Parameter]>) -> Self {
         let parameters = tables.into_iter().flatten();
         Self(
@@ -180,7 +179,8 @@ impl Values {
     /// Sets a value whose kind was checked.
     ///
     /// # Panics
-    /// If there is no such parameter, or if it takes another type: the caller read the table.
+    /// Panics if there is no such parameter, or if it has another type: the caller must check the
+    /// table.
     pub fn set(&mut self, name: &str, setting: Setting) {
         let value = self.0.get_mut(name).expect("a parameter of the tables");
         assert_eq!(
@@ -191,14 +191,14 @@ impl Values {
         *value = setting;
     }
 
-    /// These values, and one of them set; see [`set`](Self::set).
+    /// Returns these values with one of them set, as by [`set`](Self::set).
     #[must_use]
     pub fn with(mut self, name: &str, setting: Setting) -> Self {
         self.set(name, setting);
         self
     }
 
-    /// All names and values, sorted by name.
+    /// Returns all names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> + '_ {
         self.0.iter().map(|(name, setting)| (*name, setting))
     }
@@ -207,7 +207,7 @@ impl Values {
         self.0.get(name).expect("a parameter of the tables")
     }
 
-    /// A switch of the tables.
+    /// Returns a switch of the tables.
     #[must_use]
     pub fn switch(&self, name: &str) -> bool {
         *self.get(name) == Setting::Switch(true)
@@ -240,7 +240,7 @@ impl Values {
         }
     }
 
-    /// A number of bytes of the tables.
+    /// Returns a number of bytes of the tables.
     #[must_use]
     pub fn bytes(&self, name: &str) -> u64 {
         match self.get(name) {
@@ -249,10 +249,10 @@ impl Values {
         }
     }
 
-    /// A number of bytes that fits a buffer: from 1 to `most`.
+    /// Returns a number of bytes as a buffer size: from 1 to `most`.
     ///
     /// # Errors
-    /// If it does not.
+    /// Fails if the number is outside these limits.
     pub fn buffer(&self, name: &'static str, most: u64) -> Result<usize, ParameterError> {
         let bytes = self.bytes(name);
         match usize::try_from(bytes) {
@@ -264,7 +264,7 @@ impl Values {
         }
     }
 
-    /// A span of time of the tables.
+    /// Returns a duration of the tables.
     #[must_use]
     pub fn time(&self, name: &str) -> Nanos {
         match self.get(name) {
@@ -273,7 +273,7 @@ impl Values {
         }
     }
 
-    /// A word or a text of the tables.
+    /// Returns a word or a text of the tables.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.get(name) {
@@ -284,7 +284,7 @@ impl Values {
 }
 
 impl ParameterError {
-    /// An error from its parts.
+    /// Returns an error from its parts.
     pub fn new(name: &'static str, message: impl Into<String>) -> Self {
         Self {
             name,

@@ -1,9 +1,10 @@
-//! The cells of IOzone's automatic mode: sizes double, records double, and large files skip small records.
+//! The cells of IOzone's automatic mode: sizes double, records double, and large files skip small
+//! records.
 
-/// Files above this skip records below [`CROSSOVER_RECORD`].
+/// Files larger than this skip records smaller than [`CROSSOVER_RECORD`].
 const CROSSOVER_SIZE: u64 = 16 << 20;
 const CROSSOVER_RECORD: u64 = 64 << 10;
-/// Records that tests 11 and 12 hand over at once.
+/// Number of records per request in tests 11 and 12.
 pub(super) const VECTOR_RECORDS: usize = 16;
 
 /// A file size and a record size, in bytes.
@@ -23,23 +24,23 @@ pub(super) struct Bounds {
 }
 
 impl Cell {
-    /// How many records the file has.
+    /// Returns the number of records of the file.
     pub(super) fn records(self) -> u64 {
         self.size / self.record as u64
     }
 
-    /// The bytes of the largest request.
+    /// Returns the size of the largest request in bytes.
     pub(super) fn request_max(self) -> usize {
         self.record * self.vector()
     }
 
-    /// How many records tests 11 and 12 hand over at once.
+    /// Returns the number of records per request in tests 11 and 12.
     pub(super) fn vector(self) -> usize {
         VECTOR_RECORDS.min(crate::contents::PIECE_BYTES_MAX / self.record)
     }
 }
 
-/// All cells, ascending.
+/// Returns all cells in ascending order.
 pub(super) fn cells(bounds: &Bounds) -> Vec<Cell> {
     let mut cells = Vec::new();
     for size in doubling(bounds.size_min, bounds.size_max) {

@@ -1,4 +1,4 @@
-//! The reports of IOzone: the text of `-R`, and rows of comma-separated values.
+//! The reports of IOzone: the text of `-R`, and CSV.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::outcome::Document;
 
 const KIB: u64 = 1024;
 
-/// What a test has found in a cell.
+/// Result of a test in a cell.
 pub(super) struct CellResult {
     pub(super) test: &'static Test,
     pub(super) cell: Cell,
@@ -20,7 +20,7 @@ pub(super) struct CellResult {
 }
 
 impl CellResult {
-    /// Whole KiB a second.
+    /// Returns the rate in whole KiB per second.
     fn kib_per_second(&self) -> u64 {
         let rate = self.bytes as f64 / KIB as f64 / self.span.as_secs_f64();
         if rate.is_finite() { rate as u64 } else { 0 }
@@ -40,7 +40,7 @@ pub(super) fn documents(results: &[CellResult]) -> Vec<Document> {
     ]
 }
 
-/// What `-R` prints: a block a test, a row a file size, a column a record size.
+/// Returns the text of `-R`: a block per test, a row per file size, a column per record size.
 fn excel(results: &[CellResult]) -> String {
     let mut text = "Excel output is below:\n".to_owned();
     let sizes: BTreeSet<u64> = results.iter().map(|result| result.cell.size).collect();

@@ -1,34 +1,34 @@
-//! The tests of IOzone: which records they touch, in which order, through which calls.
+//! The tests of IOzone: their records, access patterns and calls.
 
 use crate::parameter::ParameterError;
 
-/// The mix of random reads and writes.
+/// Number of the test that mixes random reads and writes.
 pub(super) const MIX: u32 = 8;
 const LARGEST: u32 = 12;
 
 /// A test.
 pub(super) struct Test {
-    /// Its number for `-i`.
+    /// Number of the test for `-i`.
     pub(super) number: u32,
-    /// The name of its phase and of its report.
+    /// Name of its phase and of its report.
     pub(super) phase: &'static str,
-    /// Its figure.
+    /// Name of its figure.
     pub(super) figure: &'static str,
-    /// What it does to records.
+    /// Operation on the records.
     pub(super) deed: Deed,
-    /// In which order.
+    /// Order of the records.
     pub(super) order: Order,
-    /// Through which calls.
+    /// Calls that transfer the records.
     pub(super) api: Api,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// Makes the file.
+    /// Creates the file.
     Make,
     Read,
     Write,
-    /// One thread reads, the next one writes.
+    /// Threads alternate: one reads, the next one writes.
     Mix,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Order {
     Forward,
     Random,
     Backward,
-    /// The first record again and again.
+    /// The first record for every request.
     Same,
     Stride,
 }
@@ -76,7 +76,7 @@ use Api::{Plain, Positional, Stdio, Vector};
 use Deed::{Make, Mix, Read, Write};
 use Order::{Backward, Forward, Random, Same, Stride};
 
-/// All of them, in the order in which a cell does them.
+/// All tests, in order of execution.
 pub(super) const TESTS: [Test; 22] = [
     test(0, "Writer", "write_rate", Make, Forward, Plain),
     test(0, "Re-writer", "rewrite_rate", Write, Forward, Plain),
@@ -116,7 +116,7 @@ pub(super) const TESTS: [Test; 22] = [
     test(12, "Re-Preadv", "repreadv_rate", Read, Forward, Vector),
 ];
 
-/// The tests that a text names, 0 among them.
+/// Parses a list of test numbers, which must include 0.
 pub(super) fn numbers(text: &str) -> Result<Vec<u32>, ParameterError> {
     let wrong = || {
         let message = format!("{text:?} is not a list of numbers from 0 to 12 with 0 in it");

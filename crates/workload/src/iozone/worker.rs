@@ -15,25 +15,25 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// Set by the first thread that finishes a test.
+/// Flag that the first thread to finish a test sets.
 #[derive(Clone, Default)]
 pub(super) struct Wall(Arc<AtomicBool>);
 
 /// A thread.
 pub(super) struct Worker {
     pub(super) client: Client,
-    /// When the transfers of the last test began.
+    /// Start of the transfers of the last test.
     pub(super) began: Option<Nanos>,
-    /// When they ended.
+    /// End of those transfers.
     pub(super) ended: Option<Nanos>,
-    /// Bytes that count.
+    /// Bytes that count for the figure.
     pub(super) bytes: u64,
     parameters: Parameters,
     cell: Cell,
     index: u32,
     path: String,
     wall: Wall,
-    // Which pass over the whole file has written what is there.
+    // Number of the pass that wrote the current contents.
     pass: u64,
 }
 
@@ -53,11 +53,12 @@ impl Worker {
         }
     }
 
-    /// Makes ready for a test.
+    /// Prepares for a test.
     pub(super) fn prepare(&mut self, test: &Test, wall: &Wall) {
         self.wall = wall.clone();
         (self.began, self.ended, self.bytes) = (None, None, 0);
-        // Where the first to finish stops the others, a file may be half written: then every pass writes the same.
+        // If the first thread to finish stops the others, a file may be half written. Then every
+        // pass must write the same contents.
         let is_whole = self.parameters.threads == 1 || !self.parameters.stonewall;
         if is_whole && self.deed(test) == Deed::Write && test.order != Order::Same {
             self.pass += 1;
@@ -134,7 +135,8 @@ impl Worker {
         Ok(())
     }
 
-    /// One request. A stream whose buffer is a record, as the original's is, makes the calls that `read` and `write` make.
+    /// Makes one request. A stream with a buffer of one record, as in the original, makes the same
+    /// calls as `read` and `write`.
     fn transfer(
         &mut self,
         api: Api,
@@ -157,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// The requests of a test by their numbers.
+    /// Returns the numbers of a test's requests in order.
     fn order(&mut self, order: Order, count: u64) -> Vec<u64> {
         let forward = 0..count;
         match order {
@@ -174,7 +176,7 @@ impl Worker {
     }
 }
 
-/// Every `stride`-th record; where the next would lie behind the end, the walk begins again one record further.
+/// Returns every `stride`-th record. At the end of the file the walk restarts one record further.
 fn strides(count: u64, stride: u64) -> Vec<u64> {
     let (mut at, mut wraps) = (0, 0);
     let step = |_| {

@@ -8,28 +8,28 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::{FileKind, OpenFlags};
 
-/// What the trees of the two kinds are called.
+/// Name prefixes of the original trees and of their copies.
 pub(super) const FIRST: &str = "testdir1";
 pub(super) const SECOND: &str = "testdir2";
 
-/// One process: a tree for each repetition.
+/// A process with one tree per repetition.
 pub(super) struct Process {
     copier: Copier,
     parameters: Parameters,
     pub(super) trees: Vec<Tree>,
 }
 
-/// A tree and, once it was copied, its copy.
+/// A tree, and its copy after the copy phase.
 pub(super) struct Tree {
     // Repetition and process: `-1-0`.
     suffix: String,
     key: u64,
-    // Directory and size of each file; the position is its number.
+    // Directory and size of each file, indexed by the file's number.
     files: Vec<(u32, u64)>,
     directories: u32,
 }
 
-/// What a process has made.
+/// Totals of a process.
 pub(super) struct Counted {
     pub(super) files: u64,
     pub(super) bytes: u64,
@@ -50,7 +50,7 @@ impl Tree {
         contents::key(self.key << 32 | number as u64)
     }
 
-    /// The files above a size in the tree of this kind.
+    /// Returns the paths of the files above a size in the tree of this kind.
     pub(super) fn larger_than(&self, size: u64, kind: &str) -> impl Iterator<Item = String> {
         let numbers = (0..self.files.len()).filter(|number| self.files[*number].1 > size);
         let paths: Vec<String> = numbers.map(|number| self.path(kind, number)).collect();
@@ -81,7 +81,7 @@ impl Process {
         &mut self.copier.client
     }
 
-    /// Does a phase in the tree of one repetition.
+    /// Runs a phase in the tree of one repetition.
     pub(super) fn in_tree(
         &mut self,
         repetition: usize,
@@ -94,7 +94,7 @@ impl Process {
         result
     }
 
-    /// A heavy-tailed number whose median is given, at most `most`.
+    /// Draws a number from a heavy-tailed distribution with this median; at most `most`.
     fn draw(&mut self, median: u64, most: u64) -> u64 {
         loop {
             let share = 1.0 - self.client().random.unit();
@@ -218,7 +218,7 @@ impl Process {
         Ok(())
     }
 
-    /// Does something with everything below a directory, a directory after what is in it.
+    /// Visits everything below a directory, each directory after its entries.
     fn walk(
         &mut self,
         directory: &str,
@@ -237,7 +237,7 @@ impl Process {
         Ok(())
     }
 
-    /// Counts what is there, unmeasured.
+    /// Counts files and space, outside the measured time.
     pub(super) fn count(&mut self) -> Result<Counted, RunError> {
         let target = self.copier.client.meter.target();
         let mut counted = Counted {

@@ -1,4 +1,4 @@
-//! One user of OBLload: requests that become due whether or not the last one was answered.
+//! One user of OBLload: its requests become due independently of earlier responses.
 
 use rt::Nanos;
 
@@ -9,15 +9,15 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// The key of the file's contents, which stay what they are: a write writes what is there.
+/// Key of the file's contents. They are constant, because a write puts back the same bytes.
 pub(super) const FILE_KEY: u64 = 1;
 
 /// A user.
 pub(super) struct User {
     pub(super) client: Client,
-    /// Responses of requests that were due in the counted time.
+    /// Response times of requests that were due in the measured time.
     pub(super) responses: Latencies,
-    /// Requests that were answered in the counted time.
+    /// Number of requests that were answered in the measured time.
     pub(super) completed: u64,
     parameters: Parameters,
     counted_from: Nanos,
@@ -41,7 +41,7 @@ impl User {
         }
     }
 
-    /// Requests until the level ends.
+    /// Makes requests until the level ends.
     pub(super) fn work(&mut self) -> Result<(), RunError> {
         let flags = OpenFlags {
             data_sync: self.parameters.data_sync,
@@ -63,7 +63,8 @@ impl User {
                 let now = rt::monotonic();
                 self.count(due, now);
             } else {
-                // It was due and was not begun: it has waited until now, and would have waited longer.
+                // The request was due but never started; it counts with the time that it has waited
+                // so far.
                 self.count(due, self.end);
             }
             due += self.client.random.gap(rate);

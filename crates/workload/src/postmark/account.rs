@@ -1,4 +1,4 @@
-//! [`Account`]: counts and instants of a run, and the figures made of them.
+//! [`Account`]: counts and instants of a run, and the figures derived from them.
 
 use rt::{Nanos, WallTime};
 
@@ -67,7 +67,7 @@ impl Account {
     }
 
     /// Returns all figures. Byte rates are over the whole run, as in the original; a rate over no
-    /// time is left out.
+    /// time is omitted.
     fn metrics(&self) -> Vec<Metric> {
         let (counts, timing) = (&self.counts, &self.timing);
         let seconds = |name, span: Nanos| {
@@ -182,8 +182,8 @@ impl Timing {
         self.ended.saturating_sub(self.started)
     }
 
-    /// Returns the time between two instants of this run by a clock of whole seconds, 0 replaced by
-    /// 1.
+    /// Returns the time between two instants of this run by a clock of whole seconds; 0 is replaced
+    /// by 1.
     pub(super) fn whole_seconds(&self, from: Nanos, to: Nanos) -> u64 {
         let start = i128::from(self.wall.seconds) * NANOS_PER_SECOND + i128::from(self.wall.nanos);
         let read = |at: Nanos| {

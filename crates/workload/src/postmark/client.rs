@@ -1,14 +1,14 @@
-//! The program's side of the file operations: which calls a whole-file operation makes, and how
-//! long each takes.
+//! File operations of the program: the calls of each whole-file operation, with timing.
 //!
-//! | operation | buffered, as stdio | not buffered |
+//! | operation | buffered, as stdio | unbuffered |
 //! |---|---|---|
-//! | create | open write, create, truncate; writes of a buffer; close | open read-write, create; a write a block; close |
+//! | create | open write, create, truncate; writes; close | open read-write, create; writes; close |
 //! | append | open write, create, append; writes; close | open read-write, append; writes; close |
-//! | read | open read; reads of a buffer; close | open read; a read a block; close |
+//! | read | open read; reads; close | open read; reads; close |
 //!
-//! A file is transferred in whole blocks and a remainder. Without buffering the remainder is a call
-//! even if it has no bytes, because the original makes that call.
+//! A file is transferred in whole blocks and a remainder. Buffered calls transfer a buffer each,
+//! unbuffered ones a block each. Without buffering the remainder is a call even if it is empty,
+//! because the original makes that call.
 
 use super::options::{Fsync, Options};
 use super::parameters::Parameters;
@@ -17,7 +17,7 @@ use crate::run_error::RunError;
 use crate::stdio;
 use crate::target::{OpenFile, OpenFlags};
 
-/// How a file's bytes are written.
+/// Settings for writing a file.
 #[derive(Clone, Copy)]
 struct Transfer<'a> {
     path: &'a str,
@@ -25,7 +25,7 @@ struct Transfer<'a> {
     fsync: Fsync,
 }
 
-/// What a thread of the workload reads and writes files with.
+/// File operations of one thread.
 pub(super) struct Client {
     pub(super) meter: Meter,
     buffered: bool,
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// Makes a file with these bytes.
+    /// Creates a file with these bytes.
     pub(super) fn create(&mut self, path: &str, data: &[u8]) -> Result<(), RunError> {
         let flags = if self.buffered {
             OpenFlags::WRITE.create().truncate()
@@ -68,7 +68,7 @@ impl Client {
         )
     }
 
-    /// Adds these bytes to a file.
+    /// Appends these bytes to a file.
     pub(super) fn append(&mut self, path: &str, data: &[u8]) -> Result<(), RunError> {
         let flags = if self.buffered {
             OpenFlags::WRITE.create().append()
@@ -121,7 +121,7 @@ impl Client {
         })
     }
 
-    /// Does the work on an open file and closes it in any case; the first error counts.
+    /// Runs `work` on an open file and always closes the file. Returns the first error.
     fn finish(
         &mut self,
         mut file: OpenFile,

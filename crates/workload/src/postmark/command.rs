@@ -1,20 +1,20 @@
-//! The command language: which commands there are, and what they set.
+//! The command language of the original: its commands and settings.
 //!
-//! Numbers are read as the original reads them: the digits at the beginning count, what follows is ignored, no digits are
-//! 0. A number beyond 2^31 - 1 is refused where the original lets it wrap around.
+//! Numbers are parsed as in the original: the leading digits count, the rest is ignored, and no
+//! digits mean 0. A number above 2^31 - 1 is refused; the original lets it wrap around.
 
 use super::parameters::{Bias, LARGEST, Location, ParameterError, Parameters, ReportFormat};
 
-/// Whether a session goes on.
+/// Result of a command for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// It waits for the next command.
+    /// The session continues with the next command.
     Continue,
-    /// It was told to end.
+    /// The session stops.
     Quit,
 }
 
-/// What a command does.
+/// Action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Set(Setting),
@@ -25,7 +25,7 @@ pub(super) enum Verb {
     Quit,
 }
 
-/// What is set.
+/// Parameter of a `set` command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
     Size,
@@ -62,7 +62,7 @@ const VERBS: [Verb; 17] = [
     Verb::Quit,
 ];
 
-/// Every command with the sentence that `help` prints, in its order.
+/// All commands with the sentences of `help`, in its order.
 pub const COMMANDS: [(&str, &str); 17] = [
     ("set size", "Sets low and high bounds of files"),
     ("set number", "Sets number of simultaneous files"),
@@ -89,7 +89,7 @@ pub const COMMANDS: [(&str, &str); 17] = [
     ("quit", "Exit program"),
 ];
 
-/// Takes a line apart into what to do and the argument.
+/// Splits a line into its action and its argument.
 pub(super) fn parse(line: &str) -> Option<(Verb, &str)> {
     let line = line.trim_end();
     if line == "exit" {
@@ -101,7 +101,7 @@ pub(super) fn parse(line: &str) -> Option<(Verb, &str)> {
     })
 }
 
-/// The lines of `help`: all commands, or those that begin with `prefix` if there are any.
+/// Returns the text of `help`: all commands that start with `prefix`, or all commands if none does.
 pub(super) fn help(prefix: &str) -> String {
     let matching = |prefix: &str| {
         let lines = COMMANDS.iter().filter(|(name, _)| name.starts_with(prefix));
@@ -113,10 +113,10 @@ pub(super) fn help(prefix: &str) -> String {
     if some.is_empty() { matching("") } else { some }
 }
 
-/// Sets a parameter, or says why not and leaves it as it was.
+/// Sets a parameter; on an error the parameter keeps its value.
 ///
-/// The exception is a weight that is no number: its location is taken with weight 1, and the error says that the weight
-/// was ignored.
+/// The exception is an invalid weight: the location gets weight 1, and the error reports that the
+/// weight was ignored.
 pub(super) fn assign(
     parameters: &mut Parameters,
     setting: Setting,
@@ -217,7 +217,7 @@ fn positive(text: &str) -> Option<u32> {
         .filter(|value| (1..=LARGEST).contains(value))
 }
 
-/// The number at the beginning of a text, if there is one that fits.
+/// Parses the number at the start of a text. Returns none if there is none that fits.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -1,24 +1,24 @@
-//! What a run says while it runs, and where a session's text goes.
+//! Output of a run and of a session.
 
 use std::io;
 
-/// The parts of a run, in their order.
+/// Phases of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Making the subdirectories, if there are any; not timed.
+    /// Creating the subdirectories, if there are any; not timed.
     MakeSubdirectories,
-    /// Making the pool.
+    /// Creating the pool.
     Create,
     /// The transactions.
     Transactions,
-    /// Deleting what is left.
+    /// Deleting the remaining files.
     Delete,
     /// Removing the subdirectories; not timed.
     RemoveSubdirectories,
 }
 
 impl Phase {
-    /// What the original says when the phase begins.
+    /// Returns the text that the original prints when the phase starts.
     #[must_use]
     pub const fn announcement(self) -> &'static str {
         match self {
@@ -31,45 +31,45 @@ impl Phase {
     }
 }
 
-/// Somebody who watches the phases of a run, on the thread that called it.
+/// An observer of the phases of a run, called on the thread of the run's caller.
 pub trait Observer {
-    /// A phase begins.
+    /// Called when a phase starts.
     fn begin(&mut self, _phase: Phase) {}
 
-    /// A phase has ended well.
+    /// Called when a phase has succeeded.
     fn end(&mut self, _phase: Phase) {}
 
-    /// About a tenth of the transactions was done; with one thread only.
+    /// Called after about a tenth of the transactions; with one thread only.
     fn dot(&mut self) {}
 
-    /// The transactions ended because no file was left.
+    /// Called when the transactions stop because no file is left.
     fn out_of_files(&mut self) {}
 }
 
-/// Nobody.
+/// An observer that ignores all calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
-/// Where a session's text goes, and where its command files are.
+/// Output of a session, and access to its command files.
 ///
-/// [`Terminal`](crate::directory::Terminal) is the one of a person at a terminal.
+/// [`Terminal`](crate::directory::Terminal) is the implementation for a terminal.
 pub trait Console {
-    /// Prints text, which brings its own line ends.
+    /// Prints text, which includes its line ends.
     fn print(&mut self, text: &str);
 
-    /// Prints a message about an error, which brings its own line end.
+    /// Prints an error message, which includes its line end.
     fn error(&mut self, text: &str);
 
-    /// Adds text to a file, and makes it if it is not there.
+    /// Appends text to a file; creates the file if it does not exist.
     fn append(&mut self, path: &str, text: &str) -> io::Result<()>;
 
-    /// The text of a file.
+    /// Returns the text of a file.
     fn load(&mut self, path: &str) -> io::Result<String>;
 }
 
-/// Says what the original says during a run.
+/// Prints the original's messages during a run.
 pub(super) struct Announcer<'a>(pub(super) &'a mut dyn Console);
 
 impl Observer for Announcer<'_> {

@@ -3,7 +3,7 @@
 /// The counters of a run or of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
-    /// Files created, over all.
+    /// Files created in total.
     pub(super) created: u64,
     /// Files created in the first phase.
     pub(super) created_alone: u64,
@@ -11,13 +11,13 @@ pub(super) struct Counts {
     pub(super) read: u64,
     /// Files appended to.
     pub(super) appended: u64,
-    /// Appends that did nothing because the file had its largest size.
+    /// Appends without effect, because the file had its maximum size.
     pub(super) appends_skipped: u64,
-    /// Files deleted, over all.
+    /// Files deleted in total.
     pub(super) deleted: u64,
     /// Files deleted in the last phase.
     pub(super) deleted_alone: u64,
-    /// Transactions done.
+    /// Completed transactions.
     pub(super) transactions: u64,
     /// Bytes read.
     pub(super) bytes_read: u64,
@@ -26,12 +26,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Files created by transactions.
+    /// Returns the number of files created by transactions.
     pub(super) const fn created_mixed(&self) -> u64 {
         self.created - self.created_alone
     }
 
-    /// Files deleted by transactions.
+    /// Returns the number of files deleted by transactions.
     pub(super) const fn deleted_mixed(&self) -> u64 {
         self.deleted - self.deleted_alone
     }

@@ -1,4 +1,4 @@
-//! PostMark in the catalogue: its parameters, and what a run takes from them.
+//! PostMark in the catalogue: its parameters, and their conversion for a run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::stage::Stage;
 const POSITIVE: (i64, i64) = (1, LARGEST as i64);
 const BIAS: (i64, i64) = (-1, 10);
 
-/// The workload by its name. Its rates are over the whole run, as in the original's report.
+/// Definition of the workload. Its rates are over the whole run, as in the original's report.
 pub const DEFINITION: Definition = Definition {
     name: "postmark",
     title: "PostMark: many small files that live for a short time",

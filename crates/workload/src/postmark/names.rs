@@ -1,6 +1,7 @@
-//! Where files are and what they are called: `LOCATION/sSUBDIRECTORY/NUMBER`.
+//! Locations and names of files: `LOCATION/sSUBDIRECTORY/NUMBER`.
 //!
-//! With several threads the number is preceded by the thread's, `3.17`, so that threads share directories and not names.
+//! With several threads the thread's number precedes the file's, `3.17`, so that threads share
+//! directories but not names.
 
 use std::fmt::Write;
 
@@ -8,13 +9,13 @@ use super::parameters::Parameters;
 use super::pool::Slot;
 use super::random::Mt19937;
 
-/// The names of one thread's files.
+/// Names of one thread's files.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     // With a slash at the end, or empty.
     prefixes: Vec<String>,
     weights: Vec<u32>,
-    // 0, or at least 2.
+    // Either 0 or at least 2.
     subdirectories: u32,
     thread: Option<u32>,
 }
@@ -52,7 +53,7 @@ impl Names {
         }
     }
 
-    /// Draws a location and a subdirectory; each draw is left out where there is no choice.
+    /// Draws a location and a subdirectory; omits the draw if there is no choice.
     pub(super) fn draw(&self, random: &mut Mt19937) -> (u32, u32) {
         let mut location = 0;
         if self.weights.len() >= 2 {
@@ -65,7 +66,7 @@ impl Names {
         (location, random.below(self.subdirectories))
     }
 
-    /// Writes a file's path over what is in `path`.
+    /// Replaces `path` with the path of a file.
     pub(super) fn path_of(&self, slot: &Slot, path: &mut String) {
         path.clear();
         path.push_str(&self.prefixes[slot.location as usize]);
@@ -86,7 +87,7 @@ impl Names {
         }
     }
 
-    /// The paths of all subdirectories, location by location.
+    /// Returns the paths of all subdirectories, location by location.
     pub(super) fn subdirectories(&self) -> impl Iterator<Item = String> + '_ {
         let of = |prefix| (0..self.subdirectories).map(move |n| format!("{prefix}s{n}"));
         self.prefixes.iter().flat_map(of)
@@ -140,8 +141,8 @@ mod tests {
         assert_eq!(all, ["a/s0", "a/s1", "b/s0", "b/s1"]);
     }
 
-    /// What the original chose for its first forty files: locations w, m and t with weights 2, 3 and 1, seed 42, default
-    /// sizes (seen with `strace`).
+    /// Choices of the original for its first forty files: locations w, m and t with weights 2, 3
+    /// and 1, seed 42, default sizes (observed with `strace`).
     #[test]
     fn weighted_locations_of_the_original() {
         let names = names(&[("w", 2), ("m", 3), ("t", 1)], 0, None);

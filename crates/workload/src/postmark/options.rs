@@ -1,28 +1,28 @@
-//! How a run is done and measured, beside the parameters of the original.
+//! Options of a run and its measurement, in addition to the original's parameters.
 
 use super::parameters::Parameters;
 use crate::parameter::ParameterError;
 use crate::stdio;
 
-/// How a run is done and measured.
+/// Options of a run and its measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whose clock and report.
+    /// Clock and report.
     pub mode: Mode,
-    /// When files are synced.
+    /// Points at which files are synced.
     pub fsync: Fsync,
-    /// Whether the target is synced inside the timing.
+    /// Points at which the target is synced inside the measured time.
     pub final_sync: FinalSync,
-    /// How many threads share the files and the transactions.
+    /// Number of threads that share the files and the transactions.
     pub threads: u32,
-    /// The buffer of a stream in bytes, where [`Parameters::buffered`] is set.
+    /// Size of a stream's buffer in bytes, if [`Parameters::buffered`] is set.
     pub stdio_buffer: usize,
-    /// Whether a latency is measured for every call.
+    /// True to measure the latency of every call.
     pub latencies: bool,
 }
 
 impl Options {
-    /// What the original does, and nothing else.
+    /// Returns the options that match the original.
     #[must_use]
     pub const fn compat() -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Options {
         }
     }
 
-    /// The laboratory's form: nanoseconds and latencies, one thread, no syncing.
+    /// Returns the lab mode: nanoseconds and latencies, one thread, no syncing.
     #[must_use]
     pub const fn lab() -> Self {
         Self {
@@ -76,33 +76,33 @@ impl Options {
     }
 }
 
-/// Whose clock and report.
+/// Clock and report of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The original's: whole seconds, integer division, no report of a run that ran out of files.
     Compat,
-    /// Ours: nanoseconds.
+    /// Nanoseconds, and a report of every run.
     Lab,
 }
 
-/// When a file is synced.
+/// Points at which a file is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
     /// Never, as in the original.
     None,
-    /// Before a file that was written is closed.
+    /// Before a written file is closed.
     Close,
     /// After every write that reaches the target.
     EveryWrite,
 }
 
-/// Whether and when the whole target is synced; the time counts.
+/// Points at which the whole target is synced, inside the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalSync {
     /// Never, as in the original.
     None,
     /// Once, after the last file is deleted.
     End,
-    /// At the end of each phase, so that each pays for its own writes.
+    /// At the end of each phase, so that each phase pays for its own writes.
     EachPhase,
 }

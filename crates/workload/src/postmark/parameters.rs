@@ -1,41 +1,41 @@
-//! What a run of PostMark is given, with the original's names, defaults and limits.
+//! Parameters of PostMark, with the original's names, defaults and limits.
 
 use std::fmt;
 
-/// The largest number that the original takes.
+/// The largest number that the original accepts.
 pub(super) const LARGEST: u32 = i32::MAX.unsigned_abs();
-/// A half of a transaction is chosen by a draw of this against the bias.
+/// Range of the draw that is compared with the bias to choose a half of a transaction.
 pub(super) const BIAS_SCALE: u32 = 10;
 
 /// All parameters. [`Parameters::default`] gives the original's defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The smallest file in bytes (`set size`, first number).
+    /// Minimum size of a file in bytes (`set size`, first number).
     pub size_low: u32,
-    /// The size in bytes that files stay below when they are made, and may reach by appending (`set
-    /// size`, second).
+    /// Exclusive limit in bytes for the size of a new file, and inclusive limit for appends (`set
+    /// size`, second number).
     pub size_high: u32,
-    /// How many files are in the pool at the start (`set number`).
+    /// Number of files in the pool at the start (`set number`).
     pub number: u32,
-    /// How many transactions (`set transactions`).
+    /// Number of transactions (`set transactions`).
     pub transactions: u32,
-    /// The seed of the random numbers (`set seed`).
+    /// Seed of the random numbers (`set seed`).
     pub seed: u32,
-    /// Where files are made; nowhere else than the target's root if empty (`set location`).
+    /// Directories for the files; only the target's root if empty (`set location`).
     pub locations: Vec<Location>,
-    /// How many subdirectories in every location; fewer than two mean none (`set subdirectories`).
+    /// Number of subdirectories per location; fewer than two mean none (`set subdirectories`).
     pub subdirectories: u32,
-    /// Bytes a read (`set read`).
+    /// Bytes per read (`set read`).
     pub read_block: u32,
-    /// Bytes a write (`set write`).
+    /// Bytes per write (`set write`).
     pub write_block: u32,
-    /// Whether reads and writes go through a buffer as in C's stdio (`set buffering`).
+    /// True if reads and writes are buffered as in C's stdio (`set buffering`).
     pub buffered: bool,
-    /// How often a file is read rather than appended to (`set bias read`).
+    /// Share of reads as opposed to appends (`set bias read`).
     pub read_bias: Bias,
-    /// How often a file is created rather than deleted (`set bias create`).
+    /// Share of creations as opposed to deletions (`set bias create`).
     pub create_bias: Bias,
-    /// The form of the report (`set report`).
+    /// Format of the report (`set report`).
     pub report: ReportFormat,
 }
 
@@ -60,7 +60,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Checks what the command language would not have let through.
+    /// Checks the limits that the command language enforces.
     pub fn check(&self) -> Result<(), ParameterError> {
         let in_range = |value: u32| (1..=LARGEST).contains(&value);
         let sizes = in_range(self.size_low) && in_range(self.size_high);
@@ -95,32 +95,32 @@ impl Parameters {
     }
 }
 
-/// A directory for files, and how often it is chosen among the others.
+/// A directory for files, and its weight in the choice of a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The directory, which must exist.
+    /// Path of the directory, which must exist.
     pub path: String,
-    /// Its weight, at least 1.
+    /// Weight, at least 1.
     pub weight: u32,
 }
 
-/// How often the first of two choices is taken, in tenths, or that neither is.
+/// Share of the first of two choices in tenths, or neither choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bias(Option<u8>);
 
 impl Bias {
-    /// Both as often.
+    /// Both choices are equally likely.
     pub const EVEN: Self = Self(Some(5));
-    /// Neither: this half of the transactions is left out.
+    /// Neither choice: this half of the transactions is omitted.
     pub const DISABLED: Self = Self(None);
 
-    /// The first choice in this many of ten cases, 0 to 10.
+    /// Returns the bias for a share in tenths, 0 to 10.
     #[must_use]
     pub fn new(tenths: u8) -> Option<Self> {
         (u32::from(tenths) <= BIAS_SCALE).then_some(Self(Some(tenths)))
     }
 
-    /// The tenths, or nothing if disabled.
+    /// Returns the tenths, or none if disabled.
     #[must_use]
     pub fn tenths(self) -> Option<u32> {
         self.0.map(u32::from)
@@ -136,10 +136,10 @@ impl fmt::Display for Bias {
     }
 }
 
-/// The form of the report.
+/// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
-    /// For people.
+    /// Readable text.
     Verbose,
     /// One line of thirteen fields.
     Terse,
@@ -162,13 +162,13 @@ impl fmt::Display for ReportFormat {
     }
 }
 
-/// Why a parameter was refused. The messages are the original's.
+/// Error for an invalid parameter. The messages are the original's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// No parameter of that name.
+    /// There is no parameter of that name.
     #[error("no such parameter; the original's `help set` lists them, as in \"number 500\"")]
     Unknown,
-    /// The sizes are missing, not positive, or the wrong way round.
+    /// The sizes are missing, not positive, or in the wrong order.
     #[error("no file size low or high bounds specified")]
     Size,
     /// The number of files is not positive.
@@ -192,22 +192,22 @@ pub enum ParameterError {
     /// The bias is not in -1..=10.
     #[error("no bias specified (0-10 for greater chance,-1 to disable)")]
     Bias,
-    /// Neither `true` nor `false`.
+    /// The value is neither `true` nor `false`.
     #[error("no buffering mode (true/false) specified")]
     Buffering,
-    /// Neither `verbose` nor `terse`.
+    /// The value is neither `verbose` nor `terse`.
     #[error("either 'verbose' or 'terse' required")]
     Report,
-    /// No directory.
+    /// The directory is missing.
     #[error("no directory name specified")]
     NoLocation,
-    /// No such location in the list.
+    /// The list has no such location.
     #[error("cannot find location '{0}'")]
     UnknownLocation(String),
-    /// The weight is no positive number, and 1 was taken.
+    /// The weight is not a positive number; 1 was used.
     #[error("ignoring invalid weight '{0}'")]
     IgnoredWeight(String),
-    /// A weight is 0, or all weights together are too much.
+    /// A weight is 0, or the sum of the weights is too large.
     #[error("cannot build weighted index of locations")]
     Weight,
 }

@@ -1,20 +1,21 @@
-//! The files of a run: a table of twice as many slots as files at the start.
+//! The files of a run: a table with twice as many slots as initial files.
 //!
-//! A target for a transaction is found by drawing slots until one holds a file, so the draws depend on how full the table
-//! is and on where files lie in it; slots are therefore taken and given back exactly as in the original.
+//! A transaction draws slots until one holds a file, so the number of draws depends on the fill of
+//! the table and on the positions of the files. Slots are therefore allocated and freed exactly as
+//! in the original.
 
 use super::random::Mt19937;
 
-/// A file, or nothing if its size is 0.
+/// A file, or an empty slot if its size is 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Its number, which is its name.
+    /// Number of the file, which is its name.
     pub(super) number: u64,
-    /// Which location it is in.
+    /// Index of its location.
     pub(super) location: u32,
-    /// Which subdirectory of it.
+    /// Index of its subdirectory.
     pub(super) subdirectory: u32,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub(super) size: u32,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Slot {
 pub(super) struct Pool {
     slots: Vec<Slot>,
     next: usize,
-    // Invariant: how many slots have a size; kept by `fill` and `clear`.
+    // Number of slots with a size. Invariant: `fill` and `clear` keep it up to date.
     live: u64,
 }
 
@@ -45,7 +46,7 @@ impl Pool {
         &self.slots[index]
     }
 
-    /// An empty slot: the next one if it is empty, else the first from the beginning of the table.
+    /// Returns an empty slot: the next one if it is empty, else the first of the table.
     pub(super) fn vacant(&mut self) -> Option<usize> {
         let empty = |slot: &Slot| slot.size == 0;
         let index = match self.slots.get(self.next) {
@@ -73,7 +74,7 @@ impl Pool {
         self.live -= 1;
     }
 
-    /// A random file, if there is one.
+    /// Draws a random file, if there is one.
     pub(super) fn draw(&self, random: &mut Mt19937) -> Option<usize> {
         if self.live == 0 {
             return None;
@@ -87,7 +88,7 @@ impl Pool {
         }
     }
 
-    /// The first file at or after this slot.
+    /// Returns the first file at or after this slot.
     pub(super) fn first_from(&self, index: usize) -> Option<usize> {
         self.slots[index..]
             .iter()

@@ -1,10 +1,12 @@
-//! The random numbers of PostMark: the Mersenne Twister MT19937 with the seeding of its authors' code of 1998.
+//! The random numbers of PostMark: the Mersenne Twister MT19937 with its authors' seeding of 1998.
 //!
-//! M. Matsumoto, T. Nishimura, *Mersenne Twister: a 623-dimensionally equidistributed uniform pseudo-random number
-//! generator*, ACM TOMACS 8(1), 1998. The seeding was replaced in 2002; that of today's libraries gives another stream.
+//! M. Matsumoto, T. Nishimura, *Mersenne Twister: a 623-dimensionally equidistributed uniform
+//! pseudo-random number generator*, ACM TOMACS 8(1), 1998. The seeding was replaced in 2002; that
+//! of current libraries gives another stream.
 //!
-//! Seeding: with a word `s`, each of the 624 state words takes its high half from bits 31..16 of `s` and its low half from
-//! bits 31..16 of the next `s`; the next one is always 69069 s + 1 mod 2^32.
+//! Seeding: with a word `s`, each of the 624 state words takes its high half from bits 31..16 of
+//! `s` and its low half from bits 31..16 of the next `s`; the next one is always 69069 s + 1 mod
+//! 2^32.
 
 const STATE_WORDS: usize = 624;
 const SHIFT_WORDS: usize = 397;
@@ -20,7 +22,7 @@ pub struct Mt19937 {
 }
 
 impl Mt19937 {
-    /// The generator of this seed, as PostMark is given it.
+    /// Returns the generator for a seed of PostMark.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         let mut word = seed;
@@ -36,8 +38,8 @@ impl Mt19937 {
         }
     }
 
-    /// The generator of one thread of several: the seed itself for the first, a mixture of both numbers for the others
-    /// (the finaliser of SplitMix64, folded to 32 bits).
+    /// Returns the generator of one thread of several: the seed itself for the first, a mixture of
+    /// both numbers for the others (the finaliser of SplitMix64, folded to 32 bits).
     #[must_use]
     pub fn split(seed: u32, thread: u32) -> Self {
         if thread == 0 {
@@ -51,7 +53,7 @@ impl Mt19937 {
         Self::new(((mixed >> 32) ^ (mixed & u64::from(u32::MAX))) as u32)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u32(&mut self) -> u32 {
         if self.next == STATE_WORDS {
             self.refill();
@@ -64,7 +66,8 @@ impl Mt19937 {
         word ^ word >> 18
     }
 
-    /// A number below `bound`, with the slight bias of a remainder; 0 and no draw if `bound` is 0.
+    /// Returns a number below `bound`, with the slight bias of a remainder. Returns 0 without a
+    /// draw if `bound` is 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         if bound == 0 {
             0
@@ -88,7 +91,7 @@ impl Mt19937 {
 mod tests {
     use super::*;
 
-    /// The first bytes that the original writes into its files, seen with `strace`.
+    /// The first bytes that the original writes to its files, observed with `strace`.
     #[test]
     fn the_text_of_the_original() {
         for (seed, text) in [
