@@ -8,8 +8,8 @@
 //!
 //! | phase | 2.00 | 1.03 |
 //! |---|---|---|
-//! | per-byte write, read | `write`, `read` of one byte, the first 3 MiB | `putc`, `getc`, the whole file |
-//! | block write, rewrite, block read | by chunks; fsync and close are timed | by chunks; close only |
+//! | per-byte write, read | `write`, `read`; the first 3 MiB | `putc`, `getc`; the whole file |
+//! | block write, rewrite, block read | chunks; fsync, close are timed | chunks; close is timed |
 //! | seeks | 8192 by 5 threads | 8000 by 3 tasks |
 //! | file names | ten hexadecimal digits | seven decimal digits |
 //!

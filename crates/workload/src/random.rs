@@ -1,20 +1,22 @@
-//! Random streams, one a task, all from one seed; and the distributions that workloads draw from.
+//! Random streams, one per task, all derived from one seed; and the distributions that workloads
+//! use.
 //!
-//! The generator is xoshiro256** (D. Blackman, S. Vigna, *Scrambled linear pseudorandom number generators*, ACM TOMS
-//! 47(4), 2021), seeded through SplitMix64 from a mixture of the seed and the task's number. PostMark has its original's
-//! own generator ([`postmark::random`](crate::postmark::random)).
+//! The generator is xoshiro256** (D. Blackman, S. Vigna, *Scrambled linear pseudorandom number
+//! generators*, ACM TOMS 47(4), 2021), seeded through SplitMix64 from a mixture of the seed and the
+//! task's number. PostMark uses the generator of its original
+//! ([`postmark::random`](crate::postmark::random)).
 //!
-//! Distributions that need a logarithm are the same in every run on one machine; the last bit of `ln` may differ between
-//! systems.
+//! Distributions that need a logarithm repeat exactly on one machine only; the last bit of `ln` may
+//! differ between systems.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use rt::Nanos;
 
-/// 2^53: as many steps as a float between 0 and 1 tells apart.
+/// 2^53, the number of distinct steps of a float between 0 and 1.
 const UNIT_STEPS: f64 = 9_007_199_254_740_992.0;
-/// An odd number near 2^64 divided by the golden ratio, which spreads task numbers over all seeds.
+/// Odd number near 2^64 divided by the golden ratio; it spreads task numbers over all seeds.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 const NANOS_PER_SECOND: f64 = 1e9;
 
@@ -23,58 +25,59 @@ const NANOS_PER_SECOND: f64 = 1e9;
 pub struct Random(Xoshiro256StarStar);
 
 impl Random {
-    /// The stream of one task.
+    /// Returns the stream of one task.
     #[must_use]
     pub fn new(seed: u64, task: u64) -> Self {
         let mixed = seed ^ task.wrapping_add(1).wrapping_mul(SPREAD);
         Self(Xoshiro256StarStar::seed_from_u64(mixed))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `bound`; 0 if that is 0. Without bias that 2^-32 of the bound would show (D. Lemire's
-    /// multiplication, *Fast random integer generation in an interval*, ACM TOMACS 29(1), 2019).
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The relative bias is at most `bound` /
+    /// 2^64 (D. Lemire's multiplication, *Fast random integer generation in an interval*, ACM
+    /// TOMACS 29(1), 2019).
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.next_u64()) * u128::from(bound);
         (product >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// Yes in this many of 100 cases.
+    /// Returns true in `share` of 100 cases.
     pub fn percent(&mut self, share: u32) -> bool {
         self.below(100) < u64::from(share)
     }
 
-    /// A number above 0 and at most 1.
+    /// Returns a number greater than 0 and at most 1.
     pub fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / UNIT_STEPS
     }
 
-    /// An exponential distribution with this mean.
+    /// Draws from an exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -self.unit().ln() * mean
     }
 
-    /// The time until the next of so many events a second that come independently (a Poisson process).
+    /// Returns the time until the next event of a Poisson process with this rate.
     pub fn gap(&mut self, per_second: f64) -> Nanos {
         Nanos::new((self.exponential(1.0 / per_second) * NANOS_PER_SECOND) as u64)
     }
 
-    /// The standard normal distribution (Box and Muller).
+    /// Draws from the standard normal distribution (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// A gamma distribution with this mean and shape, at least 1 (G. Marsaglia, W. W. Tsang, *A simple method for
-    /// generating gamma variables*, ACM TOMS 26(3), 2000).
+    /// Draws from a gamma distribution with this mean and a shape of at least 1 (G. Marsaglia, W.
+    /// W. Tsang, *A simple method for generating gamma variables*, ACM TOMS 26(3), 2000).
     pub fn gamma(&mut self, mean: f64, shape: f64) -> f64 {
         let d = shape - 1.0 / 3.0;
         let c = 1.0 / (9.0 * d).sqrt();
@@ -87,7 +90,7 @@ impl Random {
         }
     }
 
-    /// Puts a list in a random order (Fisher and Yates).
+    /// Shuffles a list (Fisher and Yates).
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

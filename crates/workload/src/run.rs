@@ -1,7 +1,8 @@
 //! [`Run`]: the phases and latencies of a run in progress.
 //!
-//! Phases follow one another; a phase with several tasks starts a thread for each and ends with the
-//! last. Setting up, verifying and removing happen between phases and are not measured.
+//! Phases run one after another. A phase with several tasks starts a thread for each and lasts
+//! until the last one finishes. Setup, verification and cleanup take place between phases and are
+//! not measured.
 
 use std::sync::Arc;
 
@@ -148,7 +149,7 @@ impl Run {
         self.latencies.as_ref()
     }
 
-    /// Ends the run: phases and latencies, without figures yet.
+    /// Finishes the run. Returns its phases and latencies; the workload adds the figures.
     #[must_use]
     pub fn finish(self) -> Outcome {
         Outcome {

@@ -1,63 +1,63 @@
-//! [`RunError`]: why a run of a workload failed.
+//! [`RunError`]: causes of a failed run of a workload.
 
 use crate::error::TargetError;
 use crate::parameter::ParameterError;
 
-/// Why a run failed. Its files were removed as far as the target allowed.
+/// Cause of a failed run. The files of the run were removed as far as the target allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The target could not do what it was asked.
+    /// An operation of the target failed.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A parameter makes no sense.
+    /// A parameter is invalid.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// The bytes to write from need more memory than there is.
+    /// The memory for the bytes to write could not be allocated.
     #[error("failed to allocate source file of size {bytes}")]
     NoMemory {
-        /// Their number.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// A file ended before the size that was written to it.
+    /// A file is shorter than the data that was written to it.
     #[error("{path} ends after {got} of {expected} bytes")]
     ShortFile {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// How many bytes were written to it.
+        /// Expected end of the data in bytes.
         expected: u64,
-        /// How many could be read.
+        /// Actual end of the data in bytes.
         got: u64,
     },
-    /// A file does not hold what was written to it.
+    /// The contents of a file differ from the data that was written to it.
     #[error("{path} does not hold what was written to it, from byte {offset} on")]
     WrongContents {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Where the first wrong byte is.
+        /// Offset of the first wrong byte.
         offset: u64,
     },
-    /// The names or attributes of a tree are not what they must be.
+    /// The names or attributes of a tree are not as expected.
     #[error("{path}: {fact}")]
     WrongTree {
-        /// Where.
+        /// Path of the entry.
         path: String,
-        /// What is wrong.
+        /// Description of the difference.
         fact: String,
     },
     /// The target wrote nothing and reported no error.
     #[error("the target wrote nothing to {path}")]
     WroteNothing {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// Somebody cancelled the run.
+    /// The run was cancelled through its control.
     #[error("the run was cancelled")]
     Cancelled,
-    /// A thread of the workload panicked; its files are still there.
+    /// A thread of the workload panicked; its files still exist.
     #[error("thread {thread} panicked")]
     Panicked {
-        /// Which.
+        /// Number of the thread.
         thread: u32,
     },
 }

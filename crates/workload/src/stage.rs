@@ -40,7 +40,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Returns a stage for a workload that brings its own seed and times its own calls.
+    /// Returns a stage for a workload that has its own seed and times its own calls.
     #[must_use]
     pub fn bare(target: &Arc<dyn Target>, control: &Arc<Control>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// Returns the handle by which the run is cancelled and watched.
+    /// Returns the handle that cancels the run and observes its progress.
     #[must_use]
     pub fn control(&self) -> &Arc<Control> {
         &self.control

@@ -1,19 +1,22 @@
-//! How the C library cuts a program's `fread` and `fwrite` into system calls.
+//! Splits `fread` and `fwrite` into system calls as the C library does.
 //!
-//! Old benchmarks use stdio, and what reaches the file system is then not what the program asked for. The rules here
-//! are those of the GNU library with a fully buffered stream, observed with `strace`:
+//! Old benchmarks use stdio, so the file system sees other requests than the program makes. The
+//! rules here are those of the GNU library with a fully buffered stream, observed with `strace`:
 //!
-//! - Writing fills the buffer. What does not fit any more makes it write the full buffer; of the rest, whole multiples of
-//!   the buffer go straight to the file in one call, and the remainder stays in the buffer. A buffer that is exactly full
-//!   is written only when more comes, or at the end. The first write of a stream finds no buffer yet and so fills none:
-//!   its whole multiples go straight to the file.
-//! - Reading takes from the buffer first. A request for at least a buffer's worth reads whole multiples of the buffer
-//!   straight into the caller's memory in one call; a smaller one fills the buffer.
-//! - Closing writes what is left.
+//! - A write fills the buffer. If the data does not fit, the full buffer is written first. Of the
+//!   rest, whole multiples of the buffer go directly to the file in one call, and the remainder
+//!   stays in the buffer. A buffer that is exactly full is written only when more data arrives, or
+//!   at the end. The first write of a stream has no buffer yet and fills none: its whole multiples
+//!   go directly to the file.
+//! - A read takes data from the buffer first. A request for at least a buffer's size reads whole
+//!   multiples of the buffer directly into the caller's memory in one call; a smaller one fills the
+//!   buffer.
+//! - A close writes the remaining data.
 //!
-//! Bytes that go through the buffer cost a copy in user space, which is charged to the world (`rt::Cost::Copy`).
+//! Bytes that go through the buffer cost a copy in user space, which is charged to the world
+//! (`rt::Cost::Copy`).
 
-/// The buffer of a stream whose file has `st_blksize` 4096, as nearly all have.
+/// Buffer size of a stream on a file with `st_blksize` 4096, the usual value.
 pub const BUFFER_BYTES: usize = 4096;
 
 /// A stream open for writing.
@@ -25,10 +28,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A stream with this buffer.
+    /// Returns a stream with this buffer.
     ///
     /// # Panics
-    /// If the buffer is empty.
+    /// Panics if the buffer is empty.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         assert!(!buffer.is_empty(), "a stream needs a buffer");
         Self {
@@ -38,7 +41,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `fwrite`: `sink` is called for each system call and must write all it is given.
+    /// Writes like `fwrite`. Calls `sink` for each system call; it must write all of its data.
     pub fn write<E>(
         &mut self,
         data: &[u8],
@@ -68,7 +71,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// `fflush`, and what `fclose` does before it closes.
+    /// Writes the buffer like `fflush`, or like `fclose` before it closes the file.
     pub fn flush<E>(&mut self, sink: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let filled = std::mem::take(&mut self.filled);
         if filled > 0 {
@@ -94,10 +97,10 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A stream with this buffer.
+    /// Returns a stream with this buffer.
     ///
     /// # Panics
-    /// If the buffer is empty.
+    /// Panics if the buffer is empty.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         assert!(!buffer.is_empty(), "a stream needs a buffer");
         Self {
@@ -107,8 +110,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `fread`: `source` is called for each system call and returns 0 at the end of the file. Returns how many bytes
-    /// were read, less than asked only at the end of the file.
+    /// Reads like `fread`. Calls `source` for each system call; it returns 0 at the end of the
+    /// file. Returns the number of bytes, which is short only at the end of the file.
     pub fn read<E>(
         &mut self,
         out: &mut [u8],
@@ -156,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes pieces of the given sizes and closes: the sizes of the calls that result.
+    /// Returns the sizes of the calls that result from writing pieces of these sizes and closing.
     fn writes(pieces: &[usize]) -> Vec<usize> {
         let mut buffer = [0; 16];
         let mut writer = Writer::new(&mut buffer);
@@ -198,7 +201,8 @@ mod tests {
         }
     }
 
-    /// Reads pieces of the given sizes from a file of `size` bytes: the calls, as (asked, got).
+    /// Returns the calls, as (requested, got), of reading pieces of these sizes from a file of
+    /// `size` bytes.
     fn reads(size: usize, pieces: &[usize]) -> Vec<(usize, usize)> {
         let file: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
         let mut buffer = [0; 16];

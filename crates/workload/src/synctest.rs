@@ -1,33 +1,34 @@
 //! synctest: many tasks that write small files, make each durable, rename it three times and remove
-//! it later, as a mail server's queue does.
+//! it later, as the queue of a mail server does.
 //!
 //! # Origin
 //!
-//! A. Morton's `synctest`, of his ext3 tools (2000 to 2004), with which the journal of ext3 was
-//! measured against `ext2` with synchronous inodes. Its source was not found; what it does is known
-//! from published descriptions: for each of 100 names a task creates the file, writes 5 to 250 kB
-//! (exponentially distributed), makes it durable if asked, closes it, makes the directory durable
-//! if asked; renames it three times, each followed by the same; and removes the file that it made
-//! 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1 of them in a directory.
+//! `synctest`, one of A. Morton's ext3 tools (2000 to 2004), measured the journal of ext3 against
+//! `ext2` with synchronous inodes. Its source was not found; its behaviour is known from published
+//! descriptions. For each of 100 names a task creates the file, writes 5 to 250 kB (exponentially
+//! distributed), optionally makes it durable, closes it, and optionally makes the directory
+//! durable. It renames the file three times, each followed by the same, and removes the file that
+//! was created 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1 of them in
+//! a directory.
 //!
-//! # What was chosen where the source is missing
+//! # Choices where the source is missing
 //!
-//! - Sizes are exponential with the mean [`Parameters::size_mean`], drawn again until they lie
+//! - Sizes are exponential with the mean [`Parameters::size_mean`], drawn again until they are
 //!   within the limits.
 //! - The three renames stay in the directory: `NAME.new`, `.in`, `.active`, `.done`; further ones
 //!   add a number.
-//! - Names begin with the task's number, so tasks share directories and no names.
-//! - Directories are made before the clock starts. What is left after the last pass is verified and
-//!   removed after it stops.
-//! - `+S` is the inode flag that a directory hands down to its files; `O_SYNC` opens the files so
-//!   instead.
+//! - Names start with the task's number, so tasks share directories but not names.
+//! - Directories are created before the clock starts. Files that remain after the last pass are
+//!   verified and removed after it stops.
+//! - `+S` is the inode flag that files inherit from their directory; `O_SYNC` opens the files
+//!   synchronously instead.
 //!
 //! # Figures
 //!
-//! `elapsed` is the time of the slowest task; `files_rate` and `write_rate` are over it;
-//! `longest_call` shows the stalls that a wrapping journal causes (15 to 20 s were reported of one
-//! of 400 MB). The original has no latencies and one run, and its disk had its write cache on, so
-//! that its "durable" was not.
+//! `elapsed` is the time of the slowest task; `files_rate` and `write_rate` are over it.
+//! `longest_call` shows the stalls that a wrapping journal causes (15 to 20 s were reported for a
+//! journal of 400 MB). The original has no latencies and one run, and the write cache of its disk
+//! was enabled, so its "durable" data was not durable.
 
 mod task;
 
@@ -44,7 +45,7 @@ use crate::target::InodeFlags;
 
 use task::Task;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "synctest: tasks that write, sync, rename and remove small files",
@@ -94,41 +95,41 @@ pub const DEFINITION: Definition = Definition {
 
 const FOLDER: &str = "synctest";
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many tasks.
+    /// Number of tasks.
     pub tasks: u32,
-    /// How many of them work in one directory.
+    /// Number of tasks per directory.
     pub tasks_per_directory: u32,
-    /// How many files each makes.
+    /// Number of files per task.
     pub files: u32,
-    /// How many passes later a file is removed.
+    /// Number of passes after which a file is removed.
     pub live: u32,
-    /// How often a file is renamed.
+    /// Number of renames per file.
     pub renames: u32,
-    /// The smallest file in bytes.
+    /// Minimum size of a file in bytes.
     pub size_min: u64,
-    /// The largest file in bytes.
+    /// Maximum size of a file in bytes.
     pub size_max: u64,
-    /// The mean in bytes of the distribution before it is cut to the limits.
+    /// Mean in bytes of the distribution before it is cut to the limits.
     pub size_mean: u64,
-    /// Whether files are synced.
+    /// True to sync files.
     pub fsync: bool,
-    /// Whether directories are synced after each change.
+    /// True to sync directories after each change.
     pub directory_fsync: bool,
-    /// What is synchronous without a call.
+    /// Operations that are synchronous without a sync call.
     pub synchronous: Synchronous,
 }
 
-/// What is synchronous without a call.
+/// Operations that are synchronous without a sync call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Nothing.
+    /// None.
     Nothing,
     /// All inodes (`chattr +S`).
     Inodes,
-    /// What is written to files (`O_SYNC`).
+    /// Writes to files (`O_SYNC`).
     Files,
 }
 
@@ -176,7 +177,7 @@ impl Parameters {
         for first in (0..self.tasks).step_by(self.tasks_per_directory as usize) {
             target.mkdir(&self.directory_of(first))?;
         }
-        // What was made so far is not the tasks' to pay for.
+        // The tasks must not pay for these changes.
         Ok(target.sync()?)
     }
 }

@@ -1,18 +1,20 @@
-//! The trait [`Target`]: what a benchmark needs of a file system.
+//! The trait [`Target`]: the file system interface that benchmarks need.
 //!
-//! It is the system call interface cut down to what benchmarks use, with explicit errors, and can be used as
-//! `Arc<dyn Target>`.
+//! It is the system call interface reduced to the needs of benchmarks, with explicit errors, and
+//! can be used as `Arc<dyn Target>`.
 //!
 //! # Rules
 //!
-//! - A path is UTF-8, its components divided by `/`, relative to the target's root whether or not it begins with `/`.
-//!   `..` is refused. `stat` and `unlink` do not follow a symbolic link at the end of the path.
-//! - An [`OpenFile`] carries the target's own state, so an operation on it looks nothing up. It must be given back to
-//!   [`Target::close`]: dropping it may leak it, and reports no error.
-//! - `read` and `write` use and move the file's position; `pread` and `pwrite` do not, and several threads may use them
-//!   on one open file.
-//! - `read` returns 0 only at the end of the file or for an empty buffer. `write` may write less than asked.
-//! - The target charges the cost of a system call (`rt::Cost::Syscall`) for every call; its caller does not.
+//! - A path is UTF-8, with components separated by `/`, relative to the target's root even if it
+//!   starts with `/`. `..` is refused. `stat` and `unlink` do not follow a symbolic link at the end
+//!   of the path.
+//! - An [`OpenFile`] carries the target's own state, so an operation on it needs no lookup. It must
+//!   be passed to [`Target::close`]: dropping it may leak it, and reports no error.
+//! - `read` and `write` use and change the file's position; `pread` and `pwrite` do not, and
+//!   several threads may use them on one open file.
+//! - `read` returns 0 only at the end of the file or for an empty buffer. `write` may be short.
+//! - The target charges the cost of a system call (`rt::Cost::Syscall`) for every call; the caller
+//!   must not.
 
 use std::any::Any;
 use std::fmt;
@@ -21,77 +23,78 @@ use rt::WallTime;
 
 use crate::error::{ErrorKind, Operation, TargetError};
 
-/// A file system, or a part of one, that a workload can be run on.
+/// A file system, or a part of one, on which workloads run.
 pub trait Target: Send + Sync {
-    /// What the target is, in a few words for people: a directory's path, `ext3 on mem:1GiB`.
+    /// Returns a short description: the path of a directory, `ext3 on mem:1GiB`.
     fn name(&self) -> String;
 
-    /// Whether what is written can be read again; a target that only counts gives zeros.
+    /// True if written data can be read again; a target that only counts returns zeros.
     fn keeps_contents(&self) -> bool {
         true
     }
 
-    /// Opens a file, and makes it if the flags say so.
+    /// Opens a file; creates it if the flags request that.
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError>;
 
-    /// Closes a file and reports the errors that only then come to light.
+    /// Closes a file, and reports errors that are detected only then.
     fn close(&self, file: OpenFile) -> Result<(), TargetError>;
 
-    /// Reads at the position and moves it; returns how many bytes.
+    /// Reads at the position and advances it; returns the number of bytes.
     fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> Result<usize, TargetError>;
 
-    /// Writes at the position (or at the end, if opened for append) and moves it; returns how many bytes.
+    /// Writes at the position (or at the end, if opened for append) and advances it; returns the
+    /// number of bytes.
     fn write(&self, file: &mut OpenFile, data: &[u8]) -> Result<usize, TargetError>;
 
-    /// Moves the position to `offset` bytes from the start.
+    /// Sets the position to `offset` bytes from the start.
     fn seek(&self, file: &mut OpenFile, offset: u64) -> Result<(), TargetError>;
 
-    /// Reads at `offset`; returns how many bytes.
+    /// Reads at `offset`; returns the number of bytes.
     fn pread(&self, file: &OpenFile, buffer: &mut [u8], offset: u64) -> Result<usize, TargetError>;
 
-    /// Writes at `offset`; returns how many bytes.
+    /// Writes at `offset`; returns the number of bytes.
     fn pwrite(&self, file: &OpenFile, data: &[u8], offset: u64) -> Result<usize, TargetError>;
 
     /// Makes the file's data and metadata durable.
     fn fsync(&self, file: &OpenFile) -> Result<(), TargetError>;
 
-    /// Makes the file's data durable, and the metadata without which it cannot be read.
+    /// Makes the file's data durable, and the metadata that is needed to read it.
     fn fdatasync(&self, file: &OpenFile) -> Result<(), TargetError>;
 
     /// Makes the entries of a directory durable.
     fn fsync_directory(&self, path: &str) -> Result<(), TargetError>;
 
-    /// Sets a file's size.
+    /// Sets the size of a file.
     fn truncate(&self, path: &str, size: u64) -> Result<(), TargetError>;
 
-    /// Removes a name that is not a directory.
+    /// Removes a directory entry that is not a directory.
     fn unlink(&self, path: &str) -> Result<(), TargetError>;
 
-    /// Makes a directory.
+    /// Creates a directory.
     fn mkdir(&self, path: &str) -> Result<(), TargetError>;
 
     /// Removes an empty directory.
     fn rmdir(&self, path: &str) -> Result<(), TargetError>;
 
-    /// Renames, and replaces what had the new name.
+    /// Renames an entry, and replaces an existing one with the new name.
     fn rename(&self, old: &str, new: &str) -> Result<(), TargetError>;
 
-    /// Gives a file a second name.
+    /// Creates a hard link.
     fn link(&self, existing: &str, new: &str) -> Result<(), TargetError>;
 
-    /// Makes a symbolic link at `path` that points to `contents`.
+    /// Creates a symbolic link at `path` that points to `contents`.
     fn symlink(&self, contents: &str, path: &str) -> Result<(), TargetError>;
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, path: &str) -> Result<String, TargetError>;
 
-    /// The attributes of a path.
+    /// Returns the attributes of a path.
     fn stat(&self, path: &str) -> Result<Stat, TargetError>;
 
-    /// The attributes of an open file.
+    /// Returns the attributes of an open file.
     fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError>;
 
-    /// Sets when a path was last read and written.
+    /// Sets the access and modification times of a path.
     fn set_times(
         &self,
         path: &str,
@@ -99,17 +102,17 @@ pub trait Target: Send + Sync {
         modified: WallTime,
     ) -> Result<(), TargetError>;
 
-    /// How much space there is.
+    /// Returns the total and the free space.
     fn space(&self) -> Result<Space, TargetError>;
 
-    /// The entries of a directory without `.` and `..`, in the order in which the file system gives them.
+    /// Returns the entries of a directory without `.` and `..`, in the file system's order.
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError>;
 
     /// Sets an inode's flags and clears those of [`InodeFlags`] that are not asked for.
     fn set_flags(&self, path: &str, flags: InodeFlags) -> Result<(), TargetError>;
 
-    /// Where a file's bytes lie on the device, in the order of the file, holes left out. Nothing is measured here and not
-    /// every target knows.
+    /// Returns the extents of a file in file order, without holes. The call is not measured, and
+    /// not every target supports it.
     fn extents(&self, path: &str) -> Result<Vec<Extent>, TargetError> {
         let cause = "the target does not say where files lie";
         Err(TargetError::new(
@@ -134,19 +137,19 @@ impl OpenFile {
         Self(Box::new(state))
     }
 
-    /// The state, if it is of type `T`.
+    /// Returns the state, if it is of type `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 
-    /// The state to change, if it is of type `T`.
+    /// Returns the state for modification, if it is of type `T`.
     #[must_use]
     pub fn get_mut<T: Any>(&mut self) -> Option<&mut T> {
         self.0.downcast_mut()
     }
 
-    /// The state itself, if it is of type `T`.
+    /// Returns the state by value, if it is of type `T`.
     #[must_use]
     pub fn into_inner<T: Any>(self) -> Option<T> {
         self.0.downcast().ok().map(|state| *state)
@@ -159,26 +162,27 @@ impl fmt::Debug for OpenFile {
     }
 }
 
-/// How a file is opened.
+/// Flags of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags {
-    /// It may be read.
+    /// The file can be read.
     pub read: bool,
-    /// It may be written.
+    /// The file can be written.
     pub write: bool,
-    /// Every `write` goes to the end.
+    /// Every `write` appends.
     pub append: bool,
-    /// It is made if it is not there.
+    /// The file is created if it does not exist.
     pub create: bool,
-    /// With `create`: it must not be there.
+    /// With `create`: the open fails if the file exists.
     pub exclusive: bool,
-    /// It is emptied.
+    /// The file is truncated.
     pub truncate: bool,
     /// Every write is durable when it returns, as after `fsync` (O_SYNC).
     pub sync: bool,
     /// Every write is durable when it returns, as after `fdatasync` (O_DSYNC).
     pub data_sync: bool,
-    /// Past the cache, if the target can (O_DIRECT): buffers, sizes and offsets must then be aligned.
+    /// Requests bypass the cache if the target supports it (O_DIRECT). Buffers, sizes and offsets
+    /// must then be aligned.
     pub direct: bool,
 }
 
@@ -194,24 +198,24 @@ impl OpenFlags {
         data_sync: false,
         direct: false,
     };
-    /// To read.
+    /// Read access.
     pub const READ: Self = Self {
         read: true,
         ..Self::NONE
     };
-    /// To write.
+    /// Write access.
     pub const WRITE: Self = Self {
         write: true,
         ..Self::NONE
     };
-    /// To read and write.
+    /// Read and write access.
     pub const READ_WRITE: Self = Self {
         read: true,
         write: true,
         ..Self::NONE
     };
 
-    /// These, and made if it is not there.
+    /// Adds: create the file if it does not exist.
     #[must_use]
     pub const fn create(self) -> Self {
         Self {
@@ -220,7 +224,7 @@ impl OpenFlags {
         }
     }
 
-    /// These, and it must not be there yet.
+    /// Adds: create the file, and fail if it exists.
     #[must_use]
     pub const fn create_new(self) -> Self {
         Self {
@@ -230,7 +234,7 @@ impl OpenFlags {
         }
     }
 
-    /// These, and emptied.
+    /// Adds: truncate the file.
     #[must_use]
     pub const fn truncate(self) -> Self {
         Self {
@@ -239,7 +243,7 @@ impl OpenFlags {
         }
     }
 
-    /// These, and every write goes to the end.
+    /// Adds: every write appends.
     #[must_use]
     pub const fn append(self) -> Self {
         Self {
@@ -248,7 +252,7 @@ impl OpenFlags {
         }
     }
 
-    /// These, and past the cache or not.
+    /// Sets whether requests bypass the cache.
     #[must_use]
     pub const fn direct(self, is_direct: bool) -> Self {
         Self {
@@ -257,7 +261,7 @@ impl OpenFlags {
         }
     }
 
-    /// These, and every write is durable when it returns.
+    /// Adds: every write is durable when it returns.
     #[must_use]
     pub const fn sync(self) -> Self {
         Self { sync: true, ..self }
@@ -267,7 +271,7 @@ impl OpenFlags {
 /// Flags of an inode, as `chattr` sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InodeFlags {
-    /// Everything about the inode is written synchronously (`+S`); inherited by what is made in a directory.
+    /// All changes of the inode are synchronous (`+S`); new files inherit it from their directory.
     pub sync: bool,
     /// Changes of the directory are synchronous (`+D`).
     pub directory_sync: bool,
@@ -275,7 +279,7 @@ pub struct InodeFlags {
     pub journal_data: bool,
 }
 
-/// What an inode is.
+/// Kind of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -288,48 +292,48 @@ pub enum FileKind {
     Other,
 }
 
-/// The attributes of an inode that benchmarks look at.
+/// Attributes of an inode that benchmarks need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The inode's number.
+    /// Inode number.
     pub inode: u64,
-    /// What it is.
+    /// Kind of the inode.
     pub kind: FileKind,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// How many bytes of the device it occupies.
+    /// Allocated space in bytes.
     pub allocated: u64,
-    /// How many names it has.
+    /// Link count.
     pub links: u64,
 }
 
-/// The space of a file system.
+/// Space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that files can have.
+    /// Total space for files in bytes.
     pub total: u64,
-    /// Bytes of them that are free.
+    /// Free space in bytes.
     pub free: u64,
 }
 
-/// A run of a file's bytes that lie together on the device.
+/// An extent: a range of a file that is contiguous on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file it begins, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Where on the device, in bytes.
+    /// Offset on the device, in bytes.
     pub place: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
-/// One entry of a directory.
+/// A directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// The name without its directory; bytes that are not UTF-8 are replaced.
+    /// Name without its directory; bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// The inode's number.
+    /// Inode number.
     pub inode: u64,
-    /// What it is.
+    /// Kind of the inode.
     pub kind: FileKind,
 }

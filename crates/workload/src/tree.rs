@@ -1,10 +1,10 @@
-//! Whole trees of a target: removing one, whatever is in it.
+//! Removes whole trees of a target.
 
 use crate::error::TargetError;
 use crate::target::{FileKind, Target};
 
-/// Removes everything below a directory, and then the directory. An error does not keep the rest from being removed; the
-/// first one is returned.
+/// Removes a directory and everything below it. Continues after an error, and returns the first
+/// one.
 pub(crate) fn remove(target: &dyn Target, directory: &str) -> Result<(), TargetError> {
     let mut result = Ok(());
     for entry in target.readdir(directory)? {

@@ -1,25 +1,25 @@
-//! Tree copy: a tree of files of many sizes is copied within one file system, as `cp -r` does.
+//! Tree copy: copies a tree of files of many sizes within one file system, as `cp -r` does.
 //!
 //! # Origin
 //!
 //! OpenBench Labs' comparison of journaling file systems (2001): `cp` of a tree of 14,648 files in
 //! 1645 directories, 3 GB in all, from and to the same volume. Published: ReiserFS and JFS 135 s,
-//! ext2 147 s, ext3 170 s, ext3 with data=journal 203 s. Its tree is lost but for these numbers.
+//! ext2 147 s, ext3 170 s, ext3 with data=journal 203 s. Only these numbers of its tree are known.
 //!
-//! # What was chosen
+//! # Choices
 //!
-//! - Directories: each new one hangs below a random earlier one, so that the tree is bushy at the
-//!   root; files are dealt to directories at random.
-//! - Sizes: lognormal with [`Parameters::sigma_permille`], scaled so that all files have exactly
-//!   [`Parameters::bytes`] together.
-//! - The copy walks directories in the file system's order and reads and writes through a buffer of
-//!   [`Parameters::buffer`] bytes (4 KiB, which `cp` took of `st_blksize` then; 128 KiB and more
-//!   today).
-//! - The tree is made and made durable before the clock starts. A sync after the copy is a phase of
-//!   its own: the original's seconds end with `cp`. Then the copy is compared with what was
-//!   written, unmeasured.
-//! - The tree lies in the cache as far as that holds it. Cold is a smaller cache, or a host with
-//!   less memory.
+//! - Directories: the parent of each new directory is a random earlier one, so that the tree is
+//!   bushy at the root. Files are assigned to directories at random.
+//! - Sizes: lognormal with [`Parameters::sigma_permille`], scaled so that all files together have
+//!   exactly [`Parameters::bytes`].
+//! - The copy walks directories in the file system's order, and reads and writes through a buffer
+//!   of [`Parameters::buffer`] bytes (4 KiB, which `cp` took from `st_blksize` then; 128 KiB and
+//!   more today).
+//! - The tree is created and made durable before the copy. A sync after the copy is a separate
+//!   phase, because the original's time stops with `cp`. Then the copy is compared with the written
+//!   data, outside the measured time.
+//! - The tree is cached as far as the cache holds it. For a cold run use a smaller cache, or a host
+//!   with less memory.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::random::Random;
 use crate::run_error::RunError;
 use crate::stage::Stage;
 
-/// The workload by its name.
+/// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "tree copy: cp -r of a tree within one file system",
@@ -71,21 +71,21 @@ pub const DEFINITION: Definition = Definition {
 const FOLDER: &str = "tree-copy";
 const SOURCE: &str = "tree-copy/source";
 const COPY: &str = "tree-copy/copy";
-/// Bytes a write while the tree is made.
+/// Bytes per write while the tree is created.
 const MAKING_BYTES: usize = 64 << 10;
 
-/// What a run is given.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many files.
+    /// Number of files.
     pub files: u32,
-    /// How many directories.
+    /// Number of directories.
     pub directories: u32,
-    /// Bytes of all files together.
+    /// Total size of all files in bytes.
     pub bytes: u64,
-    /// Sigma of the sizes' lognormal distribution, over 1000.
+    /// Sigma of the lognormal distribution of sizes, in thousandths.
     pub sigma_permille: u32,
-    /// Bytes a read and a write.
+    /// Bytes per read and write.
     pub buffer: usize,
 }
 
@@ -100,7 +100,7 @@ impl Parameters {
         })
     }
 
-    /// The directories, each after its parent, as paths below the tree's root.
+    /// Returns the directories as paths below the tree's root, each after its parent.
     fn draw_directories(&self, random: &mut Random) -> Vec<String> {
         let mut paths: Vec<String> = vec![String::new()];
         for number in 1..u64::from(self.directories) {
@@ -111,7 +111,7 @@ impl Parameters {
         paths
     }
 
-    /// The sizes of all files; together exactly [`Parameters::bytes`].
+    /// Returns the sizes of all files; their sum is exactly [`Parameters::bytes`].
     fn draw_sizes(&self, random: &mut Random) -> Vec<u64> {
         let sigma = f64::from(self.sigma_permille) / 1000.0;
         let weights: Vec<f64> = (0..self.files)
@@ -132,7 +132,7 @@ impl Parameters {
         sizes
     }
 
-    /// Makes the tree; returns the paths and sizes of its files, whose keys are their positions.
+    /// Creates the tree. Returns the paths and sizes of its files, whose keys are their indices.
     fn make(&self, client: &mut Client) -> Result<Vec<(String, u64)>, RunError> {
         let directories = self.draw_directories(&mut client.random);
         for directory in &directories {

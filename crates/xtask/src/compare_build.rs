@@ -1,10 +1,11 @@
-//! `compare-build`: `jext build` of a tree of many files beside `mke2fs -d`.
+//! `compare-build`: compares `jext build` with `mke2fs -d` on a tree of many files.
 //!
-//! Both make an image of the same size, with as many inodes, of the same tree, which is made from a seed. Each run is a process of its
-//! own and begins without an image. Runs are interleaved, so that what else the machine does meets both; a first pair is not counted: it
-//! warms the caches. At the end e2fsck looks at both images, and two builds are compared byte for byte.
+//! Both make an image of the same size, with the same number of inodes, from the same tree, which
+//! is generated from a seed. Each run is a separate process and starts without an image. Runs are
+//! interleaved, so that other load on the machine affects both. A first pair warms the caches and
+//! is not counted. At the end e2fsck checks both images, and two builds are compared byte for byte.
 //!
-//! In a tmpfs the figures are those of the programs, elsewhere mostly those of the disk.
+//! On a tmpfs the figures are those of the programs, elsewhere mostly those of the disk.
 
 mod child;
 mod report;
@@ -28,26 +29,27 @@ use crate::spans::Spans;
 use child::Usage;
 use tree::Shape;
 
-/// What makes all builds the same.
+/// Fixed UUID and time, so that all builds are identical.
 const UUID: &str = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
 const EPOCH: &str = "1700000000";
-/// Bytes that are compared at once.
+/// Bytes compared at a time.
 const COMPARED_BYTES: usize = 1 << 20;
 const TOOLS: [Needed; 2] = [("mke2fs", "e2fsprogs"), ("e2fsck", "e2fsprogs")];
 
 /// Compare jext build with mke2fs -d on a tree of many files.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where the tree and the images are made, and removed again; three times the size is needed.
+    /// Folder for the tree and the images, which are removed afterwards; needs three times the
+    /// size.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// How many files the tree has.
+    /// Number of files in the tree.
     #[arg(long, value_name = "COUNT", default_value_t = 65_000, value_parser = clap::value_parser!(u32).range(1..))]
     files: u32,
-    /// How long they are together.
+    /// Total size of the files.
     #[arg(long, value_name = "SIZE", default_value = "700MB")]
     size: String,
-    /// How often each is run.
+    /// Number of runs of each program.
     #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Print the figures as JSON.
@@ -55,13 +57,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The seconds of one program: by the clock, and of processors.
+/// Seconds of one program: wall clock, and processor time.
 struct Figures {
     wall: Spans,
     processor: Spans,
 }
 
-/// Both programs, and whether the images are as they should be.
+/// Figures of both programs, whose images were checked.
 struct Comparison {
     shape: Shape,
     image_bytes: u64,
@@ -69,7 +71,7 @@ struct Comparison {
     jext: Figures,
 }
 
-/// A folder of the benchmark's own, removed when it ends.
+/// A private folder of the benchmark, removed on drop.
 struct Place(PathBuf);
 
 impl Place {
@@ -86,7 +88,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Whoever cannot remove it can say no more about it.
+        // Drop cannot return an error.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -101,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let machine = Machine::read()?;
     let place = Place::make(&arguments.folder)?;
-    // The children get the signal too and end; the folder goes with its value.
+    // Ctrl-C reaches the children too, and they exit; dropping `place` then removes the folder.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
     tree::make(&place.at("tree"), shape)?;
     let comparison = compare(&place, shape, arguments.runs)?;
@@ -132,7 +134,7 @@ fn compare(place: &Place, shape: Shape, runs: u32) -> Result<Comparison> {
     for image in [&theirs, &ours] {
         check(image)?;
     }
-    // There is room for two images.
+    // The folder has space for two images only.
     fs::remove_file(&theirs).context("the image of mke2fs")?;
     let again = place.at("again.img");
     run_fresh(&again, &mut build(&again))?;
@@ -163,7 +165,8 @@ fn build(program: &Path, place: &Place, image: &Path) -> Command {
     command
 }
 
-/// With as many inodes as `jext build` makes when it is not told: those of the tree, a tenth more, and a few.
+/// Returns the command with the number of inodes that `jext build` chooses: those of the tree, a
+/// tenth more, and 64.
 fn mke2fs(place: &Place, image: &Path, shape: Shape, image_bytes: u64) -> Command {
     let mut command = Command::new(tool::find("mke2fs").unwrap_or_default());
     let inodes = u64::from(shape.files) + u64::from(shape.directories());

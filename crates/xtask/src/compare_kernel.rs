@@ -1,13 +1,15 @@
-//! `compare-kernel`: PostMark in this process against Debian's PostMark on the kernel's ext3.
+//! `compare-kernel`: compares PostMark in this process with Debian's PostMark on the kernel's ext3.
 //!
-//! Both file systems are made anew for every run, with the same size, block size and log size; both are mounted with
-//! `data=ordered,commit=5`; both cache as much as they like; both timings end when a sync of everything has ended. The
-//! kernel's image lies in a tmpfs and is mounted by a loop device, ours is memory of this process. Runs are interleaved,
-//! so that what else the machine does meets both. After each pair the counts of both programs are compared: the work is the
-//! same to the file.
+//! Both file systems are made anew for every run, with the same size, block size and log size. Both
+//! are mounted with `data=ordered,commit=5`, both have an unlimited cache, and both timings include
+//! a final sync of everything. The kernel's image is on a tmpfs and mounted through a loop device;
+//! jext's is memory of this process. Runs are interleaved, so that other load on the machine
+//! affects both. After each pair the counts of both programs are compared: the work must be
+//! identical to the file.
 //!
-//! The command replaces itself by one in a mount namespace of its own and mounts everything there. The namespace ends
-//! with its processes, so that no mount and no loop device stays behind, however the command ends.
+//! The command re-executes itself in a private mount namespace and mounts everything there. The
+//! namespace ends with its processes, so that no mount or loop device remains, however the command
+//! ends.
 
 mod engine;
 mod kernel;
@@ -28,26 +30,27 @@ use crate::output;
 use crate::progress::Steps;
 use crate::spans::Spans;
 
-/// The options of both mounts but for what is particular to one of them.
+/// Mount options that both sides share.
 const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
 
 /// Compare PostMark on this engine with PostMark on the kernel's ext3; needs root.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which of the tests: 1 (4000 files of 1 to 100 kB), 2 (30000 of up to 1 kB), 3 (4000 of 1 to 300 kB).
+    /// Tests to run: 1 (4000 files of 1 to 100 kB), 2 (30000 of up to 1 kB), 3 (4000 of 1 to 300
+    /// kB).
     #[arg(long = "test", value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,3",
         value_parser = clap::value_parser!(u8).range(1..=3))]
     tests: Vec<u8>,
-    /// How often each is run on each.
+    /// Number of runs of each test on each side.
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// The size of both file systems.
+    /// Size of both file systems.
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     size: String,
-    /// Bytes of a block.
+    /// Block size in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     block: u32,
-    /// The size of both logs.
+    /// Size of both logs.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 128)]
     journal: u32,
     /// Print the figures as JSON.
@@ -67,7 +70,7 @@ struct Test {
     transactions: u32,
 }
 
-/// What both file systems are.
+/// Geometry of both file systems.
 #[derive(Debug, Clone, Copy)]
 struct Form {
     size_bytes: u64,
@@ -75,7 +78,7 @@ struct Form {
     journal_megabytes: u32,
 }
 
-/// The seconds of one test.
+/// Seconds of one test.
 struct Comparison {
     test: Test,
     kernel: Spans,
@@ -83,7 +86,7 @@ struct Comparison {
 }
 
 impl Test {
-    /// The published configurations.
+    /// Returns a published configuration.
     const fn new(number: u8) -> Self {
         let (sizes, files) = match number {
             1 => ((1000, 100_000), 4000),

@@ -1,13 +1,15 @@
-//! `compare-programs`: this laboratory's benchmarks against the programs that they are named after.
+//! `compare-programs`: compares the benchmarks of `jext bench` with the programs that they are
+//! named after.
 //!
-//! PostMark, fs_mark, the block phases of Bonnie++ and dbench are run by Debian's program and by `jext bench` in turn, with
-//! the same parameters, on a file system that is made anew for every run or in one directory. In every second round ours
-//! comes first. What is judged is the ratio of the two figures of a round, so that what else the machine does meets both:
-//! its median, with a bootstrap interval, against a tolerance of 5 %.
+//! Runs PostMark, fs_mark, the block phases of Bonnie++ and dbench alternately as Debian's program
+//! and as `jext bench`, with the same parameters, on a file system that is made anew for every run
+//! or in one directory. In every second round jext runs first. The verdict uses the ratio of the
+//! two figures of a round, so that other load on the machine affects both: its median, with a
+//! bootstrap interval, against a tolerance of 5 %.
 //!
-//! Both programs are processes of their own, and what they take of the processors is compared as well: on a machine that
-//! does other things it is the steadier figure. A program that prepares its work while the clock runs is slower on a file
-//! system in memory, and only there.
+//! Both programs are separate processes, and their processor times are compared too: on a busy
+//! machine processor time is the steadier figure. A program that prepares its work while the clock
+//! runs is slower on a file system in memory, and only there.
 
 mod child;
 mod peer;
@@ -32,19 +34,19 @@ use place::Place;
 /// Compare benchmarks with Debian's programs of the same name.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which programs.
+    /// Programs to compare.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Peer::ALL)]
     programs: Vec<Peer>,
-    /// Where they run: a directory.
+    /// Directory to run in.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "device"])]
     dir: Option<String>,
-    /// Where they run: a file system that is made and mounted anew for every run; needs root.
+    /// File system to run on, made and mounted anew for every run; needs root.
     #[arg(long, value_name = "kernel:TYPE", default_value = "kernel:ext4")]
     target: String,
-    /// The device of that file system: a file, a block device, or memory. Whatever is in it is lost.
+    /// Device of that file system: a file, a block device, or memory. Its contents are lost.
     #[arg(long, value_name = "DEV", default_value = "mem:6GiB")]
     device: String,
-    /// How often each program is run.
+    /// Number of runs of each program.
     #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     #[command(flatten)]
@@ -57,31 +59,31 @@ pub(crate) struct Arguments {
     inside: bool,
 }
 
-/// How much both programs do.
+/// Amount of work of both programs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Amounts {
-    /// PostMark's transactions, on a pool of 2000 files of 500 to 10000 bytes.
+    /// Number of PostMark's transactions, on a pool of 2000 files of 500 to 10000 bytes.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000)]
     transactions: u32,
-    /// fs_mark's files, of 51200 bytes.
+    /// Number of fs_mark's files, of 51200 bytes.
     #[arg(long, value_name = "COUNT", default_value_t = 5000)]
     files: u32,
     /// fs_mark's sync method.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=6))]
     sync_method: u8,
-    /// The size of Bonnie++'s file, in MiB.
+    /// Size of Bonnie++'s file, in MiB.
     #[arg(long, value_name = "MEBIBYTES", default_value_t = 3072)]
     megabytes: u32,
-    /// Bytes of Bonnie++'s chunks.
+    /// Size of Bonnie++'s chunks, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 8192)]
     chunk: u32,
-    /// dbench's clients.
+    /// Number of dbench's clients.
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     clients: u32,
-    /// How many seconds dbench is measured.
+    /// Measured time of dbench, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     seconds: u32,
-    /// dbench's load.
+    /// File with dbench's load.
     #[arg(
         long,
         value_name = "FILE",
@@ -90,7 +92,7 @@ pub(crate) struct Amounts {
     load: String,
 }
 
-/// What all rounds of one program have measured.
+/// Measurements of all rounds of one program.
 struct Comparison {
     peer: Peer,
     theirs: Vec<Measured>,

@@ -1,4 +1,4 @@
-//! What a benchmark ran on, for whoever reads its figures later.
+//! Description of the machine on which a benchmark ran.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Asks the kernel.
+    /// Reads the description from the kernel.
     pub(crate) fn read() -> Result<Self> {
         let processors = read("/proc/cpuinfo")?;
         let memory = read("/proc/meminfo")?;
@@ -33,7 +33,7 @@ impl Machine {
         })
     }
 
-    /// In one line.
+    /// Returns the description in one line.
     pub(crate) fn text(&self) -> String {
         let gibibytes = self.memory_bytes as f64 / (KIB * KIB * KIB) as f64;
         let Self {
@@ -45,7 +45,7 @@ impl Machine {
         format!("{cores} cores of {processor}, {gibibytes:.1} GiB, Linux {kernel}")
     }
 
-    /// As JSON.
+    /// Returns the description as JSON.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "processor": self.processor,
@@ -56,7 +56,7 @@ impl Machine {
     }
 }
 
-/// The bytes that a line like `VmHWM:  1234 kB` of a text says.
+/// Returns the number of bytes in a line such as `VmHWM:  1234 kB` of a text.
 pub(crate) fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let number = field(text, name)?.split_whitespace().next()?;
     number.parse::<u64>().ok().map(|count| count * KIB)

@@ -1,10 +1,10 @@
 //! Commands for the developers of jext: comparisons with other programs, whose figures are in
-//! `docs/performance.md` and `docs/workloads.md`, and the hunt for mutants of `docs/mutants.md`.
-//! They are not shipped.
+//! `docs/performance.md` and `docs/workloads.md`, and the mutant hunts of `docs/mutants.md`. They
+//! are not shipped.
 //!
 //! ```text
 //! cargo xtask compare-kernel           # an alias in .cargo/config.toml, with a release build
-//! cargo run -p xtask -- mutants        # rules are broken by builds with debug assertions only
+//! cargo run -p xtask -- mutants        # only builds with debug assertions can break rules
 //! ```
 
 #![allow(
@@ -38,13 +38,13 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// jext build against mke2fs -d, on a tree of many files.
+    /// Compare jext build with mke2fs -d on a tree of many files.
     CompareBuild(compare_build::Arguments),
-    /// PostMark on this engine against PostMark on the kernel's ext3; needs root.
+    /// Compare PostMark on this engine with PostMark on the kernel's ext3; needs root.
     CompareKernel(compare_kernel::Arguments),
-    /// The benchmarks of jext bench against Debian's programs of the same name.
+    /// Compare the benchmarks of jext bench with Debian's programs of the same name.
     ComparePrograms(compare_programs::Arguments),
-    /// The memory of copying a large file into an image and out of it.
+    /// Measure the memory of copying a large file into an image and out of it.
     Memory(memory::Arguments),
     /// Break rules of the engine, one at a time, and count the states until the explorer notices.
     Mutants(mutants::Arguments),

@@ -1,8 +1,8 @@
-//! `memory`: how much memory a process takes that copies a large file into an image and out of it.
+//! `memory`: measures the memory of a process that copies a large file into an image and out of it.
 //!
-//! Each copy is a `jext cp` of its own, with a memory budget far below the size of the file, on an image in a file. What is
-//! reported is the high-water mark of its resident memory, the whole program counted, and the time that it took. The
-//! file that comes out is compared with the one that went in.
+//! Each copy is a separate `jext cp`, with a memory budget far below the size of the file, on an
+//! image in a file. It reports the high-water mark of the resident memory of the whole program, and
+//! the duration. The file that comes out is compared with the one that went in.
 
 mod child;
 mod pattern;
@@ -22,29 +22,32 @@ use crate::output;
 use crate::program;
 use child::Usage;
 
-/// What the image has beyond the file and the log: metadata and reserved blocks, one part in this many and this much.
+/// Space in the image for metadata and reserved blocks: a share of the file size, and a constant in
+/// bytes.
 const ROOM_SHARE: u64 = 8;
 const ROOM_BYTES: u64 = 64 << 20;
 const MIB: f64 = (1_u64 << 20) as f64;
-/// What may come on top of the budget: the program, its buffers and requests under way, for each four bytes of budget.
+/// Allowance on top of the budget for the program, its buffers and requests under way: one byte per
+/// this many bytes of budget.
 const ALLOWANCE_SHARE: u64 = 4;
 
 /// Measure the memory of copying a large file into an image and out of it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where the file, the image and the copy are made, and removed again; three times the size is needed.
+    /// Folder for the file, the image and the copy, which are removed afterwards; needs three times
+    /// the size.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// The size of the file.
+    /// Size of the file.
     #[arg(long, value_name = "SIZE", default_value = "10GB")]
     size: String,
-    /// The memory budget.
+    /// Memory budget.
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: String,
-    /// The size of the log.
+    /// Size of the log.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 128)]
     journal: u32,
-    /// Where the log is.
+    /// Location of the log.
     #[arg(
         long,
         value_enum,
@@ -52,7 +55,7 @@ pub(crate) struct Arguments {
         default_value = "internal,external"
     )]
     place: Vec<Place>,
-    /// The data modes.
+    /// Data modes.
     #[arg(
         long,
         value_enum,
@@ -78,7 +81,7 @@ enum Data {
     Journal,
 }
 
-/// What a pair of copies took.
+/// Usage of a pair of copies.
 struct Row {
     place: Place,
     data: Data,
@@ -133,7 +136,7 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         for path in self.all() {
-            // Not each was made.
+            // Some of the files may not exist.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -145,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let limit = budget + budget / ALLOWANCE_SHARE;
     let machine = Machine::read()?;
     let files = Files::new(&arguments.folder)?;
-    // The children get the signal too and end; the files go with this value.
+    // Ctrl-C reaches the children too, and they exit; dropping `files` then removes the files.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
     let program = program::find()?;
     pattern::write(&files.source, size)?;
@@ -197,7 +200,7 @@ fn measure(
 ) -> Result<Row> {
     let run = |words: &[&str]| child::run(program, words);
     for path in [&files.image, &files.log] {
-        // The one of the row before, if there was one.
+        // Removes the files of the previous row, if there are any.
         let _ = std::fs::remove_file(path);
     }
     let journal = u64::from(arguments.journal) << 20;

@@ -1,4 +1,4 @@
-//! `mutants`: rules of the engine that are broken on purpose, and what it takes to notice.
+//! `mutants`: breaks rules of the engine on purpose, and measures the effort of detecting each.
 
 mod document;
 
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use crate::output::{print, print_json, tell};
 
-/// How such a build is made.
+/// Command that makes a build with mutants.
 const BUILD: &str = "cargo run -p xtask -- mutants";
 
 /// Break rules of the engine, one at a time, and count the states until the explorer notices.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only these mutants.
+    /// Hunt only these mutants.
     #[arg(long, value_name = "NAME", num_args = 1..)]
     names: Vec<String>,
-    /// Decide what is left to chance; each mutant is hunted with each of them.
+    /// Seeds of the random choices; each mutant is hunted with each of them.
     #[arg(
         long = "seed",
         value_name = "SEED",
@@ -31,10 +31,10 @@ pub(crate) struct Arguments {
         default_value = "1"
     )]
     seeds: Vec<u64>,
-    /// After how many states a hunt is given up.
+    /// Maximum number of states of a hunt.
     #[arg(long, default_value_t = 50_000)]
     states_max: u64,
-    /// Worlds at a time; as many as there are processors by default.
+    /// Number of concurrent worlds; the number of processors by default.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Write the table into a document.
@@ -51,14 +51,14 @@ struct Row {
     hunts: Vec<Hunt>,
 }
 
-/// What all hunts of a run have in common.
+/// Settings that all hunts of a run share.
 struct Terms {
     seeds: Vec<u64>,
     states_max: u64,
 }
 
 impl Row {
-    /// Whether it was caught with every seed.
+    /// True if the mutant was caught with every seed.
     fn is_caught(&self) -> bool {
         self.hunts.iter().all(Hunt::is_caught)
     }
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// What is to be hunted.
+/// Returns the rows of the mutants to hunt.
 fn rows(names: &[String]) -> Result<Vec<Row>> {
     let find = |name: &String| named(name).with_context(|| format!("no mutant is called {name}"));
     let mutants: Vec<&'static Mutant> = if names.is_empty() {
@@ -109,7 +109,7 @@ fn rows(names: &[String]) -> Result<Vec<Row>> {
     Ok(mutants.into_iter().map(row).collect())
 }
 
-/// Does all hunts on all threads, and tells of each when it is over.
+/// Runs all hunts on all threads, and prints each result.
 fn hunt_all(mut rows: Vec<Row>, terms: &Terms, threads: usize) -> Vec<Row> {
     let seeds = &terms.seeds;
     let job_count = rows.len() * seeds.len();

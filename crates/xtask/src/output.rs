@@ -1,4 +1,4 @@
-//! Results on standard output, the rest on standard error.
+//! Results on standard output, everything else on standard error.
 
 use std::io::{self, Write};
 
@@ -19,6 +19,6 @@ pub(crate) fn print_json(value: &Value) -> Result<()> {
 
 /// Prints one line to standard error.
 pub(crate) fn tell(text: &str) {
-    // Nothing is left to print it to if standard error is closed.
+    // If standard error is closed the line is lost.
     let _ = writeln!(io::stderr(), "{text}");
 }

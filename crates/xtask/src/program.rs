@@ -1,4 +1,4 @@
-//! The program `jext` that is measured.
+//! Finds the program `jext` to measure.
 
 use std::env;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The variable that names another program.
+/// Environment variable that selects another program.
 const VARIABLE: &str = "JEXT";
 
-/// Returns the program: the one that JEXT names, or else this workspace's, built with the profile
-/// of this command.
+/// Returns the path of the program: the value of JEXT, or else this workspace's program, built with
+/// the profile of this command.
 pub(crate) fn find() -> Result<PathBuf> {
     if let Some(path) = env::var_os(VARIABLE) {
         return Ok(PathBuf::from(path));

@@ -12,7 +12,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// A command of `all` steps.
+    /// Returns the progress of a command of `all` steps.
     pub(crate) fn new(all: u64) -> Self {
         Self {
             all,
@@ -21,7 +21,7 @@ impl Steps {
         }
     }
 
-    /// Prints that the next step begins.
+    /// Prints that the next step starts.
     pub(crate) fn begin(&mut self, what: &str) {
         self.begun += 1;
         if self.is_shown {

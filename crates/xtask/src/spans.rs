@@ -1,16 +1,16 @@
-//! Seconds of several runs: median, least and greatest; and what a run has done.
+//! Durations of several runs: median, least and greatest; and the counts of a run.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use workload::Outcome;
 
-/// What one run took and did.
+/// Duration and counts of one run.
 pub(crate) struct Run {
     pub(crate) seconds: f64,
     pub(crate) counts: Work,
 }
 
-/// The files that a run has handled.
+/// Number of files that a run has handled, by operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {
     created: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Work {
     deleted: u64,
 }
 
-/// Seconds of several runs, at least one, in order of size.
+/// Seconds of several runs, at least one, sorted.
 pub(crate) struct Spans(Vec<f64>);
 
 impl Work {
@@ -38,7 +38,7 @@ impl Work {
         })
     }
 
-    /// What PostMark's report for people says.
+    /// Parses the counts from PostMark's verbose report.
     pub(crate) fn parse(report: &str) -> Result<Self> {
         let count = |what: &str| {
             let line = report
@@ -66,7 +66,7 @@ impl Spans {
         Self(seconds)
     }
 
-    /// The median, and between which it lies, in seconds.
+    /// Returns the median and the range, in seconds.
     pub(crate) fn shown(&self) -> String {
         format!(
             "{:.2} ({:.2} to {:.2})",

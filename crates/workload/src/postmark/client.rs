@@ -2,9 +2,9 @@
 //!
 //! | operation | buffered, as stdio | unbuffered |
 //! |---|---|---|
-//! | create | open write, create, truncate; writes; close | open read-write, create; writes; close |
-//! | append | open write, create, append; writes; close | open read-write, append; writes; close |
-//! | read | open read; reads; close | open read; reads; close |
+//! | create | open write, create, truncate; write; close | open read-write, create; write; close |
+//! | append | open write, create, append; write; close | open read-write, append; write; close |
+//! | read | open read; read; close | open read; read; close |
 //!
 //! A file is transferred in whole blocks and a remainder. Buffered calls transfer a buffer each,
 //! unbuffered ones a block each. Without buffering the remainder is a call even if it is empty,

@@ -1,12 +1,12 @@
-//! The reports: the original's two, and ours.
+//! The reports: the two of the original, and the additions of the lab mode.
 //!
-//! The original divides by whole seconds, 0 replaced by 1: what was created and deleted in all, and
-//! the bytes, by the whole time; what was created and deleted alone by its own phase; everything
-//! else by the time of the transactions. The lab form divides by the same spans in nanoseconds.
+//! The original divides by whole seconds, 0 replaced by 1. It divides the total files created and
+//! deleted, and the bytes, by the whole time; files created and deleted alone by the time of their
+//! own phase; everything else by the time of the transactions. The lab mode divides by the same
+//! durations in nanoseconds.
 //!
-//! The terse report is one line: seconds in all, seconds of transactions, transactions/s;
-//! created/s, alone, mixed; read/s, appended/s; deleted/s, alone, mixed; bytes read/s, bytes
-//! written/s.
+//! The terse report is one line: total seconds, seconds of transactions, transactions/s; created/s,
+//! alone, mixed; read/s, appended/s; deleted/s, alone, mixed; bytes read/s, bytes written/s.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ const KILOBYTE: f64 = 1024.0;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 const NANOS_PER_MICROSECOND: f64 = 1000.0;
 
-/// Returns the reports of a run; none of a run that ran out of files where the original gives none.
+/// Returns the reports of a run; none if files ran out and the mode is the original's.
 pub(super) fn documents(account: &Account) -> Vec<Document> {
     let is_compat = account.options.mode == Mode::Compat;
     if is_compat && account.out_of_files {
@@ -41,7 +41,7 @@ pub(super) fn documents(account: &Account) -> Vec<Document> {
     ]
 }
 
-/// The original's report for people.
+/// Returns the original's verbose report.
 fn verbose(account: &Account) -> String {
     let (counts, spans) = (&account.counts, Spans::of(account));
     let Spans {
@@ -92,8 +92,7 @@ fn verbose(account: &Account) -> String {
     )
 }
 
-/// The original's report for programs: one line of thirteen fields. A rate over no time at all is
-/// `-`.
+/// Returns the original's terse report: one line of thirteen fields. A rate over no time is `-`.
 fn terse(account: &Account) -> String {
     let (counts, spans) = (&account.counts, Spans::of(account));
     let Spans {
@@ -124,7 +123,7 @@ fn terse(account: &Account) -> String {
     )
 }
 
-/// What the original does not measure: the phases one by one, and the latencies.
+/// Returns the additions of the lab mode: the time of each phase, and the latencies.
 fn measurements(account: &Account) -> String {
     let (timing, counts) = (&account.timing, &account.counts);
     let mut text = String::from("\nPhases:\n");
@@ -167,7 +166,7 @@ fn measurements(account: &Account) -> String {
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// What the figures are divided by.
+/// Durations by which the counts are divided.
 struct Spans {
     elapsed: Span,
     create: Span,
@@ -191,10 +190,10 @@ impl Spans {
     }
 }
 
-/// A time, by the original's clock or by ours.
+/// A duration by the original's clock or in nanoseconds.
 #[derive(Clone, Copy)]
 enum Span {
-    /// Seconds, at least 1.
+    /// Whole seconds, at least 1.
     Whole(u64),
     Exact(Nanos),
 }
@@ -207,7 +206,7 @@ impl Span {
         }
     }
 
-    /// So many a second, if there was any time.
+    /// Returns the count per second, or none if the duration is zero.
     fn rate(self, count: u64) -> Option<f64> {
         let rate = match self {
             Self::Whole(seconds) => count as f64 / seconds as f64,
@@ -216,7 +215,8 @@ impl Span {
         rate.is_finite().then_some(rate)
     }
 
-    /// The same as text, in the original's way: divided as integers.
+    /// Returns the count per second as text; whole seconds use integer division, as in the
+    /// original.
     fn each(self, count: u64) -> String {
         match self {
             Self::Whole(seconds) => (count / seconds).to_string(),
@@ -229,7 +229,7 @@ fn two_decimals(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// Bytes in the original's units.
+/// Returns an amount of bytes in the original's units.
 fn amount(bytes: Option<f64>) -> String {
     match bytes {
         None => "-".to_owned(),
@@ -237,7 +237,7 @@ fn amount(bytes: Option<f64>) -> String {
     }
 }
 
-/// Bytes in kilobytes or megabytes, if there are enough of them.
+/// Returns bytes in kilobytes or megabytes, or none if they are fewer than a kilobyte.
 pub(super) fn large_amount(bytes: f64) -> Option<String> {
     if bytes >= MEGABYTE {
         Some(format!("{:.2} megabytes", bytes / MEGABYTE))

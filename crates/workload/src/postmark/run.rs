@@ -1,5 +1,4 @@
-//! A run: subdirectories, the three phases, and what is left behind after a failure (nothing, if
-//! the target lets us).
+//! A run of PostMark: the subdirectories, the three phases, and the cleanup after a failure.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::parameter::ParameterError;
 use crate::run_error::RunError;
 use crate::target::Target;
 
-/// What a thread does in a phase.
+/// Work of a thread in a phase.
 type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), RunError>;
 
 /// Runs the benchmark once.
@@ -57,9 +56,9 @@ pub fn run(
 struct Crew {
     shared: Arc<Shared>,
     target: Arc<dyn Target>,
-    // In a phase with several threads the workers are with their threads.
+    // Empty during a phase with several threads, which then own the workers.
     workers: Vec<Worker>,
-    // For the calls that no worker makes.
+    // Meter for calls outside the workers.
     meter: Meter,
     subdirectories: Vec<String>,
 }
@@ -130,7 +129,7 @@ impl Crew {
         Ok(end)
     }
 
-    /// Lets every worker do its part: a lone one on this thread, several each on its own.
+    /// Runs `work` for every worker: a single one on this thread, several on a thread each.
     fn each(&mut self, work: Work, observer: &mut dyn Observer) -> Result<(), RunError> {
         if let [worker] = self.workers.as_mut_slice() {
             return work(worker, observer);
@@ -179,7 +178,7 @@ impl Crew {
             worker.abandon();
         }
         for path in &self.subdirectories {
-            // The run already has its error.
+            // The run has already failed; its first error counts.
             let _ = self.target.rmdir(path);
         }
     }

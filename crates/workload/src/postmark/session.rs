@@ -1,8 +1,8 @@
-//! The program: reads commands, keeps the parameters, runs the benchmark and prints what the
-//! original prints.
+//! The program: reads commands, keeps the parameters, runs the benchmark and prints as the original
+//! does.
 //!
-//! A line that is no command is answered with `Eh?`. Lines that are empty or begin with `#` are
-//! passed over.
+//! An unknown command is answered with `Eh?`. Empty lines and lines that start with `#` are
+//! ignored.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use crate::control::Control;
 use crate::outcome::Outcome;
 use crate::target::Target;
 
-/// Read at the start if no script is given and it is there.
+/// Script that is read at the start if none is given and this one exists.
 pub const DEFAULT_SCRIPT: &str = ".pmrc";
-/// What asks for a command.
+/// Prompt for a command.
 const PROMPT: &str = "pm>";
-/// What is said first.
+/// First line of the output.
 const BANNER: &str = "PostMark, as versions 1.51 to 1.53\n";
-/// How deeply command files may load each other.
+/// Maximum nesting depth of command files.
 const LOAD_DEPTH: u32 = 16;
 const INFALLIBLE: &str = "writing to a string does not fail";
 
 /// A run of a session.
 #[derive(Debug, Clone)]
 pub struct SessionRun {
-    /// The parameters as they were set.
+    /// Parameters of the run.
     pub parameters: Parameters,
-    /// The outcome.
+    /// Outcome of the run.
     pub outcome: Outcome,
 }
 
 impl SessionRun {
-    /// True if the files ran out before the transactions were done.
+    /// True if the files ran out before all transactions were done.
     #[must_use]
     pub fn is_out_of_files(&self) -> bool {
         self.outcome.value("transactions") != Some(f64::from(self.parameters.transactions))
@@ -57,7 +57,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session with the default parameters.
+    /// Returns a session with the default parameters.
     pub fn new(
         target: Arc<dyn Target>,
         options: Options,
@@ -76,13 +76,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The parameters as they are set now.
+    /// Returns the current parameters.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The parameters, to set them from elsewhere.
+    /// Returns the current parameters for modification.
     pub fn parameters_mut(&mut self) -> &mut Parameters {
         &mut self.parameters
     }
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         &self.runs
     }
 
-    /// How many runs failed.
+    /// Returns the number of failed runs.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
     /// Sets a parameter as the command `set` does.
     ///
     /// # Errors
-    /// If there is none of that name, or its value makes no sense.
+    /// Fails if there is no such parameter, or if its value is invalid.
     pub fn set(&mut self, parameter: &str) -> Result<(), ParameterError> {
         match parse(&format!("set {parameter}")) {
             Some((Verb::Set(setting), argument)) => assign(&mut self.parameters, setting, argument),
@@ -110,8 +110,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Begins as the program does: with the banner, then the commands of `script`, or without one
-    /// of `.pmrc` if it is there.
+    /// Starts as the program does: prints the banner, then executes the commands of `script`, or of
+    /// `.pmrc` if no script is given and it exists.
     pub fn start(&mut self, script: Option<&str>) -> Flow {
         self.console.print(BANNER);
         match script {
@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks for commands and executes them until there are no more or one says to quit.
+    /// Prompts for commands and executes them until the input ends or a command quits.
     pub fn converse(&mut self, lines: impl IntoIterator<Item = String>) {
         self.console.print(PROMPT);
         for line in lines {
@@ -219,7 +219,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs the benchmark. An error is the message to print: for parameters, the original's.
+    /// Runs the benchmark. On failure returns the message to print; for parameters it is the
+    /// original's.
     fn run_once(&mut self) -> Result<Outcome, String> {
         self.parameters.check().map_err(|error| error.to_string())?;
         let mut silent = NoObserver;
@@ -242,7 +243,7 @@ impl<'a> Session<'a> {
         self.console.error(&format!("Error: {message}\n"));
     }
 
-    /// Adds text to a file, or prints it if there is no file or it cannot be written.
+    /// Appends text to a file, or prints it if there is no file or it cannot be written.
     fn output(&mut self, file: &str, text: &str) {
         if !file.is_empty() {
             if self.console.append(file, text).is_ok() {
@@ -253,7 +254,7 @@ impl<'a> Session<'a> {
         self.console.print(text);
     }
 
-    /// What `show` prints.
+    /// Returns the text of `show`.
     fn configuration(&self) -> String {
         let p = &self.parameters;
         let mut text = String::from("Current configuration is:\n");
@@ -311,7 +312,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A number of bytes as `show` prints it.
+/// Returns a number of bytes in the format of `show`.
 fn block(bytes: u32) -> String {
     report::large_amount(f64::from(bytes)).unwrap_or_else(|| format!("{bytes} bytes"))
 }

@@ -1,4 +1,4 @@
-//! One thread of a run: its share of the files and of the transactions, and its own random stream.
+//! One thread of a run: its share of the files and transactions, and its own random stream.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::crew::{Failed, share};
 use crate::meter::{Call, Meter};
 use crate::run_error::RunError;
 
-/// The bytes written are printable: a space and the 94 characters after it.
+/// Written bytes are printable: a space and the 94 characters after it.
 const FIRST_CHARACTER: u8 = b' ';
 const CHARACTERS: u32 = 95;
-/// How many dots are drawn while the transactions run.
+/// Number of dots that are printed during the transactions.
 const DOTS: u32 = 10;
 
-/// What all threads of a run have in common.
+/// State that all threads of a run share.
 pub(super) struct Shared {
     pub(super) parameters: Parameters,
     pub(super) options: Options,
     pub(super) control: Arc<Control>,
-    // Set by a thread that failed, so that the others do not work on in vain.
+    // Set by a thread that failed, so that the others can stop early.
     pub(super) failed: Failed,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// The thread `index` of a run; draws the bytes that it will write.
+    /// Returns the thread `index` of a run. Draws the bytes that it will write.
     pub(super) fn new(shared: &Arc<Shared>, index: u32, meter: Meter) -> Result<Self, RunError> {
         let (parameters, threads) = (&shared.parameters, shared.options.threads);
         let mut random = Mt19937::split(parameters.seed, index);
@@ -76,7 +76,7 @@ impl Worker {
         &self.names
     }
 
-    /// The first phase: makes the pool.
+    /// First phase: creates the pool.
     pub(super) fn create_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         for _ in 0..self.files {
             if !self.goes_on()? {
@@ -89,7 +89,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The second phase: does the transactions.
+    /// Second phase: runs the transactions.
     pub(super) fn transact_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let dot_every = (self.transactions / DOTS).max(1);
         for index in 0..self.transactions {
@@ -112,7 +112,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The last phase: removes what is left, in the order of the slots.
+    /// Last phase: removes the remaining files in the order of the slots.
     pub(super) fn delete_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         let mut from = 0;
         while let Some(index) = self.pool.first_from(from) {
@@ -127,12 +127,12 @@ impl Worker {
         Ok(())
     }
 
-    /// After a failure: removes every file that may be there, whatever the target says.
+    /// Cleans up after a failure: removes every file that may exist, and ignores errors.
     pub(super) fn abandon(&mut self) {
         let mut from = 0;
         while let Some(index) = self.pool.first_from(from) {
-            // The run already has its error; this one would say the same, or that the file was
-            // never made.
+            // The run has already failed. This error would repeat the first, or report a file that
+            // was never created.
             let _ = self.delete(index);
             from = index + 1;
         }
@@ -232,7 +232,7 @@ impl Worker {
     }
 }
 
-/// The bytes that files are written from.
+/// Draws the bytes from which files are written.
 fn draw_source(random: &mut Mt19937, size_high: u32) -> Result<Vec<u8>, RunError> {
     let bytes = u64::from(size_high) * 2;
     let failed = || RunError::NoMemory { bytes };

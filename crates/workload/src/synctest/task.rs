@@ -1,4 +1,4 @@
-//! One task of synctest: its files, each on its way from being written to being removed.
+//! One task of synctest: the files that it writes, renames and removes.
 
 use std::collections::VecDeque;
 
@@ -9,24 +9,24 @@ use crate::meter::Call;
 use crate::run_error::RunError;
 use crate::target::OpenFlags;
 
-/// What a file is called on its way.
+/// Name suffixes of a file, in the order of its renames.
 const STATES: [&str; 4] = ["new", "in", "active", "done"];
-/// Bytes a call: what the program hands to `write`.
+/// Bytes per call of `write`.
 const WRITE_BYTES: usize = 8 << 10;
 
 /// A task.
 pub(super) struct Task {
     pub(super) client: Client,
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub(super) written: u64,
     parameters: Parameters,
     directory: String,
     index: u32,
-    // The files that are there, the oldest first.
+    // Existing files, the oldest first.
     live: VecDeque<Live>,
 }
 
-/// A file that is there.
+/// A file that exists.
 struct Live {
     path: String,
     key: u64,
@@ -45,7 +45,7 @@ impl Task {
         }
     }
 
-    /// All passes.
+    /// Runs all passes.
     pub(super) fn work(&mut self) -> Result<(), RunError> {
         for number in 0..self.parameters.files {
             if !self.client.goes_on()? {
@@ -57,7 +57,7 @@ impl Task {
         Ok(())
     }
 
-    /// Compares the files that are left with what was written.
+    /// Compares the remaining files with the written data.
     pub(super) fn verify(&self, client: &mut Client) -> Result<(), RunError> {
         for file in &self.live {
             client.read_file(&file.path, file.key, file.size, WRITE_BYTES)?;

@@ -1,5 +1,5 @@
-//! A directory of the host as a target: data that is written is present, and calls reach the host
-//! as intended.
+//! Tests a host directory as a target: written data is present, and calls reach the host as
+//! intended.
 
 use workload::directory::{DirectoryTarget, Terminal};
 use workload::postmark::Console;
@@ -39,7 +39,7 @@ fn the_root_must_be_a_directory() {
     assert_eq!(kind(directory.path().join("none")), ErrorKind::NotFound);
 }
 
-/// Not every file system has these flags; without them the error must be one that a benchmark can
+/// Not every file system supports these flags; the error must then be one that a benchmark can
 /// handle.
 #[test]
 fn inode_flags_are_set_or_refused_as_unsupported() {

@@ -8,7 +8,7 @@ pub(crate) fn count(outcome: &Outcome, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no figure {name}")) as u64
 }
 
-/// Returns the number of files in a line of the report for people, such as `Deletion alone`.
+/// Returns the number of files in a line of the verbose report, such as `Deletion alone`.
 pub(crate) fn reported(outcome: &Outcome, line: &str) -> u64 {
     let mut documents = outcome.documents.iter();
     let report = documents.find(|document| document.name == "verbose");

@@ -1,7 +1,7 @@
-//! Counts of the original at 50,000 transactions and seed 42, recorded from runs of it.
+//! Counts of the original at 50,000 transactions and seed 42, recorded from its runs.
 //!
-//! The original counts bytes in 32-bit floats, this workload in integers, so they may differ by 1
-//! in 10^4 and by the rounding of two decimals.
+//! The original counts bytes in 32-bit floats, this workload in integers. The counts may therefore
+//! differ by 1 in 10^4 and by the rounding of two decimals.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::figures::{count, reported};
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-/// A line of the table.
+/// A row of the table.
 struct Golden {
     size: (u32, u32),
     number: u32,

@@ -1,4 +1,4 @@
-//! The lab form: latencies, syncing, threads, progress and cancelling.
+//! The lab mode: latencies, syncing, threads, progress and cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,7 +185,7 @@ fn cancelling_stops_and_leaves_nothing() {
     for threads in [1, 4] {
         let counting = Arc::new(CountingTarget::new());
         let target: Arc<dyn Target> = Arc::clone(&counting) as Arc<dyn Target>;
-        // Cancelled by the callback itself, in the middle of the transactions.
+        // The callback cancels the run in the middle of the transactions.
         let seen = Arc::new(AtomicU64::new(0));
         let sink = Arc::clone(&seen);
         let slot: Arc<rt::Mutex<Option<Arc<Control>>>> = Arc::new(rt::Mutex::new(None));
@@ -231,7 +231,7 @@ fn a_file_that_was_cut_is_noticed() {
             ..Parameters::default()
         };
         let root = directory.path().to_owned();
-        // After the pool is created, another program empties its files.
+        // After the pool is created, another program truncates its files.
         let control = Arc::new(Control::with_progress(move |fraction| {
             if fraction > 0.3 {
                 for entry in std::fs::read_dir(&root).expect("it is there").flatten() {

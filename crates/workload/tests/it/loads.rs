@@ -1,5 +1,5 @@
-//! Every workload of the catalogue: its calls, counted; on a directory; and that it leaves no files
-//! behind.
+//! Every workload of the catalogue: counts its calls, runs it on a directory, and checks that it
+//! leaves no files behind.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use workload::{
     Control, Definition, ErrorKind, Load, Operation, Outcome, RunError, Setting, Target, WORKLOADS,
 };
 
-/// Returns parameters with which a workload takes a moment only.
+/// Returns parameters with which a workload runs only briefly.
 fn small(name: &str) -> Vec<(&'static str, Setting)> {
     use Setting::{Bytes, Number, Text, Time};
     use std::borrow::Cow::Borrowed;
@@ -561,7 +561,7 @@ fn dbench_says_where_a_load_and_the_tree_differ() {
     }
 }
 
-/// Every line of it is a request, and every request is executed.
+/// Every line of the load is a request, and every request is executed.
 #[test]
 fn the_load_of_debians_dbench_is_read() {
     let path = "/usr/share/dbench/client.txt";

@@ -1,8 +1,8 @@
-//! The workload compared with the original: Debian's `postmark` runs the same command file, and
-//! prints the same.
+//! Compares the workload with the original: Debian's `postmark` runs the same command file, and
+//! must print the same.
 //!
-//! The clock of whole seconds does not matter: as long as a run takes less than a second, both
-//! print 1.
+//! The clock of whole seconds does not matter: both print 1 as long as a run takes less than a
+//! second.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::recorder::Recorder;
 
 const MISSING: &str = "the original PostMark is missing: apt-get install postmark";
 const PROMPT: &str = "pm>";
-/// Runs of both on a busy machine, before a difference counts.
+/// Number of attempts on a busy machine before a difference counts.
 const ATTEMPTS: u32 = 10;
 
 /// Returns the standard output and standard error of the original, run in this directory.
@@ -53,8 +53,8 @@ fn ours(directory: &Path, script: &str) -> (String, String) {
     (console.printed.replace(PROMPT, ""), console.errors)
 }
 
-/// Checks that both print the same, and that both leave no files behind. A difference may be one of
-/// speed if the two took a second or more, as on a busy machine: then both run again.
+/// Checks that both print the same, and that both leave no files behind. A run of a second or more,
+/// as on a busy machine, changes the rates: then both run again.
 fn check(script: &str) {
     for attempts_left in (0..ATTEMPTS).rev() {
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,4 @@
-//! A program that is run as a process of its own, and what it took.
+//! Runs a program as a child process and measures its time.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,18 +7,19 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-/// Fields of `/proc/PID/stat` behind the name: the state is the first, user's time the 12th and the kernel's the 13th.
+/// Index of the user time among the fields of `/proc/PID/stat` after the name; the system time
+/// follows it.
 const USER_FIELD: usize = 11;
 
-/// What a process took.
+/// Time that a process took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     pub(super) seconds: f64,
-    /// Of all its threads on all processors, in user's mode and the kernel's.
+    /// User and system time of all its threads, on all processors.
     pub(super) processor_seconds: f64,
 }
 
-/// Runs a command, which has to succeed.
+/// Runs a command. Fails if the command fails.
 pub(super) fn run(command: &mut Command) -> Result<Usage> {
     let name = command.get_program().to_string_lossy().into_owned();
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -26,7 +27,7 @@ pub(super) fn run(command: &mut Command) -> Result<Usage> {
     let mut child = command.spawn().with_context(|| name.clone())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.context("the number of a process")?;
-    // It has ended, but its figures are there until it is waited for.
+    // The process has exited, but its figures remain until it is reaped.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
     let seconds = started.elapsed().as_secs_f64();
@@ -43,7 +44,7 @@ pub(super) fn run(command: &mut Command) -> Result<Usage> {
     })
 }
 
-/// The processor time that `/proc/PID/stat` tells.
+/// Returns the processor time from `/proc/PID/stat`, in clock ticks.
 fn processor_ticks(stat: &str) -> Option<u64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     let fields = behind_name.split_whitespace().skip(USER_FIELD).take(2);

@@ -1,7 +1,8 @@
-//! The tree of the benchmark: as many files, as large and as deep as a large program's sources. The same shape gives the same tree.
+//! Generates the tree of the benchmark, similar to the sources of a large program. The same shape
+//! gives the same tree.
 //!
-//! Sizes spread over eleven octaves, most of them around 4 KiB, and are then stretched so that their sum is what it should be. No
-//! file has holes or blocks of zeroes, which `mke2fs` would leave out.
+//! Sizes spread over eleven octaves, most of them around 4 KiB, and are then scaled to the
+//! requested sum. No file has holes or blocks of zeroes, which `mke2fs` would omit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,27 +10,27 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use block::random::SplitMix;
 
-/// One directory for so many files.
+/// Number of files per directory.
 const FILES_PER_DIRECTORY: u32 = 15;
-/// Directories in a directory.
+/// Number of subdirectories per directory.
 const BRANCHES: usize = 8;
-/// How many of a hundred files have sizes in each octave, and the first octave: from 128 bytes on.
+/// Percentage of files per octave of sizes, and the first octave, which starts at 128 bytes.
 const OCTAVES: [u32; 11] = [2, 4, 7, 12, 17, 20, 16, 11, 6, 3, 2];
 const FIRST_OCTAVE: u32 = 7;
 const SEED: u64 = 65_000;
-/// What files are filled with: pieces of this.
+/// Size of the pattern, whose pieces fill the files.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// How large a tree is.
+/// Number and total size of the files of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) files: u32,
-    /// The sum of their sizes.
+    /// Sum of the file sizes in bytes.
     pub(super) bytes: u64,
 }
 
 impl Shape {
-    /// How many directories there are, the root among them.
+    /// Returns the number of directories, including the root.
     pub(super) fn directories(self) -> u32 {
         1 + self.files / FILES_PER_DIRECTORY
     }
@@ -58,7 +59,7 @@ pub(super) fn make(root: &Path, shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// Each before those in it.
+/// Returns the paths of the directories, each before its subdirectories.
 fn directories(root: &Path, count: usize) -> Vec<PathBuf> {
     let mut directories = vec![root.to_owned()];
     for number in 1..count {
@@ -68,7 +69,7 @@ fn directories(root: &Path, count: usize) -> Vec<PathBuf> {
     directories
 }
 
-/// Printable characters.
+/// Returns printable characters.
 fn pattern(random: &mut SplitMix) -> Vec<u8> {
     let character = || b' ' + random.below(95) as u8;
     std::iter::repeat_with(character)
@@ -84,7 +85,7 @@ fn sizes(shape: Shape, random: &mut SplitMix) -> Vec<u64> {
         .into_iter()
         .map(|size| u64::try_from(stretched(size)).unwrap_or(u64::MAX))
         .collect();
-    // What rounding has lost.
+    // Gives the rounding error to the first file.
     let rest = shape.bytes - sizes.iter().sum::<u64>();
     if let Some(first) = sizes.first_mut() {
         *first += rest;

@@ -1,4 +1,4 @@
-//! Our side: the engine in this process, on a device in memory.
+//! The jext side: the engine in this process, on a device in memory.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use workload::{Control, Target};
 use super::{Form, MOUNT_OPTIONS, Test};
 use crate::spans::{Run, Work};
 
-/// A budget of so many times the device caches whatever there is.
+/// Memory budget as a multiple of the device size, large enough to cache everything.
 const BUDGET_FACTOR: u64 = 2;
 
 /// Makes a file system and runs a test on it.

@@ -1,4 +1,5 @@
-//! The kernel's side: Debian's PostMark on ext3, mounted by a loop device from an image in a tmpfs.
+//! The kernel side: Debian's PostMark on ext3, mounted through a loop device from an image on a
+//! tmpfs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,12 @@ use workload::Control;
 use super::{Form, MOUNT_OPTIONS, Test};
 use crate::spans::{Run, Work};
 
-/// A directory that every system has and that nothing needs to be in; only this process sees what is mounted there.
+/// A directory that every system has and that nothing uses; the mounts on it are visible only to
+/// this process.
 const MOUNT_POINT: &str = "/mnt";
-/// What the tmpfs holds beside the image.
+/// Space on the tmpfs in addition to the image, in bytes.
 const ROOM_BYTES: u64 = 64 << 20;
-/// What is run, and the Debian package that it is from.
+/// Programs to run, and the Debian packages that contain them.
 pub(super) const TOOLS: [Needed; 5] = [
     ("postmark", "postmark"),
     ("mke2fs", "e2fsprogs"),
@@ -25,7 +27,7 @@ pub(super) const TOOLS: [Needed; 5] = [
     ("losetup", "mount"),
 ];
 
-/// A tmpfs with a place for an image and one to mount it.
+/// A tmpfs with an image and its mount point.
 pub(super) struct Place {
     image: PathBuf,
     mounted: PathBuf,
@@ -34,7 +36,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Mounts the tmpfs. This process must have a mount namespace of its own.
+    /// Mounts the tmpfs. The process must have a private mount namespace.
     pub(super) fn make(form: Form) -> Result<Self> {
         let size = format!("size={}", form.size_bytes + ROOM_BYTES);
         tool::call(
@@ -80,7 +82,7 @@ impl Place {
             block_bytes,
             journal_megabytes,
         } = self.form;
-        // A new file, so that its pages are taken anew as ours are.
+        // A new file, so that its pages are allocated anew, as jext's are.
         let image = File::create(&self.image).context("image")?;
         image.set_len(size_bytes).context("image")?;
         let (block, journal) = (block_bytes.to_string(), format!("size={journal_megabytes}"));

@@ -1,4 +1,4 @@
-//! A program that is run to its end: what it printed, and what it took.
+//! Runs a program to its end, and returns its output and its times.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,15 +6,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// Where a process's children stand in its `stat` file behind its name: Linux, Documentation/filesystems/proc.rst.
+/// Indices of the children's times in a process's `stat` file, after its name: Linux,
+/// Documentation/filesystems/proc.rst.
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;
 
-/// What a program has printed and taken.
+/// Output and times of a finished program.
 pub(super) struct Finished {
     pub(super) printed: String,
     pub(super) seconds: f64,
-    /// Of processors, its own children included.
+    /// Processor time in seconds, including its own children.
     pub(super) processor_seconds: f64,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn run(program: &Path, arguments: &[String], folder: &Path) -> Result
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
-        // Some say what is wrong on the one, some on the other, and in the end.
+        // Some programs report errors on standard error, others on standard output, always last.
         let ends = [&*errors, &*printed].map(|text| text.trim().lines().last().unwrap_or_default());
         bail!(
             "{name} {}: {}: {}",
@@ -50,7 +51,7 @@ pub(super) fn run(program: &Path, arguments: &[String], folder: &Path) -> Result
     })
 }
 
-/// What the processes that this one has waited for have taken of processors.
+/// Returns the processor time of all children that this process has waited for.
 fn children_seconds() -> Result<f64> {
     let place = "/proc/self/stat";
     let text = std::fs::read_to_string(place).context(place)?;
@@ -58,9 +59,9 @@ fn children_seconds() -> Result<f64> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// What such a file says of children, in ticks of the clock.
+/// Returns the children's time from a `stat` file, in clock ticks.
 fn ticks(stat: &str) -> Option<u64> {
-    // The name may have spaces and parentheses in it.
+    // The name may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |at: usize| fields.get(at)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! The programs: how each is called, how ours is called for the same work, and where its figures stand.
+//! The programs: command lines of both sides for the same work, and parsers of their figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,19 @@ use super::child::{self, Finished};
 use crate::spans::Work;
 
 const MIB: u64 = 1 << 20;
-/// Seconds of processors that a run took; and, where the time is given, bytes a second of them.
+/// Names of the processor figures: seconds of a run, or bytes per processor second if the duration
+/// is fixed.
 const PROCESSOR_TIME: &str = "processor_time";
 const PROCESSOR_RATE: &str = "processor_rate";
-/// What Bonnie++ prints for a phase that was too short for it.
+/// Text that Bonnie++ prints for a phase that was too short to measure.
 const TOO_SHORT: &str = "+++++";
-/// Where its row has the rates of writing, rewriting and reading blocks, in KiB a second.
+/// Fields of Bonnie++'s row with the rates of writing, rewriting and reading blocks, in KiB per
+/// second.
 const BONNIE_FIGURES: [(&str, usize); 3] =
     [("write_rate", 11), ("rewrite_rate", 13), ("read_rate", 17)];
 const BONNIE_FIELDS: usize = 50;
 
-/// A program of Debian's.
+/// A program of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Peer {
     Postmark,
@@ -33,18 +35,18 @@ pub(super) enum Peer {
     Dbench,
 }
 
-/// Whose program.
+/// The side of a comparison: Debian's program or jext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Theirs,
     Ours,
 }
 
-/// What one run has measured.
+/// Figures of one run.
 pub(super) struct Measured {
     // Name and value, in bytes, files or seconds.
     figures: Vec<(&'static str, f64)>,
-    /// What PostMark has done, which does not depend on time.
+    /// Counts of PostMark, which do not depend on time.
     work: Option<Work>,
 }
 
@@ -58,7 +60,7 @@ impl Side {
 }
 
 impl Measured {
-    /// The figure of this name, if the run has it.
+    /// Returns the figure of this name, if the run has it.
     pub(super) fn figure(&self, name: &str) -> Option<f64> {
         let named = |(own, _): &&(&str, f64)| *own == name;
         self.figures.iter().find(named).map(|(_, value)| *value)
@@ -77,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// The program, and the Debian package that it is from.
+    /// Returns the program and the Debian package that contains it.
     pub(super) fn tool(self) -> Needed {
         match self {
             Self::Postmark => ("postmark", "postmark"),
@@ -87,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// What is compared, and its unit.
+    /// Returns the compared figures and their units.
     pub(super) fn figures(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Postmark => &[("elapsed", "s"), (PROCESSOR_TIME, "s")],
@@ -113,7 +115,8 @@ impl Peer {
         let finished = match side {
             Side::Theirs => {
                 let program = tool::find(self.tool().0).context("the program is gone")?;
-                // fs_mark takes no path of 40 bytes or more, and so is told the folder that it runs in.
+                // fs_mark accepts no path of 40 bytes or more, so it runs in the folder with the
+                // path `.`.
                 let place = if self == Self::FsMark {
                     folder
                 } else {
@@ -138,7 +141,8 @@ impl Peer {
         Ok(Measured { figures, work })
     }
 
-    /// What the work took of processors, or the work that a second of one was good for where the time is given.
+    /// Returns the processor time of the work, or the work per processor second if the duration is
+    /// fixed.
     fn of_processors(
         self,
         finished: &Finished,
@@ -153,7 +157,7 @@ impl Peer {
         }
     }
 
-    /// That both have done the same.
+    /// Checks that both sides did the same work.
     pub(super) fn check_same(self, theirs: &Measured, ours: &Measured) -> Result<()> {
         let (theirs, ours) = (&theirs.work, &ours.work);
         ensure!(
@@ -164,7 +168,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The arguments of Debian's program.
+    /// Returns the arguments of Debian's program.
     fn theirs(self, amounts: &Amounts, folder: &Path, scratch: &Path) -> Result<Vec<String>> {
         let place = text(folder)?;
         Ok(match self {
@@ -179,7 +183,8 @@ impl Peer {
             }
             Self::Bonnie => {
                 let (size, chunk) = (amounts.megabytes, amounts.chunk);
-                // Half of the size for the memory, so that it does not refuse; no seeks and no files.
+                // Declares half of the size as memory, so that Bonnie++ does not refuse the size;
+                // no seeks and no files.
                 let line = format!(
                     "-q -f -n 0 -s {size}:{chunk}:0:0 -r {} -m jext -u root -d",
                     size / 2
@@ -200,7 +205,7 @@ impl Peer {
         })
     }
 
-    /// The arguments of jext for the same work.
+    /// Returns the arguments of jext for the same work.
     fn ours(self, amounts: &Amounts, folder: &Path, scratch: &Path) -> Result<Vec<String>> {
         let mut all = vec!["bench".to_owned()];
         let (name, sets) = match self {
@@ -265,7 +270,7 @@ impl Peer {
     }
 }
 
-/// PostMark's commands in a file.
+/// Writes PostMark's commands to a file and returns its path.
 fn script(amounts: &Amounts, first: &str, scratch: &Path) -> Result<String> {
     let path: PathBuf = scratch.join("postmark.commands");
     let transactions = amounts.transactions;
@@ -274,13 +279,14 @@ fn script(amounts: &Amounts, first: &str, scratch: &Path) -> Result<String> {
     Ok(text(&path)?.to_owned())
 }
 
-/// The words of a line, and one more that may have spaces.
+/// Returns the words of a line, followed by a word that may contain spaces.
 fn words(line: &str, last: &str) -> Vec<String> {
     let words = line.split_whitespace().chain([last]);
     words.map(str::to_owned).collect()
 }
 
-/// The files a second that fs_mark prints: the column of that name in the row below the names.
+/// Parses the files per second that fs_mark prints: the column of that name in the row below the
+/// names.
 fn fs_mark_rate(printed: &str) -> Result<f64> {
     let mut lines = printed
         .lines()
@@ -296,7 +302,7 @@ fn fs_mark_rate(printed: &str) -> Result<f64> {
     value.with_context(|| format!("fs_mark does not say how many files a second: {printed}"))
 }
 
-/// The rates that Bonnie++ prints in its row for programs; those of phases under half a second are left out.
+/// Parses the rates from Bonnie++'s CSV row; omits phases of less than half a second.
 fn bonnie_rates(printed: &str) -> Result<Vec<(&'static str, f64)>> {
     let rows = printed
         .lines()
@@ -317,7 +323,7 @@ fn bonnie_rates(printed: &str) -> Result<Vec<(&'static str, f64)>> {
     Ok(found)
 }
 
-/// The bytes a second that dbench prints at the end, in units of a million.
+/// Parses the final throughput of dbench, in units of a million bytes per second.
 fn dbench_rate(printed: &str) -> Result<f64> {
     let words = printed
         .lines()

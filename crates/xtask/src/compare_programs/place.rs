@@ -1,4 +1,5 @@
-//! Where both programs run: one directory, or a file system that is made anew for every run.
+//! The place where both programs run: one directory, or a file system that is made anew for every
+//! run.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,10 +12,10 @@ use lab::targets::MountedFileSystem;
 
 use super::Arguments;
 
-/// What the folders of runs are called.
+/// Name prefix of the folders of runs.
 const FOLDER_PREFIX: &str = "jext-compare";
 
-/// Where the programs run.
+/// The place where the programs run.
 pub(super) enum Place {
     Directory(String),
     Mounted {
@@ -25,7 +26,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The place that was asked for.
+    /// Returns the place that the arguments select.
     pub(super) fn new(arguments: &Arguments) -> Result<Self> {
         let Arguments {
             dir,
@@ -57,12 +58,12 @@ impl Place {
         }
     }
 
-    /// Whether it is mounted for each run.
+    /// True if a file system is mounted for each run.
     pub(super) fn mounts(&self) -> bool {
         matches!(self, Self::Mounted { .. })
     }
 
-    /// What it is, for people.
+    /// Returns a description of the place.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Directory(path) => path.clone(),
@@ -72,8 +73,8 @@ impl Place {
         }
     }
 
-    /// Does the work in a new folder there, and gives it another folder for what a program needs beside. What was dirty
-    /// before is written first.
+    /// Runs `work` with a new folder in the place, and a second folder for other files of the
+    /// program. Syncs a directory first, so that earlier dirty data does not affect the run.
     pub(super) fn with_folder<T>(&self, work: impl FnOnce(&Path, &Path) -> Result<T>) -> Result<T> {
         let scratch = Folder::make(&std::env::temp_dir())?;
         match self {
@@ -93,7 +94,7 @@ impl Place {
     }
 }
 
-/// A folder that is removed with its value, and all that is in it.
+/// A folder that is removed with its contents on drop.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -107,7 +108,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whoever left files there has an error to tell already.
+        // Drop cannot return an error, and the run that left files there has already failed.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

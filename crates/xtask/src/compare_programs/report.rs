@@ -1,4 +1,4 @@
-//! The comparison as a table and as JSON, and what is said of it.
+//! The comparison as a table and as JSON, with a verdict for each figure.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -9,9 +9,9 @@ use super::Comparison;
 use super::place::Place;
 use crate::machine::Machine;
 
-/// How far a ratio may be from one.
+/// Maximum deviation of a ratio from one.
 const TOLERANCE: f64 = 0.05;
-/// The seed of the intervals.
+/// Seed of the bootstrap intervals.
 const SEED: u64 = 1;
 const HEADS: [&str; 6] = [
     "program",
@@ -22,7 +22,7 @@ const HEADS: [&str; 6] = [
     "",
 ];
 
-/// What is said of a ratio.
+/// Verdict on a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Agree,
@@ -65,7 +65,8 @@ impl Verdict {
 }
 
 impl Line {
-    /// A figure of the rounds in which both have it; nothing if there is no such round.
+    /// Returns a figure of the rounds in which both sides have it, or none if there is no such
+    /// round.
     fn of(comparison: &Comparison, (name, unit): (&'static str, &'static str)) -> Option<Self> {
         let rounds = comparison.theirs.iter().zip(&comparison.ours);
         let pairs =

@@ -1,4 +1,4 @@
-//! The program jext, run as a process whose memory is watched.
+//! Runs jext as a child process and samples its memory.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,18 @@ use anyhow::{Context, Result, bail};
 
 use crate::machine::kilobytes;
 
-/// How often the kernel is asked. Its high-water mark only grows, so that no peak is missed but one at the very end.
+/// Sampling interval. The kernel's high-water mark only grows, so only a peak at the very end can
+/// be missed.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a process took.
+/// Memory and time of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     pub(super) peak_bytes: u64,
     pub(super) seconds: f64,
 }
 
-/// Runs it with these arguments; it has to succeed.
+/// Runs the program with these arguments. Fails if the program fails.
 pub(super) fn run(program: &Path, arguments: &[&str]) -> Result<Usage> {
     let started = Instant::now();
     let mut child = Command::new(program)
@@ -31,7 +32,7 @@ pub(super) fn run(program: &Path, arguments: &[&str]) -> Result<Usage> {
     let status_path = format!("/proc/{}/status", child.id());
     let mut peak_bytes = 0;
     let status = loop {
-        // A process that has just ended has no memory any more.
+        // The file is gone or empty if the process has just exited.
         let said = fs::read_to_string(&status_path).unwrap_or_default();
         peak_bytes = peak_bytes.max(kilobytes(&said, "VmHWM").unwrap_or(0));
         if let Some(status) = child.try_wait().context("jext")? {

@@ -1,4 +1,4 @@
-//! A large file whose every block is different, and known.
+//! A large file of known contents, in which every block is different.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 const CHUNK_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = size_of::<u64>();
-/// Spreads consecutive numbers over all bits; odd, so that no two words are the same.
+/// Multiplier that spreads consecutive numbers over all bits; odd, so that no two words are equal.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Writes the file.
@@ -25,7 +25,7 @@ pub(super) fn write(path: &Path, size: u64) -> Result<()> {
     file.sync_all().with_context(name)
 }
 
-/// Whether a file is what was written.
+/// Checks that a file has the written contents.
 pub(super) fn check(path: &Path, size: u64) -> Result<()> {
     let name = || path.display().to_string();
     let mut file = File::open(path).with_context(name)?;
@@ -50,7 +50,7 @@ pub(super) fn check(path: &Path, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// What is at `at`; says how much of the buffer lies within the file.
+/// Fills the buffer with the contents at offset `at`. Returns the number of bytes within the file.
 fn fill(buffer: &mut [u8], at: u64, size: u64) -> usize {
     for (word, index) in buffer
         .chunks_exact_mut(WORD_BYTES)

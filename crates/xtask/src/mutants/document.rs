@@ -1,4 +1,4 @@
-//! The document about mutants: what was broken, and what it took to notice.
+//! The document about mutants: the broken rules, and the effort of detecting each.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crash::rule::Broken;
 
 use super::{BUILD, Row, Terms};
 
-/// How much of what was found is shown.
+/// Maximum number of characters shown of a finding.
 const SHOWN_CHARACTERS: usize = 110;
 
 pub(super) const HEAD: &str = "# Mutants
@@ -21,7 +21,7 @@ This document is written by
 
 ";
 
-/// Mutants that were removed because no workload can tell them from the engine as it is.
+/// Mutants that were removed because no workload can distinguish them from the correct engine.
 const EQUIVALENT: &str = "
 ## Equivalent, and removed
 
@@ -41,7 +41,7 @@ none did for that reason. The rule itself belongs to `jbd2`, whose tests `a_hand
 look at it without `ext`.
 ";
 
-/// A hunt in a line.
+/// Returns the result of a hunt in one line.
 pub(super) fn line(name: &str, seed: u64, hunt: &Hunt) -> String {
     let found = match &hunt.catch {
         Some(catch) if !hunt.is_caught() => {
@@ -57,12 +57,12 @@ pub(super) fn line(name: &str, seed: u64, hunt: &Hunt) -> String {
     format!("{name}, seed {seed}: {found} after {states} states, {seconds:.1} s")
 }
 
-/// In which workload something was caught.
+/// Returns the name of the workload that caught a mutant.
 pub(super) fn workload_of(catch: &Catch) -> String {
     format!("{}: {} ({})", catch.kind, catch.number, catch.cell)
 }
 
-/// What was found, in a line that fits into a table.
+/// Returns a finding as one line that fits a table.
 fn what_of(broken: &Broken) -> String {
     let line = broken.what.replace(['\n', '|'], " ");
     let short: String = line.chars().take(SHOWN_CHARACTERS).collect();
@@ -73,7 +73,7 @@ fn what_of(broken: &Broken) -> String {
     }
 }
 
-/// States for each seed; those of hunts that caught nothing are in brackets.
+/// Returns the states for each seed; those of hunts without a catch are in brackets.
 fn states_of(row: &Row) -> String {
     let of = |hunt: &Hunt| {
         if hunt.is_caught() {
@@ -85,7 +85,7 @@ fn states_of(row: &Row) -> String {
     row.hunts.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// The tables.
+/// Returns the tables.
 pub(super) fn to_text(rows: &[Row], terms: &Terms) -> String {
     let seeds: Vec<String> = terms.seeds.iter().map(ToString::to_string).collect();
     let (seeds, states_max) = (seeds.join(","), terms.states_max);
@@ -128,7 +128,7 @@ pub(super) fn to_text(rows: &[Row], terms: &Terms) -> String {
     text
 }
 
-/// Those that tests of the engine catch.
+/// Appends the mutants that tests of the engine catch.
 fn by_tests(text: &mut String) {
     text.push_str(
         "\n## Caught by tests of the engine\n\nWhat these break shows in no image that a power cut leaves. The test breaks the rule \
@@ -140,7 +140,7 @@ fn by_tests(text: &mut String) {
     }
 }
 
-/// What the workloads that caught something say of the engine as it is.
+/// Appends the results of the catching workloads on the correct engine.
 fn unbroken(text: &mut String, rows: &[Row]) {
     let hunts = rows.iter().flat_map(|row| &row.hunts);
     let catches: Vec<&Catch> = hunts.filter_map(|hunt| hunt.catch.as_ref()).collect();
@@ -163,7 +163,7 @@ fn unbroken(text: &mut String, rows: &[Row]) {
     text.push_str(&complaints);
 }
 
-/// How soon mutants were caught, with the seed that was the slowest for each.
+/// Appends the number of states until a catch, with the slowest seed of each mutant.
 fn median(text: &mut String, rows: &[&Row]) {
     let worst = |row: &&Row| row.hunts.iter().map(|hunt| hunt.states).max();
     let mut states: Vec<u64> = rows.iter().filter_map(worst).collect();
@@ -177,7 +177,7 @@ fn median(text: &mut String, rows: &[&Row]) {
     );
 }
 
-/// A table of mutants that were caught: the first catch of each, and the states of all hunts.
+/// Appends a table of the caught mutants: the first catch of each, and the states of all hunts.
 fn caught(text: &mut String, rows: &[&Row]) {
     text.push_str("| mutant | breaks | caught by | workload | states | what was seen |\n|---|---|---|---|--:|---|\n");
     for row in rows {

@@ -1,4 +1,4 @@
-//! compare-build beside mke2fs.
+//! Tests compare-build with mke2fs.
 
 use crate::support::Folder;
 

@@ -1,4 +1,4 @@
-//! The commands for the developers of jext, with as little work as they take.
+//! Tests the commands for the developers of jext with minimal amounts of work.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! compare-programs beside the programs themselves, with as little work as they take.
+//! Tests compare-programs with the real programs and minimal amounts of work.
 
 use testkit::tool;
 

@@ -1,4 +1,4 @@
-//! Running `xtask`.
+//! Helpers that run `xtask`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// The command, its arguments separated by spaces.
+    /// Returns a command with arguments separated by spaces.
     pub(crate) fn command(&self, line: &str) -> Assert {
         let mut command = Assert::cargo_bin("xtask").unwrap();
         command
@@ -28,7 +28,7 @@ impl Folder {
         command
     }
 
-    /// Returns the JSON that a command prints, which must succeed.
+    /// Returns the JSON that a command prints; panics if the command fails.
     pub(crate) fn json(&self, line: &str) -> serde_json::Value {
         let output = self.command(line).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
@@ -37,7 +37,7 @@ impl Folder {
     }
 }
 
-/// The program that is measured. Tests of the workspace have built it.
+/// Returns the program to measure. Builds it unless tests of the workspace have done so.
 fn jext() -> PathBuf {
     let path = assert_cmd::cargo::cargo_bin("jext");
     if !path.exists() {
