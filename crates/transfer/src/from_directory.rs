@@ -105,7 +105,7 @@ impl DirectorySource {
         jobs: &mut Jobs<'_, 'n>,
     ) -> Result<()> {
         let size = node.size;
-        // A compressed file has fewer blocks than bytes, too, so the parts must be compared.
+        // Fewer blocks than bytes need not mean holes: the host may have compressed the file.
         if node.held < size {
             let file = self.open_data(node)?;
             if next_data(&file, 0, size)? != Some((0, size)) {

@@ -9,7 +9,7 @@
 //! | `x`, `g` | lines for the next entry, for all entries (which are ignored) |
 //! | `L`, `K` | GNU: the next entry's long name, its long target |
 //! | `S` | GNU: a sparse file; its parts are in the header and in blocks after it |
-//! | `x`, `GNU.sparse` | a sparse file; its parts are in the lines (0.0, 0.1) or before the data (1.0) |
+//! | `x`, `GNU.sparse` | a sparse file; parts in the lines (0.0, 0.1) or before the data (1.0) |
 //! | others | a part of the tree |
 
 use std::io::Read;

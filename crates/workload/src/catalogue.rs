@@ -91,8 +91,8 @@ impl Load {
         (self.definition.footprint)(&self.values)
     }
 
-    /// Runs it once. With [`Frame::Common`] it runs in a directory of its own below the target's
-    /// root, which is removed afterwards in any case.
+    /// Runs the workload once. With [`Frame::Common`] it runs in its own directory below the
+    /// target's root, which is always removed afterwards.
     ///
     /// # Errors
     /// Fails with the first error of the run; also if the directory exists already.

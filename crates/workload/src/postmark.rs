@@ -20,10 +20,10 @@
 //!
 //! 1. 2 x `size_high` draws of 95 for the bytes to write.
 //! 2. For each file created: the location if there are two or more, weighted; the subdirectory if
-//! there are two or more; then the size, `size_low` + a draw of (`size_high` - `size_low`).
+//!    there are two or more; then the size, `size_low` + a draw of (`size_high` - `size_low`).
 //! 3. For each transaction: a draw of 10 against the bias, draws of the slot table (2 x `number`)
-//! until a slot holds a file, for an append 1 + a draw of (`size_high` - size); then the same for
-//! the second half.
+//!    until a slot holds a file, for an append 1 + a draw of (`size_high` - size); then the same
+//!    for the second half.
 //!
 //! A draw of 0 takes no number. An append to a file of `size_high` bytes does nothing and still
 //! counts as a transaction.

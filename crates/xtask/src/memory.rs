@@ -22,8 +22,8 @@ use crate::output;
 use crate::program;
 use child::Usage;
 
-/// Space in the image for metadata and reserved blocks: a share of the file size, and a constant in
-/// bytes.
+/// Space in the image for metadata and reserved blocks: one byte per this many of the file, and a
+/// constant in bytes.
 const ROOM_SHARE: u64 = 8;
 const ROOM_BYTES: u64 = 64 << 20;
 const MIB: f64 = (1_u64 << 20) as f64;

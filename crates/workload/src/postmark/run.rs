@@ -21,11 +21,12 @@ type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), RunError>;
 
 /// Runs the benchmark once.
 ///
-/// The observer is called on the calling thread; the control's callback on any. The outcome has the
+/// The observer is called on the calling thread, the control's callback on any. The outcome has the
 /// original's reports as documents, named `verbose` and `terse`.
 ///
 /// # Errors
-/// Fails with the first error of the target, after removing the files made so far as far as the
+/// Fails with the first error of the target, after removing the created files as far as the target
+/// allows; also if the parameters or options are invalid.
 /// target allows; also if the parameters or options are invalid.
 pub fn run(
     parameters: &Parameters,
