@@ -55,9 +55,9 @@ const DONE: &[&str] = &[
 ];
 /// The faults that remain in the other crates.
 const REMAINING: Faults = Faults {
-    question_words: 1198,
-    persons: 249,
-    long_lines: 1012,
+    question_words: 891,
+    persons: 211,
+    long_lines: 844,
 };
 
 /// Numbers of broken rules.
