@@ -53,7 +53,8 @@ pub struct Watcher {
     retired: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
-    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    /// Whether a home block was written or discarded, or the tail moved, since the last commit
+    /// record was complete.
     has_gone_on: bool,
     /// Blocks of files whose write has failed, and that are not durable since.
     failed_data: BTreeMap<u64, Retry>,
@@ -182,6 +183,8 @@ impl Watcher {
             force_unit_access,
         } = request
         else {
+            // A block may be discarded as soon as the transaction that freed it is durable.
+            self.has_gone_on |= matches!(request, Request::Discard { .. });
             return Ok(());
         };
         let first = sector.get() / BLOCK_SECTORS as u64;
@@ -204,7 +207,8 @@ impl Watcher {
         !self.revoked.is_empty()
     }
 
-    /// Whether anything was written home, or the tail moved, since the last commit record was complete.
+    /// True if a home block was written or discarded, or the tail moved, since the last commit
+    /// record was complete.
     pub fn has_gone_on(&self) -> bool {
         self.has_gone_on
     }
@@ -318,9 +322,11 @@ impl Watcher {
             // What was journaled and then revoked may have gone home before that: nobody needs it there.
             let retired = self.retired.get(&block).into_iter().flatten();
             let retired = retired.map(|(_, image)| &image[within..within + SECTOR_BYTES]);
+            // A discard is advice: no transaction waits for it.
             let is_due = |version: &Version| {
                 let bytes = version.bytes();
                 bytes != durable
+                    && !replays[0].is_discard(version)
                     && !retired.clone().any(|retired| retired == bytes)
                     && self.writers.is_due(bytes, tid)
             };

@@ -83,6 +83,7 @@ struct Undecided {
     sector: SectorNr,
     sectors: u64,
     is_complete: bool,
+    is_discard: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -162,12 +163,12 @@ impl<M: Medium> Replay<M> {
                 sector,
                 payload,
                 force_unit_access,
-            } => self.add(*sector, payload, *force_unit_access),
+            } => self.add(*sector, payload, (*force_unit_access, false)),
             Request::Discard { sector, sectors } => {
                 // A discarded range may read as anything; real devices return old contents or
                 // zeroes.
                 let zeroes = zeroes(*sectors * SectorNr::SIZE);
-                self.add(*sector, &zeroes, false)
+                self.add(*sector, &zeroes, (false, true))
             }
             Request::Flush => Step::Flush(
                 self.writes
@@ -179,7 +180,12 @@ impl<M: Medium> Replay<M> {
         }
     }
 
-    fn add(&mut self, sector: SectorNr, payload: &Payload, is_forced: bool) -> Step {
+    fn add(
+        &mut self,
+        sector: SectorNr,
+        payload: &Payload,
+        (is_forced, is_discard): (bool, bool),
+    ) -> Step {
         self.sequence += 1;
         let sequence = self.sequence;
         self.versions.add(sector, payload, sequence);
@@ -190,6 +196,7 @@ impl<M: Medium> Replay<M> {
                 sector,
                 sectors,
                 is_complete: false,
+                is_discard,
             },
         );
         Step::Write {
@@ -249,6 +256,12 @@ impl<M: Medium> Replay<M> {
     /// Returns the undecided versions, by sector.
     pub fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    /// True if a discard made this undecided version.
+    pub fn is_discard(&self, version: &Version) -> bool {
+        let write = self.writes.get(&version.sequence);
+        write.is_some_and(|write| write.is_discard)
     }
 
     /// Returns the durable contents, without any undecided write.

@@ -127,6 +127,17 @@ fn a_cut_off_page_is_durable_before_the_commit_record() {
     }
 }
 
+/// The blocks of a deleted file are discarded after the commit that freed them, and the next commit
+/// does not wait until the discard is durable.
+#[test]
+fn no_commit_waits_for_a_discard() {
+    check(
+        "crash2:ordered,external,tid=4294967295,free=20,sync=1,csum=1,discard=1:1:mkdir(d00);\
+         create(d00/f0);unlink(d00/f0);create(d00/f0);write(d00/f0,0,10);unlink(d00/f0);\
+         create(d00/f1):60-kept",
+    );
+}
+
 /// The beginning of a write is in one transaction and its end in the next.
 #[test]
 fn beginnings_of_writes() {
