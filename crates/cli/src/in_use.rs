@@ -114,23 +114,55 @@ fn loop_of(metadata: &Metadata) -> Option<PathBuf> {
     })
 }
 
+/// A process that has a file open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Holder {
+    number: u32,
+    parent: u32,
+}
+
 /// Returns the number and name of another process that has a file open.
 fn holder(metadata: &Metadata) -> Option<(u32, String)> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut others = numbers.filter(|number| *number != own);
-    others.find_map(|number| {
-        let mut open = fs::read_dir(format!("/proc/{number}/fd")).ok()?.flatten();
-        open.find(|entry| {
-            fs::metadata(entry.path()).is_ok_and(|found| {
-                let is_device = found.file_type().is_block_device();
-                is_same(&found, metadata) || is_device && found.rdev() == metadata.rdev()
-            })
-        })?;
-        let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
-        Some((number, name.trim().to_owned()))
-    })
+    let holders = numbers
+        .filter(|number| *number != own && has_open(*number, metadata).unwrap_or(false))
+        .filter_map(|number| {
+            let parent = parent_in(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?;
+            Some(Holder { number, parent })
+        });
+    let number = outermost(&holders.collect::<Vec<Holder>>())?.number;
+    let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+    Some((number, name.trim().to_owned()))
+}
+
+fn has_open(number: u32, metadata: &Metadata) -> Option<bool> {
+    let mut open = fs::read_dir(format!("/proc/{number}/fd")).ok()?.flatten();
+    Some(open.any(|entry| {
+        fs::metadata(entry.path()).is_ok_and(|found| {
+            let is_device = found.file_type().is_block_device();
+            is_same(&found, metadata) || is_device && found.rdev() == metadata.rdev()
+        })
+    }))
+}
+
+/// Returns the first process whose parent does not have the file open too: until a child executes
+/// its program, it has every file of its parent open.
+fn outermost(holders: &[Holder]) -> Option<Holder> {
+    let is_inherited = |child: &Holder| {
+        let mut others = holders.iter();
+        others.any(|other| other.number == child.parent)
+    };
+    let own = holders.iter().find(|holder| !is_inherited(holder));
+    own.copied()
+}
+
+/// Returns the parent in a `/proc/N/stat`: the second field behind the name, which may contain
+/// spaces and parentheses.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(1)?.parse().ok()
 }
 
 fn mounts() -> Vec<Mounted> {
@@ -190,5 +222,14 @@ mod tests {
         assert_eq!((&*mount.point, &*mount.source), ("/a b", r"/x\y"));
         assert_eq!((&*mount.kind, mount.is_read_only), ("fuse.jext", true));
         assert!(parse("36 35 0:52 / /a").is_none());
+    }
+
+    #[test]
+    fn the_parent_of_a_forked_process_is_named() {
+        let [parent, child] =
+            [(29_161, 1), (10_324, 29_161)].map(|(number, parent)| Holder { number, parent });
+        assert_eq!(outermost(&[child, parent]), Some(parent));
+        assert_eq!(outermost(&[child]), Some(child));
+        assert_eq!(parent_in("10324 (a) b (c) S 29161 1 1 0"), Some(29_161));
     }
 }
