@@ -22,10 +22,10 @@ use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::{Answer, forward};
 use crate::payload::Payload;
-use crate::random::{SplitMix, mix_pair};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 use crate::versions::{Version, Versions, write_requests};
 use overlay::{assemble, overlay_all};
+use rt::split_mix::{SplitMix, mix_pair};
 
 /// Number of sectors evicted together.
 const EVICTED_SECTORS: usize = 2048;

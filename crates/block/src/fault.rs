@@ -20,10 +20,10 @@ use rt::Mutex;
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::forward::{Answer, forward};
-use crate::random::{SplitMix, mix_pair};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 use plan::History;
 pub use plan::{Effect, FaultPlan, FaultRule, Operations, Rate, When};
+use rt::split_mix::{SplitMix, mix_pair};
 use torn::BadSectors;
 
 /// A device in front of another that fails according to a plan.

@@ -15,7 +15,6 @@
 //! | [`cache`] | a volatile cache and its power cuts |
 //! | [`trace`] | a record of requests, and the possible states after a power cut |
 //! | [`meter`] | counters |
-//! | [`random`] | choices that are the same on every machine |
 //! | [`text`] | names of devices, and opening them by name |
 
 #![warn(clippy::missing_errors_doc)]
@@ -30,7 +29,6 @@ pub mod memory;
 pub mod meter;
 pub mod payload;
 pub mod raid;
-pub mod random;
 pub mod slice;
 pub mod text;
 pub mod ticket;

@@ -371,7 +371,7 @@ impl<'r> Explorer<'r> {
     }
 
     fn is_chosen(&self, hash: u64, one_in: u64, purpose: u64) -> bool {
-        let mixed = block::random::mix_pair(self.limits.seed.wrapping_add(purpose), hash);
+        let mixed = rt::split_mix::mix_pair(self.limits.seed.wrapping_add(purpose), hash);
         one_in > 0 && mixed.is_multiple_of(one_in)
     }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::random::mix_pair;
+use rt::split_mix::mix_pair;
 
 use crate::crowd;
 use crate::setting::{Cell, Setting};

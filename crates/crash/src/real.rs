@@ -25,7 +25,7 @@ mod round;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use block::random::mix_pair;
+use rt::split_mix::mix_pair;
 
 use crate::device::Plant;
 use crate::rule::Broken;

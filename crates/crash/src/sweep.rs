@@ -1,7 +1,7 @@
 //! The systematic search for what errors do: a workload runs once without any, and then once for each command that its
 //! devices were given and each way in which that can fail.
 
-use block::random::{SplitMix, mix_pair};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use crate::explore::Limits;
 use crate::fault::{Fault, FaultKind, Which};

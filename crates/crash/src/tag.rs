@@ -10,6 +10,7 @@
 //! Free blocks of a new volume carry the tag of nobody's write ([`poison`]), which names the block.
 
 use layout::journal::{BlockType, MAGIC_BYTES};
+use rt::split_mix::GAMMA;
 
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 
@@ -21,8 +22,8 @@ const PRETENDED: [BlockType; 3] = [BlockType::Commit, BlockType::Descriptor, Blo
 const WORDS: usize = SECTOR_BYTES / 8;
 /// The words before the sequence.
 const HEAD_WORDS: usize = 3;
-/// What successive words of the sequence differ by: the golden ratio.
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Difference of successive words of the sequence.
+const STEP: u64 = GAMMA;
 
 /// Who wrote a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,10 +16,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::random::SplitMix;
 use block::{BlockDevice, DeviceError, Payload, Request, Ticket};
 use layout::{Block, SectorNr};
 use rt::Nanos;
+use rt::split_mix::SplitMix;
 
 const SPAN_BYTES: u64 = 64 << 20;
 const REQUEST_BYTES: u64 = 1 << 20;

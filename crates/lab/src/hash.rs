@@ -6,6 +6,8 @@
 //!
 //! G. Fowler, L. C. Noll, K.-P. Vo, the FNV hash; S. Vigna's `splitmix64.c` for the finish.
 
+use rt::split_mix::mix;
+
 const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01B3;
 
@@ -38,10 +40,7 @@ impl StableHash {
 
     /// The hash.
     pub(crate) const fn finish(&self) -> u64 {
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 }
 

@@ -40,6 +40,7 @@ mod nanos;
 mod parking;
 mod primitive;
 mod random;
+pub mod split_mix;
 pub mod sync;
 mod tag;
 mod thread;

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use rt::split_mix::GAMMA;
+
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -122,7 +124,7 @@ impl Hasher for AddressHasher {
 
     fn write_usize(&mut self, address: usize) {
         self.0 = (self.0 ^ address as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_mul(GAMMA)
             .rotate_left(29);
     }
 }

@@ -1,13 +1,15 @@
-//! A small portable random generator for tests (SplitMix64).
+//! Random values for tests.
+
+use rt::split_mix::SplitMix;
 
 /// A stream of random numbers, determined by its seed.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random(SplitMix);
 
 impl Random {
     /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix::new(seed))
     }
 
     /// Returns the next number.
@@ -16,11 +18,7 @@ impl Random {
         reason = "it never ends, so that an iterator's Option would only be in the way"
     )]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number below `bound`.

@@ -5,6 +5,8 @@
 //! are detected. A piece is a slice of the block, which is extended by copies of itself: a write
 //! computes and copies nothing, and a check is one memory comparison.
 
+use rt::split_mix::GAMMA;
+
 use crate::random::Random;
 
 /// Number of bytes after which the contents repeat.
@@ -74,7 +76,7 @@ impl Contents {
 #[must_use]
 pub const fn key(number: u64) -> u64 {
     // Any odd factor that is not a multiple of the period gives different files different offsets.
-    number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    number.wrapping_mul(GAMMA)
 }
 
 #[cfg(test)]

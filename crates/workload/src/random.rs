@@ -13,11 +13,10 @@ use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use rt::Nanos;
+use rt::split_mix::GAMMA;
 
 /// 2^53, the number of distinct steps of a float between 0 and 1.
 const UNIT_STEPS: f64 = 9_007_199_254_740_992.0;
-/// Odd number near 2^64 divided by the golden ratio; it spreads task numbers over all seeds.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// A stream of random numbers.
@@ -28,7 +27,7 @@ impl Random {
     /// Returns the stream of one task.
     #[must_use]
     pub fn new(seed: u64, task: u64) -> Self {
-        let mixed = seed ^ task.wrapping_add(1).wrapping_mul(SPREAD);
+        let mixed = seed ^ task.wrapping_add(1).wrapping_mul(GAMMA);
         Self(Xoshiro256StarStar::seed_from_u64(mixed))
     }
 

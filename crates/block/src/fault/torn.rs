@@ -7,7 +7,7 @@ use layout::{Block, SectorNr};
 
 use crate::device::Request;
 use crate::payload::{Cutter, Payload, payload_bytes};
-use crate::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 /// Returns some of a write's sectors of `unit` bytes, each kept or dropped at random.
 pub(super) fn tear(

@@ -502,7 +502,7 @@ impl Bounce {
 mod tests {
     use super::*;
     use crate::payload::{payload_from_bytes, payload_to_bytes};
-    use crate::random::SplitMix;
+    use rt::split_mix::SplitMix;
 
     #[test]
     fn a_bounce_buffer_covers_whole_units_and_knows_its_edges() {

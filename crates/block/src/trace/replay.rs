@@ -15,8 +15,8 @@ use super::Event;
 use crate::device::{Geometry, Request};
 use crate::memory::MemoryDevice;
 use crate::payload::Payload;
-use crate::random::{SplitMix, mix_pair};
 use crate::versions::{Version, Versions, write_requests};
+use rt::split_mix::{SplitMix, mix_pair};
 
 /// Size of a block of zeroes that stands for part of a discard.
 const DISCARD_BYTES: u64 = 64 * 1024;

@@ -6,10 +6,10 @@ mod numbers;
 
 use std::sync::Arc;
 
-use block::random::{SplitMix, mix_pair};
 use ext::volume::NewInode;
 use ext::{Error, Volume};
 use layout::InodeNr;
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::{Crowd, DIRECTORY, Kind};
 use crate::rule::{Broken, Rule, RuleCounts};

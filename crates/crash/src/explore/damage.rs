@@ -13,11 +13,11 @@
 
 use std::sync::Arc;
 
-use block::random::SplitMix;
 use ext::Volume;
 use layout::journal::{BlockType, Header, JournalSuperblock};
 use layout::tag::TagFormat;
 use layout::{Block, Tid, checksum};
+use rt::split_mix::SplitMix;
 use zerocopy::FromBytes;
 
 use super::Explorer;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use block::random::{SplitMix, mix_pair};
 use block::trace::Trace;
 use block::{BlockDevice, FaultDevice, Request};
 use ext::Volume;
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::damage::Log;
 use super::{Explorer, Step, found};

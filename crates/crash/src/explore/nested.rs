@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use block::random::{SplitMix, mix_pair};
 use block::trace::{Event, Trace};
 use block::{BlockDevice, Replay};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::{Explorer, Step, found};
 use crate::cut::{Cut, Moment};

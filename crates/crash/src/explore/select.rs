@@ -12,7 +12,7 @@
 //! Single sectors and pairs are taken from those that recovery, the check or the read-back of a whole image read: what
 //! nobody reads changes nothing.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::Limits;
 use crate::cut::{Moment, Selection};

@@ -30,12 +30,12 @@ pub use territory::{PARTS, Part};
 use core::fmt;
 use std::sync::Arc;
 
-use block::random::{SplitMix, mix_pair};
 use ext::options::DataMode;
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 use layout::feature::Incompatible;
 use layout::superblock::Superblock;
+use rt::split_mix::{SplitMix, mix_pair};
 use zerocopy::FromBytes;
 
 use crate::cut::Cut;

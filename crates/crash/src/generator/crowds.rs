@@ -1,7 +1,7 @@
 //! Workloads beside a crowd, always under hostile schedules: what the crowd does has to return, and what it does to names, links and numbers has to
 //! be whole after every power cut.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::races::choose_racing;
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, ops};

@@ -425,7 +425,7 @@ mod tests {
         Search::default().extend(2, &mut |search| made.push(orbit_of(&search.cores)));
         let orbits: BTreeSet<String> = made.iter().cloned().collect();
         assert_eq!(orbits.len(), made.len(), "no orbit is there twice");
-        let mut random = block::random::SplitMix::new(5);
+        let mut random = rt::split_mix::SplitMix::new(5);
         for _ in 0..500 {
             let mut any = || (random.below(4) as usize, random.below(2) as usize);
             let slots = [any(), any(), any(), any()];

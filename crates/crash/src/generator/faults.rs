@@ -1,7 +1,7 @@
 //! Workloads whose devices fail: short ones, long ones, and ones in which everything is durable at once while a writer works.
 //! Which commands fail is up to the [`sweep`](mod@crate::sweep).
 
-use block::random::{SplitMix, mix_pair};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::exhaustive::Orbits;
 use super::{stress, tight};

@@ -1,7 +1,7 @@
 //! Workloads on devices that have no room for what they never held: sparse images on a full host, thin devices. Which writes are
 //! refused, and for how long, is up to the [`sweep`](mod@crate::sweep).
 
-use block::random::{SplitMix, mix_pair};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::{laps, passing, stress, tight};
 use crate::setting::Cell;

@@ -2,7 +2,7 @@
 //! of it, and a rename asks for that), large writes, and a sync call for every second operation. Log space is freed and used again, transaction numbers wrap, journals have all kinds of checksums,
 //! and some volumes begin with the recovery of what an earlier power cut left.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{
     DIRECTORIES, FILES, LOG_BLOCKS_MIN, NEARLY_WRAPPED, choose, directory_path, ops,

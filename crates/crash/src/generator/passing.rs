@@ -2,7 +2,7 @@
 //! once. What it was to write still belongs to the next commit, and many operations ask for one. Half of the volumes have
 //! `data_err=abort`.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{DIRECTORIES, directory_path, ops};
 use crate::model::Tree;

@@ -1,7 +1,7 @@
 //! Workloads in which several clients race, always under hostile schedules: at every moment somebody changes something
 //! while another one syncs, so that transactions close within operations.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::image::SECTOR_BYTES;

@@ -2,7 +2,7 @@
 //! time, each second time, or less often. So large files, journaled and not, with attribute blocks of their own, lose their
 //! blocks over many transactions, and the power fails between any two of them.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, ops};
 use crate::model::Tree;

@@ -6,7 +6,7 @@
 //! journaled data becomes a file's within the next transactions. One workload in three is a duel: a client gives blocks back,
 //! another one takes them past the cache, and a third one syncs, so that the transaction that freed them is on its way to the log.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{NEARLY_WRAPPED, directory_path, ops};
 use crate::image::BLOCK_SECTORS;

@@ -4,8 +4,8 @@
 //! Each lane works in directories of its own, whose names end with its number; there they take space from each other and
 //! share transactions. Operations are chosen by the model, so that all of them can be done.
 
-use block::random::SplitMix;
 use layout::device::DeviceNumber;
+use rt::split_mix::SplitMix;
 
 use crate::image::SECTOR_BYTES;
 use crate::model::{Change, Kind, Tree};

@@ -2,7 +2,7 @@
 //! blocks, that makes and removes directories and files, switches data journaling of files, and syncs often. Some volumes
 //! are mounted `sync` or `dirsync`.
 
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 use super::stress::{DIRECTORIES, FEW_BLOCKS, FILES, LOG_BLOCKS_MIN, choose, directory_path, ops};
 use crate::model::Tree;

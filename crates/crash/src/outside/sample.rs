@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::Replay;
-use block::random::{SplitMix, mix_pair};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::Difference;
 use crate::cut::Moment;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use block::Medium;
-use block::random::{SplitMix, mix_pair};
 use block::trace::Event;
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::Tally;
 use super::keep::Evidence;

@@ -1,8 +1,8 @@
 //! A client on a thread of its own: it chooses operations by its model until the devices are gone.
 
-use block::random::SplitMix;
 use block::trace::Trace;
 use ext::Volume;
+use rt::split_mix::SplitMix;
 
 use super::gate::Gate;
 use crate::generator::races::choose_racing;

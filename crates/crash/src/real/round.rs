@@ -6,12 +6,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use block::cache::CacheDevice;
-use block::random::{SplitMix, mix_pair};
 use block::trace::{Trace, TraceDevice};
 use block::versions::Versions;
 use block::{BlockDevice, Geometry};
 use ext::Volume;
 use ext::options::{DataMode, OrderedScope};
+use rt::split_mix::{SplitMix, mix_pair};
 
 use super::gate::{Gate, Gated};
 use super::keep::Evidence;

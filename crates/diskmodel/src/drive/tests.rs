@@ -1,5 +1,7 @@
 //! The drive against the formulas: service times, queueing, read-ahead and the write cache.
 
+use rt::split_mix::SplitMix;
+
 use super::*;
 use crate::catalogue;
 
@@ -85,32 +87,25 @@ impl Bench {
     }
 }
 
-/// Positions spread over the disk (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn sector(&mut self, capacity: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % (capacity / 8) * 8
-    }
+/// Returns a random sector at a multiple of 4 KiB.
+fn any_sector(random: &mut SplitMix, capacity: u64) -> u64 {
+    random.next_u64() % (capacity / 8) * 8
 }
 
 /// Returns the number of random reads of 4 KiB per second at a queue depth.
 fn random_reads_per_second(name: &str, depth: u32) -> f64 {
     let mut bench = Bench::uncached(name);
     let capacity = bench.drive.mechanics.platter.capacity();
-    let mut random = Random(1);
+    let mut random = SplitMix::new(1);
     for _ in 0..depth {
-        let sector = random.sector(capacity);
+        let sector = any_sector(&mut random, capacity);
         bench.submit(Action::Read, sector, 8);
     }
     let mut done = 0;
     while done < 4_000 {
         for _ in bench.next() {
             done += 1;
-            let sector = random.sector(capacity);
+            let sector = any_sector(&mut random, capacity);
             bench.submit(Action::Read, sector, 8);
         }
     }
@@ -242,17 +237,17 @@ fn forced_writes_go_to_the_platter() {
 fn a_full_cache_slows_writers_down_to_the_rate_of_destaging() {
     let mut bench = Bench::new("atlas-v-18", |_| {});
     let capacity = bench.drive.mechanics.platter.capacity();
-    let mut random = Random(7);
+    let mut random = SplitMix::new(7);
     let mut count = 0;
     while bench.stats().throttled_writes < 500 {
-        let sector = random.sector(capacity);
+        let sector = any_sector(&mut random, capacity);
         bench.write(sector, 8);
         count += 1;
     }
     assert!(count > 900, "{count} writes in all");
     let begin = bench.now;
     for _ in 0..500 {
-        let sector = random.sector(capacity);
+        let sector = any_sector(&mut random, capacity);
         bench.write(sector, 8);
     }
     let rate = 500e9 / (bench.now - begin) as f64;
@@ -296,11 +291,11 @@ fn the_same_commands_take_the_same_time() {
     let run = || {
         let mut bench = Bench::new("atlas-v-36", |_| {});
         let capacity = bench.drive.mechanics.platter.capacity();
-        let mut random = Random(3);
+        let mut random = SplitMix::new(3);
         let mut digest = 0_u64;
         for round in 0..5_000 {
             while bench.drive.outstanding() < 8 {
-                let sector = random.sector(capacity);
+                let sector = any_sector(&mut random, capacity);
                 let is_through = round % 7 == 0;
                 let action = if sector.is_multiple_of(3) {
                     Action::Read

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use block::raid::{ParityDevice, RaidLevel, assemble};
-use block::random::SplitMix;
 use block::{DeviceText, Event, FaultDevice, FaultPlan, MemoryDevice, OpenOptions, Replay, Trace};
+use rt::split_mix::SplitMix;
 
 use super::*;
 

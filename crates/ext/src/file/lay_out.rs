@@ -92,7 +92,9 @@ mod tests {
     use layout::time::InodeTime;
 
     use super::*;
-    use crate::file::testing::{Bench, Random, check, image};
+    use testkit::Random;
+
+    use crate::file::testing::{Bench, check, image};
     use crate::options::MountOptions;
 
     const RESTORED: Restored = Restored {

@@ -8,6 +8,8 @@
 //! `s` and its low half from bits 31..16 of the next `s`; the next one is always 69069 s + 1 mod
 //! 2^32.
 
+use rt::split_mix::{GAMMA, mix};
+
 const STATE_WORDS: usize = 624;
 const SHIFT_WORDS: usize = 397;
 const MATRIX: u32 = 0x9908_B0DF;
@@ -45,11 +47,7 @@ impl Mt19937 {
         if thread == 0 {
             return Self::new(seed);
         }
-        let mut mixed =
-            (u64::from(seed) << 32 | u64::from(thread)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
+        let mixed = mix((u64::from(seed) << 32 | u64::from(thread)).wrapping_mul(GAMMA));
         Self::new(((mixed >> 32) ^ (mixed & u64::from(u32::MAX))) as u32)
     }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use block::random::SplitMix;
+use rt::split_mix::SplitMix;
 
 /// Number of files per directory.
 const FILES_PER_DIRECTORY: u32 = 15;

@@ -5,11 +5,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use rt::split_mix::GAMMA;
 
 const CHUNK_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = size_of::<u64>();
-/// Multiplier that spreads consecutive numbers over all bits; odd, so that no two words are equal.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Writes the file.
 pub(super) fn write(path: &Path, size: u64) -> Result<()> {
@@ -56,7 +55,7 @@ fn fill(buffer: &mut [u8], at: u64, size: u64) -> usize {
         .chunks_exact_mut(WORD_BYTES)
         .zip(at / WORD_BYTES as u64..)
     {
-        word.copy_from_slice(&index.wrapping_mul(SPREAD).to_le_bytes());
+        word.copy_from_slice(&index.wrapping_mul(GAMMA).to_le_bytes());
     }
     usize::try_from(size - at).map_or(buffer.len(), |left| left.min(buffer.len()))
 }

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use block::random::SplitMix;
 use ext::volume::{Entry, NewInode, RenameMode};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::Mutex;
+use rt::split_mix::SplitMix;
 
 use super::{Step, Task, tolerate};
 use crate::rule::{Broken, Rule, RuleCounts};

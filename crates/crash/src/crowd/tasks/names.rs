@@ -3,10 +3,10 @@
 //! Two names are a *pair*: a file, and a directory of a larger number in which the file gets a second name again and again, while the two
 //! are exchanged. Three directories, each in the one before, stay as they are: what is tried with them is refused.
 
-use block::random::SplitMix;
 use ext::volume::{FileKind, NewInode, RenameMode, SetMode, WhiteoutOwner};
 use ext::{Error, Volume};
 use layout::InodeNr;
+use rt::split_mix::SplitMix;
 
 use super::{Step, Task, tolerate};
 use crate::crowd::DIRECTORY;

@@ -3,11 +3,11 @@
 //! The contents, the permission bits and the attribute of a file follow from its path. A call by path must see what belongs to that path, and
 //! must change nothing else, however long it takes.
 
-use block::random::SplitMix;
 use ext::volume::{NewInode, OpenFlags, SetAttributes, SetMode};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::Nanos;
+use rt::split_mix::SplitMix;
 
 use super::{Step, Task, tolerate};
 use crate::crowd::DIRECTORY;

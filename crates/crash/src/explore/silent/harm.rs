@@ -3,10 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use block::random::SplitMix;
 use layout::group::GroupDescriptor;
 use layout::superblock::Superblock;
 use layout::{Block, InodeNr};
+use rt::split_mix::SplitMix;
 use zerocopy::FromBytes;
 
 use super::territory::{Claim, PARTS, Part, Territory};

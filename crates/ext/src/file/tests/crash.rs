@@ -15,7 +15,9 @@ use block::memory::MemoryDevice;
 use block::trace::{Event, Replay, Trace};
 use layout::InodeNr;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::error::Error;
 use crate::file::{self, WriteOptions};

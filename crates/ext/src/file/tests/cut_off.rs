@@ -8,7 +8,9 @@ use block::memory::MemoryDevice;
 use layout::SectorNr;
 use layout::time::InodeTime;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::file;
 use crate::options::MountOptions;
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use block::meter::MeterDevice;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::MountOptions;
 use crate::{Error, writeback};

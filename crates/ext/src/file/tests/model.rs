@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::file::{self, WriteOptions};
 use crate::options::{AllocationProfile, DataMode, MountOptions, OrderedScope};

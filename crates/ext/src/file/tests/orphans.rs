@@ -6,7 +6,9 @@ use block::BlockDevice;
 use block::trace::{Replay, Trace};
 use layout::InodeNr;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::options::MountOptions;
 use crate::{file, namei};
 

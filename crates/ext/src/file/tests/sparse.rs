@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use block::memory::MemoryDevice;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::file_size::size_max;

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::testing::{Bench, Random, check, image};
+use testkit::Random;
+
+use super::testing::{Bench, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::{DataMode, MountOptions};
 use crate::writeback;

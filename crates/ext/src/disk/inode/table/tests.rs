@@ -10,7 +10,9 @@ use crate::disk::file_size::size_max;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::words::Words;
-use crate::file::testing::{Bench, Random, image};
+use testkit::Random;
+
+use crate::file::testing::{Bench, image};
 use crate::options::MountOptions;
 
 /// Number of states for each inode size.

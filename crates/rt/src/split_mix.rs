@@ -2,6 +2,10 @@
 //! number generators", OOPSLA 2014) for choices that must be the same on every machine: the sectors
 //! that a power cut keeps, the requests that fail.
 
+/// The golden gamma: the odd integer nearest to 2^64 divided by the golden ratio. A multiple of it
+/// spreads consecutive numbers over all bits.
+pub const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// A stream of random numbers, determined by its seed.
 #[derive(Debug, Clone)]
 pub struct SplitMix {
@@ -16,7 +20,7 @@ impl SplitMix {
 
     /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 
@@ -29,10 +33,12 @@ impl SplitMix {
 
 /// Returns a number that depends only on the given pair.
 pub fn mix_pair(seed: u64, number: u64) -> u64 {
-    mix(mix(seed ^ 0x6A09_E667_F3BC_C909).wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+    mix(mix(seed ^ 0x6A09_E667_F3BC_C909).wrapping_add(number.wrapping_mul(GAMMA)))
 }
 
-fn mix(mut word: u64) -> u64 {
+/// Spreads the bits of a word over all bits (the finaliser of SplitMix64). No two words give the
+/// same result.
+pub const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     word ^ (word >> 31)
