@@ -1,4 +1,4 @@
-//! The adapter between fuser's callbacks and [`Vfs`].
+//! The adapter between fuser's callbacks and a [`Served`] volume.
 //!
 //! | request | answer |
 //! |---|---|
@@ -43,7 +43,7 @@ use fuser::{
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
-use crate::vfs::Vfs;
+use crate::served::Served;
 use answers::{absent, answer, answer_count, answer_usage, generation};
 use flags::{new_inode, open_flags, opened, rename_mode};
 use full::Full;
@@ -58,10 +58,10 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Maximum size of a write or read request in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
-/// A file system in the form that fuser requires.
-pub(crate) struct Adapter<V> {
-    vfs: Arc<V>,
-    guard: Guard<V>,
+/// A served volume in the form that fuser requires.
+pub(crate) struct Adapter {
+    fs: Arc<Served>,
+    guard: Guard,
     is_lazy_open: bool,
     block_bytes: u32,
     notifier: NotifierSlot,
@@ -70,12 +70,12 @@ pub(crate) struct Adapter<V> {
     full: Full,
 }
 
-impl<V: Vfs> Adapter<V> {
-    pub(crate) fn new(vfs: Arc<V>, is_lazy_open: bool) -> Self {
-        let block_bytes = vfs.usage().block_bytes;
+impl Adapter {
+    pub(crate) fn new(served: Arc<Served>, is_lazy_open: bool) -> Self {
+        let block_bytes = served.usage().block_bytes;
         Self {
-            guard: Guard::new(Arc::clone(&vfs)),
-            vfs,
+            guard: Guard::new(Arc::clone(&served)),
+            fs: served,
             is_lazy_open,
             block_bytes,
             notifier: NotifierSlot::default(),
@@ -91,7 +91,7 @@ impl<V: Vfs> Adapter<V> {
     }
 
     /// Returns the guarded file system, for threads other than the session's.
-    pub(crate) fn guarded(&self) -> Guard<V> {
+    pub(crate) fn guarded(&self) -> Guard {
         self.guard.clone()
     }
 
@@ -109,15 +109,15 @@ fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
     inode_of(node).ok_or(Errno::ESTALE)
 }
 
-impl<V: Vfs> Filesystem for Adapter<V> {
+impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::ask(config, self.is_lazy_open, self.vfs.time_granularity());
+        capabilities::ask(config, self.is_lazy_open, self.fs.time_granularity());
         Ok(())
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.guard("lookup", || {
-            Ok(self.vfs.look_up(inode(parent)?, name.as_bytes())?)
+            Ok(self.fs.look_up(inode(parent)?, name.as_bytes())?)
         });
         match found {
             Err(errno) if errno.code() == Errno::ENOENT.code() && name != "." => {
@@ -132,7 +132,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let _ = self.guard("forget", || {
             let node = inode(node)?;
             self.full.take(node);
-            self.vfs.forget(node, count);
+            self.fs.forget(node, count);
             Ok(())
         });
     }
@@ -186,13 +186,13 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 permissions,
                 ..change
             };
-            Ok(self.vfs.set_attributes(node, &change)?)
+            Ok(self.fs.set_attributes(node, &change)?)
         });
         self.answer_attributes(reply, self.changed_node(node, changed));
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        match self.guard("readlink", || Ok(self.vfs.read_link(inode(node)?)?)) {
+        match self.guard("readlink", || Ok(self.fs.read_link(inode(node)?)?)) {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno),
         }
@@ -214,7 +214,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             let device = decode_device(rdev);
             let name = name.as_bytes();
             Ok(self
-                .vfs
+                .fs
                 .make_node(inode(parent)?, name, kind, device, &new)?)
         });
         self.answer_entry(reply, self.changed(&[(parent, name)], made));
@@ -232,7 +232,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let new = new_inode(request, mode, umask);
         let made = self.guard_for(request, "mkdir", || {
             Ok(self
-                .vfs
+                .fs
                 .make_directory(inode(parent)?, name.as_bytes(), &new)?)
         });
         self.answer_entry(reply, self.changed(&[(parent, name)], made));
@@ -240,14 +240,14 @@ impl<V: Vfs> Filesystem for Adapter<V> {
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let done = self.guard("unlink", || {
-            Ok(self.vfs.unlink(inode(parent)?, name.as_bytes())?)
+            Ok(self.fs.unlink(inode(parent)?, name.as_bytes())?)
         });
         answer(reply, self.changed(&[(parent, name)], done));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let done = self.guard("rmdir", || {
-            Ok(self.vfs.remove_directory(inode(parent)?, name.as_bytes())?)
+            Ok(self.fs.remove_directory(inode(parent)?, name.as_bytes())?)
         });
         answer(reply, self.changed(&[(parent, name)], done));
     }
@@ -264,7 +264,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let target = target.as_os_str().as_bytes();
         let made = self.guard_for(request, "symlink", || {
             Ok(self
-                .vfs
+                .fs
                 .symlink(inode(parent)?, name.as_bytes(), target, &new)?)
         });
         self.answer_entry(reply, self.changed(&[(parent, name)], made));
@@ -284,7 +284,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             let mode = rename_mode(request, flags).ok_or(Errno::EINVAL)?;
             let (from, to) = (inode(parent)?, inode(new_parent)?);
             Ok(self
-                .vfs
+                .fs
                 .rename(from, name.as_bytes(), to, new_name.as_bytes(), mode)?)
         });
         answer(
@@ -303,7 +303,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
     ) {
         let made = self.guard_for(request, "link", || {
             let (node, parent) = (inode(node)?, inode(new_parent)?);
-            Ok(self.vfs.link(node, parent, new_name.as_bytes())?)
+            Ok(self.fs.link(node, parent, new_name.as_bytes())?)
         });
         let made = self.changed_node(node, made);
         self.answer_entry(reply, self.changed(&[(new_parent, new_name)], made));
@@ -320,7 +320,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
                 self.full.take(node);
             }
             let allowed = flags.write && self.may_use_reserve(request);
-            Ok((self.vfs.open(node, flags)?, allowed))
+            Ok((self.fs.open(node, flags)?, allowed))
         }) {
             Ok((made, allowed)) => {
                 reply.opened(reserve::encode(made.handle, allowed), opened(made));
@@ -347,7 +347,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         let made = self.guard_for(request, "create", || {
             let allowed = self.may_use_reserve(request);
             let made = self
-                .vfs
+                .fs
                 .create(inode(parent)?, name.as_bytes(), &new, flags)?;
             Ok((made, allowed))
         });
@@ -416,7 +416,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         reply: ReplyEmpty,
     ) {
         let done = self.guard("release", || {
-            Ok(self.vfs.release(reserve::decode(handle))?)
+            Ok(self.fs.release(reserve::decode(handle))?)
         });
         answer(reply, done);
     }
@@ -433,7 +433,7 @@ impl<V: Vfs> Filesystem for Adapter<V> {
             let node = inode(node)?;
             // The kernel reports failed write-back here too.
             self.full.take(node);
-            Ok(self.vfs.sync(node, reserve::decode(handle), data_only)?)
+            Ok(self.fs.sync(node, reserve::decode(handle), data_only)?)
         });
         answer(reply, done);
     }
@@ -486,12 +486,12 @@ impl<V: Vfs> Filesystem for Adapter<V> {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let done = self.guard("fsyncdir", || Ok(self.vfs.sync_directory(inode(node)?)?));
+        let done = self.guard("fsyncdir", || Ok(self.fs.sync_directory(inode(node)?)?));
         answer(reply, done);
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        let usage = self.guard("statfs", || Ok(self.vfs.usage()));
+        let usage = self.guard("statfs", || Ok(self.fs.usage()));
         answer_usage(reply, usage);
     }
 

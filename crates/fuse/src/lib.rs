@@ -1,14 +1,14 @@
 //! Mounts a volume through FUSE: the kernel's requests become operations of an [`ext::Volume`].
 //!
 //! ```text
-//! kernel -- /dev/fuse --> session (threads of fuser) --> adapter --> Vfs --> ext::Volume
+//! kernel -- /dev/fuse --> session (threads of fuser) --> adapter --> Served --> ext::Volume
 //! ```
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`vfs`] | the operations that a kernel requests of a file system, as a trait |
-//! | [`served`] | that trait over a volume |
-//! | `adapter` | fuser's callbacks on top of the trait; catches panics |
+//! | `served` | a volume with the operations that a kernel requests |
+//! | `requests` | values of the requests and of their answers |
+//! | `adapter` | fuser's callbacks on top of a served volume; catches panics |
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
@@ -55,10 +55,9 @@ mod attributes;
 pub mod mount;
 pub mod mount_point;
 mod polling;
-pub mod served;
-pub mod vfs;
+mod requests;
+mod served;
 mod watch;
 
 pub use mount::{Mount, MountError, Settings, Unmounter};
-pub use served::{Owners, Served};
-pub use vfs::Vfs;
+pub use served::Owners;

@@ -15,7 +15,6 @@ use crate::arrivals::Arrivals;
 use crate::mount_point::{Description, MountPoint};
 use crate::polling::Polling;
 use crate::served::{Owners, Served};
-use crate::vfs::Vfs;
 use crate::watch::Watch;
 
 /// Default number of requests processed at once. A thread that syncs waits for the device.
@@ -73,9 +72,9 @@ pub enum MountError {
 }
 
 /// A mounted volume, ready to be served.
-pub struct Mount<V: Vfs = Served> {
-    session: Session<Adapter<V>>,
-    vfs: Arc<V>,
+pub struct Mount {
+    session: Session<Adapter>,
+    served: Arc<Served>,
     has_panicked: Arc<AtomicBool>,
     point: MountPoint,
     arrivals: Arrivals,
@@ -110,7 +109,7 @@ impl Threads {
     }
 }
 
-impl Mount<Served> {
+impl Mount {
     /// Mounts a volume at a directory.
     ///
     /// # Errors
@@ -144,22 +143,17 @@ impl Mount<Served> {
         }
         ended.map_err(MountError::Session)
     }
-}
 
-impl<V: Vfs> Mount<V> {
-    /// Mounts any file system at a directory.
-    ///
-    /// # Errors
-    /// Returns the kernel's error.
-    pub fn of(vfs: Arc<V>, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
+    /// Mounts a served volume; does not close it on an error.
+    fn of(served: Arc<Served>, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
         let failed = |cause| MountError::Mount {
             directory: directory.to_owned(),
             cause,
         };
-        let adapter = Adapter::new(Arc::clone(&vfs), settings.is_lazy_open);
+        let adapter = Adapter::new(Arc::clone(&served), settings.is_lazy_open);
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
-        let mounted = Self::begin(adapter, vfs, device, point.clone(), settings);
+        let mounted = Self::begin(adapter, served, device, point.clone(), settings);
         mounted.map_err(|cause| {
             let _ = point.unmount_by_force();
             failed(cause)
@@ -168,8 +162,8 @@ impl<V: Vfs> Mount<V> {
 
     /// Initialises the connection to the kernel, and starts the threads beside the session.
     fn begin(
-        adapter: Adapter<V>,
-        vfs: Arc<V>,
+        adapter: Adapter,
+        served: Arc<Served>,
         device: OwnedFd,
         point: MountPoint,
         settings: &Settings,
@@ -206,7 +200,7 @@ impl<V: Vfs> Mount<V> {
         };
         Ok(Self {
             session,
-            vfs,
+            served,
             has_panicked,
             point,
             arrivals,
@@ -223,10 +217,10 @@ impl<V: Vfs> Mount<V> {
     }
 
     /// Answers requests until the kernel closes the connection.
-    pub fn serve(self) -> (Arc<V>, io::Result<()>) {
+    fn serve(self) -> (Arc<Served>, io::Result<()>) {
         let ended = self.session.run();
         self.threads.stop();
-        (self.vfs, ended)
+        (self.served, ended)
     }
 }
 

@@ -11,7 +11,7 @@ use ext::volume::{
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
 
-use crate::vfs::{Copy, Handle, Opened, Vfs};
+use crate::requests::{Copy, Handle, Opened};
 
 /// Number of bytes that a copy within the volume moves at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -35,7 +35,7 @@ pub struct Owners {
 }
 
 /// A served volume.
-pub struct Served {
+pub(crate) struct Served {
     volume: Volume,
     owners: Owners,
     /// True if files are opened without a request, so that open files are not tracked here.
@@ -46,7 +46,7 @@ pub struct Served {
 
 impl Served {
     /// Serves a volume. `is_lazy` is true if files are opened without a request.
-    pub fn new(volume: Volume, owners: Owners, is_lazy: bool) -> Self {
+    pub(crate) fn new(volume: Volume, owners: Owners, is_lazy: bool) -> Self {
         Self {
             volume,
             owners,
@@ -56,12 +56,12 @@ impl Served {
     }
 
     /// Returns the volume.
-    pub fn volume(&self) -> &Volume {
+    pub(crate) fn volume(&self) -> &Volume {
         &self.volume
     }
 
     /// Ends the service and returns the volume.
-    pub fn into_volume(self) -> Volume {
+    pub(crate) fn into_volume(self) -> Volume {
         self.volume
     }
 
@@ -129,8 +129,14 @@ impl Served {
     }
 }
 
-impl Vfs for Served {
-    fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
+/// The operations that the kernel requests. Numbers are inode numbers of the volume; permissions
+/// have been checked.
+///
+/// Operations that create or find a node hold it; the kernel later forgets each node as many times
+/// as it was returned.
+impl Served {
+    /// Looks up a name. `.` is the node itself, of any kind, also if the kernel has forgotten it.
+    pub(crate) fn look_up(&self, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
         let found = match name {
             b"." => self.volume.look_up_number(parent)?,
             _ => self.volume.look_up_node(parent, name)?,
@@ -138,17 +144,24 @@ impl Vfs for Served {
         Ok(self.show(found))
     }
 
-    fn forget(&self, node: InodeNr, count: u64) {
+    /// Drops `count` references of the kernel to a node.
+    pub(crate) fn forget(&self, node: InodeNr, count: u64) {
         if let Err(error) = self.volume.forget(node, count) {
             tracing::warn!(%node, %error, "a node could not be forgotten");
         }
     }
 
-    fn attributes(&self, node: InodeNr) -> Result<Attributes> {
+    /// Returns the attributes of a node.
+    pub(crate) fn attributes(&self, node: InodeNr) -> Result<Attributes> {
         Ok(self.show(self.volume.attributes(node)?))
     }
 
-    fn set_attributes(&self, node: InodeNr, change: &SetAttributes) -> Result<Attributes> {
+    /// Changes attributes of a node.
+    pub(crate) fn set_attributes(
+        &self,
+        node: InodeNr,
+        change: &SetAttributes,
+    ) -> Result<Attributes> {
         self.check_owners(change)?;
         let change = SetAttributes {
             uid: change.uid.filter(|_| self.owners.uid.is_none()),
@@ -159,7 +172,8 @@ impl Vfs for Served {
         self.attributes(node)
     }
 
-    fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()> {
+    /// Sets the flags of chattr.
+    pub(crate) fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()> {
         let change = SetAttributes {
             flags: Some(flags),
             ..SetAttributes::default()
@@ -167,11 +181,13 @@ impl Vfs for Served {
         self.volume.set_attributes(node, &change)
     }
 
-    fn read_link(&self, node: InodeNr) -> Result<Vec<u8>> {
+    /// Returns the target of a symbolic link.
+    pub(crate) fn read_link(&self, node: InodeNr) -> Result<Vec<u8>> {
         self.volume.read_link(node)
     }
 
-    fn make_node(
+    /// Creates a file, device, fifo or socket.
+    pub(crate) fn make_node(
         &self,
         parent: InodeNr,
         name: &[u8],
@@ -182,11 +198,18 @@ impl Vfs for Served {
         self.made(self.patient(|| self.volume.make_node(parent, name, kind, device, new))?)
     }
 
-    fn make_directory(&self, parent: InodeNr, name: &[u8], new: &NewInode) -> Result<Attributes> {
+    /// Creates a directory.
+    pub(crate) fn make_directory(
+        &self,
+        parent: InodeNr,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<Attributes> {
         self.made(self.patient(|| self.volume.make_directory(parent, name, new))?)
     }
 
-    fn symlink(
+    /// Creates a symbolic link.
+    pub(crate) fn symlink(
         &self,
         parent: InodeNr,
         name: &[u8],
@@ -196,20 +219,24 @@ impl Vfs for Served {
         self.made(self.patient(|| self.volume.symlink(parent, name, target, new))?)
     }
 
-    fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
+    /// Adds a directory entry for a node.
+    pub(crate) fn link(&self, node: InodeNr, parent: InodeNr, name: &[u8]) -> Result<Attributes> {
         self.volume.link(node, parent, name)?;
         self.made(node)
     }
 
-    fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+    /// Removes a directory entry of a non-directory.
+    pub(crate) fn unlink(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         self.volume.unlink(parent, name)
     }
 
-    fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
+    /// Removes an empty directory.
+    pub(crate) fn remove_directory(&self, parent: InodeNr, name: &[u8]) -> Result<()> {
         self.volume.remove_directory(parent, name)
     }
 
-    fn rename(
+    /// Renames a directory entry.
+    pub(crate) fn rename(
         &self,
         parent: InodeNr,
         name: &[u8],
@@ -220,7 +247,8 @@ impl Vfs for Served {
         self.volume.rename(parent, name, new_parent, new_name, mode)
     }
 
-    fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Opened> {
+    /// Opens a file.
+    pub(crate) fn open(&self, node: InodeNr, flags: OpenFlags) -> Result<Opened> {
         if self.is_lazy {
             return Ok(Opened {
                 handle: Handle::NONE,
@@ -239,7 +267,8 @@ impl Vfs for Served {
         })
     }
 
-    fn create(
+    /// Creates a file and opens it.
+    pub(crate) fn create(
         &self,
         parent: InodeNr,
         name: &[u8],
@@ -256,33 +285,46 @@ impl Vfs for Served {
         }
     }
 
-    fn is_writable(&self, handle: Handle) -> bool {
+    /// True if a file was opened for writing, or if open files are not tracked.
+    pub(crate) fn is_writable(&self, handle: Handle) -> bool {
         handle == Handle::NONE || self.volume.is_writable(FileId::from_raw(handle.0))
     }
 
-    fn may_use_reserve(&self, uid: u32, groups: &dyn Fn() -> Vec<u32>) -> bool {
+    /// True if a caller may use the blocks reserved for root. `groups` returns all groups of the
+    /// caller.
+    pub(crate) fn may_use_reserve(&self, uid: u32, groups: &dyn Fn() -> Vec<u32>) -> bool {
         let volume = &self.volume;
         let has_group = volume.reserve_owner().gid.is_some();
         let groups = if has_group { groups() } else { Vec::new() };
         volume.may_use_reserve(uid, &groups)
     }
 
-    fn with_reserve<T>(&self, allowed: bool, calls: impl FnOnce() -> T) -> T {
+    /// Runs `calls` with or without permission to use the reserved blocks.
+    pub(crate) fn with_reserve<T>(&self, allowed: bool, calls: impl FnOnce() -> T) -> T {
         self.volume.with_reserve(allowed, calls)
     }
 
-    fn release(&self, handle: Handle) -> Result<()> {
+    /// Closes an open file.
+    pub(crate) fn release(&self, handle: Handle) -> Result<()> {
         if handle == Handle::NONE {
             return Ok(());
         }
         self.volume.release(FileId::from_raw(handle.0))
     }
 
-    fn read(&self, node: InodeNr, offset: u64, into: &mut [u8], is_direct: bool) -> Result<usize> {
+    /// Reads; fewer bytes than requested only at the end of the file.
+    pub(crate) fn read(
+        &self,
+        node: InodeNr,
+        offset: u64,
+        into: &mut [u8],
+        is_direct: bool,
+    ) -> Result<usize> {
         self.volume.read_node(node, offset, into, is_direct)
     }
 
-    fn write(
+    /// Writes; fewer bytes than given only when space runs out, and at least one.
+    pub(crate) fn write(
         &self,
         node: InodeNr,
         offset: u64,
@@ -294,18 +336,21 @@ impl Vfs for Served {
         self.patient(|| volume.write_node(node, offset, from, is_direct, durability))
     }
 
-    fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()> {
+    /// Makes a file durable, and reports earlier failed writes to the open file.
+    pub(crate) fn sync(&self, node: InodeNr, handle: Handle, data_only: bool) -> Result<()> {
         if handle == Handle::NONE {
             return self.volume.sync_node(node, data_only);
         }
         self.volume.sync_file(FileId::from_raw(handle.0), data_only)
     }
 
-    fn sync_directory(&self, node: InodeNr) -> Result<()> {
+    /// Makes a directory durable.
+    pub(crate) fn sync_directory(&self, node: InodeNr) -> Result<()> {
         self.volume.sync_directory(node)
     }
 
-    fn read_directory(
+    /// Visits a directory's entries from a cookie on, until `visit` returns false.
+    pub(crate) fn read_directory(
         &self,
         node: InodeNr,
         cookie: u64,
@@ -318,7 +363,9 @@ impl Vfs for Served {
             })
     }
 
-    fn read_directory_nodes(
+    /// Visits a directory's entries with their nodes' attributes from a cookie on, until `visit`
+    /// returns false. `.` and `..` have no attributes here.
+    pub(crate) fn read_directory_nodes(
         &self,
         node: InodeNr,
         cookie: u64,
@@ -331,15 +378,18 @@ impl Vfs for Served {
             })
     }
 
-    fn usage(&self) -> Usage {
+    /// Returns free and used space.
+    pub(crate) fn usage(&self) -> Usage {
         self.volume.usage()
     }
 
-    fn time_granularity(&self) -> Duration {
+    /// Returns the granularity of times.
+    pub(crate) fn time_granularity(&self) -> Duration {
         self.volume.time_granularity()
     }
 
-    fn change_range(
+    /// Allocates, frees or zeroes a range of a file.
+    pub(crate) fn change_range(
         &self,
         node: InodeNr,
         offset: u64,
@@ -351,19 +401,26 @@ impl Vfs for Served {
         self.patient(|| volume.change_range(node, offset, length, what, keeps_size))
     }
 
-    fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
+    /// Returns the first data byte from an offset on; `None` if there is none before the end.
+    pub(crate) fn seek_data(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.volume.seek_data(node, offset)
     }
 
-    fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
+    /// Returns the first byte of a hole from an offset on, the end of the file included; `None`
+    /// beyond the end.
+    pub(crate) fn seek_hole(&self, node: InodeNr, offset: u64) -> Result<Option<u64>> {
         self.volume.seek_hole(node, offset)
     }
 
-    fn may_be_behind(&self, node: InodeNr) -> bool {
+    /// True if the kernel may still cache writes to a file that have not arrived here. For a file
+    /// that is not open for writing it has written back everything, mapped memory included, before
+    /// it released the last writer.
+    pub(crate) fn may_be_behind(&self, node: InodeNr) -> bool {
         self.is_lazy || self.volume.is_open_for_writing(node)
     }
 
-    fn copy(&self, copy: Copy) -> Result<u64> {
+    /// Copies within the file system. Returns the number of bytes.
+    pub(crate) fn copy(&self, copy: Copy) -> Result<u64> {
         let mut bytes = vec![0; copy.length.min(COPY_BYTES) as usize];
         let mut done = 0;
         while done < copy.length {
@@ -383,27 +440,39 @@ impl Vfs for Served {
         Ok(done)
     }
 
-    fn get_attribute(&self, node: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
+    /// Returns the value of an extended attribute.
+    pub(crate) fn get_attribute(&self, node: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
         self.volume.get_attribute(node, name)
     }
 
-    fn list_attributes(&self, node: InodeNr) -> Result<Vec<Vec<u8>>> {
+    /// Returns the names of all extended attributes.
+    pub(crate) fn list_attributes(&self, node: InodeNr) -> Result<Vec<Vec<u8>>> {
         self.volume.list_attributes(node)
     }
 
-    fn set_attribute(&self, node: InodeNr, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+    /// Sets an extended attribute.
+    pub(crate) fn set_attribute(
+        &self,
+        node: InodeNr,
+        name: &[u8],
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
         self.volume.set_attribute(node, name, value, mode)
     }
 
-    fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()> {
+    /// Removes an extended attribute.
+    pub(crate) fn remove_attribute(&self, node: InodeNr, name: &[u8]) -> Result<()> {
         self.volume.remove_attribute(node, name)
     }
 
-    fn is_read_only(&self) -> bool {
+    /// True if nothing can be changed, from the start or since an error.
+    pub(crate) fn is_read_only(&self) -> bool {
         self.volume.is_read_only()
     }
 
-    fn abort(&self, why: &str) {
+    /// Stops all changes after an internal error.
+    pub(crate) fn abort(&self, why: &str) {
         self.volume.abort(why);
     }
 }

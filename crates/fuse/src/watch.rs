@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use crate::adapter::Guard;
 use crate::mount_point::MountPoint;
-use crate::vfs::Vfs;
 
 /// Interval between checks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +33,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Starts the thread.
-    pub(crate) fn start<V: Vfs>(guard: Guard<V>, point: MountPoint) -> io::Result<Self> {
+    pub(crate) fn start(guard: Guard, point: MountPoint) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
@@ -51,13 +50,13 @@ impl Watch {
     }
 }
 
-fn watch<V: Vfs>(guard: &Guard<V>, point: &MountPoint, stopped: &Receiver<()>) {
+fn watch(guard: &Guard, point: &MountPoint, stopped: &Receiver<()>) {
     // A volume that was opened read-only is mounted read-only from the start.
-    if guard.vfs.is_read_only() {
+    if guard.fs.is_read_only() {
         return;
     }
     while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        if !guard.vfs.is_read_only() {
+        if !guard.fs.is_read_only() {
             continue;
         }
         if guard.has_panicked() {

@@ -10,12 +10,11 @@ use fuser::{
 
 use super::{Adapter, FOREVER};
 use crate::attributes::{node_of, shown, type_of};
-use crate::vfs::Vfs;
 
 /// Maximum length of a name in bytes.
 const NAME_BYTES_MAX: u32 = 255;
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     pub(super) fn shown(&self, attributes: &Attributes) -> FileAttr {
         shown(attributes, self.block_bytes)
     }

@@ -8,14 +8,13 @@ use rustix::fs::OFlags;
 use super::flags::{durability, has};
 use super::{Adapter, TRANSFER_BYTES_MAX, inode, reserve};
 use crate::arrivals;
-use crate::vfs::Vfs;
 
 thread_local! {
     /// Read buffer of this thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     pub(super) fn read_contents(
         &self,
         node: INodeNo,
@@ -32,7 +31,7 @@ impl<V: Vfs> Adapter<V> {
             }
             let into = &mut buffer[..size];
             match self.guard("read", || {
-                Ok(self.vfs.read(inode(node)?, offset, into, is_direct)?)
+                Ok(self.fs.read(inode(node)?, offset, into, is_direct)?)
             }) {
                 Ok(count) => reply.data(&buffer[..count]),
                 Err(errno) => reply.error(errno),
@@ -61,7 +60,7 @@ impl<V: Vfs> Adapter<V> {
             let mut done = 0;
             loop {
                 let (at, rest) = (offset + done as u64, &data[done..]);
-                let written = self.vfs.write(node, at, rest, is_direct, durability);
+                let written = self.fs.write(node, at, rest, is_direct, durability);
                 if is_cached && matches!(written, Err(ext::Error::NoSpace)) {
                     self.full.mark(node);
                     self.ask_again(node);
@@ -77,7 +76,7 @@ impl<V: Vfs> Adapter<V> {
         arrivals::write(|| {
             if is_cached {
                 let allowed = reserve::opener_may(handle);
-                self.guard("write", || self.vfs.with_reserve(allowed, write))
+                self.guard("write", || self.fs.with_reserve(allowed, write))
             } else {
                 self.guard_for(request, "write", write)
             }

@@ -10,9 +10,8 @@ use super::answers::{generation, unknown};
 use super::guard::Failure;
 use super::{Adapter, FOREVER, inode};
 use crate::attributes::type_of;
-use crate::vfs::Vfs;
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Lists names and inode numbers.
     pub(super) fn list(
         &self,
@@ -29,7 +28,7 @@ impl<V: Vfs> Adapter<V> {
             let kind = entry.kind.map_or(FileType::RegularFile, type_of);
             !reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
         };
-        let listed = self.vfs.read_directory(inode(node)?, offset, &mut visit);
+        let listed = self.fs.read_directory(inode(node)?, offset, &mut visit);
         Ok(behind_entries(is_empty, listed)?)
     }
 
@@ -51,7 +50,7 @@ impl<V: Vfs> Adapter<V> {
             !reply.add(attr.ino, next, name, &FOREVER, &attr, generation)
         };
         let listed = self
-            .vfs
+            .fs
             .read_directory_nodes(inode(node)?, offset, &mut visit);
         Ok(behind_entries(is_empty, listed)?)
     }

@@ -10,7 +10,6 @@ use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 
 use super::answers::answer;
 use super::{Adapter, inode};
-use crate::vfs::Vfs;
 
 /// setxattr(2): the attribute must not exist.
 const XATTR_CREATE: i32 = 1;
@@ -20,7 +19,7 @@ const XATTR_REPLACE: i32 = 2;
 /// Name of the access ACL.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     pub(super) fn set_attribute(
         &self,
         request: &Request,
@@ -38,7 +37,7 @@ impl<V: Vfs> Adapter<V> {
                 _ => return Err(Errno::EINVAL.into()),
             };
             let node = inode(node)?;
-            self.vfs.set_attribute(node, name.as_bytes(), value, mode)?;
+            self.fs.set_attribute(node, name.as_bytes(), value, mode)?;
             if name.as_bytes() == ACCESS_LIST {
                 self.list_was_set(request, node)?;
             }
@@ -49,7 +48,7 @@ impl<V: Vfs> Adapter<V> {
 
     pub(super) fn get_attribute(&self, node: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
         let found = self.guard("getxattr", || {
-            Ok(self.vfs.get_attribute(inode(node)?, name.as_bytes())?)
+            Ok(self.fs.get_attribute(inode(node)?, name.as_bytes())?)
         });
         answer_value(reply, found, room);
     }
@@ -57,7 +56,7 @@ impl<V: Vfs> Adapter<V> {
     pub(super) fn list_attributes(&self, node: INodeNo, room: u32, reply: ReplyXattr) {
         let found = self.guard("listxattr", || {
             let mut names = Vec::new();
-            for name in self.vfs.list_attributes(inode(node)?)? {
+            for name in self.fs.list_attributes(inode(node)?)? {
                 names.extend(name);
                 names.push(0);
             }
@@ -74,7 +73,7 @@ impl<V: Vfs> Adapter<V> {
         reply: ReplyEmpty,
     ) {
         let done = self.guard_for(request, "removexattr", || {
-            Ok(self.vfs.remove_attribute(inode(node)?, name.as_bytes())?)
+            Ok(self.fs.remove_attribute(inode(node)?, name.as_bytes())?)
         });
         answer(reply, self.changed_node(node, done));
     }

@@ -3,7 +3,7 @@
 use ext::volume::{Durability, NewInode, OpenFlags, RangeChange, RenameMode, WhiteoutOwner};
 use fuser::{FopenFlags, OpenAccMode, RenameFlags, Request, WriteFlags};
 
-use crate::vfs::Opened;
+use crate::requests::Opened;
 
 pub(super) fn new_inode(request: &Request, mode: u32, umask: u32) -> NewInode {
     NewInode {

@@ -18,7 +18,6 @@ use layout::InodeNr;
 
 use super::guard::Failure;
 use super::{Adapter, reserve};
-use crate::vfs::Vfs;
 
 /// Files with cached data that found no space.
 #[derive(Default)]
@@ -48,7 +47,7 @@ impl Full {
     }
 }
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Returns the attributes of a node, or ENOSPC to a writer whose data found no space. A read at
     /// the end of a file passes a handle too.
     pub(super) fn attributes(
@@ -56,10 +55,10 @@ impl<V: Vfs> Adapter<V> {
         node: InodeNr,
         handle: Option<FileHandle>,
     ) -> Result<Attributes, Failure> {
-        let is_writer = |handle| self.vfs.is_writable(reserve::decode(handle));
+        let is_writer = |handle| self.fs.is_writable(reserve::decode(handle));
         if handle.is_some_and(is_writer) && self.full.take(node) {
             return Err(Errno::ENOSPC.into());
         }
-        Ok(self.vfs.attributes(node)?)
+        Ok(self.fs.attributes(node)?)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fuser::Errno;
 
 use crate::polling::Meter;
-use crate::vfs::Vfs;
+use crate::served::Served;
 
 /// The failure of an operation.
 pub(super) enum Failure {
@@ -30,27 +30,18 @@ impl From<Errno> for Failure {
 }
 
 /// A file system, guarded against panics.
-pub(crate) struct Guard<V> {
-    pub(crate) vfs: Arc<V>,
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) fs: Arc<Served>,
     /// True if an operation has panicked. Its state is lost, so that no operation runs any more.
     has_panicked: Arc<AtomicBool>,
     meter: Arc<Meter>,
 }
 
-impl<V> Clone for Guard<V> {
-    fn clone(&self) -> Self {
+impl Guard {
+    pub(super) fn new(served: Arc<Served>) -> Self {
         Self {
-            vfs: Arc::clone(&self.vfs),
-            has_panicked: Arc::clone(&self.has_panicked),
-            meter: Arc::clone(&self.meter),
-        }
-    }
-}
-
-impl<V: Vfs> Guard<V> {
-    pub(super) fn new(vfs: Arc<V>) -> Self {
-        Self {
-            vfs,
+            fs: served,
             has_panicked: Arc::default(),
             meter: Arc::default(),
         }
@@ -87,7 +78,7 @@ impl<V: Vfs> Guard<V> {
             Err(_) => {
                 tracing::error!(name, "a panic: nothing is done from here on");
                 self.has_panicked.store(true, Ordering::Release);
-                self.vfs.abort(&format!("a panic in {name}"));
+                self.fs.abort(&format!("a panic in {name}"));
                 return Err(Errno::EIO);
             }
         };

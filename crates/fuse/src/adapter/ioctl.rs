@@ -19,7 +19,7 @@ use layout::InodeNr;
 use super::Adapter;
 use super::caller::Caller;
 use super::guard::Failure;
-use crate::vfs::Vfs;
+use crate::served::Served;
 
 const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
@@ -49,7 +49,7 @@ const EXTENDED: [(u32, InodeFlags); 7] = [
     (0x8000, InodeFlags::DAX),
 ];
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Answers an ioctl. jext keeps the change time of a directory, so the kernel must request it
     /// again after chattr; it keeps that of a file itself.
     pub(super) fn control(
@@ -59,7 +59,7 @@ impl<V: Vfs> Adapter<V> {
         command: u32,
         data: &[u8],
     ) -> Result<Vec<u8>, Failure> {
-        let answer = answer(&*self.vfs, request, node, command, data)?;
+        let answer = answer(&self.fs, request, node, command, data)?;
         if matches!(command, SET_FLAGS | SET_FLAGS_32 | SET_EXTENDED) {
             self.ask_again(node);
         }
@@ -69,7 +69,7 @@ impl<V: Vfs> Adapter<V> {
 
 /// Executes an ioctl.
 fn answer(
-    vfs: &impl Vfs,
+    served: &Served,
     request: &Request,
     node: InodeNr,
     command: u32,
@@ -77,26 +77,26 @@ fn answer(
 ) -> Result<Vec<u8>, Failure> {
     match command {
         GET_FLAGS | GET_FLAGS_32 => {
-            let flags = vfs.attributes(node)?.flags;
+            let flags = served.attributes(node)?.flags;
             Ok(flags.bits().to_ne_bytes().to_vec())
         }
         SET_FLAGS | SET_FLAGS_32 => {
             let flags = InodeFlags::from_bits_retain(word(data)?);
-            set(vfs, request, &vfs.attributes(node)?, flags)
+            set(served, request, &served.attributes(node)?, flags)
         }
         GET_EXTENDED => {
-            let flags = vfs.attributes(node)?.flags;
+            let flags = served.attributes(node)?.flags;
             let mut answer = vec![0; EXTENDED_BYTES];
             answer[..4].copy_from_slice(&to_extended(flags).to_ne_bytes());
             Ok(answer)
         }
         SET_EXTENDED => {
-            let old = vfs.attributes(node)?;
+            let old = served.attributes(node)?;
             let flags = with_extended(old.flags, data)?;
-            set(vfs, request, &old, flags)
+            set(served, request, &old, flags)
         }
         GET_VERSION | GET_VERSION_32 => {
-            let generation = vfs.attributes(node)?.generation;
+            let generation = served.attributes(node)?.generation;
             Ok(generation.to_ne_bytes().to_vec())
         }
         _ => Err(Errno::ENOTTY.into()),
@@ -104,14 +104,14 @@ fn answer(
 }
 
 fn set(
-    vfs: &impl Vfs,
+    served: &Served,
     request: &Request,
     old: &Attributes,
     flags: InodeFlags,
 ) -> Result<Vec<u8>, Failure> {
     check_rights(request, old, flags)?;
     check_settable(old, flags)?;
-    vfs.set_flags(old.inode, flags)?;
+    served.set_flags(old.inode, flags)?;
     Ok(Vec::new())
 }
 

@@ -23,7 +23,6 @@ use super::Adapter;
 use super::caller::Caller;
 use super::guard::Failure;
 use crate::attributes::node_of;
-use crate::vfs::Vfs;
 
 /// The session's notifier, which invalidates the kernel's cached nodes. It is set once the session
 /// exists.
@@ -60,7 +59,7 @@ fn has_set_id(attributes: &Attributes) -> bool {
 /// Execute permission of the group; without it set-group-ID has another meaning.
 const GROUP_EXECUTE: u16 = 0o010;
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Returns the slot for the session's notifier.
     pub(crate) fn notifier_slot(&self) -> NotifierSlot {
         Arc::clone(&self.notifier)
@@ -78,7 +77,7 @@ impl<V: Vfs> Adapter<V> {
         if change.permissions.is_some() || !(has_owner || has_size) {
             return Ok(change.permissions);
         }
-        let attributes = self.vfs.attributes(node)?;
+        let attributes = self.fs.attributes(node)?;
         if !has_owner && has_set_id(&attributes) && Caller::of(request).keeps_set_id() {
             return Ok(None);
         }
@@ -90,7 +89,7 @@ impl<V: Vfs> Adapter<V> {
         if request.uid() == 0 {
             return Ok(());
         }
-        let attributes = self.vfs.attributes(node)?;
+        let attributes = self.fs.attributes(node)?;
         if !has_set_id(&attributes) || Caller::of(request).keeps_set_id() {
             return Ok(());
         }
@@ -100,7 +99,7 @@ impl<V: Vfs> Adapter<V> {
     /// Removes set-group-ID after an access control list was set, if the caller is outside the
     /// group.
     pub(super) fn list_was_set(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
-        let attributes = self.vfs.attributes(node)?;
+        let attributes = self.fs.attributes(node)?;
         if attributes.permissions & mode::SET_GID == 0 || !is_outside(request, attributes.gid) {
             return Ok(());
         }
@@ -108,20 +107,20 @@ impl<V: Vfs> Adapter<V> {
             permissions: Some(attributes.permissions & !mode::SET_GID),
             ..SetAttributes::default()
         };
-        self.vfs.set_attributes(node, &change)?;
+        self.fs.set_attributes(node, &change)?;
         Ok(())
     }
 
     /// Removes the bits, and invalidates the kernel's attributes.
     pub(super) fn take_privileges(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
-        let Some(permissions) = left(&self.vfs.attributes(node)?, request) else {
+        let Some(permissions) = left(&self.fs.attributes(node)?, request) else {
             return Ok(());
         };
         let change = SetAttributes {
             permissions: Some(permissions),
             ..SetAttributes::default()
         };
-        self.vfs.set_attributes(node, &change)?;
+        self.fs.set_attributes(node, &change)?;
         self.ask_again(node);
         Ok(())
     }

@@ -4,12 +4,12 @@ use fuser::{Errno, INodeNo, Request};
 
 use super::flags::range_change;
 use super::{Adapter, inode};
-use crate::vfs::{Copy, Vfs};
+use crate::requests::Copy;
 
 /// Maximum size of a copy: the answer has 32 bits.
 const COPY_BYTES_MAX: u64 = 1 << 30;
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     pub(super) fn change_range(
         &self,
         request: &Request,
@@ -23,7 +23,7 @@ impl<V: Vfs> Adapter<V> {
             let node = inode(node)?;
             self.contents_change(request, node)?;
             Ok(self
-                .vfs
+                .fs
                 .change_range(node, offset, length, what, keeps_size)?)
         })
     }
@@ -47,7 +47,7 @@ impl<V: Vfs> Adapter<V> {
                 length: length.min(COPY_BYTES_MAX),
             };
             self.contents_change(request, copy.target)?;
-            Ok(self.vfs.copy(copy)?)
+            Ok(self.fs.copy(copy)?)
         })
     }
 }

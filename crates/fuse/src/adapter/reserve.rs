@@ -9,7 +9,7 @@ use fuser::{Errno, FileHandle, Request};
 use super::Adapter;
 use super::caller::Caller;
 use super::guard::Failure;
-use crate::vfs::{Handle, Vfs};
+use crate::requests::Handle;
 
 /// Returns the handle in the kernel's form.
 pub(super) fn encode(handle: Handle, may_use_reserve: bool) -> FileHandle {
@@ -26,11 +26,11 @@ pub(super) fn opener_may(handle: FileHandle) -> bool {
     handle.0 & 1 != 0
 }
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// True if the caller may use the reserved blocks.
     pub(super) fn may_use_reserve(&self, request: &Request) -> bool {
         let groups = || Caller::of(request).groups;
-        self.vfs.may_use_reserve(request.uid(), &groups)
+        self.fs.may_use_reserve(request.uid(), &groups)
     }
 
     /// Executes a request with the permission of its caller.
@@ -42,7 +42,7 @@ impl<V: Vfs> Adapter<V> {
     ) -> Result<T, Errno> {
         self.guard(name, || {
             let allowed = self.may_use_reserve(request);
-            self.vfs.with_reserve(allowed, operation)
+            self.fs.with_reserve(allowed, operation)
         })
     }
 }

@@ -31,7 +31,7 @@ use super::guard::{Failure, Guard};
 use super::worker::Worker;
 use super::{Adapter, inode};
 use crate::arrivals::Arrivals;
-use crate::vfs::Vfs;
+use crate::served::Served;
 
 /// lseek(2): the next byte of data.
 const SEEK_DATA: i32 = 3;
@@ -54,11 +54,7 @@ pub(crate) struct Seeker(Worker<Question>);
 
 impl Seeker {
     /// Starts the thread, once.
-    pub(crate) fn start<V: Vfs>(
-        &self,
-        guard: Guard<V>,
-        arrivals: Arrivals,
-    ) -> io::Result<JoinHandle<()>> {
+    pub(crate) fn start(&self, guard: Guard, arrivals: Arrivals) -> io::Result<JoinHandle<()>> {
         let work = Work { guard, arrivals };
         self.0.start(THREAD, move |question| work.answer(question))
     }
@@ -69,7 +65,7 @@ impl Seeker {
     }
 }
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Returns the seeker for data and holes.
     pub(crate) fn seeker(&self) -> Arc<Seeker> {
         Arc::clone(&self.seeker)
@@ -83,10 +79,10 @@ impl<V: Vfs> Adapter<V> {
             if ![SEEK_DATA, SEEK_HOLE].contains(&whence) {
                 return Err(Errno::EINVAL.into());
             }
-            if !self.vfs.may_be_behind(node) {
-                return find(&*self.vfs, node, offset, whence).map(Ok);
+            if !self.fs.may_be_behind(node) {
+                return find(&self.fs, node, offset, whence).map(Ok);
             }
-            let is_data = whence == SEEK_DATA && self.vfs.seek_data(node, offset)? == Some(offset);
+            let is_data = whence == SEEK_DATA && self.fs.seek_data(node, offset)? == Some(offset);
             Ok(if is_data {
                 Ok(offset)
             } else {
@@ -107,12 +103,12 @@ impl<V: Vfs> Adapter<V> {
 }
 
 /// The state of the thread.
-struct Work<V> {
-    guard: Guard<V>,
+struct Work {
+    guard: Guard,
     arrivals: Arrivals,
 }
 
-impl<V: Vfs> Work<V> {
+impl Work {
     fn answer(&self, question: Question) {
         let Question {
             node,
@@ -125,17 +121,17 @@ impl<V: Vfs> Work<V> {
                 tracing::error!(%node, %error, "the kernel does not pass on what it keeps");
                 Errno::EIO
             })?;
-            find(&*self.guard.vfs, node, offset, whence)
+            find(&self.guard.fs, node, offset, whence)
         });
         answer(reply, found);
     }
 }
 
 /// Searches the block map.
-fn find(vfs: &impl Vfs, node: InodeNr, offset: u64, whence: i32) -> Result<u64, Failure> {
+fn find(served: &Served, node: InodeNr, offset: u64, whence: i32) -> Result<u64, Failure> {
     let found = match whence {
-        SEEK_DATA => vfs.seek_data(node, offset)?,
-        _ => vfs.seek_hole(node, offset)?,
+        SEEK_DATA => served.seek_data(node, offset)?,
+        _ => served.seek_hole(node, offset)?,
     };
     Ok(found.ok_or(Errno::ENXIO)?)
 }

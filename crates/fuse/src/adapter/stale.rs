@@ -23,7 +23,6 @@ use fuser::{Errno, INodeNo};
 use super::Adapter;
 use super::privileges::NotifierSlot;
 use super::worker::Worker;
-use crate::vfs::Vfs;
 
 /// The name of the thread.
 const THREAD: &str = "jext-stale";
@@ -56,7 +55,7 @@ impl Stale {
     }
 }
 
-impl<V: Vfs> Adapter<V> {
+impl Adapter {
     /// Returns the thread that invalidates entries.
     pub(crate) fn stale(&self) -> Arc<Stale> {
         Arc::clone(&self.stale)
