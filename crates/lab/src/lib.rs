@@ -5,9 +5,9 @@
 //!
 //! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys
 //!   mean, typed.
-//! - [`targets`]: what a workload runs on: the engine in a simulated world or in this process, a
-//!   directory, or a file system that is made and mounted for the trial. [`system`]: the tools,
-//!   devices and mounts that this takes.
+//! - [`file_system`]: the seam for file systems that are made for a trial: the engine's, and those
+//!   that the kernel or a program mounts. [`targets`]: the engine and a watched target behind the
+//!   workloads' trait. [`system`]: tools, devices and mounts.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of
 //!   JSON lines.
 //! - [`preflight`]: what this machine lacks for a plan, before anything is touched.
@@ -34,6 +34,7 @@
     reason = "the lab lives in the real world and starts the simulated ones"
 )]
 
+pub mod file_system;
 mod hash;
 pub mod metric;
 pub mod plan;

@@ -2,7 +2,8 @@
 //!
 //! # Format
 //!
-//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is a value that cannot be.
+//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is a value
+//! that cannot be.
 //!
 //! ```toml
 //! [plan]
@@ -61,25 +62,26 @@
 //!
 //! # A plan that is based on another
 //!
-//! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a plan that is built in, but for
-//! what the plan says itself. `base_block = "linux-2.4"` takes the conditions of that block and no blocks. A plan that says
-//! another workload takes nothing that belongs to its base's. An error has the file and line of what is wrong.
+//! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a plan
+//! that is built in, but for what the plan says itself. `base_block = "linux-2.4"` takes the
+//! conditions of that block and no blocks. A plan that says another workload takes nothing that
+//! belongs to its base's. An error has the file and line of what is wrong.
 //!
-//! Without a `[[block]]` a plan has one block without a name. A level that is a table `{ label, value }` is printed by
-//! its label.
+//! Without a `[[block]]` a plan has one block without a name. A level that is a table `{ label,
+//! value }` is printed by its label.
 //!
 //! # What decides a result
 //!
-//! [`Plan::hash`] is over the seed and, block by block, every setting (defaults included) and every factor's levels: two
-//! plans with one hash have the same trials. Titles, the question, labels, published figures and the number of repetitions
-//! are not in it, so that these can change without losing records.
-//! The seed of a trial is a hash over the plan's seed, its levels and its repetition; blocks are not in it, so that the same
-//! level meets the same chance in each block.
+//! [`Plan::hash`] is over the seed and, block by block, every setting (defaults included) and every
+//! factor's levels: two plans with one hash have the same trials. Titles, the question, labels,
+//! published figures and the number of repetitions are not in it, so that these can change without
+//! losing records. The seed of a trial is a hash over the plan's seed, its levels and its
+//! repetition; blocks are not in it, so that the same level meets the same chance in each block.
 
 pub mod builtin;
 mod error;
 pub mod key;
-mod parse;
+pub(crate) mod parse;
 mod product;
 mod published;
 mod reader;
@@ -87,7 +89,6 @@ pub mod settings;
 pub mod value;
 
 use crate::hash::StableHash;
-use crate::setup::Setup;
 use crate::statistics::stopping::StoppingRule;
 use key::Key;
 use settings::Settings;
@@ -97,7 +98,8 @@ pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
 
-/// Changes when the meaning of a record's figures does, so that old records are not taken for new ones.
+/// Changes when the meaning of a record's figures does, so that old records are not taken for new
+/// ones.
 const HASH_VERSION: u64 = 1;
 
 /// A plan that has been checked.
@@ -113,7 +115,8 @@ pub struct Plan {
     pub repetitions: u32,
     /// How often at most, where the interval is too wide; not below `repetitions`.
     pub repetitions_max: u32,
-    /// Half of the 95 % interval over the mean at which a trial has been repeated enough; without it, the least number is.
+    /// Half of the 95 % interval over the mean at which a trial has been repeated enough; without
+    /// it, the least number is.
     pub precision: Option<f64>,
     /// How many trials are run first and not counted.
     pub warmup: u32,
@@ -125,7 +128,8 @@ pub struct Plan {
     pub published_sets: Vec<PublishedSet>,
     /// What others have said of it.
     pub claims: Vec<Claim>,
-    /// The plan with all that it takes from the plans that it is based on, as TOML; nothing if it is based on none.
+    /// The plan with all that it takes from the plans that it is based on, as TOML; nothing if it
+    /// is based on none.
     pub written_out: Option<String>,
     /// What was rounded while it was read, one sentence each.
     pub notes: Vec<String>,
@@ -144,7 +148,8 @@ pub struct Block {
     pub fixed: Settings,
     /// What varies, in the order of the plan.
     pub factors: Vec<Factor>,
-    /// The levels that the others are compared with; the factors that are not named here divide the table.
+    /// The levels that the others are compared with; the factors that are not named here divide the
+    /// table.
     pub baseline: Vec<(&'static Key, Value)>,
 }
 
@@ -169,14 +174,6 @@ pub struct Level {
 }
 
 impl Plan {
-    /// Reads a plan. `file` is its name in errors.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its line.
-    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
-        parse::parse(file, text)
-    }
-
     /// The hash of everything that decides the trials.
     #[must_use]
     pub fn hash(&self) -> u64 {
@@ -207,21 +204,15 @@ impl Plan {
         hash.finish()
     }
 
-    /// All trials, block by block, the last factor varying fastest, the repetitions of a trial together.
+    /// All trials, block by block, the last factor varying fastest, the repetitions of a trial
+    /// together.
     #[must_use]
     pub fn trials(&self) -> Vec<Trial> {
         product::trials(self)
     }
 
-    /// Whether a trial mounts something, so that a command does well to call [`crate::system::namespace::enter`] first.
-    #[must_use]
-    pub fn mounts(&self) -> bool {
-        let combinations = self.combinations().into_iter();
-        let mut setups = combinations.filter_map(|own| Setup::of(&own.settings).ok());
-        setups.any(|setup| setup.mounts())
-    }
-
-    /// What is tried, block by block, the last factor varying fastest: every trial without its repetition.
+    /// What is tried, block by block, the last factor varying fastest: every trial without its
+    /// repetition.
     #[must_use]
     pub fn combinations(&self) -> Vec<Combination> {
         product::combinations(self)

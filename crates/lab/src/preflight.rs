@@ -16,8 +16,9 @@ use block::text::Size;
 use rustix::fs::{Access, access, statvfs};
 use workload::Load;
 
+use crate::file_system::{FileSystem, JournalPlace, size_of};
 use crate::plan::{Plan, PlanError, Spot};
-use crate::setup::{JournalPlace, Place, Setup, size_of};
+use crate::setup::{Place, Setup};
 use crate::trial;
 
 /// What a machine offers.
@@ -104,24 +105,22 @@ fn check_setup(
     seen: &mut BTreeSet<String>,
 ) -> Result<(), Lack> {
     match &setup.place {
-        Place::Simulated { volume, .. } => {
-            for (key, device) in devices(&volume.device, &volume.journal) {
+        Place::Simulated { file_system, .. } => {
+            for (key, device) in devices(&**file_system) {
                 if seen.insert(device.to_string())
                     && let Err(error) = trial::open_simulated(device)
                 {
                     return lack(key, format!("{error:#}"));
                 }
             }
-            check_simulated(machine, &setup.workload, volume.memory_left())
+            check_simulated(machine, &setup.workload, file_system.cache_bytes())
         }
-        Place::Process { volume } => {
-            let devices = devices(&volume.device, &volume.journal);
-            check_devices(machine, devices, volume.memory_left())
+        Place::Process { file_system } => {
+            check_devices(machine, devices(&**file_system), file_system.cache_bytes())
         }
         Place::Directory { path } => check_directory(machine, &setup.workload, path),
         Place::Mounted { file_system } => {
-            let devices = devices(&file_system.device, &file_system.journal);
-            check_devices(machine, devices, 0)?;
+            check_devices(machine, devices(&**file_system), 0)?;
             match trial::check_system(setup) {
                 Err(error) => lack("target", format!("{error:#}")),
                 Ok(()) => Ok(()),
@@ -131,15 +130,13 @@ fn check_setup(
 }
 
 /// The devices of a file system and the keys that name them.
-fn devices<'s>(
-    device: &'s DeviceText,
-    journal: &'s JournalPlace,
-) -> impl Iterator<Item = (&'static str, &'s DeviceText)> {
-    let journal = match journal {
+fn devices(file_system: &dyn FileSystem) -> impl Iterator<Item = (&'static str, &DeviceText)> {
+    let journal = match file_system.journal() {
         JournalPlace::External(device) => Some(("journal", device)),
         JournalPlace::Internal | JournalPlace::None => None,
     };
-    [("device", device)].into_iter().chain(journal)
+    let own = ("device", file_system.device());
+    [own].into_iter().chain(journal)
 }
 
 /// Looks for real devices, and for the memory that they and a cache of so many bytes take.
@@ -230,7 +227,9 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
     let wanted = plan.combinations().into_iter().filter_map(|combination| {
         let setup = Setup::of(&combination.settings).ok()?;
         match &setup.place {
-            Place::Simulated { volume, .. } => memory_wanted(&setup.workload, volume.memory_left()),
+            Place::Simulated { file_system, .. } => {
+                memory_wanted(&setup.workload, file_system.cache_bytes())
+            }
             _ => None,
         }
     });

@@ -3,23 +3,22 @@
 mod memory;
 mod mounted;
 mod options;
+mod plan;
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use block::DeviceText;
-use ext::MountOptions;
 use rt::Nanos;
 use sim::HostProfile;
 use workload::Load;
 
+use crate::file_system::{ExtSetup, FileSystem, JournalPlace, MountedSetup};
 use crate::plan::key::{INTERNAL, NONE, TIMELINE};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
 
-pub(crate) use memory::size_of;
-pub use memory::{Ballast, MemorySetup};
-pub use mounted::{Driver, MountedSetup};
 pub use options::load;
 
 /// Everything that a trial needs to know.
@@ -43,12 +42,12 @@ pub enum Place {
         /// The virtual time after which the trial fails.
         time_max: Nanos,
         /// The file system.
-        volume: Box<VolumeSetup>,
+        file_system: Arc<dyn FileSystem>,
     },
     /// The engine in this process and in real time.
     Process {
         /// The file system.
-        volume: Box<VolumeSetup>,
+        file_system: Arc<dyn FileSystem>,
     },
     /// A directory, whatever file system it is on.
     Directory {
@@ -60,49 +59,6 @@ pub enum Place {
         /// The file system.
         file_system: Box<MountedSetup>,
     },
-}
-
-/// A file system that is made for a trial.
-#[derive(Debug, Clone)]
-pub struct VolumeSetup {
-    /// Its device.
-    pub device: DeviceText,
-    /// Its journal.
-    pub journal: JournalPlace,
-    /// How it is made.
-    pub format: FormatSetup,
-    /// How it is mounted.
-    pub mount: MountOptions,
-    /// The host's memory.
-    pub memory: MemorySetup,
-}
-
-/// Where a journal is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JournalPlace {
-    /// Nowhere: ext2.
-    None,
-    /// In the file system.
-    Internal,
-    /// On a device of its own.
-    External(DeviceText),
-}
-
-/// How a file system is made; nothing means what mkfs decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FormatSetup {
-    /// With the defaults of 2002 rather than today's.
-    pub is_classic: bool,
-    /// Bytes of a block.
-    pub block_bytes: Option<u64>,
-    /// Bytes of an inode.
-    pub inode_bytes: Option<u64>,
-    /// One inode for so many bytes.
-    pub bytes_per_inode: Option<u64>,
-    /// Bytes of an internal journal.
-    pub journal_bytes: Option<u64>,
-    /// Blocks only for the privileged.
-    pub reserved_percent: u8,
 }
 
 /// Settings that do not go together.
@@ -133,15 +89,15 @@ impl Setup {
             "simulated" => {
                 let host = reader.host()?;
                 let time_max = reader.time("limit.virtual_time");
-                let volume = Box::new(reader.volume(true)?);
+                let file_system = reader.volume(true)?;
                 Place::Simulated {
                     host,
                     time_max,
-                    volume,
+                    file_system,
                 }
             }
             "process" => Place::Process {
-                volume: Box::new(reader.volume(false)?),
+                file_system: reader.volume(false)?,
             },
             directory => {
                 let path = directory
@@ -168,21 +124,16 @@ impl Setup {
         matches!(self.place, Place::Mounted { .. })
     }
 
-    /// The file system of the engine that is made for the trial, if one is.
+    /// Returns the file system that is made for the trial; `None` for a directory.
     #[must_use]
-    pub fn volume(&self) -> Option<&VolumeSetup> {
+    pub fn file_system(&self) -> Option<&dyn FileSystem> {
         match &self.place {
-            Place::Simulated { volume, .. } | Place::Process { volume } => Some(volume),
-            Place::Directory { .. } | Place::Mounted { .. } => None,
+            Place::Simulated { file_system, .. } | Place::Process { file_system } => {
+                Some(&**file_system)
+            }
+            Place::Mounted { file_system } => Some(&**file_system),
+            Place::Directory { .. } => None,
         }
-    }
-}
-
-impl VolumeSetup {
-    /// Bytes that are left for caching.
-    #[must_use]
-    pub fn memory_left(&self) -> u64 {
-        self.memory.left(&self.journal)
     }
 }
 
@@ -269,7 +220,12 @@ impl Reader<'_> {
         Ok(host.scaled(self.small("host_scale_permille")))
     }
 
-    fn volume(&self, is_simulated: bool) -> Result<VolumeSetup, SetupError> {
+    /// Returns the file system of the key `fs.type`. All that there are today are the engine's.
+    fn volume(&self, is_simulated: bool) -> Result<Arc<dyn FileSystem>, SetupError> {
+        Ok(Arc::new(self.ext(is_simulated)?))
+    }
+
+    fn ext(&self, is_simulated: bool) -> Result<ExtSetup, SetupError> {
         let Some(Value::Text(text)) = self.settings.get("device") else {
             return Err(wrong(
                 &["target", "device"],
@@ -281,7 +237,7 @@ impl Reader<'_> {
         let journal = self.journal(is_simulated)?;
         let memory = self.memory(&journal)?;
         let budget = memory.left(&journal);
-        Ok(VolumeSetup {
+        Ok(ExtSetup {
             device,
             journal,
             format: self.format()?,

@@ -10,11 +10,8 @@
 //! A file system is always made anew, and closed before the trial ends: an error then fails the
 //! trial. What mkfs, mount and close take is not part of the workload's time.
 
-mod devices;
-mod format;
 mod on_directory;
-mod on_mount;
-mod on_volume;
+mod on_file_system;
 mod simulated;
 
 use std::sync::Arc;
@@ -23,10 +20,11 @@ use anyhow::{Result, anyhow};
 use block::DeviceText;
 use workload::{Control, Load, Outcome, Target};
 
+use crate::file_system::{DeviceMaker, FileSystem};
 use crate::plan::Trial;
 use crate::record::Measured;
 use crate::setup::{Place, Setup};
-use crate::targets::{Watched, mounted};
+use crate::targets::Watched;
 use crate::timeline::{Counts, Recorder};
 
 /// Opens the devices of a trial as it would, in a world of its own, and closes them again.
@@ -36,9 +34,7 @@ use crate::timeline::{Counts, Recorder};
 pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
     let text = text.clone();
     let config = sim::Config::fair(0);
-    let report = sim::run(config, move || {
-        devices::DeviceMaker::default().open(&text).map(drop)
-    });
+    let report = sim::run(config, move || DeviceMaker::default().open(&text).map(drop));
     report.map_err(|error| anyhow!(error))?.value
 }
 
@@ -56,18 +52,18 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
         Place::Simulated {
             host,
             time_max,
-            volume,
+            file_system,
         } => {
             let config = sim::Config {
                 host: host.clone(),
                 time_max: *time_max,
                 ..sim::Config::fair(trial.seed)
             };
-            simulated::run(config, volume, work)
+            simulated::run(config, file_system, work)
         }
-        Place::Process { volume } => on_volume::run(volume, &work),
+        Place::Process { file_system } => on_file_system::run(&**file_system, &work),
         Place::Directory { path } => on_directory::run(path, &work),
-        Place::Mounted { file_system } => on_mount::run(file_system, &work),
+        Place::Mounted { file_system } => on_file_system::run(&**file_system, &work),
     }
 }
 
@@ -76,10 +72,7 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
 /// # Errors
 /// The first thing that is missing.
 pub fn check_system(setup: &Setup) -> Result<()> {
-    match &setup.place {
-        Place::Mounted { file_system } => mounted::check_system(file_system),
-        Place::Simulated { .. } | Place::Process { .. } | Place::Directory { .. } => Ok(()),
-    }
+    setup.file_system().map_or(Ok(()), FileSystem::check_system)
 }
 
 /// What a trial does once its target is there.

@@ -5,8 +5,9 @@ use std::fmt;
 use block::DeviceText;
 use block::text::Size;
 
+use crate::file_system::JournalPlace;
 use crate::plan::{Plan, Trial};
-use crate::setup::{JournalPlace, Setup};
+use crate::setup::Setup;
 
 /// Something that makes figures hard to believe.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +47,8 @@ pub enum Warning {
         /// How many.
         count: usize,
     },
-    /// An interval is wider than the plan asks for, although trials were repeated as often as they may be.
+    /// An interval is wider than the plan asks for, although trials were repeated as often as they
+    /// may be.
     Imprecise {
         /// The trial's level.
         level: String,
@@ -59,7 +61,8 @@ pub enum Warning {
     },
     /// Real trials became slower and slower, or faster and faster, whatever their level.
     Drift {
-        /// Kendall's tau of how slow they were in the order in which they were measured, each relative to its level's mean.
+        /// Kendall's tau of how slow they were in the order in which they were measured, each
+        /// relative to its level's mean.
         tau: f64,
         /// Its p-value.
         p: f64,
@@ -114,7 +117,10 @@ impl Warning {
 
 /// Compares the memory that is left over the levels of one factor, all others the same.
 fn memory_varies(block: &str, factor: &'static str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
-    let left = |setup: &Setup| setup.volume().map(|volume| volume.memory_left());
+    let left = |setup: &Setup| {
+        let file_system = setup.file_system()?;
+        file_system.memory().map(|_| file_system.cache_bytes())
+    };
     let others = |trial: &Trial| -> Vec<_> {
         trial
             .levels
@@ -147,12 +153,12 @@ fn memory_varies(block: &str, factor: &'static str, trials: &[&(Trial, Setup)]) 
 /// Looks for a RAM disk that is larger than the memory that was taken from the host for it.
 fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     trials.iter().find_map(|(trial, setup)| {
-        let volume = setup.volume()?;
-        let JournalPlace::External(device) = &volume.journal else {
+        let file_system = setup.file_system()?;
+        let JournalPlace::External(device) = file_system.journal() else {
             return None;
         };
         let journal = ram_bytes(device)?;
-        let ballast = volume.memory.ballast_bytes(&volume.journal);
+        let ballast = file_system.memory()?.ballast_bytes(file_system.journal());
         (ballast < journal).then(|| Warning::FreeMemory {
             block: block.to_owned(),
             level: trial.name(),

@@ -1,7 +1,5 @@
 //! The plans that are built into the program.
 
-use super::{Plan, PlanError};
-
 /// A plan that is built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
@@ -68,19 +66,10 @@ pub fn named(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|plan| plan.name == name)
 }
 
-impl Builtin {
-    /// The plan, read.
-    ///
-    /// # Errors
-    /// Those of [`Plan::parse`]; a plan that is built in has none, and a test sees to it.
-    pub fn plan(&self) -> Result<Plan, PlanError> {
-        Plan::parse(self.file, self.text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Plan;
     use crate::hash::StableHash;
 
     /// A digest of every trial of a plan: its name, its seed, and every setting that is said.

@@ -1,4 +1,4 @@
-//! From TOML to a plan that has been checked, trial by trial.
+//! From TOML to a plan.
 
 mod draft;
 mod published;
@@ -11,7 +11,6 @@ use super::key::Key;
 use super::reader::{Entry, Section, Source};
 use super::value::{Value, describe, number, whole};
 use super::{Cell, Factor, Level, Plan, PlanError, Spot};
-use crate::setup::Setup;
 use draft::Draft;
 
 /// More combinations than anybody waits for; a typing error makes them.
@@ -23,7 +22,8 @@ const REPETITIONS_MAX: i64 = 10_000;
 /// How often a trial is repeated at most for its interval, where the plan does not say.
 const REPETITIONS_MAX_DEFAULT: i64 = 30;
 
-pub(super) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
+/// Reads a plan without setting its trials up.
+pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     let source = Source { file, text };
     let mut notes = Vec::new();
     let mut plan = Parser {
@@ -34,7 +34,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     .plan()?;
     notes.dedup();
     plan.notes = notes;
-    check(&plan, source)?;
+    check_size(&plan, source)?;
     Ok(plan)
 }
 
@@ -312,8 +312,8 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// Makes sure that every trial can be set up, and that what others found belongs to one each.
-fn check(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
+/// Checks that a plan is not too large to be run.
+fn check_size(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
     let start = source.spot(&(0..0));
     let runs = plan.repetitions_max as usize + plan.warmup as usize;
     let combinations = plan.blocks.iter().map(|block| {
@@ -330,27 +330,12 @@ fn check(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
             return Err(PlanError::at(&start, &message));
         }
     }
+    Ok(())
+}
+
+/// Checks that each published figure and each claim belongs to one trial.
+pub(crate) fn check_cells(plan: &Plan) -> Result<(), PlanError> {
     let combinations = plan.combinations();
-    for combination in &combinations {
-        let trial = combination.trial(0, false);
-        let setup = Setup::of(&trial.settings).map_err(|error| {
-            let spots = error.keys.iter();
-            let spots = spots.filter_map(|key| trial.settings.spot(key));
-            // What the plan says itself rather than what it is based on.
-            let spot = spots.max_by_key(|spot| (*spot.file == *source.file, spot.line));
-            let place = if trial.levels.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", trial.name())
-            };
-            PlanError::at(spot.unwrap_or(&start), &format!("{}{place}", error.message))
-        })?;
-        if plan.warmup > 0 && setup.is_simulated() {
-            let message =
-                "warmup: a simulated trial always begins in the same state and needs none";
-            return Err(PlanError::at(&start, message));
-        }
-    }
     let trials: Vec<_> = combinations.iter().map(|own| own.trial(0, false)).collect();
     let published = plan.published.iter().map(|published| &published.cell);
     let claimed = plan.claims.iter().filter_map(|claim| claim.test.as_ref());

@@ -1,48 +1,12 @@
-//! A file system that somebody else mounts: the kernel, or a program by FUSE. Which keys mean something for it, and what
-//! they come to for mkfs and mount.
+//! From keys to a file system that the kernel or a program mounts: the keys that mean something for
+//! it, and the options of mkfs and mount.
 
-use super::{FormatSetup, JournalPlace, Reader, SetupError, wrong};
-use crate::plan::key::LOG_PART_PREFIX;
-use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX};
 use block::DeviceText;
 
-/// A file system that is made and mounted for a trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MountedSetup {
-    /// Who mounts it.
-    pub driver: Driver,
-    /// What it is: `ext3`, `xfs`.
-    pub kind: String,
-    /// Its device: a file, a block device, or memory.
-    pub device: DeviceText,
-    /// Its journal, where it can be told.
-    pub journal: JournalPlace,
-    /// How it is made.
-    pub format: FormatSetup,
-    /// How it is mounted, but for what the journal's device needs.
-    pub options: String,
-}
-
-/// Who mounts a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// The kernel.
-    Kernel,
-    /// `fuse2fs` of e2fsprogs.
-    Fuse2fs,
-    /// `jext mount`: this program.
-    Jext,
-    /// libfuse's `passthrough_ll`, over a folder in memory: what FUSE alone costs.
-    Passthrough,
-}
-
-/// What the programs have in common that make file systems of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Ext,
-    Xfs,
-    Other,
-}
+use super::{Reader, SetupError, wrong};
+use crate::file_system::{Driver, JournalPlace, MountedSetup};
+use crate::plan::key::LOG_PART_PREFIX;
+use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
 
 /// What belongs to the engine or to simulated worlds.
 const ENGINE_KEYS: [&str; 5] = [
@@ -78,104 +42,6 @@ const JOURNALING_KEYS: [&str; 5] = [
     "fs.dirsync",
 ];
 
-impl MountedSetup {
-    fn family(&self) -> Family {
-        match self.kind.as_str() {
-            "ext2" | "ext3" | "ext4" => Family::Ext,
-            "xfs" => Family::Xfs,
-            _ => Family::Other,
-        }
-    }
-
-    /// The program that makes it.
-    #[must_use]
-    pub fn maker(&self) -> String {
-        match self.family() {
-            Family::Ext => "mke2fs".to_owned(),
-            _ => format!("mkfs.{}", self.kind),
-        }
-    }
-
-    /// Its arguments, for a device of so many bytes and a journal's device.
-    #[must_use]
-    pub fn maker_arguments(&self, bytes: u64, device: &str, log: Option<&str>) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
-        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
-        let block = self.block_bytes(bytes, log.is_some());
-        match self.family() {
-            Family::Ext => {
-                // Nothing is left for a thread of the kernel to initialise while the benchmark runs.
-                let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-                add(&["-q", "-F", "-t", &self.kind, "-E", extended]);
-                add(&["-m", &self.format.reserved_percent.to_string()]);
-                let numbers = [
-                    ("-b", block),
-                    ("-I", self.format.inode_bytes),
-                    ("-i", self.format.bytes_per_inode),
-                ];
-                for (flag, number) in numbers {
-                    if let Some(number) = number {
-                        add(&[flag, &number.to_string()]);
-                    }
-                }
-                match (log, self.format.journal_bytes) {
-                    (Some(log), _) => add(&["-J", &format!("device={log}")]),
-                    (None, Some(bytes)) => add(&["-J", &format!("size={}", bytes >> 20)]),
-                    (None, None) => {}
-                }
-            }
-            Family::Xfs => {
-                add(&["-q", "-f", "-K"]);
-                if let Some(block) = block {
-                    add(&["-b", &format!("size={block}")]);
-                }
-                if let Some(log) = log {
-                    add(&["-l", &format!("logdev={log}")]);
-                }
-            }
-            Family::Other => {
-                if self.kind == "btrfs" {
-                    add(&["-q", "-f", "-K"]);
-                }
-            }
-        }
-        add(&[device]);
-        all
-    }
-
-    /// What makes the journal's device, where the file system's own program does not: the arguments of `mke2fs`.
-    #[must_use]
-    pub fn journal_arguments(&self, bytes: u64, log: &str) -> Option<Vec<String>> {
-        let block = self.block_bytes(bytes, true)?.to_string();
-        let words = ["-q", "-F", "-O", "journal_dev", "-b", &block, log];
-        (self.family() == Family::Ext).then(|| words.map(str::to_owned).to_vec())
-    }
-
-    /// The options of its mount, with those that the journal's device needs.
-    #[must_use]
-    pub fn mount_options(&self, log: Option<&str>) -> String {
-        match (log, self.family()) {
-            (Some(log), Family::Xfs) => format!("{},logdev={log}", self.options),
-            (Some(log), Family::Ext) => format!("{},journal_path={log}", self.options),
-            _ => self.options.clone(),
-        }
-    }
-
-    /// Bytes of a block. A journal's device must have the same, so that it is said then.
-    fn block_bytes(&self, bytes: u64, must_be_said: bool) -> Option<u64> {
-        let usual = if bytes < LARGE_BLOCKS_FROM {
-            1024
-        } else {
-            4096
-        };
-        let usual = (must_be_said && self.family() == Family::Ext).then_some(usual);
-        self.format.block_bytes.or(usual)
-    }
-}
-
-/// From this size on mke2fs makes blocks of 4 KiB.
-const LARGE_BLOCKS_FROM: u64 = 512 << 20;
-
 impl Reader<'_> {
     /// A file system that somebody else mounts, if the target is one.
     pub(super) fn mounted(&self) -> Result<Option<MountedSetup>, SetupError> {
@@ -190,7 +56,7 @@ impl Reader<'_> {
             },
         };
         self.check_keys(driver, kind)?;
-        let Some(crate::plan::value::Value::Text(text)) = self.settings.get("device") else {
+        let Some(Value::Text(text)) = self.settings.get("device") else {
             return Err(wrong(
                 &["target", "device"],
                 "device: a file system needs one: a file, a block device, or mem:SIZE",

@@ -5,7 +5,8 @@ use ext::options::{AccessTime, AllocationProfile, DataMode, Memory, OrderedScope
 use jbd2::LogPolicy;
 use workload::{Definition, Load, Setting};
 
-use super::{CHECKED, FormatSetup, Reader, SetupError, wrong};
+use super::{CHECKED, Reader, SetupError, wrong};
+use crate::file_system::FormatSetup;
 use crate::plan::key::{AS_POLICY, LOG_PART_PREFIX};
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;

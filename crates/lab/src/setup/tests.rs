@@ -1,5 +1,7 @@
 //! What settings mean, and which are refused.
 
+use ext::MountOptions;
+
 use super::*;
 use crate::plan::Spot;
 use crate::plan::key::Key;
@@ -25,6 +27,14 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
+fn ext_setup(changes: &[(&'static str, Value)]) -> ExtSetup {
+    let settings = settings(changes);
+    let reader = Reader {
+        settings: &settings,
+    };
+    reader.ext(true).expect("nothing is wrong")
+}
+
 fn error(changes: &[(&'static str, Value)]) -> String {
     Setup::of(&settings(changes))
         .expect_err("it cannot be")
@@ -34,10 +44,11 @@ fn error(changes: &[(&'static str, Value)]) -> String {
 #[test]
 fn defaults_and_a_device_are_enough() {
     let setup = Setup::of(&settings(&[])).expect("nothing is wrong");
-    let volume = setup.volume().expect("a file system");
+    let file_system = setup.file_system().expect("a file system");
     assert!(setup.is_simulated());
-    assert_eq!(volume.journal, JournalPlace::Internal);
-    assert_eq!(volume.memory_left(), 512 << 20);
+    assert_eq!(*file_system.journal(), JournalPlace::Internal);
+    assert_eq!(file_system.cache_bytes(), 512 << 20);
+    let volume = ext_setup(&[]);
     assert_eq!(volume.mount.memory.budget_bytes, 512 << 20);
     let default = MountOptions::default();
     let mount = MountOptions {
@@ -99,7 +110,7 @@ fn what_does_not_go_together_is_refused() {
 fn the_ballast_is_a_size_or_the_journals() {
     let left = |changes: &[(&'static str, Value)]| {
         let setup = Setup::of(&settings(changes)).expect("nothing is wrong");
-        setup.volume().expect("a file system").memory_left() >> 20
+        setup.file_system().expect("a file system").cache_bytes() >> 20
     };
     let nvram = || ("journal", text("nvram:32MiB"));
     assert_eq!(
@@ -117,10 +128,7 @@ fn the_ballast_is_a_size_or_the_journals() {
 
 #[test]
 fn a_log_policy_is_a_name_and_parts() {
-    let policy = |changes: &[(&'static str, Value)]| {
-        let setup = Setup::of(&settings(changes)).expect("nothing is wrong");
-        setup.volume().expect("a file system").mount.log_policy
-    };
+    let policy = |changes: &[(&'static str, Value)]| ext_setup(changes).mount.log_policy;
     let linux24 = ("fs.log_policy", text("linux24"));
     let changed = ("fs.log.log_io", text("copy"));
     assert_eq!(policy(&[]), jbd2::LogPolicy::DEFAULT);

@@ -1,15 +1,21 @@
 //! A trial in a simulated world of its own.
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow};
 
-use super::{Work, on_volume};
+use super::{Work, on_file_system};
+use crate::file_system::FileSystem;
 use crate::record::Measured;
-use crate::setup::VolumeSetup;
 
-pub(super) fn run(config: sim::Config, volume: &VolumeSetup, work: Work) -> Result<Measured> {
-    let volume = volume.clone();
-    let report =
-        sim::run(config, move || on_volume::run(&volume, &work)).map_err(|error| anyhow!(error))?;
+pub(super) fn run(
+    config: sim::Config,
+    file_system: &Arc<dyn FileSystem>,
+    work: Work,
+) -> Result<Measured> {
+    let file_system = Arc::clone(file_system);
+    let report = sim::run(config, move || on_file_system::run(&*file_system, &work))
+        .map_err(|error| anyhow!(error))?;
     let mut measured = report.value?;
     let seconds = [
         ("virtual_time", report.elapsed),

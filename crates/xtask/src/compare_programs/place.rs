@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use lab::file_system::{MountedFileSystem, MountedSetup};
 use lab::plan::key::Key;
 use lab::plan::settings::Settings;
-use lab::setup::{self, MountedSetup, Setup};
-use lab::targets::MountedFileSystem;
+use lab::setup::{self, Setup};
 
 use super::Arguments;
 

@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use block::BlockDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption, Options};
 
-use crate::setup::{JournalPlace, VolumeSetup};
+use super::super::JournalPlace;
+use super::ExtSetup;
 
 /// From this size on a volume's blocks have 4 KiB unless it is told otherwise, below 1 KiB.
 const LARGE_BLOCKS_FROM: u64 = 512 << 20;
@@ -14,7 +15,7 @@ const LARGE_BLOCK_BYTES: u32 = 4096;
 const SMALL_BLOCK_BYTES: u32 = 1024;
 
 pub(super) fn format(
-    setup: &VolumeSetup,
+    setup: &ExtSetup,
     home: &Arc<dyn BlockDevice>,
     log: Option<&Arc<dyn BlockDevice>>,
 ) -> Result<()> {
@@ -36,8 +37,9 @@ pub(super) fn format(
     Ok(())
 }
 
-/// mkfs's options. What they need at random comes from the world, so that a simulated trial is the same each time.
-fn options(setup: &VolumeSetup) -> Result<Options> {
+/// mkfs's options. What they need at random comes from the world, so that a simulated trial is the
+/// same each time.
+fn options(setup: &ExtSetup) -> Result<Options> {
     let format = &setup.format;
     let defaults = if format.is_classic {
         Options::classic2002()

@@ -1,4 +1,5 @@
-//! Devices of a trial, made from their texts; those that take virtual time are remembered for what they count.
+//! Devices of a trial, made from their texts; those that take virtual time are remembered for what
+//! they count.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
 /// Makes devices in the world of its caller.
 #[derive(Default)]
-pub(super) struct DeviceMaker {
+pub(crate) struct DeviceMaker {
     simulated: RefCell<Vec<Arc<dyn SimulatedDevice>>>,
 }
 
 /// A device that is counted.
-pub(super) struct Counted {
-    pub(super) device: Arc<MeterDevice>,
+pub(crate) struct Counted {
+    pub(crate) device: Arc<MeterDevice>,
     // The simulated devices that the device is made of.
     disks: Vec<Arc<dyn SimulatedDevice>>,
     // Whether there is a controller among them.
@@ -24,17 +25,17 @@ pub(super) struct Counted {
 }
 
 /// What was counted up to an instant.
-pub(super) struct Reading {
-    pub(super) requests: MeterCounts,
+pub(crate) struct Reading {
+    pub(crate) requests: MeterCounts,
     // The sum over all disks, if there are any.
-    pub(super) disk: Option<DiskStats>,
+    pub(crate) disk: Option<DiskStats>,
     // The sum over all controllers, if there are any.
-    pub(super) controller: Option<ControllerStats>,
+    pub(crate) controller: Option<ControllerStats>,
 }
 
 impl DeviceMaker {
     /// Makes what a text says.
-    pub(super) fn open(&self, text: &DeviceText) -> Result<Counted> {
+    pub(crate) fn open(&self, text: &DeviceText) -> Result<Counted> {
         let before = self.simulated.borrow().len();
         let factory = |wanted: Simulated<'_>| self.simulate(wanted);
         let device = text::open(text, &OpenOptions::default(), &factory)
@@ -59,7 +60,7 @@ impl DeviceMaker {
 
 impl Counted {
     /// What was counted so far.
-    pub(super) fn read(&self) -> Reading {
+    pub(crate) fn read(&self) -> Reading {
         let each = self.disks.iter().map(|disk| disk.stats());
         let sum = each.reduce(|mut sum, disk| {
             sum += &disk;
@@ -78,7 +79,7 @@ impl Counted {
 
 impl Reading {
     /// What controllers have done since an earlier reading, if there are any.
-    pub(super) fn controller_since(&self, before: &Self) -> Option<ControllerStats> {
+    pub(crate) fn controller_since(&self, before: &Self) -> Option<ControllerStats> {
         let (after, before) = self.controller.zip(before.controller)?;
         Some(ControllerStats {
             read_hits: after.read_hits - before.read_hits,

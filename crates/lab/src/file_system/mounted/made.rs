@@ -1,6 +1,8 @@
-//! A file system that is made and mounted, by the kernel or by a program, and unmounted with its value.
+//! A file system that is made and mounted, by the kernel or by a program, and unmounted with its
+//! value.
 //!
-//! What mkfs and mount have left dirty is written, and the kernel's caches are emptied, before anybody works on it.
+//! What mkfs and mount have left dirty is written, and the kernel's caches are emptied, before
+//! anybody works on it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,14 +14,17 @@ use anyhow::{Context, Result, bail, ensure};
 use block::DeviceText;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::setup::{Driver, JournalPlace, MountedSetup};
 use crate::system::attached::Requests;
 use crate::system::tool::{self, Needed};
 use crate::system::{Attached, Mounted, namespace, strays};
 
+use super::super::JournalPlace;
+use super::{Driver, MountedSetup};
+
 /// Beside what is in it, a tmpfs holds so much.
 const ROOM_BYTES: u64 = 16 << 20;
-/// As many files as a process of root may have open, where nobody has said otherwise (`fs.nr_open`).
+/// As many files as a process of root may have open, where nobody has said otherwise
+/// (`fs.nr_open`).
 const FILES_MAX: u64 = 1 << 20;
 /// How long a FUSE program may take to mount, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -131,7 +136,7 @@ impl MountedFileSystem {
 ///
 /// # Errors
 /// The first thing that is missing.
-pub fn check_system(setup: &MountedSetup) -> Result<()> {
+pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     let kind = &setup.kind;
     ensure!(
         namespace::may_mount(),
@@ -231,7 +236,8 @@ struct Device {
 }
 
 impl Device {
-    /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file that has the folder's name.
+    /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file
+    /// that has the folder's name.
     fn make(text: &DeviceText, folder: &Folder, kind: &str, is_kernels: bool) -> Result<Self> {
         let (path, place, memory) = match text {
             DeviceText::File { path, .. } => (PathBuf::from(path), None, None),
@@ -371,7 +377,8 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
         .context("the FUSE program")
 }
 
-/// More open files, for the programs that this process starts: `passthrough_ll` keeps one for each inode.
+/// More open files, for the programs that this process starts: `passthrough_ll` keeps one for each
+/// inode.
 fn raise_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let to = |most: Option<u64>| {

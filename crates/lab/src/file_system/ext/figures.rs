@@ -1,110 +1,27 @@
-//! A trial on a volume of the engine, in whichever world this is called.
+//! The figures and counters of a trial on a volume of the engine.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
-use block::{BlockDevice, MeterCounts, MeterDevice};
+use block::MeterCounts;
 use diskmodel::{ControllerStats, DiskStats};
-use ext::{CacheStalls, Volume};
+use ext::CacheStalls;
 use jbd2::Stats;
-use workload::Target;
 
-use super::devices::{self, Counted, DeviceMaker};
-use super::{Work, format};
+use super::super::devices;
 use crate::record::Measured;
-use crate::setup::{JournalPlace, VolumeSetup};
-use crate::targets::VolumeTarget;
-use crate::timeline::Counts;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// The devices of a trial.
-struct Devices {
-    home: Counted,
-    log: Option<Counted>,
+/// The counters of a volume and its devices at an instant.
+pub(super) struct Reading {
+    pub(super) home: devices::Reading,
+    pub(super) log: Option<devices::Reading>,
+    pub(super) journal: Stats,
+    pub(super) cache: CacheStalls,
 }
 
-/// What the engine has counted up to an instant.
-struct Reading {
-    home: devices::Reading,
-    log: Option<devices::Reading>,
-    journal: Stats,
-    cache: CacheStalls,
-}
-
-pub(super) fn run(setup: &VolumeSetup, work: &Work) -> Result<Measured> {
-    let devices = Devices::open(setup)?;
-    let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&devices.home.device);
-    let log = devices
-        .log
-        .as_ref()
-        .map(|log| -> Arc<dyn BlockDevice> { Arc::<MeterDevice>::clone(&log.device) });
-    format::format(setup, &home, log.as_ref()).context("mkfs")?;
-    let volume = Volume::open(home, log, setup.mount.clone()).context("mount")?;
-    let target = Arc::new(VolumeTarget::new(volume, setup.device.to_string()));
-    let before = devices.read(target.volume());
-    let shared: Arc<dyn Target> = Arc::<VolumeTarget>::clone(&target);
-    let watched = Arc::clone(&target);
-    let mut measured = work.run(shared, move || counts(watched.volume()))?;
-    let after = devices.read(target.volume());
-    let target = Arc::into_inner(target).ok_or_else(|| anyhow!("the workload keeps its target"))?;
-    let closing = rt::monotonic();
-    target.into_volume().close().context("close")?;
-    let closed = rt::monotonic().saturating_sub(closing);
-    add_counters(&mut measured, &before, &after);
-    let metrics = [
-        ("close_time", closed.as_secs_f64()),
-        ("memory_left", setup.memory_left() as f64),
-    ];
-    measured
-        .metrics
-        .extend(metrics.map(|(name, value)| (name.to_owned(), value)));
-    Ok(measured)
-}
-
-impl Devices {
-    fn open(setup: &VolumeSetup) -> Result<Self> {
-        let maker = DeviceMaker::default();
-        let log = match &setup.journal {
-            JournalPlace::External(text) => Some(maker.open(text)?),
-            JournalPlace::Internal | JournalPlace::None => None,
-        };
-        Ok(Self {
-            home: maker.open(&setup.device)?,
-            log,
-        })
-    }
-
-    fn read(&self, volume: &Volume) -> Reading {
-        Reading {
-            home: self.home.read(),
-            log: self.log.as_ref().map(Counted::read),
-            journal: volume.journal_stats().unwrap_or_default(),
-            cache: volume.cache_stalls(),
-        }
-    }
-}
-
-/// What a timeline shows of the engine, in the order of [`COUNTED`](crate::timeline::COUNTED).
-fn counts(volume: &Volume) -> Counts {
-    let journal = volume.journal_stats().unwrap_or_default();
-    let cache = volume.cache_stalls();
-    [
-        journal.commits,
-        journal.checkpoint_blocks,
-        journal.stalled_closing.get(),
-        journal.stalled_log_space.get(),
-        journal.stalled_log_io.get(),
-        journal.stalled_commit.get(),
-        cache.dirty_limit.get(),
-        cache.memory.get(),
-        cache.rewrite.get(),
-    ]
-}
-
-/// What happened between two readings, as figures and as raw counters.
-fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
+/// Adds the difference of two readings, as figures and as raw counters.
+pub(super) fn add(measured: &mut Measured, before: &Reading, after: &Reading) {
     let home = after.home.requests - before.home.requests;
     let log = match (&after.log, &before.log) {
         (Some(after), Some(before)) => after.requests - before.requests,
@@ -175,7 +92,8 @@ fn add_counters(measured: &mut Measured, before: &Reading, after: &Reading) {
         .insert("journal".to_owned(), journal_counters(&journal));
 }
 
-/// What controllers with a cache did: each device's as counters, all together as figures.
+/// Adds the counters of controllers with a cache: of each device as counters, of all together as
+/// figures.
 fn add_controllers(measured: &mut Measured, before: &Reading, after: &Reading) {
     let log = after.log.as_ref().zip(before.log.as_ref());
     let each = [

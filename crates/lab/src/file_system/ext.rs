@@ -1,0 +1,156 @@
+//! The engine of this project as a file system of trials, in a simulated world or in this process.
+
+mod figures;
+mod format;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use block::{BlockDevice, DeviceText, MeterDevice};
+use ext::{MountOptions, Volume};
+use workload::Target;
+
+use self::figures::Reading;
+use super::devices::{Counted, DeviceMaker};
+use super::{CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup};
+use crate::record::Measured;
+use crate::targets::VolumeTarget;
+use crate::timeline::Counts;
+
+/// A volume of the engine, as settings describe it.
+#[derive(Debug, Clone)]
+pub struct ExtSetup {
+    /// Its device.
+    pub device: DeviceText,
+    /// Its journal.
+    pub journal: JournalPlace,
+    /// The options of mkfs.
+    pub format: FormatSetup,
+    /// The options of mount.
+    pub mount: MountOptions,
+    /// The host's memory.
+    pub memory: MemorySetup,
+}
+
+impl FileSystem for ExtSetup {
+    fn device(&self) -> &DeviceText {
+        &self.device
+    }
+
+    fn journal(&self) -> &JournalPlace {
+        &self.journal
+    }
+
+    fn memory(&self) -> Option<&MemorySetup> {
+        Some(&self.memory)
+    }
+
+    fn check_system(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn make(&self) -> Result<Box<dyn Instance>> {
+        let devices = Devices::open(self)?;
+        let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&devices.home.device);
+        let log = devices
+            .log
+            .as_ref()
+            .map(|log| -> Arc<dyn BlockDevice> { Arc::<MeterDevice>::clone(&log.device) });
+        format::format(self, &home, log.as_ref()).context("mkfs")?;
+        let volume = Volume::open(home, log, self.mount.clone()).context("mount")?;
+        Ok(Box::new(ExtInstance {
+            target: Arc::new(VolumeTarget::new(volume, self.device.to_string())),
+            devices,
+            before: None,
+        }))
+    }
+}
+
+/// An open volume with its devices.
+struct ExtInstance {
+    target: Arc<VolumeTarget>,
+    devices: Devices,
+    before: Option<Reading>,
+}
+
+impl Instance for ExtInstance {
+    fn target(&self) -> Arc<dyn Target> {
+        Arc::<VolumeTarget>::clone(&self.target)
+    }
+
+    fn counts(&self) -> CountsReader {
+        let target = Arc::clone(&self.target);
+        Box::new(move || counts(target.volume()))
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.before = Some(self.devices.read(self.target.volume()));
+        Ok(())
+    }
+
+    fn measure(&self, measured: &mut Measured) -> Result<()> {
+        let after = self.devices.read(self.target.volume());
+        if let Some(before) = &self.before {
+            figures::add(measured, before, &after);
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Self {
+            target, devices, ..
+        } = *self;
+        let target =
+            Arc::into_inner(target).ok_or_else(|| anyhow!("the workload keeps its target"))?;
+        target.into_volume().close().context("close")?;
+        drop(devices);
+        Ok(())
+    }
+}
+
+/// The devices of a volume.
+struct Devices {
+    home: Counted,
+    log: Option<Counted>,
+}
+
+impl Devices {
+    fn open(setup: &ExtSetup) -> Result<Self> {
+        let maker = DeviceMaker::default();
+        let log = match &setup.journal {
+            JournalPlace::External(text) => Some(maker.open(text)?),
+            JournalPlace::Internal | JournalPlace::None => None,
+        };
+        Ok(Self {
+            home: maker.open(&setup.device)?,
+            log,
+        })
+    }
+
+    fn read(&self, volume: &Volume) -> Reading {
+        Reading {
+            home: self.home.read(),
+            log: self.log.as_ref().map(Counted::read),
+            journal: volume.journal_stats().unwrap_or_default(),
+            cache: volume.cache_stalls(),
+        }
+    }
+}
+
+/// Returns the counters that a timeline shows, in the order of
+/// [`COUNTED`](crate::timeline::COUNTED).
+fn counts(volume: &Volume) -> Counts {
+    let journal = volume.journal_stats().unwrap_or_default();
+    let cache = volume.cache_stalls();
+    [
+        journal.commits,
+        journal.checkpoint_blocks,
+        journal.stalled_closing.get(),
+        journal.stalled_log_space.get(),
+        journal.stalled_log_io.get(),
+        journal.stalled_commit.get(),
+        cache.dirty_limit.get(),
+        cache.memory.get(),
+        cache.rewrite.get(),
+    ]
+}

@@ -1,0 +1,66 @@
+//! The host's memory, and the part of it that is left for caching.
+//!
+//! The published comparisons of journals in memory took that memory from the cache, so that two
+//! things changed at once. Here the memory that a journal's device stands for is a *ballast*, the
+//! same for every level; the level "journal" of `memory.ballast` repeats the mistake on purpose.
+
+use block::DeviceText;
+use block::text::Size;
+
+use super::JournalPlace;
+
+/// The host's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySetup {
+    /// Its size in bytes.
+    pub host: u64,
+    /// Bytes that the kernel and programs take.
+    pub kernel: u64,
+    /// Memory that is taken beside that.
+    pub ballast: Ballast,
+}
+
+/// Memory that is taken from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ballast {
+    /// This number of bytes.
+    Bytes(u64),
+    /// The size of the journal's device.
+    Journal,
+}
+
+impl MemorySetup {
+    /// Returns the bytes that the ballast takes.
+    #[must_use]
+    pub fn ballast_bytes(&self, journal: &JournalPlace) -> u64 {
+        match (self.ballast, journal) {
+            (Ballast::Bytes(bytes), _) => bytes,
+            (Ballast::Journal, JournalPlace::External(device)) => size_of(device).unwrap_or(0),
+            (Ballast::Journal, _) => 0,
+        }
+    }
+
+    /// Returns the bytes that are left for caching.
+    #[must_use]
+    pub fn left(&self, journal: &JournalPlace) -> u64 {
+        self.host
+            .saturating_sub(self.kernel)
+            .saturating_sub(self.ballast_bytes(journal))
+    }
+}
+
+/// Returns the size of a device, if its text states it.
+pub(crate) fn size_of(device: &DeviceText) -> Option<u64> {
+    match device {
+        DeviceText::Memory { size } | DeviceText::Nvram { size, .. } => Some(size.bytes()),
+        DeviceText::Simulated { settings, .. } => {
+            let size = settings.iter().find(|setting| setting.key == "capacity")?;
+            Size::parse(&size.value).ok().map(|size| size.bytes())
+        }
+        DeviceText::Slice {
+            from, to: Some(to), ..
+        } => Some(to.bytes().saturating_sub(from.bytes())),
+        DeviceText::Cached { device, .. } | DeviceText::Fault { device, .. } => size_of(device),
+        _ => None,
+    }
+}

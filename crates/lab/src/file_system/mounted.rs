@@ -1,0 +1,240 @@
+//! A file system that the kernel or a FUSE program mounts: the arguments of its mkfs and mount, and
+//! its figures.
+
+mod made;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use block::DeviceText;
+use workload::Target;
+use workload::directory::DirectoryTarget;
+
+use super::{CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup};
+use crate::record::Measured;
+use crate::timeline::Counts;
+
+pub use made::{DeviceRequests, MountedFileSystem};
+
+const SECTOR_BYTES: u64 = 512;
+
+/// A file system that is made and mounted for a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedSetup {
+    /// Who mounts it.
+    pub driver: Driver,
+    /// What it is: `ext3`, `xfs`.
+    pub kind: String,
+    /// Its device: a file, a block device, or memory.
+    pub device: DeviceText,
+    /// Its journal, where it can be told.
+    pub journal: JournalPlace,
+    /// How it is made.
+    pub format: FormatSetup,
+    /// How it is mounted, but for what the journal's device needs.
+    pub options: String,
+}
+
+/// Who mounts a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// The kernel.
+    Kernel,
+    /// `fuse2fs` of e2fsprogs.
+    Fuse2fs,
+    /// `jext mount`: this program.
+    Jext,
+    /// libfuse's `passthrough_ll`, over a folder in memory: what FUSE alone costs.
+    Passthrough,
+}
+
+/// What the programs have in common that make file systems of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Ext,
+    Xfs,
+    Other,
+}
+
+impl MountedSetup {
+    fn family(&self) -> Family {
+        match self.kind.as_str() {
+            "ext2" | "ext3" | "ext4" => Family::Ext,
+            "xfs" => Family::Xfs,
+            _ => Family::Other,
+        }
+    }
+
+    /// The program that makes it.
+    #[must_use]
+    pub fn maker(&self) -> String {
+        match self.family() {
+            Family::Ext => "mke2fs".to_owned(),
+            _ => format!("mkfs.{}", self.kind),
+        }
+    }
+
+    /// Its arguments, for a device of so many bytes and a journal's device.
+    #[must_use]
+    pub fn maker_arguments(&self, bytes: u64, device: &str, log: Option<&str>) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
+        let block = self.block_bytes(bytes, log.is_some());
+        match self.family() {
+            Family::Ext => {
+                // Nothing is left for a thread of the kernel to initialise while the benchmark
+                // runs.
+                let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+                add(&["-q", "-F", "-t", &self.kind, "-E", extended]);
+                add(&["-m", &self.format.reserved_percent.to_string()]);
+                let numbers = [
+                    ("-b", block),
+                    ("-I", self.format.inode_bytes),
+                    ("-i", self.format.bytes_per_inode),
+                ];
+                for (flag, number) in numbers {
+                    if let Some(number) = number {
+                        add(&[flag, &number.to_string()]);
+                    }
+                }
+                match (log, self.format.journal_bytes) {
+                    (Some(log), _) => add(&["-J", &format!("device={log}")]),
+                    (None, Some(bytes)) => add(&["-J", &format!("size={}", bytes >> 20)]),
+                    (None, None) => {}
+                }
+            }
+            Family::Xfs => {
+                add(&["-q", "-f", "-K"]);
+                if let Some(block) = block {
+                    add(&["-b", &format!("size={block}")]);
+                }
+                if let Some(log) = log {
+                    add(&["-l", &format!("logdev={log}")]);
+                }
+            }
+            Family::Other => {
+                if self.kind == "btrfs" {
+                    add(&["-q", "-f", "-K"]);
+                }
+            }
+        }
+        add(&[device]);
+        all
+    }
+
+    /// What makes the journal's device, where the file system's own program does not: the arguments
+    /// of `mke2fs`.
+    #[must_use]
+    pub fn journal_arguments(&self, bytes: u64, log: &str) -> Option<Vec<String>> {
+        let block = self.block_bytes(bytes, true)?.to_string();
+        let words = ["-q", "-F", "-O", "journal_dev", "-b", &block, log];
+        (self.family() == Family::Ext).then(|| words.map(str::to_owned).to_vec())
+    }
+
+    /// The options of its mount, with those that the journal's device needs.
+    #[must_use]
+    pub fn mount_options(&self, log: Option<&str>) -> String {
+        match (log, self.family()) {
+            (Some(log), Family::Xfs) => format!("{},logdev={log}", self.options),
+            (Some(log), Family::Ext) => format!("{},journal_path={log}", self.options),
+            _ => self.options.clone(),
+        }
+    }
+
+    /// Bytes of a block. A journal's device must have the same, so that it is said then.
+    fn block_bytes(&self, bytes: u64, must_be_said: bool) -> Option<u64> {
+        let usual = if bytes < LARGE_BLOCKS_FROM {
+            1024
+        } else {
+            4096
+        };
+        let usual = (must_be_said && self.family() == Family::Ext).then_some(usual);
+        self.format.block_bytes.or(usual)
+    }
+}
+
+/// From this size on mke2fs makes blocks of 4 KiB.
+const LARGE_BLOCKS_FROM: u64 = 512 << 20;
+
+impl FileSystem for MountedSetup {
+    fn device(&self) -> &DeviceText {
+        &self.device
+    }
+
+    fn journal(&self) -> &JournalPlace {
+        &self.journal
+    }
+
+    fn memory(&self) -> Option<&MemorySetup> {
+        None
+    }
+
+    fn check_system(&self) -> Result<()> {
+        made::check_system(self)
+    }
+
+    fn make(&self) -> Result<Box<dyn Instance>> {
+        let mounted = MountedFileSystem::make(self)?;
+        Ok(Box::new(MountedInstance {
+            target: Arc::new(DirectoryTarget::new(mounted.path())?),
+            mounted,
+            before: None,
+        }))
+    }
+}
+
+/// A mounted file system with its target.
+struct MountedInstance {
+    target: Arc<DirectoryTarget>,
+    mounted: MountedFileSystem,
+    before: Option<DeviceRequests>,
+}
+
+impl Instance for MountedInstance {
+    fn target(&self) -> Arc<dyn Target> {
+        Arc::<DirectoryTarget>::clone(&self.target)
+    }
+
+    fn counts(&self) -> CountsReader {
+        Box::new(Counts::default)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.before = self.mounted.requests()?;
+        Ok(())
+    }
+
+    fn measure(&self, measured: &mut Measured) -> Result<()> {
+        let Some((before, after)) = self.before.zip(self.mounted.requests()?) else {
+            return Ok(());
+        };
+        let (home, log) = (after.home - before.home, after.log - before.log);
+        let figures = [
+            ("flushes", (home.flushes + log.flushes) as f64),
+            ("home_reads", home.reads as f64),
+            ("home_writes", home.writes as f64),
+            ("home_bytes_read", (home.read_sectors * SECTOR_BYTES) as f64),
+            (
+                "home_bytes_written",
+                (home.write_sectors * SECTOR_BYTES) as f64,
+            ),
+            ("log_writes", log.writes as f64),
+            (
+                "log_bytes_written",
+                (log.write_sectors * SECTOR_BYTES) as f64,
+            ),
+        ];
+        let figures = figures.map(|(name, value)| (name.to_owned(), value));
+        measured.metrics.extend(figures);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Self {
+            target, mounted, ..
+        } = *self;
+        let target = Arc::into_inner(target);
+        drop(target.context("the workload keeps its target")?);
+        mounted.close()
+    }
+}

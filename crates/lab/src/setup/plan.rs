@@ -1,0 +1,67 @@
+//! Reading a plan: it is parsed, and each of its combinations is set up once, so that a plan that
+//! was read can be run.
+
+use super::Setup;
+use crate::plan::builtin::Builtin;
+use crate::plan::parse::{check_cells, parse};
+use crate::plan::{Combination, Plan, PlanError, Spot};
+
+impl Plan {
+    /// Reads a plan. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// Fails with the first thing that is wrong, with its line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        let plan = parse(file, text)?;
+        let start = Spot {
+            file: file.into(),
+            line: 1,
+        };
+        for combination in plan.combinations() {
+            check(&plan, &combination, &start)?;
+        }
+        check_cells(&plan)?;
+        Ok(plan)
+    }
+
+    /// True if a trial mounts something; a command then calls [`crate::system::namespace::enter`]
+    /// first.
+    #[must_use]
+    pub fn mounts(&self) -> bool {
+        let combinations = self.combinations().into_iter();
+        let mut setups = combinations.filter_map(|own| Setup::of(&own.settings).ok());
+        setups.any(|setup| setup.mounts())
+    }
+}
+
+impl Builtin {
+    /// Returns the plan.
+    ///
+    /// # Errors
+    /// Fails as [`Plan::parse`]; a test makes sure that no built-in plan does.
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        Plan::parse(self.file, self.text)
+    }
+}
+
+/// Checks that a combination can be set up.
+fn check(plan: &Plan, combination: &Combination, start: &Spot) -> Result<(), PlanError> {
+    let trial = combination.trial(0, false);
+    let setup = Setup::of(&trial.settings).map_err(|error| {
+        let spots = error.keys.iter();
+        let spots = spots.filter_map(|key| trial.settings.spot(key));
+        // The plan's own lines come before those of the plan it is based on.
+        let spot = spots.max_by_key(|spot| (spot.file == start.file, spot.line));
+        let place = if trial.levels.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", trial.name())
+        };
+        PlanError::at(spot.unwrap_or(start), &format!("{}{place}", error.message))
+    })?;
+    if plan.warmup > 0 && setup.is_simulated() {
+        let message = "warmup: a simulated trial always begins in the same state and needs none";
+        return Err(PlanError::at(start, message));
+    }
+    Ok(())
+}
