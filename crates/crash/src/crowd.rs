@@ -1,7 +1,10 @@
-//! Tasks beside the lanes of a workload, in a directory of their own: calls that race with each other and with those of the lanes.
+//! Tasks beside the lanes of a workload, in a directory of their own: calls that race with each
+//! other and with those of the lanes.
 //!
-//! The states of a lane follow from its operations alone. What several tasks do in the same directories does not, so no model has the
-//! names in [`DIRECTORY`]: after a crash they are read and checked, but not compared. What is known about the calls is compared when they return.
+//! The states of a lane follow from its operations alone. What several tasks do in the same
+//! directories does not, so no model has the names in [`CROWD`](crate::observe::CROWD): after a
+//! crash they are read and checked, but not compared. What is known about the calls is compared
+//! when they return.
 //!
 //! | crowd | what its tasks do | rule |
 //! |---|---|---|
@@ -15,9 +18,6 @@ pub(crate) mod tasks;
 
 use core::fmt;
 use core::str::FromStr;
-
-/// The name of the crowd's directory in the root.
-pub const DIRECTORY: &[u8] = b"crowd";
 
 /// What a crowd does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

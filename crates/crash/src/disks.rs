@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption};
-use ext::options::{AccessTime, DataMode, Memory};
+use ext::options::Memory;
 use ext::{Error, MountOptions, Volume};
 use layout::journal::{
     BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
@@ -26,6 +26,8 @@ use crate::image::{BLOCK_BYTES, Image};
 use crate::setting::{Checksums, Place, Setting, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
+
+pub use crate::tested::quiet;
 
 /// Inodes of a volume: those of the system, and more than any workload makes.
 const INODE_COUNT: u32 = 64;
@@ -302,7 +304,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         some => Nanos::from_millis(some),
     };
     let mut options = MountOptions {
-        ordered: setting.ordered,
+        ordered: setting.ordered.into(),
         abort_on_data_error: setting.is_abort,
         discard: setting.is_discarding,
         commit_interval: or_never(setting.commit_ms),
@@ -320,21 +322,4 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
     let is_of_numbers = |crowd: crate::crowd::Crowd| crowd.kind == CrowdKind::Numbers;
     options.reuse_inodes = setting.crowd.is_some_and(is_of_numbers);
     options
-}
-
-/// Options under which nothing happens by itself.
-pub fn quiet(data: DataMode) -> MountOptions {
-    let never = Nanos::from_secs(100_000);
-    MountOptions {
-        data,
-        commit_interval: never,
-        access_time: AccessTime::Never,
-        memory: Memory {
-            writer_interval: never,
-            budget_bytes: 1 << 24,
-            ..Memory::default()
-        },
-        privileged: true,
-        ..MountOptions::default()
-    }
 }

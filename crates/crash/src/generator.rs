@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rt::split_mix::mix_pair;
 
 use crate::crowd;
+use crate::mode::{DataMode, OrderedScope};
 use crate::setting::{Cell, Setting};
 use crate::workload::Workload;
-use ext::options::{DataMode, OrderedScope};
 
 pub use exhaustive::Orbits;
 

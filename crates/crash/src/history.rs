@@ -7,7 +7,7 @@ mod stages;
 
 use std::collections::BTreeMap;
 
-use ext::options::{DataMode, OrderedScope};
+use crate::mode::{DataMode, OrderedScope};
 
 use crate::model::{Change, NodeId, Tree};
 use crate::op::{How, Op};

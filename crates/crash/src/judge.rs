@@ -13,7 +13,7 @@
 //!
 //! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every power cut.
 
-use ext::options::DataMode;
+use crate::mode::DataMode;
 use fsck::ProblemKind;
 use layout::Tid;
 

@@ -15,6 +15,8 @@
 //! | [`image`](mod@image), [`device`], [`disks`] | the small devices of a world |
 //! | [`workload`], [`timetable`], [`world`](mod@world) | the operations of all clients, their times, and the simulated world |
 //! | [`run`], [`recording`], [`run_error`] | a workload, run and recorded |
+//! | [`engine`] | the traits of a file system that can be explored; [`tested`]: the one that is |
+//! | [`mode`] | data modes, as far as the contract differs |
 //! | [`crowd`](mod@crowd) | tasks beside the clients of a workload, whose calls race |
 //! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
@@ -46,6 +48,7 @@ pub mod device;
 pub mod device_log;
 pub mod disks;
 pub mod e2fsck;
+pub mod engine;
 pub mod epilogue;
 pub mod explore;
 pub mod fault;
@@ -57,6 +60,7 @@ pub mod image;
 mod judge;
 pub mod leftover;
 pub mod marks;
+pub mod mode;
 pub mod model;
 pub mod mutant;
 pub mod observe;
@@ -77,6 +81,7 @@ pub mod shrink;
 mod suspect;
 pub mod sweep;
 pub mod tag;
+pub mod tested;
 pub mod timetable;
 mod unjournaled;
 mod volumes;

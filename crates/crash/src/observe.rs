@@ -1,13 +1,36 @@
 //! What can be seen of a volume: the whole tree with all contents, by one walk.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use ext::volume::{FileKind, OpenFlags};
-use ext::{Error, Volume};
 use layout::InodeNr;
 
-use crate::crowd;
 use crate::op::Special;
+
+/// A directory entry: name and inode.
+pub type Entry = (Vec<u8>, InodeNr);
+
+/// A mounted file system that can be read in full.
+pub trait Subject {
+    /// The error of a call that fails.
+    type Error: fmt::Display;
+
+    /// Returns the root directory.
+    fn root(&self) -> InodeNr;
+
+    /// Reads an inode: attributes, and contents but for the entries of a directory. With
+    /// `has_blocks`, also the blocks that hold a file.
+    ///
+    /// # Errors
+    /// Fails if the inode cannot be read.
+    fn look(&self, inode: InodeNr, has_blocks: bool) -> Result<Seen, Self::Error>;
+
+    /// Lists a directory, without `.` and `..`.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be read.
+    fn list(&self, directory: InodeNr) -> Result<Vec<Entry>, Self::Error>;
+}
 
 /// A tree as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,28 +75,30 @@ pub enum Contents {
     Special(Special),
 }
 
-/// A directory of every volume that nobody changes.
+/// The directory of a crowd, in the root.
+pub const CROWD: &[u8] = b"crowd";
+/// A directory of every volume that stays as it is.
 pub const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Looks at everything; also at where the contents of files are, if that is asked for.
+/// Reads everything; with `has_blocks`, also the blocks that hold files.
 ///
 /// # Errors
-/// Whatever the volume says: a volume that was recovered can be read.
-pub fn observe(volume: &Volume, has_blocks: bool) -> Result<Observation, Error> {
-    observe_from(volume, InodeNr::ROOT, has_blocks)
+/// Fails with the first call that fails: a volume that was recovered can be read.
+pub fn observe<S: Subject>(subject: &S, has_blocks: bool) -> Result<Observation, S::Error> {
+    observe_from(subject, subject.root(), has_blocks)
 }
 
-/// The same from a directory on.
+/// Reads everything below a directory, as [`observe`].
 ///
 /// # Errors
-/// The same.
-pub(crate) fn observe_from(
-    volume: &Volume,
+/// Fails with the first call that fails.
+pub(crate) fn observe_from<S: Subject>(
+    subject: &S,
     directory: InodeNr,
     has_blocks: bool,
-) -> Result<Observation, Error> {
+) -> Result<Observation, S::Error> {
     let mut walk = Walk {
-        volume,
+        subject,
         has_blocks,
         nodes: Vec::new(),
         places: BTreeMap::new(),
@@ -89,94 +114,33 @@ pub(crate) fn observe_from(
     Ok(Observation { nodes: walk.nodes })
 }
 
-struct Walk<'v> {
-    volume: &'v Volume,
+struct Walk<'s, S> {
+    subject: &'s S,
     has_blocks: bool,
     nodes: Vec<Seen>,
     places: BTreeMap<InodeNr, usize>,
 }
 
-impl Walk<'_> {
-    fn place_of(&mut self, inode: InodeNr) -> Result<usize, Error> {
+impl<S: Subject> Walk<'_, S> {
+    fn place_of(&mut self, inode: InodeNr) -> Result<usize, S::Error> {
         if let Some(place) = self.places.get(&inode) {
             return Ok(*place);
         }
-        let attributes = self.volume.attributes(inode)?;
-        let contents = match attributes.kind {
-            FileKind::Regular => Contents::File(self.read(inode, attributes.size)?),
-            FileKind::Directory => Contents::Directory(BTreeMap::new()),
-            FileKind::Symlink => Contents::Symlink(self.volume.read_link(inode)?),
-            kind => {
-                let special = Special::of(kind, attributes.device);
-                Contents::Special(special.expect("whatever else there is is a device"))
-            }
-        };
-        let blocks = match contents {
-            Contents::File(_) if self.has_blocks => self.blocks_of(inode)?,
-            _ => BTreeMap::new(),
-        };
-        let marks = self.marks_of(inode)?;
+        let seen = self.subject.look(inode, self.has_blocks)?;
         let place = self.nodes.len();
         self.places.insert(inode, place);
-        self.nodes.push(Seen {
-            inode,
-            links: attributes.links,
-            permissions: attributes.permissions,
-            owner: (attributes.uid, attributes.gid),
-            marks,
-            modified: attributes.mtime.seconds,
-            changed: attributes.ctime.seconds,
-            blocks,
-            contents,
-        });
+        self.nodes.push(seen);
         Ok(place)
     }
 
-    fn marks_of(&self, inode: InodeNr) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
-        let names = self.volume.list_attributes(inode)?.into_iter();
-        names
-            .map(|name| {
-                let value = self.volume.get_attribute(inode, &name)?;
-                Ok((name, value))
-            })
-            .collect()
-    }
-
-    fn read(&self, inode: InodeNr, size: u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0xEE; size as usize];
-        if size > 0 {
-            let file = self.volume.open_inode(inode, OpenFlags::READ)?;
-            let read = self.volume.read(file, 0, &mut bytes);
-            self.volume.release(file)?;
-            bytes.truncate(read?);
-        }
-        Ok(bytes)
-    }
-
-    fn blocks_of(&self, inode: InodeNr) -> Result<BTreeMap<u64, u64>, Error> {
-        let mut blocks = BTreeMap::new();
-        for (file_block, first, count) in self.volume.blocks_of(inode)? {
-            if let Some(file_block) = file_block {
-                blocks.extend((file_block..).zip(first..first + u64::from(count)));
-            }
-        }
-        Ok(blocks)
-    }
-
-    fn list(&mut self, place: usize) -> Result<(), Error> {
-        let mut entries = Vec::new();
-        let visit = &mut |_, entry: ext::volume::Entry| {
-            entries.push((entry.name, entry.inode));
-            true
-        };
-        self.volume
-            .read_directory(self.nodes[place].inode, 0, visit)?;
+    fn list(&mut self, place: usize) -> Result<(), S::Error> {
+        let entries = self.subject.list(self.nodes[place].inode)?;
         let mut names = BTreeMap::new();
         for (name, inode) in entries {
-            if name != b"." && name != b".." && (place != 0 || name != LOST_AND_FOUND) {
+            if place != 0 || name != LOST_AND_FOUND {
                 let target = self.place_of(inode)?;
                 // What a crowd does is read, and belongs to no lane.
-                if place != 0 || name != crowd::DIRECTORY {
+                if place != 0 || name != CROWD {
                     names.insert(name, target);
                 }
             }

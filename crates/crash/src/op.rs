@@ -11,7 +11,6 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::Arc;
 
-use ext::volume::FileKind;
 use layout::device::DeviceNumber;
 
 /// A path below the root, without a slash in front. The empty path is the root.
@@ -102,29 +101,6 @@ pub enum Special {
     Character(DeviceNumber),
     /// A block device, by its number.
     Block(DeviceNumber),
-}
-
-impl Special {
-    /// What the file system calls it, and its device's number.
-    pub fn parts(self) -> (FileKind, DeviceNumber) {
-        match self {
-            Self::Fifo => (FileKind::Fifo, DeviceNumber::default()),
-            Self::Socket => (FileKind::Socket, DeviceNumber::default()),
-            Self::Character(number) => (FileKind::CharacterDevice, number),
-            Self::Block(number) => (FileKind::BlockDevice, number),
-        }
-    }
-
-    /// From what the file system says; none if it is something else.
-    pub fn of(kind: FileKind, device: Option<DeviceNumber>) -> Option<Self> {
-        Some(match (kind, device) {
-            (FileKind::Fifo, _) => Self::Fifo,
-            (FileKind::Socket, _) => Self::Socket,
-            (FileKind::CharacterDevice, Some(number)) => Self::Character(number),
-            (FileKind::BlockDevice, Some(number)) => Self::Block(number),
-            _ => return None,
-        })
-    }
 }
 
 impl fmt::Display for Special {

@@ -6,7 +6,7 @@
 mod blocks;
 mod data;
 
-use ext::options::DataMode;
+use crate::mode::DataMode;
 use layout::{InodeNr, Tid};
 
 use crate::history::{Binding, Bounds, History, LaneBounds, Stage};

@@ -19,10 +19,10 @@ mod writers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::mode::DataMode;
 use block::trace::Event;
 use block::versions::Version;
 use block::{Replay, Request};
-use ext::options::DataMode;
 use layout::feature::Incompatible;
 use layout::journal::JournalSuperblock;
 use layout::{Block, Tid, superblock};

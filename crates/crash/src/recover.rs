@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use ext::options::DataMode;
-use ext::volume::OpenReport;
-use ext::{Error, Volume};
-use fsck::ProblemKind;
 
 use crate::device::Reads;
-use crate::disks::{Devices, Disks, quiet};
+use crate::disks::{Devices, Disks};
+use crate::engine::{Engine, Recovery, Soundness};
 use crate::leftover::{Leftovers, leftovers};
+use crate::mode::DataMode;
 use crate::observe::observe;
 use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
+use crate::tested::Tested;
 
 /// How many problems are named.
 const PROBLEMS_SHOWN: usize = 5;
@@ -87,11 +86,25 @@ pub fn recover_on(
     data: DataMode,
     extent: Extent,
 ) -> Result<Recovered, Broken> {
-    let failed = |error: Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
-    let (volume, report) = Volume::open_with_report(home, log, quiet(data)).map_err(failed)?;
-    let recovered = look(&volume, &report, data);
+    recover_as::<Tested>(home, log, devices, data, extent)
+}
+
+/// Recovers a volume of a file system, as [`recover_on`].
+///
+/// # Errors
+/// Fails with U1 or U7.
+fn recover_as<E: Engine>(
+    home: Arc<dyn BlockDevice>,
+    log: Option<Arc<dyn BlockDevice>>,
+    devices: &Devices,
+    data: DataMode,
+    extent: Extent,
+) -> Result<Recovered, Broken> {
+    let failed = |error: E::Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
+    let (volume, recovery) = E::recover(home, log, data).map_err(failed)?;
+    let recovered = look(&volume, &recovery, data);
     if recovered.is_ok() && extent == Extent::Use {
-        crate::epilogue::run(&volume)?;
+        volume.exercise()?;
     }
     let closed = volume.close();
     let recovered = recovered?;
@@ -102,37 +115,36 @@ pub fn recover_on(
     })
 }
 
-fn look(volume: &Volume, report: &OpenReport, data: DataMode) -> Result<Recovered, Broken> {
-    if let Some(why) = &report.read_only_because {
+fn look<E: Engine>(volume: &E, recovery: &Recovery, data: DataMode) -> Result<Recovered, Broken> {
+    if let Some(why) = &recovery.read_only_because {
         return Err(Broken::new(Rule::U1, format!("it is read-only: {why}")));
     }
-    let last = report.last_committed;
+    let last = recovery.last_committed;
     let last = last.ok_or_else(|| Broken::new(Rule::U1, "its journal was left alone"))?;
     let observation = observe(volume, data == DataMode::Writeback)
         .map_err(|error| Broken::new(Rule::U1, format!("it cannot be read: {error}")))?;
     Ok(Recovered {
         last,
-        has_truncated: report.orphans_truncated > 0,
-        has_lost: report.lost.is_some(),
+        has_truncated: recovery.has_truncated,
+        has_lost: recovery.has_lost,
         has_error: false,
         observation,
     })
 }
 
-/// That a volume was closed: it is consistent as it lies, and needs no recovery. Where devices have failed, orphans may be left
-/// to the next open.
+/// Checks a volume that was closed: it is consistent and needs no recovery. Where devices have
+/// failed, orphans may be left to the next open.
 ///
 /// # Errors
-/// U2.
+/// Fails with U2.
 pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
-    let report = report(&*home, log.as_deref())?;
-    let statistics = &report.statistics;
-    if !has_failed || statistics.orphans == 0 {
-        expect_clean(&report)?;
+    let soundness = Tested::check(&*home, log.as_deref())?;
+    if !has_failed || soundness.orphans == 0 {
+        expect_sound(&soundness)?;
     }
-    if statistics.needs_recovery {
+    if soundness.needs_recovery {
         return Err(Broken::new(
             Rule::U2,
             "it was closed, and needs recovery all the same",
@@ -141,27 +153,16 @@ pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
     Ok(())
 }
 
-/// That a volume is consistent as it lies.
+/// Checks that a volume is consistent without recovery.
 pub(crate) fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
-    expect_clean(&report(home, log)?)
+    expect_sound(&Tested::check(home, log)?)
 }
 
-fn report(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<fsck::Report, Broken> {
-    fsck::check(home, log, &fsck::Options::default())
-        .map_err(|error| Broken::new(Rule::U2, format!("it cannot be checked: {error}")))
-}
-
-fn expect_clean(report: &fsck::Report) -> Result<(), Broken> {
-    let mut problems = report.problems.iter();
-    let is_copy = problems.any(|problem| problem.kind == ProblemKind::CopyChecked);
-    if report.is_clean() && !is_copy {
+fn expect_sound(soundness: &Soundness) -> Result<(), Broken> {
+    if soundness.is_sound {
         return Ok(());
     }
-    let problems: Vec<String> = report
-        .problems
-        .iter()
-        .take(PROBLEMS_SHOWN)
-        .map(ToString::to_string)
-        .collect();
-    Err(Broken::new(Rule::U2, problems.join("; ")))
+    let problems = &soundness.problems;
+    let shown = &problems[..problems.len().min(PROBLEMS_SHOWN)];
+    Err(Broken::new(Rule::U2, shown.join("; ")))
 }

@@ -5,7 +5,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use ext::options::{DataMode, OrderedScope};
+use crate::mode::{DataMode, OrderedScope};
 
 use crate::crowd::Crowd;
 use crate::fault::Fault;

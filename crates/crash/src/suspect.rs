@@ -1,7 +1,7 @@
 //! Suspects: data that may be anything, because its write has failed.
 
+use crate::mode::DataMode;
 use block::Request;
-use ext::options::DataMode;
 
 use crate::fault::{Fault, Strike};
 use crate::history::{Bounds, History};

@@ -9,8 +9,8 @@
 
 use std::rc::Rc;
 
+use crate::mode::DataMode;
 use block::trace::Event;
-use ext::options::DataMode;
 use ext::{Error, MountOptions, Volume};
 
 use crate::disks::{Disks, quiet};

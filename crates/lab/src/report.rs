@@ -34,7 +34,6 @@ use crate::plan::value::Value;
 use crate::plan::{Block, Combination, Plan, Published};
 use crate::program::{Machine, Program};
 use crate::record::{Context, Record};
-use crate::setup;
 use crate::statistics::effect::{Effect, Ratio};
 use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
@@ -397,7 +396,9 @@ fn position(combination: &Combination, compared: &[&'static str]) -> Option<f64>
         Value::Number(number) => Some(*number as f64),
         Value::Bytes(bytes) => Some(*bytes as f64),
         Value::Time(nanos) => Some(*nanos as f64),
-        Value::Text(text) => setup::size_of(&text.parse().ok()?).map(|bytes| bytes as f64),
+        Value::Text(text) => {
+            crate::file_system::size_of(&text.parse().ok()?).map(|bytes| bytes as f64)
+        }
         Value::Switch(_) | Value::Range(..) => None,
     }
 }

@@ -171,7 +171,9 @@ fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
 /// The host's memory that a device stands for.
 fn ram_bytes(device: &DeviceText) -> Option<u64> {
     match device {
-        DeviceText::Simulated { model, .. } if model == "ramdisk" => crate::setup::size_of(device),
+        DeviceText::Simulated { model, .. } if model == "ramdisk" => {
+            crate::file_system::size_of(device)
+        }
         DeviceText::Memory { size } => Some(size.bytes()),
         _ => None,
     }

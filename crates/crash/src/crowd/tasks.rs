@@ -11,7 +11,8 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 use rt::split_mix::{SplitMix, mix_pair};
 
-use super::{Crowd, DIRECTORY, Kind};
+use super::{Crowd, Kind};
+use crate::observe::CROWD;
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run_error::RunError;
 use crate::timetable::wait_for;
@@ -61,7 +62,7 @@ pub(crate) fn start(
     begin: usize,
     epoch: i64,
 ) -> Result<Running, RunError> {
-    let made = volume.make_directory(InodeNr::ROOT, DIRECTORY, &NewInode::default());
+    let made = volume.make_directory(InodeNr::ROOT, CROWD, &NewInode::default());
     let directory = made.map_err(|error| failed(&error))?;
     let tasks = match crowd.kind {
         Kind::Names => names::tasks(volume, directory).map_err(|error| failed(&error))?,

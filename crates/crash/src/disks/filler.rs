@@ -23,7 +23,7 @@ pub(super) fn fill(disks: Disks, free_blocks: u64) -> Result<Disks, Error> {
     let config = world(Schedule::Fair, MADE_AT, None);
     let run = sim::run(config, move || {
         let devices = disks.devices();
-        let options = quiet(ext::options::DataMode::Ordered);
+        let options = quiet(crate::mode::DataMode::Ordered);
         let volume = Volume::open(devices.home_device(), devices.log_device(), options)?;
         let written = write(&volume, free_blocks);
         volume.close()?;

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::mode::DataMode;
 use block::Request;
 use block::trace::Event;
-use ext::options::DataMode;
 
 use crate::history::{Bounds, History, OPERATION_MS};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};

@@ -33,7 +33,7 @@ pub(crate) struct RecordedRecovery {
 /// U1.
 pub(crate) fn record(
     disks: &Disks,
-    data: ext::options::DataMode,
+    data: crate::mode::DataMode,
     can_force: bool,
 ) -> Result<RecordedRecovery, Broken> {
     let devices = disks.devices();

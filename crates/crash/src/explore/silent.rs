@@ -30,7 +30,7 @@ pub use territory::{PARTS, Part};
 use core::fmt;
 use std::sync::Arc;
 
-use ext::options::DataMode;
+use crate::mode::DataMode;
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 use layout::feature::Incompatible;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ext::volume::DeviceNumber;
+use layout::device::DeviceNumber;
 
 use super::{Kind, Node, NodeId, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};

@@ -12,7 +12,7 @@
 //!
 //! Where the write of a block has failed, its sectors may be anything until a sync call covers them.
 
-use ext::options::{DataMode, OrderedScope};
+use crate::mode::{DataMode, OrderedScope};
 use layout::InodeNr;
 
 use super::{Oracle, View};

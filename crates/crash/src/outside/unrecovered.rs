@@ -97,7 +97,7 @@ fn open(disks: &Disks, read_only: bool) -> Result<Recovered, Broken> {
         let devices = disks.devices();
         let options = MountOptions {
             read_only,
-            ..quiet(ext::options::DataMode::Ordered)
+            ..quiet(crate::mode::DataMode::Ordered)
         };
         let (home, log) = (devices.home_device(), devices.log_device());
         let (volume, report) = Volume::open_with_report(home, log, options)?;

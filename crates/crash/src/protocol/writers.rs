@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ext::options::OrderedScope;
+use crate::mode::OrderedScope;
 use layout::{Block, Tid};
 
 use crate::history::History;

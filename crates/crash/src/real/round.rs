@@ -5,12 +5,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::mode::{DataMode, OrderedScope};
 use block::cache::CacheDevice;
 use block::trace::{Trace, TraceDevice};
 use block::versions::Versions;
 use block::{BlockDevice, Geometry};
 use ext::Volume;
-use ext::options::{DataMode, OrderedScope};
 use rt::split_mix::{SplitMix, mix_pair};
 
 use super::gate::{Gate, Gated};

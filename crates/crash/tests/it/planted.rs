@@ -9,11 +9,11 @@ use block::{BlockDevice, Geometry, Outcome, Request, Ticket};
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::generator::{Generator, Kind};
+use crash::mode::DataMode;
 use crash::real::Session;
 use crash::rule::Rule;
 use crash::run::{prepare, record_on};
 use crash::setting::{CELLS, Cell, Place};
-use ext::options::DataMode;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::findings::Tally;
 use crash::image::SECTOR_BYTES;
+use crash::mode::OrderedScope;
 use crash::op::Op;
 use crash::recording::Recording;
 use crash::rule::Rule;
 use crash::run::{prepare, record_on};
 use crash::tag::Tag;
 use crash::workload::Workload;
-use ext::options::OrderedScope;
 use layout::Block;
 use rt::Mutex;
 

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
+use crash::mode::DataMode;
 use crash::op::Op;
 use crash::run::{prepare, record};
 use crash::setting::{CELLS, Cell, Place, Setting};
 use crash::workload::Workload;
-use ext::options::DataMode;
 
 fn ops(text: &str) -> Vec<Op> {
     text.split(';')

@@ -9,7 +9,7 @@ use layout::InodeNr;
 use rt::split_mix::SplitMix;
 
 use super::{Step, Task, tolerate};
-use crate::crowd::DIRECTORY;
+use crate::observe::CROWD;
 use crate::rule::{Broken, Rule, RuleCounts};
 
 /// Tasks that change names, and tasks that list.
@@ -44,7 +44,7 @@ pub(super) fn tasks(volume: &Volume, top: InodeNr) -> Result<Vec<Box<dyn Task>>,
 /// The path of a directory below the crowd's, or of that itself.
 fn directory(random: &mut SplitMix) -> String {
     let depth = random.below(DEPTH_MAX);
-    let mut path = String::from_utf8_lossy(DIRECTORY).into_owned();
+    let mut path = String::from_utf8_lossy(CROWD).into_owned();
     for _ in 0..depth {
         path.push('/');
         path.push_str(NAMES[random.below(DIRECTORY_NAMES) as usize]);

@@ -10,7 +10,7 @@ use rt::Nanos;
 use rt::split_mix::SplitMix;
 
 use super::{Step, Task, tolerate};
-use crate::crowd::DIRECTORY;
+use crate::observe::CROWD;
 use crate::rule::{Broken, Rule, RuleCounts};
 
 /// Tasks that make and remove files, that use them by path, and that use them by number.
@@ -47,7 +47,7 @@ impl Place {
     }
 
     fn path(self) -> String {
-        format!("{}/{}", String::from_utf8_lossy(DIRECTORY), self.0)
+        format!("{}/{}", String::from_utf8_lossy(CROWD), self.0)
     }
 
     fn byte(self) -> u8 {

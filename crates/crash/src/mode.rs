@@ -1,0 +1,21 @@
+//! The data modes of a journal, as far as the contract differs between them.
+
+/// The relation between file data and the journal: `data=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataMode {
+    /// Data goes through the journal.
+    Journal,
+    /// Data is on the device before the commit block of the transaction that wrote it.
+    Ordered,
+    /// Data and the journal have no order.
+    Writeback,
+}
+
+/// The blocks that ordered mode writes before a commit block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderedScope {
+    /// Every block that was written in the transaction: ext3's own rule.
+    All,
+    /// Only blocks that the transaction allocates or brings inside the file's size.
+    Allocated,
+}
