@@ -318,8 +318,8 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
         },
         ..quiet(setting.cell.data)
     };
-    options.log_policy.restart_every = setting.restart_every;
+    options.tuning.log_policy.restart_every = setting.restart_every;
     let is_of_numbers = |crowd: crate::crowd::Crowd| crowd.kind == CrowdKind::Numbers;
-    options.reuse_inodes = setting.crowd.is_some_and(is_of_numbers);
+    options.tuning.reuse_inodes = setting.crowd.is_some_and(is_of_numbers);
     options
 }

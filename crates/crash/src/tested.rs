@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use ext::options;
 use ext::options::{AccessTime, Memory};
+use ext::tuning::{MemoryAccounting, Tuning};
 use ext::volume::{FileKind, OpenFlags};
 use ext::{Error, MountOptions, Volume};
 use fsck::ProblemKind;
@@ -53,6 +54,10 @@ pub fn quiet(data: DataMode) -> MountOptions {
             writer_interval: never,
             budget_bytes: 1 << 24,
             ..Memory::default()
+        },
+        tuning: Tuning {
+            memory_accounting: MemoryAccounting::Contents,
+            ..Tuning::default()
         },
         privileged: true,
         ..MountOptions::default()

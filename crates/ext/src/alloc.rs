@@ -26,7 +26,7 @@ use rt::Mutex;
 
 use crate::cache::space::Window;
 use crate::core::Core;
-use crate::options::AllocationProfile;
+use crate::tuning::AllocationProfile;
 
 /// Number of journal blocks that one call of [`Core::allocate_blocks`] or [`Core::free_blocks`] may
 /// dirty for each group it touches: bitmap, descriptor, superblock.
@@ -52,7 +52,7 @@ impl Core {
     pub(crate) fn block_goal(&self, inode: InodeNr) -> BlockNr {
         let (group, _) = self.geometry.group_of_inode(inode);
         let group = self.space.group(group);
-        match self.options.allocation {
+        match self.tuning.allocation {
             AllocationProfile::Modern => group.next_goal(),
             AllocationProfile::Ext3Linux24 => group.first,
         }

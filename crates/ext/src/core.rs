@@ -25,6 +25,7 @@ use crate::disk::geometry::Geometry;
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::options::MountOptions;
+use crate::tuning;
 
 /// The shared state of an open volume.
 pub(crate) struct Core {
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) geometry: Geometry,
     /// The mount options.
     pub(crate) options: MountOptions,
+    /// The decisions that follow from the settings of experiments.
+    pub(crate) tuning: tuning::Resolved,
     /// The validated superblock as it was at open, features included. Counts that change live in
     /// `space`.
     pub(crate) superblock: Superblock,
@@ -115,6 +118,7 @@ impl Core {
         Ok(Self {
             device,
             geometry,
+            tuning: options.tuning.resolve(),
             options,
             superblock,
             buffers,

@@ -11,7 +11,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error`, `options`, `awaited` | errors; mount options; work that other threads wait for |
+//! | `error`, `tuning`, `options`, `awaited` | errors; settings of experiments; mount options; work that other threads wait for |
 //! | `disk/` | decoded on-disk structures: superblock, geometry, inode tables |
 //! | `cache/` | the state of an open volume in memory: metadata blocks, inodes |
 //! | `core`, `handle`, `damage` | state shared by all operations; a handle on the journal; damage |
@@ -45,6 +45,7 @@ pub(crate) mod map;
 pub(crate) mod namei;
 pub mod options;
 pub(crate) mod orphan;
+pub mod tuning;
 pub mod volume;
 pub(crate) mod writeback;
 pub(crate) mod xattr;
@@ -54,4 +55,5 @@ pub use disk::{geometry, superblock};
 pub use error::{Corrupt, Error, Result};
 pub use format::{mkfs, tune};
 pub use options::MountOptions;
+pub use tuning::Tuning;
 pub use volume::Volume;

@@ -2,6 +2,8 @@
 
 use rt::Nanos;
 
+use crate::tuning::Tuning;
+
 /// The order between file data and the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DataMode {
@@ -47,16 +49,6 @@ pub enum AccessTime {
     Relative,
     /// All, at every read.
     Strict,
-}
-
-/// The placement of blocks and inodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AllocationProfile {
-    /// Orlov for directories, reservation windows for files.
-    #[default]
-    Modern,
-    /// As Linux 2.4.18: linear directories, one-block goal allocator, no windows.
-    Ext3Linux24,
 }
 
 /// The memory budget, and the limits of dirty pages.
@@ -141,13 +133,8 @@ pub struct MountOptions {
     pub on_error: OnError,
     /// True if a failed write of ordered data aborts the journal (`data_err=abort`).
     pub abort_on_data_error: bool,
-    /// The policy that decides when transactions close, and which threads checkpoint and wait.
-    pub log_policy: jbd2::LogPolicy,
-    /// The placement of blocks and inodes.
-    pub allocation: AllocationProfile,
-    /// True if a group allocates the inode that it freed last, not the first free one: a policy for
-    /// tests, which reuses numbers at once.
-    pub reuse_inodes: bool,
+    /// Settings of experiments and tests.
+    pub tuning: Tuning,
     /// The memory budget and writeback.
     pub memory: Memory,
     /// True to discard blocks once they are durably free, so that a sparse image shrinks again
@@ -186,9 +173,7 @@ impl Default for MountOptions {
             access_time: AccessTime::Relative,
             on_error: OnError::RemountReadOnly,
             abort_on_data_error: false,
-            log_policy: jbd2::LogPolicy::DEFAULT,
-            allocation: AllocationProfile::Modern,
-            reuse_inodes: false,
+            tuning: Tuning::default(),
             memory: Memory::default(),
             discard: false,
             host_space: HostSpace::default(),

@@ -29,7 +29,8 @@
 
 use block::text::Size;
 use ext::MountOptions;
-use ext::options::{AccessTime, AllocationProfile, DataMode, HostSpace, OnError, OrderedScope};
+use ext::options::{AccessTime, DataMode, HostSpace, OnError, OrderedScope};
+use ext::tuning::AllocationProfile;
 use rt::Nanos;
 
 /// What a list of options says.
@@ -160,12 +161,12 @@ impl ParsedOptions {
                 }
             }
             "log_policy" => {
-                options.log_policy = jbd2::LogPolicy::from_text(value).ok_or(
+                options.tuning.log_policy = jbd2::LogPolicy::from_text(value).ok_or(
                     "log_policy=default or linux24, and parts behind colons as in linux24:checkpointer=daemon",
                 )?;
             }
             "alloc" => {
-                options.allocation = match value {
+                options.tuning.allocation = match value {
                     "modern" => AllocationProfile::Modern,
                     "ext3-2.4" => AllocationProfile::Ext3Linux24,
                     _ => return Err("alloc=modern or ext3-2.4"),
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(journal_path.as_deref(), Some("slice(a.img,0..8MiB)"));
         let mixed = parse("log_policy=linux24:checkpointer=daemon").expect("it is right");
         assert_eq!(
-            Some(mixed.options.log_policy),
+            Some(mixed.options.tuning.log_policy),
             jbd2::LogPolicy::LINUX24.with("checkpointer", "daemon")
         );
         let reserve = parse("resuid=7,resgid=8").expect("right").options;

@@ -241,7 +241,7 @@ impl Reader<'_> {
             device,
             journal,
             format: self.format()?,
-            mount: self.mount(budget)?,
+            mount: self.mount(budget, is_simulated)?,
             memory,
         })
     }

@@ -18,7 +18,8 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::options::{AllocationProfile, OnError};
+use crate::options::OnError;
+use crate::tuning::AllocationProfile;
 
 /// The damage of a bitmap that shows a block of a file as free.
 const FREE_ALREADY: &str = "a block that is freed is free already";
@@ -47,7 +48,7 @@ impl Core {
         } else {
             self.block_goal(request.owner)
         };
-        match self.options.allocation {
+        match self.tuning.allocation {
             AllocationProfile::Modern => self.allocate_near(handle, request, goal),
             AllocationProfile::Ext3Linux24 => self.allocate_forward(handle, goal),
         }

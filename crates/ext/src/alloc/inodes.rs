@@ -23,7 +23,8 @@ use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::error::{Corrupt, Error, Result};
-use crate::options::{AllocationProfile, OnError};
+use crate::options::OnError;
+use crate::tuning::AllocationProfile;
 
 /// Divisor of a group's size: a group is crowded if its free inodes or blocks are below the average
 /// by this share.
@@ -48,7 +49,7 @@ impl Core {
         parent: InodeNr,
         is_directory: bool,
     ) -> Result<InodeNr> {
-        let preferred = match (self.options.allocation, is_directory) {
+        let preferred = match (self.tuning.allocation, is_directory) {
             (AllocationProfile::Modern, true) => self.group_by_orlov(parent),
             (AllocationProfile::Ext3Linux24, true) => self.group_with_most_blocks(),
             (AllocationProfile::Modern, false) => self.group_near(parent, parent.get(), 1),
@@ -120,7 +121,7 @@ impl Core {
             };
         }
         map.taken.unset(index, 1);
-        map.first_free = match self.options.reuse_inodes {
+        map.first_free = match self.tuning.reuses_inodes {
             true => index,
             false => map.first_free.min(index),
         };
@@ -159,7 +160,7 @@ impl Core {
             };
             let from = map.first_free.max(reserved);
             let mut index = map.taken.first_clear(from, group.inode_count);
-            if index.is_none() && self.options.reuse_inodes {
+            if index.is_none() && self.tuning.reuses_inodes {
                 index = map.taken.first_clear(reserved, group.inode_count);
             }
             let Some(index) = index else {

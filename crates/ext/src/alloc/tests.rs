@@ -24,7 +24,8 @@ use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::{self, FileSystemType};
-use crate::options::{AllocationProfile, MountOptions, OnError};
+use crate::options::{MountOptions, OnError};
+use crate::tuning::{AllocationProfile, Tuning};
 use crate::volume::Volume;
 
 const PROFILES: [AllocationProfile; 2] =
@@ -56,8 +57,11 @@ fn with_profile(allocation: AllocationProfile) -> MountOptions {
         AllocationProfile::Ext3Linux24 => jbd2::LogPolicy::LINUX24,
     };
     MountOptions {
-        allocation,
-        log_policy,
+        tuning: Tuning {
+            allocation,
+            log_policy,
+            ..Tuning::default()
+        },
         privileged: true,
         ..MountOptions::default()
     }

@@ -19,6 +19,7 @@ use super::page_counts::PageCounts;
 use super::stalls::{CacheStalls, Stalls};
 use super::wake::Wake;
 use crate::options::MountOptions;
+use crate::tuning::MemoryAccounting;
 
 /// Bytes that a block in memory takes besides its contents: the gap of its alignment, and its
 /// bookkeeping.
@@ -59,21 +60,20 @@ pub(crate) struct Limits {
     pub(crate) dirty: u64,
 }
 
-/// Returns the bytes of block contents that a budget covers. Real memory also holds the overhead of
-/// each block, which counts against the budget; the pages of a simulated host have it in the memory
-/// that its kernel takes.
-fn budget_of_contents(budget_bytes: u64, block_bytes: u64) -> u64 {
-    if rt::is_simulated() {
-        return budget_bytes;
+/// Returns the bytes of block contents that the budget covers.
+fn budget_of_contents(options: &MountOptions, block_bytes: u64) -> u64 {
+    let budget = options.memory.budget_bytes;
+    match options.tuning.memory_accounting {
+        MemoryAccounting::WithOverhead => budget / (block_bytes + BLOCK_OVERHEAD) * block_bytes,
+        MemoryAccounting::Contents => budget,
     }
-    budget_bytes / (block_bytes + BLOCK_OVERHEAD) * block_bytes
 }
 
 impl Pages {
     /// Creates the state without pages.
     pub(crate) fn new(options: &MountOptions, block_bytes: u32) -> Self {
         let memory = &options.memory;
-        let budget = budget_of_contents(memory.budget_bytes, u64::from(block_bytes));
+        let budget = budget_of_contents(options, u64::from(block_bytes));
         let share = |percent: u8| budget / 100 * u64::from(percent);
         Self {
             block_bytes: u64::from(block_bytes),

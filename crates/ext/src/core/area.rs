@@ -1,6 +1,5 @@
 //! Places on an open volume: inodes in their tables, and the data area.
 
-use jbd2::policy::LogIo;
 use layout::{BlockNr, InodeNr};
 use rt::Mutex;
 use rt::atomic::Ordering;
@@ -94,6 +93,6 @@ impl Core {
     /// Returns true if `handle.write` may wait for log I/O, which must not happen while a group is
     /// locked.
     pub(crate) fn may_writes_wait(&self) -> bool {
-        self.options.log_policy.log_io == LogIo::Wait
+        self.tuning.waits_for_log_io
     }
 }

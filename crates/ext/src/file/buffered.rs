@@ -12,7 +12,6 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use jbd2::policy::Rewrite;
 use layout::{Block, FileBlock};
 
 use super::large_file::{hold_for_large_file, note_large_file};
@@ -169,7 +168,7 @@ impl<'f> Chunk<'f> {
             last if last == self.first() => None,
             last => self.base(core, inode, state, last)?,
         };
-        if core.options.log_policy.rewrite == Rewrite::Write {
+        if core.tuning.writes_before_rewrite {
             self.write_what_commits(core, inode);
         }
         let end_max = self.position + self.bytes.len() as u64;

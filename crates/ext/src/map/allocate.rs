@@ -25,7 +25,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::options::AllocationProfile;
+use crate::tuning::AllocationProfile;
 
 /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and true
 /// if it is new. Changes `state` (words, sectors), which the caller stores. If it fails, it has
@@ -289,7 +289,7 @@ impl Taken {
         state: &InodeState,
         site: &Site,
     ) -> Result<Self> {
-        let is_modern = core.options.allocation == AllocationProfile::Modern;
+        let is_modern = core.tuning.allocation == AllocationProfile::Modern;
         let wanted = match site.mapped {
             Mapped::Hole(count) if is_modern => u32::try_from(count).unwrap_or(u32::MAX),
             _ => 1,

@@ -79,7 +79,7 @@ pub(crate) fn free_from(
 /// Returns [`SEGMENT`], or as much of it as a handle may ask for. If tests force restarts, returns
 /// as little as possible, so that every possible restart happens.
 fn segment(core: &Core) -> Credits {
-    if core.options.log_policy.restart_every > 0 {
+    if core.tuning.forces_restarts {
         return CREDITS_FREE.plus(Credits {
             blocks: 0,
             revokes: 1,

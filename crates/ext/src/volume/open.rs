@@ -280,7 +280,7 @@ fn open_journal(
     let config = Config {
         commit_interval: options.commit_interval,
         barrier: options.barrier,
-        policy: options.log_policy,
+        policy: options.tuning.log_policy,
         is_external: superblock.journal_uuid.is_some(),
         ..Config::default()
     };

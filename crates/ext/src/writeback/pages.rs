@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{DeviceError, Request, Ticket};
-use jbd2::policy::{Batch, Batches, WriteOrder};
 use layout::{Block, BlockNr, FileBlock, SectorNr};
 use rt::Nanos;
 
@@ -21,11 +20,6 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::Result;
 
-/// Number of pages in a batch, unless the log policy asks for small ones.
-pub(super) const BATCH_PAGES: usize = 2048;
-/// Number of batches in flight, unless the log policy lets them overlap: then the device's queue is
-/// the limit.
-const BATCHES_MAX: usize = 2;
 /// Size of the largest request in bytes.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Number of files taken from the dirty list at a time.
@@ -99,7 +93,7 @@ impl Outgoing {
     }
 
     fn submit(mut self, core: &Core) -> Submitted {
-        if core.options.log_policy.order == WriteOrder::Sorted {
+        if core.tuning.sorts_pages {
             self.items.sort_by_key(|item| item.page.nr);
         }
         let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry.block_bytes)) as usize;
@@ -189,23 +183,12 @@ struct Convoy<'c> {
     underway: VecDeque<Submitted>,
     error: Option<DeviceError>,
     sent: usize,
-    batch_pages: usize,
-    batches_max: usize,
 }
 
 impl<'c> Convoy<'c> {
     fn new(core: &'c Core, filling: Outgoing) -> Self {
-        let policy = &core.options.log_policy;
         Self {
             core,
-            batch_pages: match policy.batch {
-                Batch::Large => BATCH_PAGES,
-                Batch::Small => policy.batch.blocks(),
-            },
-            batches_max: match policy.batches {
-                Batches::Wait => BATCHES_MAX,
-                Batches::Overlap => usize::MAX,
-            },
             filling,
             underway: VecDeque::new(),
             error: None,
@@ -236,14 +219,14 @@ impl<'c> Convoy<'c> {
                 break;
             }
             let filling = &mut self.filling;
-            let room = self.batch_pages.saturating_sub(filling.len());
+            let room = self.core.tuning.batch_pages.saturating_sub(filling.len());
             let collected = inner.collect(which, from, room, |flight, page| {
                 filling.push(inode, flight, page);
             });
             self.core.pages.relist(&mut inner, inode);
             drop(inner);
             has_busy |= collected.has_busy;
-            if self.filling.len() >= self.batch_pages {
+            if self.filling.len() >= self.core.tuning.batch_pages {
                 self.send();
             }
             // Pages of a failed batch are dirty again: a walk from the start would take them for
@@ -264,7 +247,7 @@ impl<'c> Convoy<'c> {
         if self.filling.len() == 0 {
             return;
         }
-        if self.underway.len() >= self.batches_max {
+        if self.underway.len() >= self.core.tuning.batches_max {
             self.reap();
         }
         let outgoing = std::mem::take(&mut self.filling);

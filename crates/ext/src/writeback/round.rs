@@ -1,10 +1,11 @@
 //! One round of the writer daemon.
 
 use super::memory::balance;
-use super::pages::{BATCH_PAGES, write_oldest, write_some};
+use super::pages::{write_oldest, write_some};
 use crate::cache::file_pages::Which;
 use crate::core::Core;
 use crate::error::Result;
+use crate::tuning::BATCH_PAGES;
 
 /// Largest number of metadata blocks that one round of the writer daemon writes.
 const METADATA_BLOCKS_MAX: usize = 16_384;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ext::options::{DataMode, Memory};
 use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes};
-use ext::{Error, MountOptions, Volume};
+use ext::{Error, MountOptions, Tuning, Volume};
 use jbd2::LogPolicy;
 use layout::InodeNr;
 use rt::Nanos;
@@ -54,7 +54,10 @@ pub fn options(random: &mut Random) -> MountOptions {
     };
     MountOptions {
         data: *random.pick(&modes),
-        log_policy: *random.pick(&[LogPolicy::DEFAULT, LogPolicy::DEFAULT, LogPolicy::LINUX24]),
+        tuning: Tuning {
+            log_policy: *random.pick(&[LogPolicy::DEFAULT, LogPolicy::DEFAULT, LogPolicy::LINUX24]),
+            ..Tuning::default()
+        },
         commit_interval: Nanos::from_millis(1 + random.below(100)),
         sync: random.below(10) == 0,
         directory_sync: random.below(10) == 0,

@@ -1,7 +1,8 @@
 //! From keys to mkfs's, mount's and the workload's own options.
 
 use ext::MountOptions;
-use ext::options::{AccessTime, AllocationProfile, DataMode, Memory, OrderedScope};
+use ext::options::{AccessTime, DataMode, Memory, OrderedScope};
+use ext::tuning::{AllocationProfile, MemoryAccounting, Tuning};
 use jbd2::LogPolicy;
 use workload::{Definition, Load, Setting};
 
@@ -36,7 +37,11 @@ impl Reader<'_> {
         Ok(setup)
     }
 
-    pub(super) fn mount(&self, budget_bytes: u64) -> Result<MountOptions, SetupError> {
+    pub(super) fn mount(
+        &self,
+        budget_bytes: u64,
+        is_simulated: bool,
+    ) -> Result<MountOptions, SetupError> {
         let dirty_percent = self.percent("cache.dirty");
         let dirty_background_percent = self.percent("cache.dirty_background");
         if dirty_background_percent > dirty_percent {
@@ -72,11 +77,7 @@ impl Reader<'_> {
                 "strictatime" => AccessTime::Strict,
                 _ => AccessTime::Relative,
             },
-            log_policy: self.log_policy(),
-            allocation: match self.text("fs.profile") {
-                "ext3-2.4" => AllocationProfile::Ext3Linux24,
-                _ => AllocationProfile::Modern,
-            },
+            tuning: self.tuning(is_simulated),
             memory: Memory {
                 budget_bytes,
                 dirty_background_percent,
@@ -87,6 +88,21 @@ impl Reader<'_> {
             privileged: true,
             ..MountOptions::default()
         })
+    }
+
+    fn tuning(&self, is_simulated: bool) -> Tuning {
+        Tuning {
+            log_policy: self.log_policy(),
+            allocation: match self.text("fs.profile") {
+                "ext3-2.4" => AllocationProfile::Ext3Linux24,
+                _ => AllocationProfile::Modern,
+            },
+            memory_accounting: match is_simulated {
+                true => MemoryAccounting::Contents,
+                false => MemoryAccounting::WithOverhead,
+            },
+            reuse_inodes: false,
+        }
     }
 
     /// The policy of that name, with the parts that are set one by one.

@@ -1,6 +1,7 @@
 //! What settings mean, and which are refused.
 
 use ext::MountOptions;
+use ext::tuning::MemoryAccounting;
 
 use super::*;
 use crate::plan::Spot;
@@ -50,7 +51,9 @@ fn defaults_and_a_device_are_enough() {
     assert_eq!(file_system.cache_bytes(), 512 << 20);
     let volume = ext_setup(&[]);
     assert_eq!(volume.mount.memory.budget_bytes, 512 << 20);
-    let default = MountOptions::default();
+    // The kernel of a simulated host has the overhead of blocks in its own memory.
+    let mut default = MountOptions::default();
+    default.tuning.memory_accounting = MemoryAccounting::Contents;
     let mount = MountOptions {
         memory: default.memory,
         privileged: default.privileged,
@@ -128,7 +131,7 @@ fn the_ballast_is_a_size_or_the_journals() {
 
 #[test]
 fn a_log_policy_is_a_name_and_parts() {
-    let policy = |changes: &[(&'static str, Value)]| ext_setup(changes).mount.log_policy;
+    let policy = |changes: &[(&'static str, Value)]| ext_setup(changes).mount.tuning.log_policy;
     let linux24 = ("fs.log_policy", text("linux24"));
     let changed = ("fs.log.log_io", text("copy"));
     assert_eq!(policy(&[]), jbd2::LogPolicy::DEFAULT);

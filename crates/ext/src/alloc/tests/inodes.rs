@@ -83,10 +83,8 @@ fn directories_of_the_root_are_spread_and_files_stay_near() {
 
 #[test]
 fn a_policy_for_tests_takes_the_inode_that_was_freed_last() {
-    let options = MountOptions {
-        reuse_inodes: true,
-        ..with_profile(AllocationProfile::Modern)
-    };
+    let mut options = with_profile(AllocationProfile::Modern);
+    options.tuning.reuse_inodes = true;
     let volume = open(1 << 20, &small(FileSystemType::Ext2), options);
     let core = volume.core();
     let allocate = || {

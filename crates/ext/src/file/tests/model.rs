@@ -7,7 +7,8 @@ use testkit::Random;
 use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::file::{self, WriteOptions};
-use crate::options::{AllocationProfile, DataMode, MountOptions, OrderedScope};
+use crate::options::{DataMode, MountOptions, OrderedScope};
+use crate::tuning::AllocationProfile;
 use crate::writeback;
 
 const SIZE_MAX: u64 = 3 << 20;
@@ -191,7 +192,7 @@ fn files_without_a_journal() {
 #[test]
 fn files_as_linux_2_4_places_them() {
     let mut options = options(DataMode::Ordered);
-    options.allocation = AllocationProfile::Ext3Linux24;
+    options.tuning.allocation = AllocationProfile::Ext3Linux24;
     run(4, 1024, "ext2", options.clone());
     run(5, 4096, "ext2", options);
 }

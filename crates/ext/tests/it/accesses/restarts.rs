@@ -26,7 +26,7 @@ fn restarts_max() -> u32 {
 
 fn options(data: DataMode, restart_every: u32) -> MountOptions {
     let mut options = quiet(data);
-    options.log_policy.restart_every = restart_every;
+    options.tuning.log_policy.restart_every = restart_every;
     options
 }
 

@@ -71,10 +71,9 @@ fn policies() -> [jbd2::LogPolicy; 4] {
 }
 
 fn with_policy(log_policy: jbd2::LogPolicy) -> MountOptions {
-    MountOptions {
-        log_policy,
-        ..quiet(DataMode::Ordered)
-    }
+    let mut options = quiet(DataMode::Ordered);
+    options.tuning.log_policy = log_policy;
+    options
 }
 
 fn in_a_world(work: impl FnOnce() + Send + 'static) {

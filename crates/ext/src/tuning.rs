@@ -1,0 +1,97 @@
+//! Settings of experiments and tests, apart from the mount options that users set.
+//!
+//! A [`Tuning`] names a policy for each choice that the laboratory compares: the log policies and
+//! block placement of Linux 2.4, memory accounting, forced restarts. It is resolved once, when a
+//! volume is opened, into `Resolved`: one field for each decision of the engine, so that hot
+//! paths test a flag and know nothing of policies.
+//!
+//! The time of host work is not here. It is reported through `rt::charge`, like every other use of
+//! time: the world decides what it costs, and in the real one it is nothing.
+
+use jbd2::LogPolicy;
+use jbd2::policy::{Batch, Batches, LogIo, Rewrite, WriteOrder};
+
+/// Number of pages in a batch of writeback, unless the log policy asks for small ones.
+pub(crate) const BATCH_PAGES: usize = 2048;
+/// Number of batches in flight, unless the log policy lets them overlap: then the device's queue is
+/// the limit.
+const BATCHES_MAX: usize = 2;
+
+/// The placement of blocks and inodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AllocationProfile {
+    /// Orlov for directories, reservation windows for files.
+    #[default]
+    Modern,
+    /// As Linux 2.4.18: linear directories, one-block goal allocator, no windows.
+    Ext3Linux24,
+}
+
+/// The bytes that count against the memory budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryAccounting {
+    /// Block contents and the overhead of each block in memory.
+    #[default]
+    WithOverhead,
+    /// Block contents only: the kernel of a simulated host has the overhead in the memory that it
+    /// takes for itself.
+    Contents,
+}
+
+/// Settings of experiments and tests. The default is right for every user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tuning {
+    /// The policy that decides when transactions close, and which threads checkpoint and wait.
+    pub log_policy: LogPolicy,
+    /// The placement of blocks and inodes.
+    pub allocation: AllocationProfile,
+    /// True if a group allocates the inode that it freed last, not the first free one: numbers are
+    /// reused at once.
+    pub reuse_inodes: bool,
+    /// The bytes that count against the memory budget.
+    pub memory_accounting: MemoryAccounting,
+}
+
+/// The decisions that follow from a [`Tuning`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resolved {
+    /// The placement of blocks and inodes.
+    pub(crate) allocation: AllocationProfile,
+    /// True if a group allocates the inode that it freed last.
+    pub(crate) reuses_inodes: bool,
+    /// True if a change of a block may wait for log I/O.
+    pub(crate) waits_for_log_io: bool,
+    /// True if a page that a committing transaction has yet to write is written before it changes.
+    pub(crate) writes_before_rewrite: bool,
+    /// True if pages are submitted in the order of their blocks.
+    pub(crate) sorts_pages: bool,
+    /// Number of pages in a batch.
+    pub(crate) batch_pages: usize,
+    /// Number of batches in flight.
+    pub(crate) batches_max: usize,
+    /// True if handles restart wherever they can.
+    pub(crate) forces_restarts: bool,
+}
+
+impl Tuning {
+    /// Returns the decisions that follow.
+    pub(crate) fn resolve(&self) -> Resolved {
+        let policy = &self.log_policy;
+        Resolved {
+            allocation: self.allocation,
+            reuses_inodes: self.reuse_inodes,
+            waits_for_log_io: policy.log_io == LogIo::Wait,
+            writes_before_rewrite: policy.rewrite == Rewrite::Write,
+            sorts_pages: policy.order == WriteOrder::Sorted,
+            batch_pages: match policy.batch {
+                Batch::Large => BATCH_PAGES,
+                Batch::Small => policy.batch.blocks(),
+            },
+            batches_max: match policy.batches {
+                Batches::Wait => BATCHES_MAX,
+                Batches::Overlap => usize::MAX,
+            },
+            forces_restarts: policy.restart_every > 0,
+        }
+    }
+}
