@@ -11,7 +11,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error`, `tuning`, `options`, `awaited` | errors; settings of experiments; mount options; work that other threads wait for |
+//! | `error`, `tuning`, `options` | errors; settings of experiments; mount options |
+//! | `awaited` | work that other threads wait for |
 //! | `disk/` | decoded on-disk structures: superblock, geometry, inode tables |
 //! | `cache/` | the state of an open volume in memory: metadata blocks, inodes |
 //! | `core`, `handle`, `damage` | state shared by all operations; a handle on the journal; damage |

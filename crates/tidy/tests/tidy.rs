@@ -76,6 +76,23 @@ fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     edges
 }
 
+/// The engine behaves the same in every world: what a simulated one needs is a setting.
+#[test]
+fn the_engine_does_not_ask_whether_it_is_simulated() {
+    let asked = concat!("rt::is_", "simulated");
+    let sources =
+        ["block", "ext", "fsck", "jbd2", "layout"].map(|name| format!("crates/{name}/src/"));
+    let found = files(".rs").into_iter().filter(|path| {
+        let name = relative(path);
+        let is_engine = sources.iter().any(|folder| name.starts_with(folder));
+        is_engine
+            && std::fs::read_to_string(path)
+                .expect("readable")
+                .contains(asked)
+    });
+    assert_eq!(found.collect::<Vec<PathBuf>>(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn crates_depend_only_on_what_the_table_allows() {
     let output = Command::new(env!("CARGO"))
