@@ -17,8 +17,6 @@
 //! | [`meter`] | counters |
 //! | [`text`] | names of devices, and opening them by name |
 
-#![warn(clippy::missing_errors_doc)]
-
 pub mod cache;
 pub mod device;
 pub mod error;

@@ -15,8 +15,6 @@
 //! assert_eq!(errno::of(&carried), 39);
 //! ```
 
-#![warn(clippy::missing_errors_doc)]
-
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 

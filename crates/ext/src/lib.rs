@@ -30,8 +30,6 @@
 //! handle, attribute blocks, group, then the leaves folio and buffer. A leaf is held for memory
 //! work only: never across I/O, the start of a handle or another lock.
 
-#![warn(clippy::missing_errors_doc)]
-
 pub(crate) mod alloc;
 pub(crate) mod awaited;
 pub(crate) mod cache;

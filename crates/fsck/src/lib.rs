@@ -25,8 +25,6 @@
 //! - Memory is proportional to the used part: an empty file system of 16 TiB takes a few megabytes.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
-
 mod attributes;
 mod backups;
 mod bitmaps;

@@ -40,7 +40,6 @@
 //! - After an error in the log nothing more is committed. A write without room is no error: it is held and tried again.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")

@@ -139,8 +139,6 @@
 //! # }
 //! ```
 
-#![warn(clippy::missing_errors_doc)]
-
 pub mod device;
 mod documents;
 pub mod mount_options;

@@ -19,7 +19,6 @@
 //! - The data of a file follows its node, in ascending order; omitted ranges are holes.
 //! - A source sends the same tree in the same order each time.
 
-#![warn(clippy::missing_errors_doc)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

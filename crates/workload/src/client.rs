@@ -58,6 +58,9 @@ impl Client {
     }
 
     /// Returns the result of [`Stage::goes_on`].
+    ///
+    /// # Errors
+    /// Fails with [`RunError::Cancelled`] if the run was cancelled.
     pub fn goes_on(&self) -> Result<bool, RunError> {
         self.stage.goes_on()
     }
@@ -68,6 +71,9 @@ impl Client {
     }
 
     /// Creates or opens a file whose contents have this key.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn open(
         &mut self,
         path: impl Into<String>,
@@ -91,12 +97,18 @@ impl Client {
     }
 
     /// Closes a file.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn close(&mut self, opened: Opened) -> Result<(), RunError> {
         let file = opened.file;
         Ok(self.meter.time(Call::Close, |target| target.close(file))?)
     }
 
     /// Opens a file, runs `work` and always closes the file. Returns the first error.
+    ///
+    /// # Errors
+    /// Fails if `work` fails, or a call that opens or closes the file.
     pub fn with_file<T>(
         &mut self,
         path: impl Into<String>,
@@ -112,6 +124,9 @@ impl Client {
     }
 
     /// Sets the position. Calls the target only if the position changes.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn seek(&mut self, opened: &mut Opened, offset: u64) -> Result<(), RunError> {
         if opened.at != offset {
             self.meter
@@ -129,6 +144,9 @@ impl Client {
     }
 
     /// Writes `length` bytes at the position, in one call if the target accepts all of them.
+    ///
+    /// # Errors
+    /// Fails if a call fails or writes nothing.
     pub fn write(
         &mut self,
         call: Call,
@@ -157,6 +175,9 @@ impl Client {
     }
 
     /// Writes `size` bytes at the position in blocks; the last block may be smaller.
+    ///
+    /// # Errors
+    /// Fails if a call fails or writes nothing.
     pub fn write_blocks(
         &mut self,
         call: Call,
@@ -168,6 +189,9 @@ impl Client {
     }
 
     /// Reads `length` bytes at the position and checks them. Fails if the file is shorter.
+    ///
+    /// # Errors
+    /// Fails if a call fails, if the file ends too early, or if its contents are wrong.
     pub fn read(&mut self, opened: &mut Opened, length: usize) -> Result<(), RunError> {
         self.with_buffer(length, |client, buffer| client.read_into(opened, buffer))
     }
@@ -195,6 +219,9 @@ impl Client {
     }
 
     /// Compares data that was read at `offset` with the written data, if the run verifies.
+    ///
+    /// # Errors
+    /// Fails if the contents differ.
     pub fn check(&self, opened: &Opened, offset: u64, found: &[u8]) -> Result<(), RunError> {
         if !self.stage.verifies() {
             return Ok(());
@@ -209,6 +236,9 @@ impl Client {
     }
 
     /// Reads `size` bytes at the position in blocks; the last block may be smaller.
+    ///
+    /// # Errors
+    /// Fails if a call fails, if the file ends too early, or if its contents are wrong.
     pub fn read_blocks(
         &mut self,
         opened: &mut Opened,
@@ -219,6 +249,9 @@ impl Client {
     }
 
     /// Creates, writes and closes a file of `size` bytes. Fails if the file exists.
+    ///
+    /// # Errors
+    /// Fails if a call fails or writes nothing.
     pub fn make_file(
         &mut self,
         path: impl Into<String>,
@@ -235,6 +268,9 @@ impl Client {
     }
 
     /// Opens, reads and closes a file of `size` bytes.
+    ///
+    /// # Errors
+    /// Fails if a call fails, if the file ends too early, or if its contents are wrong.
     pub fn read_file(
         &mut self,
         path: &str,
@@ -248,6 +284,9 @@ impl Client {
     }
 
     /// Reads from the position to the end of the file in blocks, and returns the number of bytes.
+    ///
+    /// # Errors
+    /// Fails if a call fails, or if the contents are wrong.
     pub fn read_to_end(&mut self, opened: &mut Opened, block: usize) -> Result<u64, RunError> {
         let began = opened.at;
         self.with_buffer(block, |client, buffer| {
@@ -266,6 +305,9 @@ impl Client {
     }
 
     /// Makes a file durable.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn fsync(&mut self, opened: &Opened) -> Result<(), RunError> {
         Ok(self
             .meter
@@ -273,6 +315,9 @@ impl Client {
     }
 
     /// Makes the data of a file durable.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn fdatasync(&mut self, opened: &Opened) -> Result<(), RunError> {
         Ok(self
             .meter
@@ -280,6 +325,9 @@ impl Client {
     }
 
     /// Reads at an offset without changing the position, and checks the data.
+    ///
+    /// # Errors
+    /// Fails if a call fails, if the file ends too early, or if its contents are wrong.
     pub fn pread(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
         self.with_buffer(length, |client, buffer| {
             client.pread_into(opened, offset, buffer)
@@ -311,6 +359,9 @@ impl Client {
     }
 
     /// Writes at an offset without changing the position.
+    ///
+    /// # Errors
+    /// Fails if a call fails or writes nothing.
     pub fn pwrite(&mut self, opened: &Opened, offset: u64, length: usize) -> Result<(), RunError> {
         let (key, at) = self.source(opened.key, offset);
         let piece = self.contents.piece(key, at, length);
@@ -331,6 +382,9 @@ impl Client {
     }
 
     /// Makes and times a call on a path.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn call<T>(
         &mut self,
         call: Call,
@@ -340,46 +394,73 @@ impl Client {
     }
 
     /// Removes a directory entry.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn delete(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::Delete, |target| target.unlink(path))
     }
 
     /// Renames a file.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn rename(&mut self, old: &str, new: &str) -> Result<(), RunError> {
         self.call(Call::Rename, |target| target.rename(old, new))
     }
 
     /// Creates a directory.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn make_directory(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::MakeDirectory, |target| target.mkdir(path))
     }
 
     /// Removes a directory.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn remove_directory(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::RemoveDirectory, |target| target.rmdir(path))
     }
 
     /// Makes the entries of a directory durable.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn fsync_directory(&mut self, path: &str) -> Result<(), RunError> {
         self.call(Call::DirectoryFsync, |target| target.fsync_directory(path))
     }
 
     /// Makes everything durable.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn sync(&mut self) -> Result<(), RunError> {
         self.call(Call::Sync, |target| target.sync())
     }
 
     /// Returns the attributes of a path.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn stat(&mut self, path: &str) -> Result<Stat, RunError> {
         self.call(Call::Stat, |target| target.stat(path))
     }
 
     /// Returns the attributes of an open file.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn stat_open(&mut self, opened: &Opened) -> Result<Stat, RunError> {
         self.call(Call::Stat, |target| target.stat_open(&opened.file))
     }
 
     /// Returns the entries of a directory in the file system's order.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn list(&mut self, path: &str) -> Result<Vec<DirectoryEntry>, RunError> {
         self.call(Call::List, |target| target.readdir(path))
     }

@@ -46,12 +46,18 @@ struct HostFile {
 }
 
 /// Reads a text file of the host, such as a recorded load.
+///
+/// # Errors
+/// Fails if the file cannot be read or is not UTF-8.
 pub fn read_text(path: &str) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
 impl DirectoryTarget {
     /// Returns a target whose root is this directory, which must exist.
+    ///
+    /// # Errors
+    /// Fails if the path is not a directory that can be opened.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self, TargetError> {
         let root = root.into();
         let failed = |error| failure(Operation::Open, &root, &error);

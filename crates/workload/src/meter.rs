@@ -118,6 +118,9 @@ impl Meter {
     }
 
     /// Makes a call and records its latency.
+    ///
+    /// # Errors
+    /// Fails if the call fails.
     pub fn time<T>(
         &mut self,
         call: Call,
@@ -166,6 +169,9 @@ impl Meter {
 
     /// Writes all of `data` at the position, in as many calls as the target needs. Calls `after`
     /// after each of them.
+    ///
+    /// # Errors
+    /// Fails if a call or `after` fails, or if a call writes nothing.
     pub fn write_all<E: From<TargetError> + From<RunError>>(
         &mut self,
         call: Call,
@@ -190,6 +196,9 @@ impl Meter {
 
     /// Reads at the position until `buffer` is full or the file ends, and returns the number of
     /// bytes.
+    ///
+    /// # Errors
+    /// Fails if a call fails.
     pub fn read_full(
         &mut self,
         file: &mut OpenFile,

@@ -42,6 +42,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes like `fwrite`. Calls `sink` for each system call; it must write all of its data.
+    ///
+    /// # Errors
+    /// Fails with the first error of `sink`.
     pub fn write<E>(
         &mut self,
         data: &[u8],
@@ -72,6 +75,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the buffer like `fflush`, or like `fclose` before it closes the file.
+    ///
+    /// # Errors
+    /// Fails with the error of `sink`.
     pub fn flush<E>(&mut self, sink: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let filled = std::mem::take(&mut self.filled);
         if filled > 0 {
@@ -112,6 +118,9 @@ impl<'a> Reader<'a> {
 
     /// Reads like `fread`. Calls `source` for each system call; it returns 0 at the end of the
     /// file. Returns the number of bytes, which is short only at the end of the file.
+    ///
+    /// # Errors
+    /// Fails with the first error of `source`.
     pub fn read<E>(
         &mut self,
         out: &mut [u8],

@@ -34,67 +34,131 @@ pub trait Target: Send + Sync {
     }
 
     /// Opens a file; creates it if the flags request that.
+    ///
+    /// # Errors
+    /// Fails if the flags exclude the state of the name: the file is missing, or exists and must be
+    /// new.
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError>;
 
     /// Closes a file, and reports errors that are detected only then.
+    ///
+    /// # Errors
+    /// Fails with an error of the file that no earlier call reported.
     fn close(&self, file: OpenFile) -> Result<(), TargetError>;
 
     /// Reads at the position and advances it; returns the number of bytes.
+    ///
+    /// # Errors
+    /// Fails if the file is not open for reading, or if the device fails.
     fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> Result<usize, TargetError>;
 
     /// Writes at the position (or at the end, if opened for append) and advances it; returns the
     /// number of bytes.
+    ///
+    /// # Errors
+    /// Fails if the file is not open for writing, if there is no space, or if the device fails.
     fn write(&self, file: &mut OpenFile, data: &[u8]) -> Result<usize, TargetError>;
 
     /// Sets the position to `offset` bytes from the start.
+    ///
+    /// # Errors
+    /// Fails if the offset is larger than the target supports.
     fn seek(&self, file: &mut OpenFile, offset: u64) -> Result<(), TargetError>;
 
     /// Reads at `offset`; returns the number of bytes.
+    ///
+    /// # Errors
+    /// Fails if the file is not open for reading, or if the device fails.
     fn pread(&self, file: &OpenFile, buffer: &mut [u8], offset: u64) -> Result<usize, TargetError>;
 
     /// Writes at `offset`; returns the number of bytes.
+    ///
+    /// # Errors
+    /// Fails if the file is not open for writing, if there is no space, or if the device fails.
     fn pwrite(&self, file: &OpenFile, data: &[u8], offset: u64) -> Result<usize, TargetError>;
 
     /// Makes the file's data and metadata durable.
+    ///
+    /// # Errors
+    /// Fails if data or metadata could not be written.
     fn fsync(&self, file: &OpenFile) -> Result<(), TargetError>;
 
     /// Makes the file's data durable, and the metadata that is needed to read it.
+    ///
+    /// # Errors
+    /// Fails if data or metadata could not be written.
     fn fdatasync(&self, file: &OpenFile) -> Result<(), TargetError>;
 
     /// Makes the entries of a directory durable.
+    ///
+    /// # Errors
+    /// Fails if the path is not a directory, or if metadata could not be written.
     fn fsync_directory(&self, path: &str) -> Result<(), TargetError>;
 
     /// Sets the size of a file.
+    ///
+    /// # Errors
+    /// Fails if the path is not a file, if there is no space, or if the device fails.
     fn truncate(&self, path: &str, size: u64) -> Result<(), TargetError>;
 
     /// Removes a directory entry that is not a directory.
+    ///
+    /// # Errors
+    /// Fails if the name does not exist or is a directory.
     fn unlink(&self, path: &str) -> Result<(), TargetError>;
 
     /// Creates a directory.
+    ///
+    /// # Errors
+    /// Fails if the name exists, or if there is no space.
     fn mkdir(&self, path: &str) -> Result<(), TargetError>;
 
     /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Fails if the name is not a directory, or if the directory is not empty.
     fn rmdir(&self, path: &str) -> Result<(), TargetError>;
 
     /// Renames an entry, and replaces an existing one with the new name.
+    ///
+    /// # Errors
+    /// Fails if `old` does not exist, or if `new` is something that it cannot replace.
     fn rename(&self, old: &str, new: &str) -> Result<(), TargetError>;
 
     /// Creates a hard link.
+    ///
+    /// # Errors
+    /// Fails if `existing` does not exist, or if `new` exists.
     fn link(&self, existing: &str, new: &str) -> Result<(), TargetError>;
 
     /// Creates a symbolic link at `path` that points to `contents`.
+    ///
+    /// # Errors
+    /// Fails if `path` exists, or if there is no space.
     fn symlink(&self, contents: &str, path: &str) -> Result<(), TargetError>;
 
     /// Returns the target of a symbolic link.
+    ///
+    /// # Errors
+    /// Fails if the path is not a symbolic link.
     fn read_link(&self, path: &str) -> Result<String, TargetError>;
 
     /// Returns the attributes of a path.
+    ///
+    /// # Errors
+    /// Fails if the path does not exist.
     fn stat(&self, path: &str) -> Result<Stat, TargetError>;
 
     /// Returns the attributes of an open file.
+    ///
+    /// # Errors
+    /// Fails if the device fails.
     fn stat_open(&self, file: &OpenFile) -> Result<Stat, TargetError>;
 
     /// Sets the access and modification times of a path.
+    ///
+    /// # Errors
+    /// Fails if the path does not exist, or if the target is read-only.
     fn set_times(
         &self,
         path: &str,
@@ -103,16 +167,28 @@ pub trait Target: Send + Sync {
     ) -> Result<(), TargetError>;
 
     /// Returns the total and the free space.
+    ///
+    /// # Errors
+    /// Fails if the target does not know its space.
     fn space(&self) -> Result<Space, TargetError>;
 
     /// Returns the entries of a directory without `.` and `..`, in the file system's order.
+    ///
+    /// # Errors
+    /// Fails if the path is not a directory, or if the device fails.
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError>;
 
     /// Sets an inode's flags and clears those of [`InodeFlags`] that are not asked for.
+    ///
+    /// # Errors
+    /// Fails if the path does not exist, or if the target does not support flags.
     fn set_flags(&self, path: &str, flags: InodeFlags) -> Result<(), TargetError>;
 
     /// Returns the extents of a file in file order, without holes. The call is not measured, and
     /// not every target supports it.
+    ///
+    /// # Errors
+    /// Fails if the path is not a file, or if the target does not support it.
     fn extents(&self, path: &str) -> Result<Vec<Extent>, TargetError> {
         let cause = "the target does not say where files lie";
         Err(TargetError::new(
@@ -124,6 +200,9 @@ pub trait Target: Send + Sync {
     }
 
     /// Makes everything durable.
+    ///
+    /// # Errors
+    /// Fails if data or metadata could not be written.
     fn sync(&self) -> Result<(), TargetError>;
 }
 

@@ -63,9 +63,15 @@ pub trait Console {
     fn error(&mut self, text: &str);
 
     /// Appends text to a file; creates the file if it does not exist.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written.
     fn append(&mut self, path: &str, text: &str) -> io::Result<()>;
 
     /// Returns the text of a file.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or is not UTF-8.
     fn load(&mut self, path: &str) -> io::Result<String>;
 }
 

@@ -61,6 +61,9 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks the limits that the command language enforces.
+    ///
+    /// # Errors
+    /// Fails with the first parameter that is out of range.
     pub fn check(&self) -> Result<(), ParameterError> {
         let in_range = |value: u32| (1..=LARGEST).contains(&value);
         let sizes = in_range(self.size_low) && in_range(self.size_high);
