@@ -4,6 +4,7 @@ mod area;
 mod damage;
 pub(crate) mod handle;
 mod inodes;
+mod own;
 mod superblock;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::cache::orphans::OrphanList;
 use crate::cache::pages::Pages;
 use crate::cache::space::Space;
 use crate::disk::geometry::Geometry;
+use crate::disk::metadata::Checks;
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::options::MountOptions;
@@ -111,8 +113,8 @@ impl Core {
         is_read_only: bool,
     ) -> Result<Self> {
         let geometry = superblock.geometry.clone();
-        let buffers =
-            BufferCache::new(Arc::clone(&device), geometry.block_bytes, journal.is_some());
+        let checks = Checks::new(&geometry, device.geometry().size_bytes);
+        let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
         let space = Space::open(&superblock, &buffers)?;
         let pages = Pages::new(&options, geometry.block_bytes);
         Ok(Self {

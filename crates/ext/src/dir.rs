@@ -15,6 +15,8 @@
 //!
 //! A directory of one block on a volume with `dir_index` becomes an htree when the block is full.
 //!
+//! A damaged block is read up to its first damage, and is not changed.
+//!
 //! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays
 //! linear, and is derived from the name's hash in all others: the order of a directory does not
 //! change while the volume is open.
@@ -35,12 +37,14 @@ use layout::{BlockNr, FileBlock, InodeNr};
 /// A reader's callback, called with a cookie and the entry before it; returns false to stop.
 type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
+use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::entry::{self, Bad, Entry, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
+use crate::disk::metadata::{Kind, Label};
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{self, Mapped};
 
@@ -177,7 +181,7 @@ pub(crate) fn initialise(
     let (run, _) = map::find_or_allocate(core, handle, directory, state, start, 1)?;
     let type_byte = type_byte(core, FileKind::Directory);
     let image = entry::first_block(core.block_bytes(), directory.nr, parent, type_byte);
-    let buffer = core.buffers.get_new(run.first);
+    let buffer = core.buffers.get_new(run.first, label(directory, state));
     handle.replace(&buffer, image.into_arc())?;
     state.size = core.block_bytes() as u64;
     Ok(())
@@ -187,7 +191,7 @@ pub(crate) fn initialise(
 pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Result<bool> {
     for file_block in 0..block_count(core, state) {
         let file_block = FileBlock::new(file_block);
-        let buffer = block(core, directory, state, file_block)?;
+        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
         let bytes = buffer.read();
         for found in entry::entries(&bytes) {
             let found = found.map_err(|bad| bad.at(core, directory.nr, file_block))?;
@@ -286,26 +290,57 @@ fn block_count(core: &Core, state: &InodeState) -> u64 {
     state.size / core.block_bytes() as u64
 }
 
-/// Returns a block of the directory.
+/// A block of a directory. If it is damaged, this is a copy of it, for reading only.
+struct Readable {
+    buffer: Arc<Buffer>,
+    /// The first damage.
+    bad: Option<Bad>,
+}
+
+/// Returns a block of the directory for a change, for which the whole block has to be sound.
 fn block(
     core: &Core,
     directory: &Inode,
     state: &InodeState,
     file_block: FileBlock,
 ) -> Result<Arc<Buffer>> {
+    let found = readable(core, directory, state, file_block)?;
+    match found.bad {
+        None => Ok(found.buffer),
+        Some(bad) => Err(bad.at(core, directory.nr, file_block)),
+    }
+}
+
+/// Returns a block of the directory for reading: entries before damage can still be found.
+fn readable(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    file_block: FileBlock,
+) -> Result<Readable> {
     rt::charge(rt::Cost::Lookup);
     let bad = |why| Bad { offset: 0, why };
     if file_block.get() >= block_count(core, state) {
         let bad = bad("the block lies beyond the directory's end");
         return Err(bad.at(core, directory.nr, file_block));
     }
-    match map::find(core, directory, state, file_block, 1)? {
-        Mapped::Run(run) => core.buffers.get(run.first),
-        Mapped::Hole(_) => {
-            let bad = bad("a directory has no holes");
-            Err(bad.at(core, directory.nr, file_block))
-        }
+    let Mapped::Run(run) = map::find(core, directory, state, file_block, 1)? else {
+        let bad = bad("a directory has no holes");
+        return Err(bad.at(core, directory.nr, file_block));
+    };
+    match core.buffers.get(run.first, label(directory, state)) {
+        Ok(buffer) => Ok(Readable { buffer, bad: None }),
+        Err(Refused::Damaged(damaged)) => Ok(Readable {
+            buffer: damaged.copy,
+            bad: Some(damaged.bad),
+        }),
+        Err(Refused::Failed(error)) => Err(error),
     }
+}
+
+/// Returns the label of a directory's blocks.
+fn label(directory: &Inode, state: &InodeState) -> Label {
+    Kind::Directory.of_inode(directory.nr, state.generation)
 }
 
 /// Allocates `count` blocks after the directory's end, all or none. The caller fills them and sets

@@ -16,11 +16,13 @@
 //! # Rules
 //!
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
-//! - A pointer outside the volume's data area is neither followed nor returned.
+//! - A pointer outside the volume's data area is neither followed nor returned. An indirect block
+//!   with such a pointer can be read, and is not changed.
 //! - Each inode caches the last leaf block looked up, so that sequential and repeated access reads
 //!   one indirect block and not three.
 
 mod allocate;
+mod indirect;
 mod path;
 mod prune;
 mod unmap;
@@ -37,9 +39,11 @@ pub(crate) use walk::walk;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{Claims, InodeState};
+use crate::disk::metadata::Label;
 use crate::disk::run::Run;
 use crate::disk::words::{FileMap, FileMapMut};
 use crate::error::{Corrupt, Result};
+use indirect::label;
 use path::Path;
 
 /// Number of journal blocks that mapping one new extent in one tree may dirty besides the
@@ -89,8 +93,8 @@ pub(crate) fn find(
         Leaf::At(leaf) => leaf,
         Leaf::Missing { hole } => return Ok(Mapped::Hole(hole)),
     };
-    let buffer = core.buffers.get(leaf)?;
-    let bytes = buffer.read();
+    let found = indirect::read(core, leaf, label(inode, state))?;
+    let bytes = found.buffer.read();
     let start = path.offsets[path.depth - 1] as usize * 4;
     scan(core, inode, from, count_max, pointers(&bytes[start..]))
 }
@@ -129,7 +133,7 @@ fn find_leaf(
             inode.map.lock().leaf = Some((first, block));
             return Ok(Leaf::At(block));
         }
-        pointer = read_pointer(core, block, path.offsets[level])?;
+        pointer = read_pointer(core, block, label(inode, state), path.offsets[level])?;
     }
     unreachable!("a tree has at least one level")
 }
@@ -172,16 +176,17 @@ fn pointers(bytes: &[u8]) -> impl Iterator<Item = u32> {
         .map(|raw| u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]))
 }
 
-fn read_pointer(core: &Core, block: BlockNr, index: u32) -> Result<u32> {
-    let buffer = core.buffers.get(block)?;
-    let bytes = buffer.read();
-    let at = index as usize * 4;
-    Ok(u32::from_le_bytes([
-        bytes[at],
-        bytes[at + 1],
-        bytes[at + 2],
-        bytes[at + 3],
-    ]))
+/// Returns the pointer at an index of an indirect block.
+fn pointer_at(bytes: &[u8], index: usize) -> u32 {
+    let raw = bytes[index * 4..]
+        .first_chunk()
+        .expect("an index within the block");
+    u32::from_le_bytes(*raw)
+}
+
+fn read_pointer(core: &Core, block: BlockNr, label: Label, index: u32) -> Result<u32> {
+    let found = indirect::read(core, block, label)?;
+    Ok(pointer_at(&found.buffer.read(), index as usize))
 }
 
 fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {

@@ -45,8 +45,7 @@ pub(crate) fn add(
     }
     let mut list = core.orphans.lock();
     let next = list.newest().map_or(0, InodeNr::get);
-    let (block, _) = core.inode_location(nr)?;
-    let table = core.buffers.get(block)?;
+    let (table, _) = core.table_of(nr)?;
     set_next(core, handle, nr, &table, next)?;
     core.with_superblock(handle, |raw| raw.s_last_orphan.set(nr.get()))?;
     list.push(nr, table);
@@ -146,8 +145,7 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
         if !seen.insert(next) {
             return Err(corrupt("the list runs in a circle"));
         }
-        let (block, offset) = core.inode_location(nr)?;
-        let buffer = core.buffers.get(block)?;
+        let (buffer, offset) = core.table_of(nr)?;
         let bytes = buffer.read();
         let (base, _) =
             Base::ref_from_prefix(&bytes[offset..]).expect("an inode lies in its block");

@@ -185,7 +185,7 @@ fn edit(
         let (old, room) = change::read(core, nr, &state)?;
         let mut new = old.clone();
         work(&mut state, &mut new, room)?;
-        let change = Change::new(core, &state, &old, new)?;
+        let change = Change::new(core, nr, &state, &old, new)?;
         state.ctime = now();
         let tid = store(core, &inode, &mut state, &change)?;
         *locked = state;
@@ -235,5 +235,5 @@ pub(crate) fn change_of_mode(
     list.set_permissions(permissions);
     let mut new = old.clone();
     new.put(&name, &list.to_ext(), room)?;
-    Change::new(core, state, &old, new).map(Some)
+    Change::new(core, nr, state, &old, new).map(Some)
 }

@@ -25,10 +25,23 @@ pub struct Buffer {
     state: RwLock<BufferState>,
 }
 
+/// What a block holds and to what it belongs, in numbers of the file system. The journal keeps them with the buffer and
+/// returns them to [`Client::seal`](crate::Client::seal).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Label {
+    /// The kind of contents.
+    pub kind: u8,
+    /// The number of the owner.
+    pub owner: u32,
+    /// The generation of the owner, where numbers are used again.
+    pub generation: u32,
+}
+
 /// What the lock protects.
 pub(crate) struct BufferState {
     /// The newest contents.
     image: Arc<Block>,
+    label: Label,
     /// Who needs the buffer.
     pub(crate) holds: Holds,
 }
@@ -60,10 +73,16 @@ pub struct BufferWrite<'a>(RwLockWriteGuard<'a, BufferState>);
 impl Buffer {
     /// A clean buffer of a block with the given contents.
     pub fn new(nr: BlockNr, image: Arc<Block>) -> Arc<Self> {
+        Self::labelled(nr, image, Label::default())
+    }
+
+    /// A clean buffer with a label.
+    pub fn labelled(nr: BlockNr, image: Arc<Block>, label: Label) -> Arc<Self> {
         Arc::new(Self {
             nr,
             state: RwLock::new(BufferState {
                 image,
+                label,
                 holds: Holds::default(),
             }),
         })
@@ -82,6 +101,18 @@ impl Buffer {
     /// The newest image, shared: it stays as it is whatever happens to the buffer.
     pub fn image(&self) -> Arc<Block> {
         Arc::clone(&self.state.read().image)
+    }
+
+    /// Gives the block another label: it was freed, and holds something else from now on.
+    pub fn relabel(&self, label: Label) {
+        self.state.write().label = label;
+    }
+
+    /// The newest image, shared, after `seal` has completed it. For a volume without a journal, which writes it in place.
+    pub fn sealed_image(&self, seal: impl FnOnce(Label, &mut Arc<Block>)) -> Arc<Block> {
+        let mut state = self.state.write();
+        state.seal(seal);
+        state.freeze()
     }
 
     /// The right to change the contents on a volume without a journal, where the caller tracks what is dirty.
@@ -107,6 +138,11 @@ impl Buffer {
 }
 
 impl BufferState {
+    /// Has the newest image completed.
+    pub(crate) fn seal(&mut self, seal: impl FnOnce(Label, &mut Arc<Block>)) {
+        seal(self.label, &mut self.image);
+    }
+
     /// The newest image, to be kept as it is now.
     pub(crate) fn freeze(&self) -> Arc<Block> {
         Arc::clone(&self.image)

@@ -1,9 +1,12 @@
 //! What the file system does for its journal.
 
+use std::sync::Arc;
+
 use block::DeviceError;
-use layout::Tid;
+use layout::{Block, BlockNr, Tid};
 use rt::Nanos;
 
+use crate::buffer::Label;
 use crate::error::Error;
 
 /// The file system, as the committer sees it.
@@ -13,6 +16,10 @@ use crate::error::Error;
 pub trait Client: Send + Sync {
     /// The transaction is closed (no handle is open, none may start): note what belongs to it. Memory work only.
     fn commit_begins(&self, tid: Tid);
+
+    /// Completes the image of a buffer right before the transaction freezes it, under the buffer's lock. Memory work only.
+    /// An image that is not changed is not copied either.
+    fn seal(&self, _label: Label, _block: BlockNr, _image: &mut Arc<Block>) {}
 
     /// Writes the ordered data of a transaction to the home device and waits. Returns whether any data write has
     /// completed on the home device since its last flush, so that a flush is needed before the commit record.

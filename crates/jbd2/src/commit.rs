@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  close it: whoever wants to start a handle waits; wait for open handles
-//! 2  the client notes what belongs to it; freeze all images; the next transaction may start
+//! 2  the client notes what belongs to it; seal and freeze all images; the next transaction may start
 //! 3  journal superblock, if the log was empty or never had revokes         (log device)
 //! 4  revoke blocks, descriptor blocks and images, in one batch             (log device)
 //!    ordered data, by the client                                           (home device)
@@ -167,7 +167,7 @@ impl Shared {
         let waited = rt::monotonic().saturating_sub(began);
         self.counters.waited_for_handles.add_time(waited);
         self.client.commit_begins(transaction.tid);
-        Ok(transaction.freeze())
+        Ok(transaction.freeze(|label, nr, image| self.client.seal(label, nr, image)))
     }
 
     fn check_open(&self, state: &StateGuard<'_>) -> Result<()> {

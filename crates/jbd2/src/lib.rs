@@ -69,7 +69,7 @@ pub mod stats;
 mod superblock;
 mod transaction;
 
-pub use buffer::{Buffer, BufferRead, BufferWrite};
+pub use buffer::{Buffer, BufferRead, BufferWrite, Label};
 pub use client::Client;
 pub use config::Config;
 pub use credits::Credits;

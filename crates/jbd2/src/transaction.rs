@@ -10,7 +10,7 @@ use std::sync::Arc;
 use layout::{Block, BlockNr, Tid};
 use rt::Mutex;
 
-use crate::buffer::{Buffer, BufferState, Filing};
+use crate::buffer::{Buffer, BufferState, Filing, Label};
 use crate::credits::Credits;
 use crate::error::{Error, Result};
 
@@ -130,8 +130,8 @@ impl Transaction {
         self.blocks.lock().count
     }
 
-    /// Freezes all images. The caller has seen to it that no handle is open.
-    pub(crate) fn freeze(&self) -> Contents {
+    /// Freezes all images, each after `seal` has completed it. The caller has seen to it that no handle is open.
+    pub(crate) fn freeze(&self, seal: impl Fn(Label, BlockNr, &mut Arc<Block>)) -> Contents {
         let blocks = core::mem::take(&mut *self.blocks.lock());
         let mut logged = Vec::with_capacity(blocks.count);
         for buffer in blocks.list.into_iter().flatten() {
@@ -144,6 +144,7 @@ impl Transaction {
             );
             state.holds.running = None;
             state.holds.committing = Some(self.tid);
+            state.seal(|label, image| seal(label, buffer.nr(), image));
             let image = state.freeze();
             drop(state);
             logged.push(Logged { buffer, image });
@@ -187,7 +188,7 @@ mod tests {
         }
         assert_eq!(credits.blocks, 2);
         assert!(!buffer.is_clean());
-        let contents = transaction.freeze();
+        let contents = transaction.freeze(|_, _, _| ());
         assert_eq!(contents.logged.len(), 1);
         assert_eq!(buffer.lock().holds.committing, Some(TID));
     }
@@ -213,7 +214,7 @@ mod tests {
             .unwrap();
         assert_eq!(transaction.block_count(), 0);
         file(&transaction, &new, &mut credits).unwrap();
-        let contents = transaction.freeze();
+        let contents = transaction.freeze(|_, _, _| ());
         assert!(contents.revokes.is_empty());
         assert!(contents.forgotten.is_empty());
         assert!(Arc::ptr_eq(&contents.logged[0].buffer, &new));

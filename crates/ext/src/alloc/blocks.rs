@@ -105,7 +105,7 @@ impl Core {
     fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
         let mut held = Vec::new();
         for (group, start, count) in self.parts(run) {
-            let bitmap = self.buffers.get(group.block_bitmap)?;
+            let bitmap = self.block_bitmap(group)?;
             let mut maps = group.maps.lock();
             let map = match group.blocks(&mut maps, &bitmap) {
                 Ok(map) => map,
@@ -126,13 +126,6 @@ impl Core {
         Ok(held)
     }
 
-    /// Reads the bitmap that covers a block, so that freeing the block does not have to. The caller
-    /// holds the result until then.
-    pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
-        let (group, _) = self.geometry.group_of_block(block);
-        self.buffers.hold(self.space.group(group).block_bitmap)
-    }
-
     /// Allocates the blocks that the plan proposes in one group; none if it proposes none.
     pub(super) fn allocate_in(
         &self,
@@ -143,7 +136,7 @@ impl Core {
         if group.usable_blocks.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
-        let bitmap = self.buffers.get(group.block_bitmap)?;
+        let bitmap = self.block_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
         let mut is_filed = !self.may_writes_wait();
         loop {
@@ -205,7 +198,7 @@ impl Core {
         start: u32,
         count: u32,
     ) -> Result<()> {
-        let bitmap = self.buffers.get(group.block_bitmap)?;
+        let bitmap = self.block_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
         if self.may_writes_wait() {
             drop(handle.write(&bitmap)?);

@@ -84,7 +84,7 @@ impl Core {
     /// Finds the next free extent of a group that no window covers, and counts it as taken until it
     /// is released.
     fn keep_free_run(&self, group: &Group, from: u32, blocks_min: u32) -> Result<Option<FreedRun>> {
-        let bitmap = self.buffers.get(group.block_bitmap)?;
+        let bitmap = self.block_bitmap(group)?;
         let mut maps = group.maps.lock();
         let map = match group.blocks(&mut maps, &bitmap) {
             Ok(map) => map,

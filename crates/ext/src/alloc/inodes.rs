@@ -12,9 +12,6 @@
 //! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and
 //! by A. Viro's and T. Ts'o's comments on its use in ext2 and ext3.
 
-use std::sync::Arc;
-
-use jbd2::Buffer;
 use layout::{GroupNr, InodeNr};
 use rt::atomic::{AtomicU32, Ordering};
 
@@ -65,13 +62,6 @@ impl Core {
         Err(Error::NoInodes)
     }
 
-    /// Reads the bitmap that covers an inode, so that freeing the inode does not have to. The
-    /// caller holds the result until then.
-    pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
-        let (group, _) = self.geometry.group_of_inode(inode);
-        self.buffers.hold(self.space.group(group).inode_bitmap)
-    }
-
     /// Frees an inode.
     pub(crate) fn free_inode(
         &self,
@@ -89,7 +79,7 @@ impl Core {
         }
         let (group, index) = self.geometry.group_of_inode(inode);
         let group = self.space.group(group);
-        let bitmap = self.buffers.get(group.inode_bitmap)?;
+        let bitmap = self.inode_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
         if self.may_writes_wait() {
             drop(handle.write(&bitmap)?);
@@ -144,7 +134,7 @@ impl Core {
         if group.free_inodes.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
-        let bitmap = self.buffers.get(group.inode_bitmap)?;
+        let bitmap = self.inode_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
         let first_nr = group.nr.get() * group.inode_count + 1;
         let reserved = self.geometry.first_inode.get().saturating_sub(first_nr);
@@ -174,6 +164,11 @@ impl Core {
                 continue;
             }
             let nr = first_nr + index;
+            if is_directory && load(&group.directories) >= group.inode_count {
+                drop(maps);
+                let why = "a directory is made in a group whose descriptor counts no other inodes";
+                return Err(self.damaged(group.damage(u64::from(nr), why)));
+            }
             if !bitmap::set_in_bytes(&mut handle.write(&bitmap)?, index, 1) {
                 drop(maps);
                 let damage = group.damage(u64::from(nr), "an inode to allocate is marked taken");

@@ -129,7 +129,7 @@ fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
 fn taken_blocks(core: &Core) -> BTreeSet<u64> {
     let mut taken = BTreeSet::new();
     for group in &core.space.groups {
-        let buffer = core.buffers.get(group.block_bitmap).expect("readable");
+        let buffer = core.block_bitmap(group).expect("readable");
         let bytes = buffer.read();
         let is_set = |bit: &u32| bytes[(bit / 8) as usize] & (1 << (bit % 8)) != 0;
         let set = (0..group.block_count).filter(is_set);

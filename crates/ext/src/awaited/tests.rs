@@ -12,11 +12,14 @@ use rt::atomic::{AtomicBool, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
 use crate::cache::buffers::BufferCache;
+use crate::disk::metadata::tests::checks;
+use crate::disk::metadata::{Kind, Label};
 use crate::file::testing::{Bench, check, image};
 use crate::options::{Memory, MountOptions};
 use crate::volume::close_core;
 use crate::{Volume, writeback};
 
+const LABEL: Label = Kind::Contents.of_volume();
 const BYTES: u32 = 1024;
 /// Time for the second thread to find that the first is at work.
 const MOMENT: Nanos = Nanos::from_millis(50);
@@ -126,15 +129,15 @@ fn both_want(trap: &Arc<Trap>, want: impl Fn() + Clone + Send + 'static) {
 fn a_block_whose_reading_panics_is_read_by_the_next() {
     let trap = Trap::new(&Arc::new(MemoryDevice::new(1 << 20)), is_read);
     let device: Arc<dyn BlockDevice> = Arc::<Trap>::clone(&trap);
-    let cache = Arc::new(BufferCache::new(device, BYTES, true));
+    let cache = Arc::new(BufferCache::new(device, checks(BYTES), true));
     for prefetches in [false, true] {
         let block = BlockNr::new(7 + u64::from(prefetches));
         let cache = Arc::clone(&cache);
         both_want(&trap, move || {
             if prefetches {
-                cache.prefetch(&[block]).unwrap();
+                cache.prefetch(&[(block, LABEL)]).unwrap();
             }
-            cache.get(block).unwrap();
+            cache.get(block, LABEL).unwrap();
         });
     }
     assert_eq!(cache.bytes().0, 2 * u64::from(BYTES));
@@ -176,9 +179,9 @@ fn buffers_whose_writing_panics_are_written_by_the_next() {
     let device = Arc::new(MemoryDevice::new(1 << 20));
     let trap = Trap::new(&device, is_write);
     let shared: Arc<dyn BlockDevice> = Arc::<Trap>::clone(&trap);
-    let cache = Arc::new(BufferCache::new(shared, BYTES, false));
+    let cache = Arc::new(BufferCache::new(shared, checks(BYTES), false));
     let block = BlockNr::new(9);
-    cache.write_plain(&cache.get(block).unwrap())[0] = 5;
+    cache.write_plain(&cache.get(block, LABEL).unwrap())[0] = 5;
     let own = Arc::clone(&cache);
     both_want(&trap, move || own.write_now(&[block]).unwrap());
     assert_eq!(cache.bytes().1, 0, "the second one has written it");

@@ -1,6 +1,10 @@
 //! The cache of metadata blocks (and of journaled data while the journal holds it).
 //!
-//! A buffer is found by its block number. It stays while it is in a transaction, waits for a
+//! A buffer is found by its block number, and has a [`Label`]: the kind of its contents and their
+//! owner. A block is verified by its label when it is read, and sealed before it leaves memory; the
+//! table of kinds is in [`crate::disk::metadata`]. A damaged block does not enter the cache.
+//!
+//! A buffer stays while it is in a transaction, waits for a
 //! checkpoint or is dirty; clean buffers are evicted when the memory budget requires it. On a
 //! volume without a journal the cache itself keeps the dirty buffers and their ages, and writes
 //! them back.
@@ -16,6 +20,7 @@
 //!   references.
 
 pub(crate) mod batch;
+mod refused;
 mod shard;
 mod write_back;
 
@@ -28,7 +33,9 @@ use rt::Nanos;
 use rt::atomic::{AtomicU64, Ordering};
 
 use crate::awaited::awaited;
+use crate::disk::metadata::{Checks, Label};
 use crate::error::Result;
+pub(crate) use refused::{DamagedBlock, Refused};
 use shard::{Found, Shard};
 
 /// Number of locks that the buffers are spread over.
@@ -37,6 +44,7 @@ const SHARDS: usize = 16;
 /// The cache of metadata blocks.
 pub(crate) struct BufferCache {
     device: Arc<dyn BlockDevice>,
+    checks: Checks,
     block_bytes: u32,
     has_journal: bool,
     shards: Vec<Shard>,
@@ -49,10 +57,11 @@ pub(crate) struct BufferCache {
 impl BufferCache {
     /// Creates an empty cache over a device. With a journal, the journal keeps track of dirty
     /// buffers.
-    pub(crate) fn new(device: Arc<dyn BlockDevice>, block_bytes: u32, has_journal: bool) -> Self {
+    pub(crate) fn new(device: Arc<dyn BlockDevice>, checks: Checks, has_journal: bool) -> Self {
         Self {
             device,
-            block_bytes,
+            block_bytes: checks.block_bytes(),
+            checks,
             has_journal,
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             count: AtomicU64::new(0),
@@ -60,52 +69,68 @@ impl BufferCache {
         }
     }
 
-    /// Returns the buffer of a block, read from the device if it is not in memory.
-    pub(crate) fn get(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+    /// Returns the buffer of a block, read from the device and verified if it is not in memory.
+    ///
+    /// # Errors
+    /// - [`Refused`] if it cannot be read, or is damaged.
+    pub(crate) fn get(&self, block: BlockNr, label: Label) -> Result<Arc<Buffer>, Refused> {
         rt::charge(rt::Cost::Lookup);
         let shard = self.shard(block);
         let mut state = shard.state.lock();
         loop {
             match state.find(block) {
-                Found::Ready(buffer) => return Ok(buffer),
+                Found::Ready(buffer, found) => {
+                    drop(state);
+                    return self.check_found(buffer, found, label);
+                }
                 Found::Loading => shard.changed.wait(&mut state),
                 Found::Absent => break,
             }
         }
-        state.begin_load(block);
+        state.begin_load(block, label);
         drop(state);
         let read = || {
             self.device
                 .read_block(self.byte_offset(block), self.block_bytes)
         };
-        let image = awaited(read, || self.abandon_loads(&[block]));
-        Ok(self.finish_load(block, image)?)
+        let image = awaited(read, || self.abandon_loads([block]));
+        self.finish_load(block, label, image)
     }
 
     /// Returns the buffer of a block that a transaction will need, and reads it before anything
     /// changes.
-    pub(crate) fn hold(&self, block: BlockNr) -> Result<Arc<Buffer>> {
-        match self.peek(block) {
-            Some(buffer) => Ok(buffer),
-            None => self.get(block),
+    ///
+    /// # Errors
+    /// Fails as [`get`](Self::get).
+    pub(crate) fn hold(&self, block: BlockNr, label: Label) -> Result<Arc<Buffer>, Refused> {
+        match self.find(block) {
+            Some((buffer, found)) => self.check_found(buffer, found, label),
+            None => self.get(block, label),
         }
     }
 
     /// Returns the buffer of a block whose old contents do not matter: zeroes if it was not in
     /// memory. Reads nothing.
-    pub(crate) fn get_new(&self, block: BlockNr) -> Arc<Buffer> {
+    pub(crate) fn get_new(&self, block: BlockNr, label: Label) -> Arc<Buffer> {
         rt::charge(rt::Cost::Lookup);
         let shard = self.shard(block);
         let mut state = shard.state.lock();
         loop {
             match state.find(block) {
-                Found::Ready(buffer) => return buffer,
+                Found::Ready(buffer, found) if found == label => return buffer,
+                Found::Ready(buffer, _) => {
+                    state.relabel(block, label);
+                    drop(state);
+                    buffer.relabel(label);
+                    return buffer;
+                }
                 Found::Loading => shard.changed.wait(&mut state),
                 Found::Absent => break,
             }
         }
-        let buffer = Buffer::new(block, Block::zeroed(self.block_bytes as usize).into_arc());
-        state.insert(Arc::clone(&buffer));
+        let zeroes = Block::zeroed(self.block_bytes as usize).into_arc();
+        let buffer = Buffer::labelled(block, zeroes, label);
+        state.insert(Arc::clone(&buffer), label);
         drop(state);
         self.count.fetch_add(1, Ordering::Relaxed);
         buffer
@@ -113,50 +138,58 @@ impl BufferCache {
 
     /// Returns the buffer of a block if it is in memory.
     pub(crate) fn peek(&self, block: BlockNr) -> Option<Arc<Buffer>> {
+        self.find(block).map(|(buffer, _)| buffer)
+    }
+
+    fn find(&self, block: BlockNr) -> Option<(Arc<Buffer>, Label)> {
         match self.shard(block).state.lock().find(block) {
-            Found::Ready(buffer) => Some(buffer),
+            Found::Ready(buffer, label) => Some((buffer, label)),
             Found::Loading | Found::Absent => None,
         }
     }
 
     /// Reads blocks that are needed soon, in one batch.
-    pub(crate) fn prefetch(&self, blocks: &[BlockNr]) -> Result<()> {
-        let mut wanted: Vec<BlockNr> = blocks.to_vec();
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted.retain(|block| {
+    ///
+    /// # Errors
+    /// Fails as [`get`](Self::get), with the first error, after all blocks were read.
+    pub(crate) fn prefetch(&self, blocks: &[(BlockNr, Label)]) -> Result<(), Refused> {
+        let mut wanted = blocks.to_vec();
+        wanted.sort_unstable_by_key(|(block, _)| *block);
+        wanted.dedup_by_key(|(block, _)| *block);
+        wanted.retain(|(block, label)| {
             let mut state = self.shard(*block).state.lock();
             let is_absent = matches!(state.find(*block), Found::Absent);
             if is_absent {
-                state.begin_load(*block);
+                state.begin_load(*block, *label);
             }
             is_absent
         });
         if wanted.is_empty() {
             return Ok(());
         }
-        let runs = batch::runs(&wanted, |block| *block, self.block_bytes);
+        let runs = batch::runs(&wanted, |(block, _)| *block, self.block_bytes);
         let requests = runs.iter().map(|run| Request::Read {
-            sector: SectorNr::from_byte_offset(self.byte_offset(run[0])),
+            sector: SectorNr::from_byte_offset(self.byte_offset(run[0].0)),
             blocks: run.len() as u32,
             block_bytes: self.block_bytes,
         });
         let batch = requests.collect();
         let read = || self.device.submit(batch).wait();
-        let results = awaited(read, || self.abandon_loads(&wanted));
+        let abandon = || self.abandon_loads(wanted.iter().map(|(block, _)| *block));
+        let results = awaited(read, abandon);
         let mut outcome = Ok(());
         for (run, result) in runs.iter().zip(results) {
             let images = batch::images(result);
-            for (index, block) in run.iter().enumerate() {
+            for (index, (block, label)) in run.iter().enumerate() {
                 let image = match &images {
                     Ok(images) => Ok(Arc::clone(&images[index])),
                     Err(error) => Err(error.clone()),
                 };
-                let loaded = self.finish_load(*block, image);
+                let loaded = self.finish_load(*block, *label, image);
                 outcome = outcome.and(loaded.map(drop));
             }
         }
-        Ok(outcome?)
+        outcome
     }
 
     /// Removes a freed block's buffer from the cache and returns it. On a volume without a journal
@@ -274,10 +307,10 @@ impl BufferCache {
     }
 
     /// Ends the load of blocks after a panic.
-    fn abandon_loads(&self, blocks: &[BlockNr]) {
+    fn abandon_loads(&self, blocks: impl IntoIterator<Item = BlockNr>) {
         for block in blocks {
-            let shard = self.shard(*block);
-            shard.state.lock().end_load(*block);
+            let shard = self.shard(block);
+            shard.state.lock().end_load(block);
             shard.changed.notify_all();
         }
     }
@@ -285,22 +318,53 @@ impl BufferCache {
     fn finish_load(
         &self,
         block: BlockNr,
+        label: Label,
         image: Result<Arc<Block>, block::DeviceError>,
-    ) -> Result<Arc<Buffer>, block::DeviceError> {
+    ) -> Result<Arc<Buffer>, Refused> {
+        let loaded = image.map_err(Refused::from).and_then(|image| {
+            let verdict = self.checks.verify(label, &image);
+            let buffer = Buffer::labelled(block, image, label);
+            match verdict {
+                Ok(()) => Ok(buffer),
+                Err(damage) => Err(Refused::damaged(damage, buffer)),
+            }
+        });
         let shard = self.shard(block);
         let mut state = shard.state.lock();
         state.end_load(block);
-        let loaded = image.map(|image| {
-            let buffer = Buffer::new(block, image);
-            state.insert(Arc::clone(&buffer));
-            buffer
-        });
+        if let Ok(buffer) = &loaded {
+            state.insert(Arc::clone(buffer), label);
+        }
         drop(state);
         shard.changed.notify_all();
         if loaded.is_ok() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
         loaded
+    }
+
+    /// Checks a buffer in memory. On a damaged volume a block may have two owners.
+    fn check_found(
+        &self,
+        buffer: Arc<Buffer>,
+        found: Label,
+        label: Label,
+    ) -> Result<Arc<Buffer>, Refused> {
+        if found == label {
+            return Ok(buffer);
+        }
+        let image = buffer.image();
+        let verdict = match found.kind == label.kind {
+            true => self.checks.verify(label, &image),
+            false => Err(self.checks.mismatch(label, buffer.nr())),
+        };
+        match verdict {
+            Ok(()) => Ok(buffer),
+            Err(damage) => {
+                let copy = Buffer::labelled(buffer.nr(), image, label);
+                Err(Refused::damaged(damage, copy))
+            }
+        }
     }
 }
 

@@ -49,10 +49,7 @@ impl Core {
     /// blocks, and the superblock, which holds the head of the orphan list. The caller holds the
     /// result until the change is done.
     pub(crate) fn hold_for_names(&self, inodes: &[InodeNr]) -> Result<Vec<Arc<Buffer>>> {
-        let tables = inodes.iter().map(|nr| {
-            let (block, _) = self.inode_location(*nr)?;
-            self.buffers.hold(block)
-        });
+        let tables = inodes.iter().map(|nr| Ok(self.hold_table_of(*nr)?.0));
         tables
             .chain(std::iter::once_with(|| self.hold_superblock()))
             .collect()
@@ -61,8 +58,7 @@ impl Core {
     /// Reads the table block of an inode, so that storing the inode does not have to. The caller
     /// holds the result until then.
     pub(crate) fn hold_table(&self, nr: InodeNr) -> Result<Arc<Buffer>> {
-        let (block, _) = self.inode_location(nr)?;
-        self.buffers.get(block)
+        Ok(self.table_of(nr)?.0)
     }
 }
 
@@ -101,8 +97,7 @@ impl Inode {
             }
             .into());
         }
-        let (block, offset) = core.inode_location(nr)?;
-        let buffer = core.buffers.get(block)?;
+        let (buffer, offset) = core.table_of(nr)?;
         let decoded = {
             let end = offset + usize::from(core.geometry.inode_bytes);
             table::decode(&core.superblock, nr, &buffer.read()[offset..end])
@@ -159,8 +154,7 @@ impl InodeState {
         if !table::fits(&core.superblock, self) {
             return Err(Error::FileTooLarge);
         }
-        let (block, offset) = core.inode_location(nr)?;
-        let buffer = core.buffers.get(block)?;
+        let (buffer, offset) = core.table_of(nr)?;
         {
             let mut bytes = handle.write(&buffer)?;
             let end = offset + usize::from(core.geometry.inode_bytes);

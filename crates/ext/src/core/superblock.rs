@@ -1,8 +1,6 @@
 //! The superblock of an open volume: read and changed in its buffer.
 
-use std::sync::Arc;
-
-use jbd2::{Buffer, Credits};
+use jbd2::Credits;
 use layout::superblock as disk;
 use rt::atomic::Ordering;
 use zerocopy::FromBytes;
@@ -20,24 +18,18 @@ impl Core {
         handle: &mut Handle<'_>,
         change: impl FnOnce(&mut disk::Superblock) -> T,
     ) -> Result<T> {
-        let (block, offset) = self.geometry.superblock_place();
-        let buffer = self.buffers.get(block)?;
+        let (_, offset) = self.geometry.superblock_place();
+        let buffer = self.superblock_buffer()?;
         let mut bytes = handle.write(&buffer)?;
         let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
             .expect("a block has room for a superblock at its offset");
         Ok(change(raw))
     }
 
-    /// Reads the block of the superblock, so that changing it does not have to. The caller holds
-    /// the result until then.
-    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
-        self.buffers.hold(self.geometry.superblock_place().0)
-    }
-
     /// Returns the current superblock in memory.
     pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
-        let (block, offset) = self.geometry.superblock_place();
-        let buffer = self.buffers.get(block)?;
+        let (_, offset) = self.geometry.superblock_place();
+        let buffer = self.superblock_buffer()?;
         let bytes = buffer.read();
         let (raw, _) = disk::Superblock::read_from_prefix(&bytes[offset..])
             .expect("a block has room for a superblock at its offset");

@@ -17,7 +17,7 @@ use layout::hash::{HashVersion, dx_hash};
 
 use super::htree::{CHAIN_MAX, Tree, endless_chain};
 use super::leaf::{self, Hashed};
-use super::{Visit, block, linear};
+use super::{Readable, Visit, linear, readable};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::entry::Entry;
@@ -147,8 +147,8 @@ fn entries_of(
     file_block: FileBlock,
     hash: &dyn Fn(&[u8]) -> (u32, u32),
 ) -> Result<(Vec<Hashed>, Option<Error>)> {
-    let buffer = match block(core, directory, state, file_block) {
-        Ok(buffer) => buffer,
+    let Readable { buffer, .. } = match readable(core, directory, state, file_block) {
+        Ok(found) => found,
         Err(Error::Corrupt(damage)) => return Ok((Vec::new(), Some(damage.into()))),
         Err(error) => return Err(error),
     };

@@ -24,11 +24,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::index::{self, Pair};
 use super::leaf::{self, Hashed};
-use super::{Place, allocate_behind, block, block_count, linear};
+use super::{Place, Readable, allocate_behind, block, block_count, label, linear, readable};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::entry::{self, NewEntry};
+use crate::disk::entry::{self, Bad, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 
@@ -43,6 +43,8 @@ const UNSIGNED_FROM: u8 = 3;
 /// A usable htree.
 pub(super) struct Tree {
     root: Arc<Buffer>,
+    /// The first damage of the root.
+    bad: Option<Bad>,
     version: HashVersion,
     levels: u8,
 }
@@ -51,6 +53,8 @@ pub(super) struct Tree {
 struct Frame {
     file_block: FileBlock,
     buffer: Arc<Buffer>,
+    /// The first damage of the block.
+    bad: Option<Bad>,
     offset: usize,
     at: usize,
 }
@@ -67,7 +71,7 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
     if !is_indexed {
         return Ok(None);
     }
-    let root = block(core, directory, state, FileBlock::new(0))?;
+    let Readable { buffer: root, bad } = readable(core, directory, state, FileBlock::new(0))?;
     let (info, _) = RootInfo::read_from_prefix(&root.image()[ROOT_INFO_OFFSET..])
         .expect("a block is longer than the root's information");
     let Some(version) = HashVersion::from_raw(info.hash_version) else {
@@ -79,6 +83,7 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
         && info.reserved_zero.get() == 0;
     Ok(is_known.then_some(Tree {
         root,
+        bad,
         version,
         levels: info.indirect_levels,
     }))
@@ -105,15 +110,19 @@ impl Tree {
         hash: u32,
     ) -> Result<Path> {
         let mut frames = Vec::with_capacity(2);
-        let mut buffer = Arc::clone(&self.root);
+        let mut found = Readable {
+            buffer: Arc::clone(&self.root),
+            bad: self.bad,
+        };
         let mut file_block = FileBlock::new(0);
         let mut offset = ROOT_ENTRIES_OFFSET;
         for level in 0..=self.levels {
-            let (at, pair) = index::lookup(&buffer.read(), offset, hash)
+            let (at, pair) = index::lookup(&found.buffer.read(), offset, hash)
                 .map_err(|bad| bad.at(core, directory.nr, file_block))?;
             frames.push(Frame {
                 file_block,
-                buffer,
+                buffer: found.buffer,
+                bad: found.bad,
                 offset,
                 at,
             });
@@ -124,7 +133,7 @@ impl Tree {
                 });
             }
             file_block = pair.block;
-            buffer = block(core, directory, state, file_block)?;
+            found = readable(core, directory, state, file_block)?;
             offset = NODE_ENTRIES_OFFSET;
         }
         unreachable!("the last level returns")
@@ -139,7 +148,7 @@ impl Path {
         directory: &Inode,
         state: &InodeState,
     ) -> Result<Option<u32>> {
-        let bad_at = |frame: &Frame, bad: entry::Bad| bad.at(core, directory.nr, frame.file_block);
+        let bad_at = |frame: &Frame, bad: Bad| bad.at(core, directory.nr, frame.file_block);
         for level in (0..self.frames.len()).rev() {
             let frame = &mut self.frames[level];
             let next = index::pair(&frame.buffer.read(), frame.offset, frame.at + 1)
@@ -149,7 +158,8 @@ impl Path {
             let mut child = next.block;
             for frame in &mut self.frames[level + 1..] {
                 frame.file_block = child;
-                frame.buffer = block(core, directory, state, child)?;
+                let found = readable(core, directory, state, child)?;
+                (frame.buffer, frame.bad) = (found.buffer, found.bad);
                 frame.at = 0;
                 let first = index::pair(&frame.buffer.read(), frame.offset, 0);
                 let first = first.map_err(|bad| bad_at(frame, bad))?;
@@ -187,7 +197,7 @@ pub(super) fn find(
 
 /// Returns the damage of a chain with too many leaves that share a hash.
 pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBlock) -> Error {
-    let bad = entry::Bad {
+    let bad = Bad {
         offset: 0,
         why: "more leaves share a hash than can be",
     };
@@ -205,7 +215,7 @@ pub(super) fn add(
 ) -> Result<()> {
     let (hash, minor) = tree.hash_of(core, new.name);
     let path = tree.probe(core, directory, state, hash)?;
-    let bad_leaf = |bad: entry::Bad| bad.at(core, directory.nr, path.leaf);
+    let bad_leaf = |bad: Bad| bad.at(core, directory.nr, path.leaf);
     let leaf = block(core, directory, state, path.leaf)?;
     let room = entry::find_room(&leaf.read(), new.name.len()).map_err(bad_leaf)?;
     if let Some(offset) = room {
@@ -285,8 +295,12 @@ fn split_leaf(
         2
     };
     let blocks = allocate_behind(core, handle, directory, state, new_blocks)?;
+    let of_directory = label(directory, state);
     handle.replace(leaf, split.lower.into_arc())?;
-    handle.replace(&core.buffers.get_new(blocks[0]), split.upper.into_arc())?;
+    handle.replace(
+        &core.buffers.get_new(blocks[0], of_directory),
+        split.upper.into_arc(),
+    )?;
     state.size += new_blocks * block_bytes as u64;
     let parent = &path.frames[path.frames.len() - 1];
     match change {
@@ -295,7 +309,7 @@ fn split_leaf(
         }
         IndexChange::Deepen(pairs) => {
             let node = index::node(block_bytes, &pairs).into_arc();
-            handle.replace(&core.buffers.get_new(blocks[1]), node)?;
+            handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
             let mut root = handle.write(&tree.root)?;
             index::write(
                 &mut root,
@@ -315,7 +329,7 @@ fn split_leaf(
         } => {
             root[at].block = end + 1;
             let node = index::node(block_bytes, &upper).into_arc();
-            handle.replace(&core.buffers.get_new(blocks[1]), node)?;
+            handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
             index::write(&mut handle.write(&parent.buffer)?, parent.offset, &lower);
             index::write(&mut handle.write(&tree.root)?, ROOT_ENTRIES_OFFSET, &root);
         }
@@ -332,7 +346,9 @@ fn plan(
     new: Pair,
 ) -> Result<IndexChange> {
     let pairs_of = |frame: &Frame| {
-        index::pairs(&frame.buffer.read(), frame.offset)
+        let sound = frame.bad.map_or(Ok(()), Err);
+        sound
+            .and_then(|()| index::pairs(&frame.buffer.read(), frame.offset))
             .map_err(|bad| bad.at(core, directory.nr, frame.file_block))
     };
     let parent = &path.frames[path.frames.len() - 1];
@@ -388,6 +404,7 @@ pub(super) fn convert_and_add(
     let first = block(core, directory, state, start)?;
     let tree = Tree {
         root: Arc::clone(&first),
+        bad: None,
         version,
         levels: 0,
     };
@@ -397,7 +414,7 @@ pub(super) fn convert_and_add(
         leaf::hashed(&image, &hasher).map_err(|bad| bad.at(core, directory.nr, start))?;
     let is_dots = entries.len() >= 2 && entries[0].name == b"." && entries[1].name == b"..";
     if !is_dots {
-        let bad = entry::Bad {
+        let bad = Bad {
             offset: 0,
             why: "\".\" and \"..\" are not the first entries",
         };
@@ -413,10 +430,17 @@ pub(super) fn convert_and_add(
     entries.drain(..2);
     let split = leaf::split(block_bytes, entries);
     let blocks = allocate_behind(core, handle, directory, state, 2)?;
+    let of_directory = label(directory, state);
     let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);
     write_root(&mut root, version.raw_on_disk(), split.hash);
-    handle.replace(&core.buffers.get_new(blocks[0]), split.lower.into_arc())?;
-    handle.replace(&core.buffers.get_new(blocks[1]), split.upper.into_arc())?;
+    handle.replace(
+        &core.buffers.get_new(blocks[0], of_directory),
+        split.lower.into_arc(),
+    )?;
+    handle.replace(
+        &core.buffers.get_new(blocks[1], of_directory),
+        split.upper.into_arc(),
+    )?;
     handle.replace(&first, Block::into_arc(root))?;
     state.size = 3 * block_bytes as u64;
     state.flags.insert(InodeFlags::INDEX);

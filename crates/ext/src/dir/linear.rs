@@ -2,7 +2,7 @@
 
 use layout::FileBlock;
 
-use super::{Place, Visit, allocate_behind, block, block_count};
+use super::{Place, Readable, Visit, allocate_behind, block, block_count, label, readable};
 use crate::cache::inode::Inode;
 use crate::cache::names_index::{Hint, NamesIndex};
 use crate::core::Core;
@@ -61,7 +61,7 @@ fn build_index(core: &Core, directory: &Inode, state: &InodeState) -> Result<()>
     index.begin();
     for file_block in 0..block_count(core, state) {
         let file_block = FileBlock::new(file_block);
-        let buffer = block(core, directory, state, file_block)?;
+        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
         let added = index.add_block(&buffer.read());
         added.map_err(|bad| bad.at(core, directory.nr, file_block))?;
     }
@@ -84,7 +84,7 @@ pub(super) fn find_in_block(
     file_block: FileBlock,
     name: &[u8],
 ) -> Result<Option<Place>> {
-    let buffer = block(core, directory, state, file_block)?;
+    let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
     let bytes = buffer.read();
     let found = entry::find(&bytes, name).map_err(|bad| bad.at(core, directory.nr, file_block))?;
     found
@@ -147,7 +147,7 @@ pub(super) fn append(
     new: NewEntry<'_>,
 ) -> Result<()> {
     let blocks = allocate_behind(core, handle, directory, state, 1)?;
-    let buffer = core.buffers.get_new(blocks[0]);
+    let buffer = core.buffers.get_new(blocks[0], label(directory, state));
     handle.replace(
         &buffer,
         entry::packed(core.block_bytes(), &[new]).into_arc(),
@@ -176,7 +176,7 @@ pub(super) fn read(
     'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
         let start = file_block * block_bytes;
         let file_block = FileBlock::new(file_block);
-        let buffer = block(core, directory, state, file_block)?;
+        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
         let image = buffer.image();
         for found in entry::entries(&image) {
             let found = match found {

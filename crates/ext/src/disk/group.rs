@@ -1,9 +1,12 @@
 //! Group descriptors of both sizes: 32 bytes, or 64 with the feature `64bit`, which adds the upper
 //! halves of the fields after the lower ones.
 
-use layout::BlockNr;
 use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, SIZE_64BIT};
+use layout::{BlockNr, GroupNr};
 use zerocopy::{FromBytes, FromZeros};
+
+use super::geometry::Geometry;
+use crate::error::Corrupt;
 
 /// The decoded, unchecked fields of a group descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +94,58 @@ impl GroupCounts {
                 .set((self.directories >> 16) as u16);
         }
     }
+}
+
+/// Checks the descriptors of one block, the first of which is that of the group `first`: bitmaps and
+/// inode table lie in the group, and no count is larger than the group.
+///
+/// # Errors
+/// - [`Corrupt::Group`] names the first invalid field.
+pub(crate) fn check_block(
+    geometry: &Geometry,
+    first: GroupNr,
+    block: &[u8],
+) -> Result<(), Corrupt> {
+    let descriptors = block.chunks_exact(usize::from(geometry.descriptor_bytes));
+    let groups = (first.get()..geometry.group_count).map(GroupNr::new);
+    for (group, bytes) in groups.zip(descriptors) {
+        check(geometry, group, &GroupDescriptor::decode(bytes))?;
+    }
+    Ok(())
+}
+
+fn check(geometry: &Geometry, group: GroupNr, raw: &GroupDescriptor) -> Result<(), Corrupt> {
+    let (first, count) = (geometry.first_block_of(group), geometry.blocks_in(group));
+    let own = (first + u64::from(geometry.super_blocks(group))).get();
+    let end = (first + u64::from(count)).get();
+    let table = u64::from(geometry.inode_table_blocks());
+    let places = [
+        ("bg_block_bitmap", raw.block_bitmap, 1),
+        ("bg_inode_bitmap", raw.inode_bitmap, 1),
+        ("bg_inode_table", raw.inode_table, table),
+    ];
+    let corrupt = |field, value| Corrupt::Group {
+        group,
+        field,
+        value,
+    };
+    for (field, place, blocks) in places {
+        if place.get() < own || place.get().saturating_add(blocks) > end {
+            return Err(corrupt(field, place.get()));
+        }
+    }
+    let (counts, inodes) = (raw.counts, geometry.inodes_per_group);
+    let limits = [
+        ("bg_free_blocks_count", counts.free_blocks, count),
+        ("bg_free_inodes_count", counts.free_inodes, inodes),
+        ("bg_used_dirs_count", counts.directories, inodes),
+    ];
+    for (field, value, most) in limits {
+        if value > most {
+            return Err(corrupt(field, value.into()));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

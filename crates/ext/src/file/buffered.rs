@@ -24,6 +24,7 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
+use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::map::{self, CREDITS_MAP};
@@ -331,7 +332,7 @@ impl<'f> Chunk<'f> {
         }
         drop(inner);
         for (nr, image) in journaled {
-            handle.replace(&core.buffers.get_new(nr), image)?;
+            handle.replace(&core.buffers.get_new(nr, Kind::Contents.of_volume()), image)?;
         }
         Ok(done)
     }

@@ -11,6 +11,7 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
+use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::Result;
 use crate::map::{self, Mapped};
@@ -101,7 +102,10 @@ pub(super) fn zero_from(
     );
     if is_journaled {
         drop(inner);
-        return handle.replace(&core.buffers.get_new(run.first), image);
+        return handle.replace(
+            &core.buffers.get_new(run.first, Kind::Contents.of_volume()),
+            image,
+        );
     }
     core.pages.announce(&mut inner, inode, dirt);
     Ok(())

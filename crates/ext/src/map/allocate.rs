@@ -10,11 +10,9 @@
 //! nearest block before it in the same indirect block; else after the indirect block; else in the
 //! inode's group. Indirect blocks are placed in the same way, so that they lie between the data.
 
-use std::sync::Arc;
-
-use jbd2::Buffer;
 use layout::{Block, BlockNr, FileBlock};
 
+use super::indirect::{self, Indirect, Readable, label};
 use super::path::Path;
 use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
 use crate::alloc::BlockRequest;
@@ -107,8 +105,9 @@ fn allocate_at(
 ) -> Result<Taken> {
     let from = site.from;
     let path = &site.path;
+    site.check_parent(core, inode)?;
     let taken = Taken::allocate(core, handle, inode, state, site)?;
-    taken.link(core, handle, state, site)?;
+    taken.link(core, handle, inode, state, site)?;
     let blocks = u64::from(site.missing()) + u64::from(taken.data.count);
     state.claims(handle).sectors += blocks * core.sectors_per_block();
     let mut cache = inode.map.lock();
@@ -139,9 +138,8 @@ struct Site {
     /// The current mapping: an extent, or a hole that one extent may fill.
     mapped: Mapped,
     goal: BlockNr,
-    /// The buffer of the last of the parents, which gets the pointer: reading it after the
-    /// allocation could fail.
-    _held: Option<Arc<Buffer>>,
+    /// The last of the parents, which gets the pointer: reading it after the allocation could fail.
+    held: Option<Readable>,
 }
 
 impl Site {
@@ -174,7 +172,7 @@ impl Site {
             level: 0,
             mapped,
             goal: none,
-            _held: None,
+            held: None,
         };
         let cached = inode.map.lock().leaf;
         match cached {
@@ -187,7 +185,7 @@ impl Site {
         if let Some(parent) = site.parents[..site.level].last()
             && !rt::mutant!("map/parent-not-held")
         {
-            site._held = Some(core.buffers.hold(*parent)?);
+            site.held = Some(indirect::hold(core, *parent, label(inode, state))?);
         }
         site.look(core, inode, state, count_max)?;
         site.choose_goal(core, inode, state)?;
@@ -201,7 +199,8 @@ impl Site {
             self.parents[self.level] = block;
             self.level += 1;
             if self.level < self.path.depth {
-                pointer = read_pointer(core, block, self.path.offsets[self.level - 1])?;
+                let index = self.path.offsets[self.level - 1];
+                pointer = read_pointer(core, block, label(inode, state), index)?;
             }
         }
         Ok(())
@@ -223,8 +222,8 @@ impl Site {
             let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
             Mapped::Hole(u64::from(behind.min(count_max)))
         } else {
-            let buffer = core.buffers.get(self.leaf())?;
-            let bytes = buffer.read();
+            let found = indirect::read(core, self.leaf(), label(inode, state))?;
+            let bytes = found.buffer.read();
             let start = path.offsets[path.depth - 1] as usize * 4;
             scan(core, inode, self.from, count_max, pointers(&bytes[start..]))?
         };
@@ -248,8 +247,8 @@ impl Site {
         } else if self.level > 0 {
             self.goal = self.parents[self.level - 1] + 1;
             if self.missing() == 0 {
-                let buffer = core.buffers.get(self.leaf())?;
-                let bytes = buffer.read();
+                let found = indirect::read(core, self.leaf(), label(inode, state))?;
+                let bytes = found.buffer.read();
                 let end = self.path.offsets[self.path.depth - 1] as usize * 4;
                 let last = pointers(&bytes[..end])
                     .filter(|pointer| *pointer != 0)
@@ -272,6 +271,21 @@ impl Site {
 
     fn leaf(&self) -> BlockNr {
         self.parents[self.path.depth - 1]
+    }
+
+    /// Returns the last of the parents, which gets the pointer; none if the inode gets it.
+    fn parent(&self) -> Option<Indirect> {
+        let level = self.level.checked_sub(1)?;
+        let block = self.parents[level];
+        Some(self.path.indirect(self.from, level, block))
+    }
+
+    /// Checks that the parent can be changed.
+    fn check_parent(&self, core: &Core, inode: &Inode) -> Result<()> {
+        match (self.parent(), &self.held) {
+            (Some(parent), Some(held)) => parent.check(core, inode, held),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -353,8 +367,8 @@ impl Taken {
         } else {
             self.data.count as usize
         };
-        if site.level > 0 {
-            let buffer = core.buffers.get(site.parents[site.level - 1])?;
+        if let Some(parent) = site.parent() {
+            let buffer = parent.get(core, inode, label(inode, state))?;
             let at = site.path.offsets[site.level - 1] as usize * 4;
             handle.write(&buffer)?[at..at + count * 4].fill(0);
         } else {
@@ -384,11 +398,13 @@ impl Taken {
         &self,
         core: &Core,
         handle: &mut Handle<'_>,
+        inode: &Inode,
         state: &mut InodeState,
         site: &Site,
     ) -> Result<()> {
         let missing = site.missing() as usize;
         let path = &site.path;
+        let label = label(inode, state);
         for index in (0..missing).rev() {
             let mut image = Block::zeroed(core.block_bytes());
             let at = path.offsets[site.level + index] as usize;
@@ -404,7 +420,7 @@ impl Taken {
                     },
                 );
             }
-            let buffer = core.buffers.get_new(self.maps[index]);
+            let buffer = core.buffers.get_new(self.maps[index], label);
             handle.replace(&buffer, image.into_arc())?;
         }
         let top = if missing > 0 {
@@ -415,8 +431,8 @@ impl Taken {
         } else {
             self.data
         };
-        if site.level > 0 {
-            let buffer = core.buffers.get(site.parents[site.level - 1])?;
+        if let Some(parent) = site.parent() {
+            let buffer = parent.get(core, inode, label)?;
             let mut bytes = handle.write(&buffer)?;
             write_run(&mut bytes, path.offsets[site.level - 1] as usize, top);
         } else {

@@ -1,8 +1,9 @@
 //! The path through the trees to one block of a file.
 
-use layout::FileBlock;
+use layout::{BlockNr, FileBlock};
 
 use super::DIRECT;
+use super::indirect::Indirect;
 
 /// A word of the inode, and an index in each indirect block on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,19 @@ impl Path {
     /// Returns the first file block that the leaf on the path maps.
     pub(super) fn leaf_first(&self, block: FileBlock) -> u64 {
         block.get() - u64::from(self.offsets[self.depth - 1])
+    }
+
+    /// Returns the indirect block at a level of the path (0: below the inode's word) to a block of
+    /// the file.
+    pub(super) fn indirect(&self, to: FileBlock, level: usize, block: BlockNr) -> Indirect {
+        let width = u64::from(self.per_block);
+        let span = width.pow((self.depth - level - 1) as u32);
+        let before = span * width - self.hole_below(level);
+        Indirect {
+            block,
+            first: FileBlock::new(to.get() - before),
+            span,
+        }
     }
 
     /// Returns the number of file blocks from this one on that lie below the same pointer at a
@@ -120,5 +134,10 @@ mod tests {
         assert_eq!(path.hole_below(1), 65_536 - 513);
         assert_eq!(path.hole_below(2), 255);
         assert_eq!(path.leaf_first(FileBlock::new(66_317)), 66_316);
+        let to = FileBlock::new(66_317);
+        for (level, first, span) in [(0, 65_804, 65_536), (1, 65_804, 256), (2, 66_316, 1)] {
+            let found = path.indirect(to, level, BlockNr::new(7));
+            assert_eq!((found.first.get(), found.span), (first, span), "{level}");
+        }
     }
 }

@@ -15,8 +15,9 @@
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
-use layout::{BlockNr, FileBlock};
+use layout::FileBlock;
 
+use super::indirect::{Indirect, label};
 use super::path::tree;
 use super::walk::runs;
 use super::{DIRECT, check_data, check_map_block, pointers, roots, roots_mut};
@@ -95,7 +96,7 @@ fn segment(core: &Core) -> Credits {
 
 /// The indices of an indirect block whose blocks have been freed.
 struct Pending {
-    block: BlockNr,
+    indirect: Indirect,
     start: usize,
     end: usize,
     /// Its buffer: reading it again after its blocks are freed could fail.
@@ -159,12 +160,17 @@ impl Pruner<'_, '_> {
             first: block,
             count: 1,
         })?;
-        let held = self.core.buffers.get(block)?;
-        let children: Vec<u32> = pointers(&held.read()).collect();
         let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        let indirect = Indirect {
+            block,
+            first: FileBlock::new(first),
+            span,
+        };
+        let held = indirect.get(self.core, self.inode, label(self.inode, self.state))?;
+        let children: Vec<u32> = pointers(&held.read()).collect();
         let start = (self.from.saturating_sub(first) / span) as usize;
         self.pending.push(Pending {
-            block,
+            indirect,
             start,
             end: start,
             _held: (!rt::mutant!("truncate/map-block-not-held")).then_some(held),
@@ -260,7 +266,7 @@ impl Pruner<'_, '_> {
 
     /// Checks that no indirect block on the path is freed before the blocks below it.
     fn check_off_the_way(&self, run: Run) -> Result<()> {
-        let mut way = self.pending.iter().map(|pending| pending.block);
+        let mut way = self.pending.iter().map(|pending| pending.indirect.block);
         match way.find(|block| *block >= run.first && *block < run.end()) {
             None => Ok(()),
             Some(block) => Err(self.core.damaged(Corrupt::MapCircle {
@@ -313,10 +319,13 @@ impl Pruner<'_, '_> {
     fn unlink_pending(&mut self) -> Result<()> {
         for index in 0..self.pending.len() {
             let Pending {
-                block, start, end, ..
+                indirect,
+                start,
+                end,
+                ..
             } = self.pending[index];
             if end > start {
-                let buffer = self.core.buffers.get(block)?;
+                let buffer = indirect.get(self.core, self.inode, label(self.inode, self.state))?;
                 self.handle.write(&buffer)?[start * 4..end * 4].fill(0);
                 self.pending[index].start = end;
             }
@@ -328,14 +337,14 @@ impl Pruner<'_, '_> {
     /// it.
     fn unlink_last(&mut self) -> Result<()> {
         if let Some(Pending {
-            block,
+            indirect,
             start,
             end,
             _held,
         }) = self.pending.pop()
             && end > start
         {
-            let buffer = self.core.buffers.get(block)?;
+            let buffer = indirect.get(self.core, self.inode, label(self.inode, self.state))?;
             self.handle.write(&buffer)?[start * 4..end * 4].fill(0);
         }
         Ok(())

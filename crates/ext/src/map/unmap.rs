@@ -3,6 +3,7 @@
 
 use layout::{BlockNr, FileBlock};
 
+use super::indirect::{self, label};
 use super::path::Path;
 use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut};
 use crate::cache::inode::{Inode, MapCache};
@@ -29,7 +30,10 @@ pub(crate) fn unmap(
     let leaf = match path.depth {
         0 => None,
         _ => match find_leaf(core, inode, state, &path, from)? {
-            Leaf::At(leaf) => Some(core.buffers.get(leaf)?),
+            Leaf::At(leaf) => {
+                let leaf = path.indirect(from, path.depth - 1, leaf);
+                Some(leaf.get(core, inode, label(inode, state))?)
+            }
             Leaf::Missing { .. } => return Ok(()),
         },
     };
@@ -75,13 +79,18 @@ pub(crate) fn free_empty_maps(
     let way = way(core, inode, state, &path, from)?;
     *inode.map.lock() = MapCache::default();
     for (level, block) in way.iter().enumerate().rev() {
-        let is_empty = pointers(&core.buffers.get(*block)?.read()).all(|pointer| pointer == 0);
+        let label = label(inode, state);
+        let found = indirect::read(core, *block, label)?;
+        let is_empty = pointers(&found.buffer.read()).all(|pointer| pointer == 0);
         if !is_empty {
             break;
         }
         let above = match level {
             0 => None,
-            _ => Some(core.buffers.get(way[level - 1])?),
+            _ => {
+                let above = path.indirect(from, level - 1, way[level - 1]);
+                Some(above.get(core, inode, label)?)
+            }
         };
         let run = Run {
             first: *block,
@@ -113,7 +122,8 @@ fn way(
     let mut pointer = roots(state)[path.root];
     while pointer != 0 && blocks.len() < path.depth {
         let block = check_map_block(core, inode, from, pointer)?;
-        pointer = read_pointer(core, block, path.offsets[blocks.len()])?;
+        let index = path.offsets[blocks.len()];
+        pointer = read_pointer(core, block, label(inode, state), index)?;
         blocks.push(block);
     }
     Ok(blocks)

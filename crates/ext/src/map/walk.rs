@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 
 use layout::{BlockNr, FileBlock};
 
+use super::indirect::{self, label};
 use super::path::tree;
 use super::{DIRECT, check_data, check_map_block, pointers, roots};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
+use crate::disk::metadata::Label;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
@@ -32,6 +34,7 @@ pub(crate) fn walk(
     let mut walk = Walk {
         core,
         inode,
+        label: label(inode, state),
         visit,
         map_blocks: BTreeSet::new(),
         data_blocks_left: core.geometry.block_count,
@@ -50,6 +53,8 @@ pub(crate) fn walk(
 struct Walk<'a> {
     core: &'a Core,
     inode: &'a Inode,
+    /// The label of the indirect blocks.
+    label: Label,
     /// Callback for every extent: `Some(first file block)` for data, `None` for an indirect block.
     visit: &'a mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
     /// The indirect blocks visited so far.
@@ -70,7 +75,8 @@ impl Walk<'_> {
             count: 1,
         };
         (self.visit)(None, run)?;
-        let children: Vec<u32> = pointers(&self.core.buffers.get(block)?.read()).collect();
+        let found = indirect::read(self.core, block, self.label)?;
+        let children: Vec<u32> = pointers(&found.buffer.read()).collect();
         if depth == 1 {
             return self.runs(first, &children);
         }

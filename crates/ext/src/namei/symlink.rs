@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
+use crate::disk::metadata::Kind;
 use crate::disk::new_inode::NewInode;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{self, Mapped};
@@ -67,7 +68,7 @@ fn store_slow(
     let (run, _) = map::find_or_allocate(core, handle, inode, state, start, 1)?;
     let mut block = Block::zeroed(core.block_bytes());
     block[..target.len()].copy_from_slice(target);
-    let buffer = core.buffers.get_new(run.first);
+    let buffer = core.buffers.get_new(run.first, Kind::Contents.of_volume());
     handle.replace(&buffer, block.into_arc())
 }
 
@@ -100,7 +101,11 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
         return Err(corrupt());
     }
     match map::find(core, &inode, &state, FileBlock::new(0), 1)? {
-        Mapped::Run(run) => Ok(core.buffers.get(run.first)?.read()[..length].to_vec()),
+        Mapped::Run(run) => {
+            let read = core.buffers.get(run.first, Kind::Contents.of_volume());
+            let buffer = read.map_err(|refused| refused.into_error(|_| corrupt()))?;
+            Ok(buffer.read()[..length].to_vec())
+        }
         Mapped::Hole(_) => Err(corrupt()),
     }
 }

@@ -4,21 +4,31 @@
 use std::sync::{Arc, Weak};
 
 use block::DeviceError;
-use layout::Tid;
+use jbd2::Label;
+use layout::{Block, BlockNr, Tid};
 use rt::atomic::Ordering;
 use rt::{Mutex, Nanos};
 
 use crate::core::Core;
+use crate::disk::metadata::Checks;
 use crate::writeback::write_ordered;
 
 /// The journal's client. It gets the core after the journal has been opened, because each needs the
 /// other.
-#[derive(Default)]
 pub(super) struct Client {
+    checks: Checks,
     core: Mutex<Weak<Core>>,
 }
 
 impl Client {
+    /// Creates a client without a core.
+    pub(super) fn new(checks: Checks) -> Self {
+        Self {
+            checks,
+            core: Mutex::default(),
+        }
+    }
+
     /// Sets the core that the client serves.
     pub(super) fn attach(&self, core: &Arc<Core>) {
         *self.core.lock() = Arc::downgrade(core);
@@ -31,6 +41,10 @@ impl Client {
 
 impl jbd2::Client for Client {
     fn commit_begins(&self, _tid: Tid) {}
+
+    fn seal(&self, label: Label, block: BlockNr, image: &mut Arc<Block>) {
+        self.checks.seal(label, block, image);
+    }
 
     fn write_ordered_data(&self, tid: Tid) -> Result<bool, DeviceError> {
         match self.core() {

@@ -23,6 +23,7 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::CREDITS_MAX;
 use crate::disk::log::LOG_BLOCKS_MAX;
+use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::error::{Corrupt, Error, Result};
 use crate::options::MountOptions;
@@ -67,7 +68,8 @@ pub(crate) fn open(
     super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;
-    let client = Arc::new(Client::default());
+    let checks = Checks::new(&superblock.geometry, device.geometry().size_bytes);
+    let client = Arc::new(Client::new(checks));
     let journal = match log {
         Some(log) => Some(open_journal(log, &device, &options, &superblock, &client)?),
         None => None,

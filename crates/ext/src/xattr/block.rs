@@ -18,19 +18,28 @@ use layout::{Block, BlockNr, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::set::AttributeSet;
+use crate::cache::buffers::{DamagedBlock, Refused};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
+use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
-use crate::error::{Corrupt, Result};
+use crate::error::{Corrupt, Error, Result};
+
+/// The label of every attribute block.
+const LABEL: Label = Kind::Attributes.of_volume();
 
 /// Reads the attributes of an inode's block.
 ///
 /// # Errors
 /// - [`Corrupt::Attributes`] describes the damage.
 pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<AttributeSet> {
-    let buffer = core.buffers.hold(block)?;
-    let (header, set) = decode(nr, &buffer.image()).map_err(|damage| core.damaged(damage))?;
+    let held = core.buffers.hold(block, LABEL);
+    let buffer = held.map_err(|refused| refused_attributes(core, nr, refused))?;
+    let image = buffer.image();
+    let decoded = AttributeSet::decode(&image, BLOCK_HEADER_SIZE);
+    let set = decoded.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))?;
+    let header = header(&image);
     let mut shared = core.attribute_blocks.lock();
     if header.h_refcount.get() < REFCOUNT_MAX {
         shared.note(block, set.hash());
@@ -38,17 +47,13 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     Ok(set)
 }
 
-fn decode(nr: InodeNr, bytes: &[u8]) -> Result<(BlockHeader, AttributeSet), Corrupt> {
-    let corrupt = |why| Corrupt::Attributes { inode: nr, why };
-    let header = header(bytes);
-    if header.h_magic.get() != MAGIC || header.h_blocks.get() != 1 {
-        return Err(corrupt("the block does not begin as one of attributes"));
-    }
-    if header.h_refcount.get() == 0 || header.h_refcount.get() > REFCOUNT_MAX {
-        return Err(corrupt("the block's count of users cannot be"));
-    }
-    let set = AttributeSet::decode(bytes, BLOCK_HEADER_SIZE).map_err(corrupt)?;
-    Ok((header, set))
+/// Returns the error of an inode's block that is damaged or cannot be read.
+#[track_caller]
+fn refused_attributes(core: &Core, nr: InodeNr, refused: Refused) -> Error {
+    refused.into_error(|DamagedBlock { bad, .. }| {
+        let why = bad.why;
+        core.damaged(Corrupt::Attributes { inode: nr, why })
+    })
 }
 
 fn header(bytes: &[u8]) -> BlockHeader {
@@ -56,17 +61,27 @@ fn header(bytes: &[u8]) -> BlockHeader {
     header
 }
 
-/// Reads the blocks that a change to these attributes needs. The caller holds the result until
-/// then.
-pub(super) fn hold(core: &Core, old: BlockNr, set: &AttributeSet) -> Result<Vec<Arc<Buffer>>> {
+/// Reads the blocks that a change to an inode's attributes needs. The caller holds the result until
+/// then. A damaged block of other inodes is not among them: it is not shared.
+pub(super) fn hold(
+    core: &Core,
+    nr: InodeNr,
+    old: BlockNr,
+    set: &AttributeSet,
+) -> Result<Vec<Arc<Buffer>>> {
     let mut held = Vec::new();
     if old != BlockNr::new(0) {
-        held.push(core.buffers.hold(old)?);
+        let buffer = core.buffers.hold(old, LABEL);
+        held.push(buffer.map_err(|refused| refused_attributes(core, nr, refused))?);
         held.push(core.hold_block_bitmap(old)?);
     }
     let likely = core.attribute_blocks.lock().likely(set.hash());
     for block in likely {
-        held.push(core.buffers.hold(block)?);
+        match core.buffers.hold(block, LABEL) {
+            Ok(buffer) => held.push(buffer),
+            Err(Refused::Damaged(_)) => {}
+            Err(Refused::Failed(error)) => return Err(error),
+        }
     }
     Ok(held)
 }
@@ -89,7 +104,7 @@ pub(super) fn change(
     let old = state.attribute_block;
     let found = match share(core, handle, old, set)? {
         Some(block) => block,
-        None if rewrite(core, handle, old, set)? => old,
+        None if rewrite(core, handle, nr, old, set)? => old,
         None => make(core, handle, nr, set)?,
     };
     if found != old {
@@ -135,11 +150,18 @@ fn share(
 }
 
 /// Overwrites a block that no other inode has; returns true if that was possible.
-fn rewrite(core: &Core, handle: &mut Handle<'_>, old: BlockNr, set: &AttributeSet) -> Result<bool> {
+fn rewrite(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    nr: InodeNr,
+    old: BlockNr,
+    set: &AttributeSet,
+) -> Result<bool> {
     if old == BlockNr::new(0) {
         return Ok(false);
     }
-    let buffer = core.buffers.get(old)?;
+    let buffer = core.buffers.get(old, LABEL);
+    let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
     let mut shared = core.attribute_blocks.lock();
     let is_shared = header(&buffer.read()).h_refcount.get() != 1;
     if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
@@ -159,7 +181,7 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
         window: None,
     };
     let block = core.allocate_blocks(handle, &request)?.first;
-    let buffer = core.buffers.get_new(block);
+    let buffer = core.buffers.get_new(block, LABEL);
     handle.replace(&buffer, image(core, set))?;
     core.attribute_blocks.lock().note(block, set.hash());
     Ok(block)
@@ -197,18 +219,18 @@ pub(crate) fn release(
     if block == BlockNr::new(0) {
         return Ok(());
     }
-    let buffer = core.buffers.get(block)?;
+    let buffer = core.buffers.get(block, LABEL);
+    let buffer = buffer.map_err(|refused| {
+        refused.into_error(|_| {
+            core.damaged(Corrupt::Inode {
+                inode: nr,
+                field: "i_file_acl",
+                value: block.get(),
+            })
+        })
+    })?;
     let mut shared = core.attribute_blocks.lock();
     let header = header(&buffer.read());
-    if header.h_magic.get() != MAGIC {
-        drop(shared);
-        let value = block.get();
-        return Err(core.damaged(Corrupt::Inode {
-            inode: nr,
-            field: "i_file_acl",
-            value,
-        }));
-    }
     let count = header.h_refcount.get();
     if count > 1 {
         set_count(handle, &buffer, count - 1)?;
@@ -230,13 +252,18 @@ pub(crate) fn release(
     Ok(())
 }
 
-/// Reads the blocks that releasing an inode's block needs. The caller holds the result until then.
+/// Reads the blocks that releasing an inode's block needs. The caller holds the result until then. A
+/// damaged block is not among them: it is not released.
 pub(crate) fn hold_for_release(core: &Core, block: BlockNr) -> Result<Vec<Arc<Buffer>>> {
     if block == BlockNr::new(0) {
         return Ok(Vec::new());
     }
-    Ok(vec![
-        core.buffers.get(block)?,
-        core.hold_block_bitmap(block)?,
-    ])
+    let mut held = Vec::new();
+    match core.buffers.get(block, LABEL) {
+        Ok(buffer) => held.push(buffer),
+        Err(Refused::Damaged(_)) => {}
+        Err(Refused::Failed(error)) => return Err(error),
+    }
+    held.push(core.hold_block_bitmap(block)?);
+    Ok(held)
 }

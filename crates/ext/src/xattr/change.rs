@@ -39,8 +39,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
     let mut placed = Placed::default();
     let mut room = Room::of(&core.geometry, 0);
     if usize::from(core.geometry.inode_bytes) > BASE_SIZE {
-        let (table, offset) = core.inode_location(nr)?;
-        let buffer = core.buffers.hold(table)?;
+        let (buffer, offset) = core.hold_table_of(nr)?;
         let bytes = buffer.read();
         let inode = &bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
@@ -69,7 +68,13 @@ fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
 
 impl Change {
     /// Prepares the change from the old to the new attributes.
-    pub(super) fn new(core: &Core, state: &InodeState, old: &Placed, new: Placed) -> Result<Self> {
+    pub(super) fn new(
+        core: &Core,
+        nr: InodeNr,
+        state: &InodeState,
+        old: &Placed,
+        new: Placed,
+    ) -> Result<Self> {
         let raw = core.superblock_now()?;
         let has_features = raw.s_rev_level.get() != GOOD_OLD_REVISION;
         if !has_features {
@@ -78,7 +83,7 @@ impl Change {
         }
         let block = (old.block != new.block).then_some(new.block);
         let held = match &block {
-            Some(set) => block::hold(core, state.attribute_block, set)?,
+            Some(set) => block::hold(core, nr, state.attribute_block, set)?,
             None => Vec::new(),
         };
         Ok(Self {
@@ -131,8 +136,7 @@ impl Change {
         let Some(set) = &self.inode else {
             return Ok(());
         };
-        let (table, offset) = core.inode_location(nr)?;
-        let buffer = core.buffers.get(table)?;
+        let (buffer, offset) = core.table_of(nr)?;
         let mut bytes = handle.write(&buffer)?;
         let inode = &mut bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);

@@ -69,7 +69,13 @@ pub(crate) fn inherit(
     let change = if placed == Placed::default() {
         None
     } else {
-        Some(Change::new(core, &fresh, &Placed::default(), placed)?)
+        Some(Change::new(
+            core,
+            parent,
+            &fresh,
+            &Placed::default(),
+            placed,
+        )?)
     };
     Ok(Inherited {
         permissions,

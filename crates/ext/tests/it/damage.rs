@@ -2,6 +2,7 @@
 
 mod changes;
 mod kept;
+mod kinds;
 mod noted;
 
 use std::sync::Arc;

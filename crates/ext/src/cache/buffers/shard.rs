@@ -8,6 +8,8 @@ use jbd2::Buffer;
 use layout::{BlockNr, Map};
 use rt::{Condvar, Mutex, Nanos};
 
+use crate::disk::metadata::Label;
+
 /// A shard and its condition variable.
 #[derive(Default)]
 pub(super) struct Shard {
@@ -33,6 +35,8 @@ pub(super) struct ShardState {
 
 struct Slot {
     block: BlockNr,
+    /// The label of the buffer.
+    label: Label,
     /// The buffer; `None` while the block is being read.
     buffer: Option<Arc<Buffer>>,
     /// True if the block was found since the hand last passed.
@@ -43,8 +47,8 @@ struct Slot {
 
 /// The result of a look-up.
 pub(super) enum Found {
-    /// The block's buffer.
-    Ready(Arc<Buffer>),
+    /// The block's buffer and its label.
+    Ready(Arc<Buffer>, Label),
     /// The block is being read.
     Loading,
     /// The block is not in memory.
@@ -59,7 +63,7 @@ impl ShardState {
         };
         slot.is_referenced = true;
         match &slot.buffer {
-            Some(buffer) => Found::Ready(Arc::clone(buffer)),
+            Some(buffer) => Found::Ready(Arc::clone(buffer), slot.label),
             None => Found::Loading,
         }
     }
@@ -71,9 +75,10 @@ impl ShardState {
     }
 
     /// Notes that an absent block is being read.
-    pub(super) fn begin_load(&mut self, block: BlockNr) {
+    pub(super) fn begin_load(&mut self, block: BlockNr, label: Label) {
         self.place(Slot {
             block,
+            label,
             buffer: None,
             is_referenced: false,
             is_in_flight: false,
@@ -92,14 +97,22 @@ impl ShardState {
     }
 
     /// Inserts the buffer of an absent block.
-    pub(super) fn insert(&mut self, buffer: Arc<Buffer>) {
+    pub(super) fn insert(&mut self, buffer: Arc<Buffer>, label: Label) {
         let block = buffer.nr();
         self.place(Slot {
             block,
+            label,
             buffer: Some(buffer),
             is_referenced: true,
             is_in_flight: false,
         });
+    }
+
+    /// Notes the new label of a block's buffer.
+    pub(super) fn relabel(&mut self, block: BlockNr, label: Label) {
+        if let Some(slot) = self.slot(block) {
+            slot.label = label;
+        }
     }
 
     /// Removes a block that is not busy. Returns its buffer, and true if it was dirty.

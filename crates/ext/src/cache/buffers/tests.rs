@@ -4,15 +4,18 @@ use block::memory::MemoryDevice;
 use rt::JoinHandle;
 
 use super::*;
+use crate::disk::metadata::Kind;
+use crate::disk::metadata::tests::checks;
 
 const BYTES: u32 = 1024;
+const LABEL: Label = Kind::Contents.of_volume();
 
 fn cache(has_journal: bool) -> (Arc<MemoryDevice>, Arc<BufferCache>) {
     let device = Arc::new(MemoryDevice::new(1 << 20));
     let shared: Arc<dyn BlockDevice> = Arc::clone(&device) as Arc<dyn BlockDevice>;
     (
         device,
-        Arc::new(BufferCache::new(shared, BYTES, has_journal)),
+        Arc::new(BufferCache::new(shared, checks(BYTES), has_journal)),
     )
 }
 
@@ -28,9 +31,12 @@ fn a_block_has_one_buffer() {
     let (_, cache) = cache(true);
     let block = BlockNr::new(5);
     assert!(cache.peek(block).is_none());
-    let first = cache.get(block).expect("in range");
-    assert!(Arc::ptr_eq(&first, &cache.get(block).expect("in memory")));
-    assert!(Arc::ptr_eq(&first, &cache.get_new(block)));
+    let first = cache.get(block, LABEL).expect("in range");
+    assert!(Arc::ptr_eq(
+        &first,
+        &cache.get(block, LABEL).expect("in memory")
+    ));
+    assert!(Arc::ptr_eq(&first, &cache.get_new(block, LABEL)));
     assert!(Arc::ptr_eq(
         &first,
         &cache.remove(block).expect("in memory")
@@ -43,9 +49,13 @@ fn a_block_has_one_buffer() {
 fn a_failed_read_leaves_nothing_behind() {
     let (_, cache) = cache(true);
     let block = BlockNr::new(1024);
-    assert!(cache.get(block).is_err());
-    assert!(cache.get(block).is_err());
-    assert!(cache.prefetch(&[BlockNr::new(1), block]).is_err());
+    assert!(cache.get(block, LABEL).is_err());
+    assert!(cache.get(block, LABEL).is_err());
+    assert!(
+        cache
+            .prefetch(&[(BlockNr::new(1), LABEL), (block, LABEL)])
+            .is_err()
+    );
     assert_eq!(cache.bytes().0, 1024);
 }
 
@@ -57,7 +67,7 @@ fn dirty_buffers_are_written_when_they_are_old_enough() {
     let before = rt::monotonic();
     while rt::monotonic() == before {}
     for block in [9, 3, 4, 700] {
-        let buffer = cache.get(BlockNr::new(block)).expect("in range");
+        let buffer = cache.get(BlockNr::new(block), LABEL).expect("in range");
         cache.write_plain(&buffer)[0] = block as u8;
     }
     assert_eq!(cache.bytes(), (4096, 4096));
@@ -84,7 +94,7 @@ fn dirty_buffers_are_written_when_they_are_old_enough() {
 #[test]
 fn a_failed_write_leaves_the_buffer_dirty() {
     let (_, cache) = cache(false);
-    let buffer = cache.get_new(BlockNr::new(5000));
+    let buffer = cache.get_new(BlockNr::new(5000), LABEL);
     cache.write_plain(&buffer)[0] = 1;
     assert!(cache.write_back(rt::monotonic(), 10).is_err());
     assert_eq!(cache.bytes(), (1024, 1024));
@@ -102,10 +112,11 @@ fn a_failed_write_leaves_the_buffer_dirty() {
 fn only_clean_buffers_without_references_are_evicted() {
     let (_, cache) = cache(false);
     let all: Vec<BlockNr> = (0..64).map(BlockNr::new).collect();
-    cache.prefetch(&all).expect("in range");
+    let labelled: Vec<_> = all.iter().map(|block| (*block, LABEL)).collect();
+    cache.prefetch(&labelled).expect("in range");
     assert_eq!(cache.bytes().0, 64 * 1024);
-    let held = cache.get(all[7]).expect("in memory");
-    cache.write_plain(&cache.get(all[8]).expect("in memory"))[0] = 1;
+    let held = cache.get(all[7], LABEL).expect("in memory");
+    cache.write_plain(&cache.get(all[8], LABEL).expect("in memory"))[0] = 1;
     cache.shrink(32 * 1024);
     assert_eq!(cache.bytes().0, 32 * 1024);
     cache.shrink(0);
@@ -126,7 +137,9 @@ fn count_together(rounds: u64) {
             let cache = Arc::clone(&cache);
             rt::spawn("adder", move || {
                 for round in 0..rounds {
-                    let buffer = cache.get(BlockNr::new(round % 50)).expect("in range");
+                    let buffer = cache
+                        .get(BlockNr::new(round % 50), LABEL)
+                        .expect("in range");
                     let mut bytes = cache.write_plain(&buffer);
                     let at = usize::from(thread) * 8;
                     let count = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -174,4 +187,31 @@ fn tasks_that_read_change_write_and_evict_agree_in_any_order() {
         let world = move || count_together(60);
         sim::run(sim::Config::random(seed), world).expect("no task waits for ever");
     }
+}
+
+#[test]
+fn a_damaged_block_stays_outside_and_one_of_another_kind_is_refused() {
+    let (device, cache) = cache(true);
+    let block = BlockNr::new(5);
+    let directory = |nr| Kind::Directory.of_inode(layout::InodeNr::new(nr), 1);
+    for _ in 0..2 {
+        let Err(Refused::Damaged(damaged)) = cache.get(block, directory(12)) else {
+            panic!("a block of zeroes has no entries")
+        };
+        assert_eq!(damaged.bad.offset, 0);
+        assert!(cache.peek(block).is_none());
+    }
+    let shared: &dyn BlockDevice = &*device;
+    let sound = crate::disk::entry::packed(BYTES as usize, &[]).into_arc();
+    let written = shared.write_blocks(5 * u64::from(BYTES), vec![sound]);
+    written.expect("in range");
+    let found = cache.get(block, directory(12)).expect("it is sound");
+    let other = cache.get(block, directory(13)).expect("another owner");
+    assert!(Arc::ptr_eq(&found, &other));
+    let indirect = Kind::Indirect.of_inode(layout::InodeNr::new(12), 1);
+    for refused in [cache.get(block, indirect), cache.hold(block, indirect)] {
+        assert!(matches!(refused, Err(Refused::Damaged(_))));
+    }
+    assert!(Arc::ptr_eq(&found, &cache.get_new(block, indirect)));
+    assert!(cache.get(block, indirect).is_ok(), "it has a new owner");
 }

@@ -58,7 +58,11 @@ impl BufferCache {
         }
         let images: Vec<(BlockNr, Arc<Block>)> = claimed
             .iter()
-            .map(|one| (one.buffer.nr(), one.buffer.image()))
+            .map(|one| {
+                let block = one.buffer.nr();
+                let seal = |label, image: &mut Arc<Block>| self.checks.seal(label, block, image);
+                (block, one.buffer.sealed_image(seal))
+            })
             .collect();
         let runs = batch::runs(&images, |(block, _)| *block, self.block_bytes);
         let requests: Vec<Request> = runs

@@ -13,9 +13,10 @@ use zerocopy::FromBytes;
 use super::Space;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
-use crate::cache::buffers::BufferCache;
+use crate::cache::buffers::{BufferCache, Refused};
 use crate::disk::geometry::Geometry;
 use crate::disk::group::GroupDescriptor;
+use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Result};
@@ -27,15 +28,19 @@ impl Space {
     pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
         let geometry = &superblock.geometry;
         let first = geometry.first_data_block + 1;
-        let blocks: Vec<BlockNr> = (0..u64::from(geometry.descriptor_blocks()))
-            .map(|index| first + index)
+        let descriptors_per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
+        let blocks: Vec<(BlockNr, Label)> = (0..geometry.descriptor_blocks())
+            .map(|index| {
+                let group = GroupNr::new(index * descriptors_per_block);
+                let label = Kind::Descriptors.of_group(group);
+                (first + u64::from(index), label)
+            })
             .collect();
-        buffers.prefetch(&blocks)?;
+        buffers.prefetch(&blocks).map_err(Refused::of_volume)?;
         let descriptors: Vec<Arc<Buffer>> = blocks
             .iter()
-            .map(|block| buffers.get(*block))
+            .map(|(block, label)| buffers.get(*block, *label).map_err(Refused::of_volume))
             .collect::<Result<_>>()?;
-        let descriptors_per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
         let groups: Vec<Group> = geometry
             .groups()
             .map(|nr| {
@@ -131,7 +136,9 @@ impl Space {
     ) -> Result<u64> {
         let (group, index) = geometry.group_of_inode(inode);
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
-        let buffer = buffers.get(self.group(group).inode_table + u64::from(index / per_block))?;
+        let block = self.group(group).inode_table + u64::from(index / per_block);
+        let label = Kind::InodeTable.of_group(group);
+        let buffer = buffers.get(block, label).map_err(Refused::of_volume)?;
         let offset = (index % per_block) as usize * usize::from(geometry.inode_bytes);
         let bytes = buffer.read();
         let (inode, _) =
@@ -140,7 +147,7 @@ impl Space {
     }
 }
 
-/// Creates a group from its descriptor.
+/// Creates a group from its descriptor, whose block was verified.
 fn group(
     geometry: &Geometry,
     nr: GroupNr,
@@ -149,43 +156,12 @@ fn group(
 ) -> Result<Group> {
     let raw = GroupDescriptor::decode(&block[descriptor.clone()]);
     let first = geometry.first_block_of(nr);
-    let block_count = geometry.blocks_in(nr);
-    let place = |field: &'static str, block: BlockNr, count: u32| -> Result<(u32, u32)> {
-        let block = block.get();
-        let end = first.get() + u64::from(block_count);
-        let own = first.get() + u64::from(geometry.super_blocks(nr));
-        if block < own || block.saturating_add(u64::from(count)) > end {
-            return Err(Corrupt::Group {
-                group: nr,
-                field,
-                value: block,
-            }
-            .into());
-        }
-        Ok(((block - first.get()) as u32, count))
-    };
-    let count = |field: &'static str, value: u32, most: u32| -> Result<AtomicU32> {
-        if value > most {
-            return Err(Corrupt::Group {
-                group: nr,
-                field,
-                value: value.into(),
-            }
-            .into());
-        }
-        Ok(AtomicU32::new(value))
-    };
-    let inode_count = geometry.inodes_per_group;
-    let free_blocks = raw.counts.free_blocks;
+    let within = |place: BlockNr| (place.get() - first.get()) as u32;
     let system = [
         (0, geometry.super_blocks(nr)),
-        place("bg_block_bitmap", raw.block_bitmap, 1)?,
-        place("bg_inode_bitmap", raw.inode_bitmap, 1)?,
-        place(
-            "bg_inode_table",
-            raw.inode_table,
-            geometry.inode_table_blocks(),
-        )?,
+        (within(raw.block_bitmap), 1),
+        (within(raw.inode_bitmap), 1),
+        (within(raw.inode_table), geometry.inode_table_blocks()),
     ];
     if let Some(shared) = overlap(&system) {
         return Err(Corrupt::Group {
@@ -195,21 +171,22 @@ fn group(
         }
         .into());
     }
+    let counts = raw.counts;
     Ok(Group {
         nr,
         first,
-        block_count,
-        inode_count,
+        block_count: geometry.blocks_in(nr),
+        inode_count: geometry.inodes_per_group,
         block_bitmap: raw.block_bitmap,
         inode_bitmap: raw.inode_bitmap,
         inode_table: raw.inode_table,
         system,
         log: Vec::new(),
         descriptor,
-        free_blocks: count("bg_free_blocks_count", free_blocks, block_count)?,
-        usable_blocks: AtomicU32::new(free_blocks),
-        free_inodes: count("bg_free_inodes_count", raw.counts.free_inodes, inode_count)?,
-        directories: count("bg_used_dirs_count", raw.counts.directories, inode_count)?,
+        free_blocks: AtomicU32::new(counts.free_blocks),
+        usable_blocks: AtomicU32::new(counts.free_blocks),
+        free_inodes: AtomicU32::new(counts.free_inodes),
+        directories: AtomicU32::new(counts.directories),
         next_goal: AtomicU32::new(0),
         maps: Mutex::new(Maps::default()),
     })

@@ -179,8 +179,7 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let mut handle = core.begin(CREDITS_FREE)?;
     let from = FileBlock::new(0);
     map::free_from(core, &mut handle, &inode, &mut state, from)?;
-    let (table, offset) = core.inode_location(nr)?;
-    let buffer = core.buffers.get(table)?;
+    let (buffer, offset) = core.table_of(nr)?;
     let end = offset + usize::from(core.geometry.inode_bytes);
     handle.write(&buffer)?[offset..end].fill(0);
     state.discard(&mut handle);

@@ -1,0 +1,95 @@
+//! Buffers of the volume's own metadata: superblock, bitmaps and inode tables.
+
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::{BlockNr, InodeNr};
+
+use super::Core;
+use crate::cache::buffers::Refused;
+use crate::cache::space::group::Group;
+use crate::disk::metadata::{Kind, Label};
+use crate::error::{Error, Result};
+
+impl Core {
+    /// Returns the buffer of an inode's block of the table, and the inode's offset in it.
+    #[track_caller]
+    pub(crate) fn table_of(&self, nr: InodeNr) -> Result<(Arc<Buffer>, usize)> {
+        let (block, label, offset) = self.table_place(nr)?;
+        let buffer = self.sound(self.buffers.get(block, label))?;
+        Ok((buffer, offset))
+    }
+
+    /// Returns the same as [`table_of`](Self::table_of), for a caller that reads the block before
+    /// anything changes.
+    #[track_caller]
+    pub(crate) fn hold_table_of(&self, nr: InodeNr) -> Result<(Arc<Buffer>, usize)> {
+        let (block, label, offset) = self.table_place(nr)?;
+        let buffer = self.sound(self.buffers.hold(block, label))?;
+        Ok((buffer, offset))
+    }
+
+    fn table_place(&self, nr: InodeNr) -> Result<(BlockNr, Label, usize)> {
+        let (block, offset) = self.inode_location(nr)?;
+        let (group, _) = self.geometry.group_of_inode(nr);
+        Ok((block, Kind::InodeTable.of_group(group), offset))
+    }
+
+    /// Returns the buffer of a group's block bitmap.
+    #[track_caller]
+    pub(crate) fn block_bitmap(&self, group: &Group) -> Result<Arc<Buffer>> {
+        let label = Kind::BlockBitmap.of_group(group.nr);
+        self.sound(self.buffers.get(group.block_bitmap, label))
+    }
+
+    /// Returns the buffer of a group's inode bitmap.
+    #[track_caller]
+    pub(crate) fn inode_bitmap(&self, group: &Group) -> Result<Arc<Buffer>> {
+        let label = Kind::InodeBitmap.of_group(group.nr);
+        self.sound(self.buffers.get(group.inode_bitmap, label))
+    }
+
+    /// Reads the bitmap that covers a block, so that freeing the block does not have to. The caller
+    /// holds the result until then.
+    #[track_caller]
+    pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
+        let group = self.space.group(self.geometry.group_of_block(block).0);
+        let label = Kind::BlockBitmap.of_group(group.nr);
+        self.sound(self.buffers.hold(group.block_bitmap, label))
+    }
+
+    /// Reads the bitmap that covers an inode, so that freeing the inode does not have to. The
+    /// caller holds the result until then.
+    #[track_caller]
+    pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
+        let group = self.space.group(self.geometry.group_of_inode(inode).0);
+        let label = Kind::InodeBitmap.of_group(group.nr);
+        self.sound(self.buffers.hold(group.inode_bitmap, label))
+    }
+
+    /// Returns the buffer of the superblock.
+    #[track_caller]
+    pub(super) fn superblock_buffer(&self) -> Result<Arc<Buffer>> {
+        let (block, _) = self.geometry.superblock_place();
+        let label = Kind::Superblock.of_volume();
+        self.sound(self.buffers.get(block, label))
+    }
+
+    /// Reads the block of the superblock, so that changing it does not have to. The caller holds
+    /// the result until then.
+    #[track_caller]
+    pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
+        let (block, _) = self.geometry.superblock_place();
+        let label = Kind::Superblock.of_volume();
+        self.sound(self.buffers.hold(block, label))
+    }
+
+    /// Notes the damage of the volume's own metadata.
+    #[track_caller]
+    fn sound(&self, read: Result<Arc<Buffer>, Refused>) -> Result<Arc<Buffer>> {
+        match read.map_err(Refused::of_volume) {
+            Err(Error::Corrupt(damage)) => Err(self.damaged(damage)),
+            result => result,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Kinds of buffers: one table says how a block of each kind is checked by itself.
+//!
+//! | kind | owner | damage found by the block alone |
+//! |---|---|---|
+//! | superblock | the volume | an invalid field |
+//! | group descriptors | the first group | a place outside the group, an impossible count |
+//! | bitmaps | the group | none: each bit pattern is possible |
+//! | inode table | the group | none: each inode is checked when it is loaded |
+//! | directory | the inode | an entry without a valid shape |
+//! | indirect block | the inode | a pointer outside the volume |
+//! | attribute block | the volume, because inodes share it | a header without a valid shape |
+//! | contents | the volume | none |
+//!
+//! A block is verified when it is read from the device, and sealed right before a transaction
+//! freezes it or, without a journal, before it is written. No kind has a checksum; debug builds
+//! assert at this place that the block would verify again.
+
+use layout::attribute::{BlockHeader, MAGIC, REFCOUNT_MAX};
+use layout::{Block, BlockNr, GroupNr, InodeNr};
+use zerocopy::FromBytes;
+
+pub(crate) use jbd2::Label;
+
+use super::entry::{self, Bad};
+use super::geometry::Geometry;
+use super::group;
+use super::superblock::Superblock;
+use crate::error::Error;
+
+/// The kind of a buffer's contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Bytes of a file: journaled data, and the target of a long symbolic link.
+    Contents,
+    Superblock,
+    Descriptors,
+    BlockBitmap,
+    InodeBitmap,
+    InodeTable,
+    Directory,
+    Indirect,
+    Attributes,
+}
+
+impl Kind {
+    /// Returns the label of a block that belongs to the volume as a whole.
+    pub(crate) const fn of_volume(self) -> Label {
+        self.label(0, 0)
+    }
+
+    /// Returns the label of a group's block.
+    pub(crate) const fn of_group(self, group: GroupNr) -> Label {
+        self.label(group.get(), 0)
+    }
+
+    /// Returns the label of an inode's block.
+    pub(crate) const fn of_inode(self, inode: InodeNr, generation: u32) -> Label {
+        self.label(inode.get(), generation)
+    }
+
+    const fn label(self, owner: u32, generation: u32) -> Label {
+        Label {
+            kind: self as u8,
+            owner,
+            generation,
+        }
+    }
+}
+
+/// Damage of a block by itself.
+#[derive(Debug)]
+pub(crate) enum Damage {
+    /// Of the volume's own metadata.
+    Volume(Error),
+    /// Of a block that a file has. The reader knows its place in the file.
+    File(Bad),
+}
+
+impl From<Bad> for Damage {
+    fn from(bad: Bad) -> Self {
+        Self::File(bad)
+    }
+}
+
+/// A check of one block by itself.
+type Verify = fn(&Checks, Label, &[u8]) -> Result<(), Damage>;
+
+/// The check of each kind, in the order of [`Kind`].
+const TABLE: [(Kind, Verify); 9] = [
+    (Kind::Contents, verify_nothing),
+    (Kind::Superblock, verify_superblock),
+    (Kind::Descriptors, verify_descriptors),
+    (Kind::BlockBitmap, verify_nothing),
+    (Kind::InodeBitmap, verify_nothing),
+    (Kind::InodeTable, verify_nothing),
+    (Kind::Directory, verify_directory),
+    (Kind::Indirect, verify_indirect),
+    (Kind::Attributes, verify_attributes),
+];
+
+/// The properties of a volume that the checks need.
+#[derive(Debug, Clone)]
+pub(crate) struct Checks {
+    geometry: Geometry,
+    device_bytes: u64,
+}
+
+impl Checks {
+    /// Creates the checks of a volume on a device of this size in bytes.
+    pub(crate) fn new(geometry: &Geometry, device_bytes: u64) -> Self {
+        Self {
+            geometry: geometry.clone(),
+            device_bytes,
+        }
+    }
+
+    /// Returns the size of a block in bytes.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.geometry.block_bytes
+    }
+
+    /// Checks a block that was read.
+    pub(crate) fn verify(&self, label: Label, bytes: &[u8]) -> Result<(), Damage> {
+        let (_, verify) = TABLE[usize::from(label.kind)];
+        verify(self, label, bytes)
+    }
+
+    /// Completes a block that will be frozen for a commit, or written without a journal.
+    pub(crate) fn seal(&self, label: Label, block: BlockNr, image: &Block) {
+        debug_assert!(
+            self.verify(label, image).is_ok(),
+            "block {block} ({label:?}) is damaged before it is written: {:?}",
+            self.verify(label, image)
+        );
+    }
+
+    /// Returns the damage of a block that is in memory as a block of another kind.
+    pub(crate) fn mismatch(&self, label: Label, block: BlockNr) -> Damage {
+        let (kind, _) = TABLE[usize::from(label.kind)];
+        let why = "the block is in use as one of another kind";
+        match kind {
+            Kind::Contents | Kind::Directory | Kind::Indirect | Kind::Attributes => {
+                Damage::File(Bad { offset: 0, why })
+            }
+            Kind::Superblock
+            | Kind::Descriptors
+            | Kind::BlockBitmap
+            | Kind::InodeBitmap
+            | Kind::InodeTable => {
+                let group = GroupNr::new(label.owner);
+                let number = block.get();
+                Damage::Volume(crate::error::Corrupt::Bitmap { group, number, why }.into())
+            }
+        }
+    }
+}
+
+fn verify_nothing(_: &Checks, _: Label, _: &[u8]) -> Result<(), Damage> {
+    Ok(())
+}
+
+fn verify_superblock(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+    let (_, offset) = checks.geometry.superblock_place();
+    let decoded = Superblock::decode(&bytes[offset..], checks.device_bytes);
+    decoded.map(drop).map_err(Damage::Volume)
+}
+
+fn verify_descriptors(checks: &Checks, label: Label, bytes: &[u8]) -> Result<(), Damage> {
+    let first = GroupNr::new(label.owner);
+    let checked = group::check_block(&checks.geometry, first, bytes);
+    checked.map_err(|damage| Damage::Volume(damage.into()))
+}
+
+fn verify_directory(_: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+    match entry::entries(bytes).find_map(Result::err) {
+        None => Ok(()),
+        Some(bad) => Err(bad.into()),
+    }
+}
+
+fn verify_indirect(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+    for (index, raw) in bytes.chunks_exact(4).enumerate() {
+        let pointer = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
+        if pointer != 0 && !checks.geometry.contains(BlockNr::new(pointer.into())) {
+            let (offset, why) = (index * 4, "a pointer leads out of the volume");
+            return Err(Bad { offset, why }.into());
+        }
+    }
+    Ok(())
+}
+
+fn verify_attributes(_: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+    let bad = |why| Err(Bad { offset: 0, why }.into());
+    let (header, _) = BlockHeader::read_from_prefix(bytes).expect("a block holds the header");
+    if header.h_magic.get() != MAGIC || header.h_blocks.get() != 1 {
+        return bad("the block does not begin as one of attributes");
+    }
+    if header.h_refcount.get() == 0 || header.h_refcount.get() > REFCOUNT_MAX {
+        return bad("the block's count of users cannot be");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

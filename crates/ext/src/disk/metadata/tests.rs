@@ -1,0 +1,132 @@
+//! Tests of the table of kinds.
+
+use layout::attribute::BLOCK_HEADER_SIZE;
+use zerocopy::IntoBytes;
+
+use super::*;
+use crate::error::Corrupt;
+
+const OWNER: InodeNr = InodeNr::new(12);
+
+/// Returns the checks of a volume of one group with 4096 blocks.
+pub(crate) fn checks(block_bytes: u32) -> Checks {
+    let geometry = Geometry {
+        block_bytes,
+        block_count: 4096,
+        first_data_block: BlockNr::new(u64::from(block_bytes == 1024)),
+        blocks_per_group: 8 * block_bytes,
+        group_count: 1,
+        inodes_per_group: 256,
+        inode_bytes: 256,
+        inode_count: 256,
+        first_inode: InodeNr::new(11),
+        descriptor_bytes: 32,
+        reserved_descriptor_blocks: 0,
+        is_sparse_super: true,
+    };
+    Checks::new(&geometry, 4096 * u64::from(block_bytes))
+}
+
+fn why(checks: &Checks, label: Label, bytes: &[u8]) -> &'static str {
+    match checks.verify(label, bytes) {
+        Err(Damage::File(bad)) => bad.why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_table_is_in_the_order_of_the_kinds() {
+    for (index, (kind, _)) in TABLE.iter().enumerate() {
+        assert_eq!(*kind as usize, index);
+    }
+}
+
+#[test]
+fn directory_blocks_have_entries() {
+    let checks = checks(1024);
+    let label = Kind::Directory.of_inode(OWNER, 7);
+    let mut block = entry::first_block(1024, OWNER, InodeNr::ROOT, 2);
+    assert!(checks.verify(label, &block).is_ok());
+    entry::set_length(&mut block, 12, 13);
+    let found = why(&checks, label, &block);
+    assert_eq!(found, "an entry's length is not a multiple of 4");
+}
+
+#[test]
+fn indirect_blocks_have_pointers_into_the_volume() {
+    let checks = checks(1024);
+    let label = Kind::Indirect.of_inode(OWNER, 7);
+    let mut block = Block::zeroed(1024);
+    for (pointer, is_sound) in [
+        (0_u32, true),
+        (4095, true),
+        (4096, false),
+        (u32::MAX, false),
+    ] {
+        block[40..44].copy_from_slice(&pointer.to_le_bytes());
+        let verdict = checks.verify(label, &block);
+        assert_eq!(verdict.is_ok(), is_sound, "{pointer}");
+        if let Err(Damage::File(bad)) = verdict {
+            assert_eq!(bad.offset, 40);
+        }
+    }
+}
+
+#[test]
+fn attribute_blocks_have_a_header() {
+    let checks = checks(1024);
+    let label = Kind::Attributes.of_volume();
+    let image = |magic: u32, blocks: u32, users: u32| {
+        let mut header = BlockHeader::default();
+        header.h_magic.set(magic);
+        header.h_blocks.set(blocks);
+        header.h_refcount.set(users);
+        let mut block = Block::zeroed(1024);
+        block[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
+        block
+    };
+    assert!(checks.verify(label, &image(MAGIC, 1, 1)).is_ok());
+    for (magic, blocks, users) in [
+        (0, 1, 1),
+        (MAGIC, 2, 1),
+        (MAGIC, 1, 0),
+        (MAGIC, 1, REFCOUNT_MAX + 1),
+    ] {
+        why(&checks, label, &image(magic, blocks, users));
+    }
+}
+
+#[test]
+fn descriptors_stay_in_their_group() {
+    let checks = checks(1024);
+    let label = Kind::Descriptors.of_group(GroupNr::new(0));
+    let mut block = Block::zeroed(1024);
+    for (at, value) in [(0, 3_u32), (4, 4), (8, 5)] {
+        block[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    assert!(checks.verify(label, &block).is_ok());
+    let cases: [(usize, &[u8], &str); 3] = [
+        (4, &[1, 0], "bg_inode_bitmap"),
+        (8, &[0xFF, 0x0F], "bg_inode_table"),
+        (16, &[0xFF, 0x0F], "bg_used_dirs_count"),
+    ];
+    for (at, value, name) in cases {
+        let mut block = block.clone();
+        block[at..at + value.len()].copy_from_slice(value);
+        let Err(Damage::Volume(Error::Corrupt(Corrupt::Group { field, .. }))) =
+            checks.verify(label, &block)
+        else {
+            panic!("{name}")
+        };
+        assert_eq!(field, name);
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_damaged_block_is_not_written() {
+    let checks = checks(1024);
+    let label = Kind::Directory.of_inode(OWNER, 7);
+    let seal = || checks.seal(label, BlockNr::new(9), &Block::zeroed(1024));
+    assert!(std::panic::catch_unwind(seal).is_err());
+}
