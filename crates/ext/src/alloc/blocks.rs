@@ -107,7 +107,7 @@ impl Core {
         for (group, start, count) in self.parts(run) {
             let bitmap = self.block_bitmap(group)?;
             let mut maps = group.maps.lock();
-            let map = match group.blocks(&mut maps, &bitmap) {
+            let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);
@@ -141,7 +141,7 @@ impl Core {
         let mut is_filed = !self.may_writes_wait();
         loop {
             let mut maps = group.maps.lock();
-            let map = match group.blocks(&mut maps, &bitmap) {
+            let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);
@@ -187,6 +187,7 @@ impl Core {
                 first: group.first + u64::from(start),
                 count,
             };
+            debug_assert!(self.is_data_run(run), "{run:?} of the volume's own blocks");
             return Ok(Some((run, plan.window_end.max(start + count))));
         }
     }
@@ -205,7 +206,7 @@ impl Core {
             drop(handle.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
-        let map = match group.blocks(&mut maps, &bitmap) {
+        let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
             Ok(map) => map,
             Err(damage) => {
                 drop(maps);

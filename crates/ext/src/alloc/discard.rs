@@ -86,7 +86,7 @@ impl Core {
     fn keep_free_run(&self, group: &Group, from: u32, blocks_min: u32) -> Result<Option<FreedRun>> {
         let bitmap = self.block_bitmap(group)?;
         let mut maps = group.maps.lock();
-        let map = match group.blocks(&mut maps, &bitmap) {
+        let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
             Ok(map) => map,
             Err(damage) => {
                 drop(maps);

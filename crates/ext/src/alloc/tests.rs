@@ -246,8 +246,11 @@ fn the_old_allocator_goes_forward_from_its_goal() {
     let core = volume.core();
     let group = core.space.group(GroupNr::new(2));
     let first = group.first.get();
-    let data = (0..512)
-        .find(|index| !group.is_system(*index, 1) && *index > 8)
+    let data = (0..512_u32)
+        .find(|index| {
+            let first = group.first + u64::from(*index);
+            *index > 8 && core.is_outside_metadata(Run { first, count: 1 })
+        })
         .expect("data");
     let at = |index: u32| first + u64::from(index);
     // Blocks 101 to 104 are taken, then the goal 101 leads to 105. After 120..128 the next free
@@ -441,4 +444,46 @@ fn counts_reach_the_superblock() {
     let now = core.superblock_now().expect("in memory");
     assert_eq!(now.free_blocks_count(), core.usage().blocks_free);
     assert_eq!(now.s_free_inodes_count.get(), core.usage().inodes_free);
+}
+
+#[test]
+fn no_block_of_a_zone_is_freed() {
+    let made = small(FileSystemType::Ext3);
+    let volume = open(
+        6 << 20,
+        &made,
+        MountOptions {
+            on_error: OnError::Continue,
+            ..MountOptions::default()
+        },
+    );
+    let core = volume.core();
+    let log = crate::volume::log_of_inode(core, InodeNr::JOURNAL).expect("a journal");
+    let second = core.space.group(GroupNr::new(1));
+    let blocks = [
+        core.geometry.first_data_block,
+        second.first,
+        second.first + 1,
+        second.block_bitmap,
+        second.inode_bitmap,
+        second.inode_table,
+        second.inode_table + 1,
+        log.extents[0].first,
+    ];
+    let before = taken_blocks(core);
+    for first in blocks {
+        // The extent ends in the zone.
+        for count in [1, 2] {
+            let run = Run {
+                first: BlockNr::new(first.get() + 1 - u64::from(count)),
+                count,
+            };
+            let mut handle = begin(core);
+            let freed = core.free_blocks(&mut handle, run);
+            let is_refused = matches!(freed, Err(Error::Corrupt(Corrupt::Bitmap { .. })));
+            assert!(is_refused, "{run:?}: {freed:?}");
+            handle.finish().expect("nothing has changed");
+        }
+    }
+    assert!(taken_blocks(core) == before);
 }

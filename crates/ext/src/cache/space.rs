@@ -10,6 +10,7 @@ pub(crate) mod bitmap;
 pub(crate) mod freed;
 pub(crate) mod group;
 mod open;
+pub(crate) mod zones;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use rt::{Condvar, Mutex, Nanos};
 use crate::disk::geometry::Geometry;
 use freed::{FreedRun, FreedSets};
 use group::Group;
+use zones::SystemZones;
 
 /// Interval at which a thread that waits for space checks if the journal has aborted.
 const RELEASE_CHECK: Nanos = Nanos::from_millis(50);
@@ -28,6 +30,8 @@ const RELEASE_CHECK: Nanos = Nanos::from_millis(50);
 /// Bitmaps, groups and counts of an open volume.
 pub(crate) struct Space {
     pub(crate) groups: Vec<Group>,
+    /// The blocks that no file may have.
+    pub(crate) zones: SystemZones,
     /// The blocks of the group descriptors, in order.
     pub(crate) descriptors: Vec<Arc<Buffer>>,
     pub(crate) descriptors_per_block: u32,

@@ -6,6 +6,7 @@ use rt::atomic::Ordering;
 
 use super::Core;
 use crate::cache::space::group::Group;
+use crate::cache::space::zones::Holder;
 use crate::cache::space::{Usage, Window};
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
@@ -34,25 +35,26 @@ impl Core {
     /// Returns true if an extent may belong to a file: guards block maps and attribute blocks
     /// against damage.
     pub(crate) fn is_data_run(&self, run: Run) -> bool {
-        self.is_outside_metadata(run)
-            && self
-                .parts(run)
-                .all(|(group, start, count)| !group.is_log(start, count))
+        self.is_outside(run, |_| true)
     }
 
     /// Returns true if an extent lies in the data area (no superblock, descriptor, bitmap or inode
     /// table). The log lies there, too.
     pub(crate) fn is_outside_metadata(&self, run: Run) -> bool {
-        let is_inside = run.first >= self.geometry.first_data_block
-            && run
-                .first
-                .get()
-                .checked_add(u64::from(run.count))
-                .is_some_and(|end| end <= self.geometry.block_count);
-        is_inside
-            && self
-                .parts(run)
-                .all(|(group, start, count)| !group.is_system(start, count))
+        self.is_outside(run, |holder| holder == Holder::Metadata)
+    }
+
+    /// Returns true if an extent lies in the volume and outside the zones of these holders.
+    fn is_outside(&self, run: Run, is_barred: impl Fn(Holder) -> bool) -> bool {
+        let end = run.first.get().checked_add(u64::from(run.count));
+        if !self.geometry.contains(run.first)
+            || end.is_none_or(|end| end > self.geometry.block_count)
+        {
+            return false;
+        }
+        let (group, _) = self.geometry.group_of_block(run.first);
+        let mut zones = self.space.zones.among(group, run);
+        !zones.any(|zone| is_barred(zone.holder))
     }
 
     /// Returns the current space usage.

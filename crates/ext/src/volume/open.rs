@@ -76,7 +76,7 @@ pub(crate) fn open(
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
     super::host_space::reserve_metadata(&core)?;
-    core.space.protect_log(&core.geometry, &log_extents);
+    core.space.protect_log(&core.geometry, &log_extents)?;
     let core = Arc::new(core);
     client.attach(&core);
     if !was_clean {

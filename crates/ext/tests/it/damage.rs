@@ -4,6 +4,7 @@ mod changes;
 mod kept;
 mod kinds;
 mod noted;
+mod zones;
 
 use std::sync::Arc;
 

@@ -9,7 +9,9 @@ use rt::atomic::{AtomicU32, Ordering};
 use rt::{Mutex, MutexGuard};
 
 use super::bitmap::{self, Bitmap};
+use super::zones::{Holder, SystemZones};
 use crate::disk::group::GroupCounts;
+use crate::disk::run::Run;
 use crate::error::Corrupt;
 
 /// A block group.
@@ -22,10 +24,6 @@ pub(crate) struct Group {
     pub(crate) block_bitmap: BlockNr,
     pub(crate) inode_bitmap: BlockNr,
     pub(crate) inode_table: BlockNr,
-    /// Its metadata extents, as index within the group and count; some may be empty.
-    pub(crate) system: [(u32, u32); 4],
-    /// Its extents of the log, in order.
-    pub(crate) log: Vec<(u32, u32)>,
     /// Byte range of its descriptor in the descriptor's block.
     pub(crate) descriptor: Range<usize>,
     /// Number of free blocks by the descriptor.
@@ -87,42 +85,41 @@ impl Group {
             .compare_exchange(end, first, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Returns true if blocks of the extent hold metadata.
-    pub(crate) fn is_system(&self, start: u32, count: u32) -> bool {
-        self.system
-            .iter()
-            .any(|(first, length)| start < first + length && *first < start + count)
+    /// Returns the extent of the group.
+    pub(crate) fn run(&self) -> Run {
+        Run {
+            first: self.first,
+            count: self.block_count,
+        }
     }
 
-    /// Returns true if blocks of the extent belong to the log.
-    pub(crate) fn is_log(&self, start: u32, count: u32) -> bool {
-        let behind = self
-            .log
-            .partition_point(|(first, length)| first + length <= start);
-        self.log
-            .get(behind)
-            .is_some_and(|(first, _)| *first < start + count)
+    /// Returns true if the bytes of the bitmap show the group's part of an extent as taken.
+    fn is_marked(&self, bytes: &[u8], run: Run) -> bool {
+        let first = run.first.max(self.first);
+        let count = run.end().min(self.run().end()).get() - first.get();
+        let start = (first.get() - self.first.get()) as u32;
+        bitmap::all_set_in_bytes(bytes, start, count as u32)
     }
 
-    /// Returns the map of blocks, created from the bitmap's block on first use.
+    /// Returns the map of blocks, created from the bitmap's block on first use. The group's zones
+    /// are taken in each bitmap.
     pub(crate) fn blocks<'m>(
         &self,
         maps: &'m mut MutexGuard<'_, Maps>,
         bitmap: &Buffer,
+        zones: &SystemZones,
     ) -> Result<&'m mut BlockMap, Corrupt> {
         if maps.blocks.is_none() {
             let bytes = bitmap.read();
             let taken = Bitmap::from_bytes(&bytes, self.block_count);
-            let marks =
-                |(start, count): &(u32, u32)| bitmap::all_set_in_bytes(&bytes, *start, *count);
-            if !self.system.iter().all(marks) {
-                return Err(self.damage(
-                    self.block_bitmap.get(),
-                    "the group's own metadata is marked free",
-                ));
-            }
-            if !self.log.iter().all(marks) {
-                return Err(self.damage(self.block_bitmap.get(), "the journal is marked free"));
+            for (holder, why) in [
+                (Holder::Metadata, "the group's own metadata is marked free"),
+                (Holder::Log, "the journal is marked free"),
+            ] {
+                let mut own = zones.among(self.nr, self.run());
+                if !own.all(|zone| zone.holder != holder || self.is_marked(&bytes, zone.run)) {
+                    return Err(self.damage(self.block_bitmap.get(), why));
+                }
             }
             if taken.count_clear() != self.free_blocks.load(Ordering::Relaxed) {
                 return Err(self.damage(

@@ -13,13 +13,14 @@ use zerocopy::FromBytes;
 use super::Space;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
+use super::zones::{Holder, SystemZones};
 use crate::cache::buffers::{BufferCache, Refused};
 use crate::disk::geometry::Geometry;
 use crate::disk::group::GroupDescriptor;
 use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::disk::superblock::Superblock;
-use crate::error::{Corrupt, Result};
+use crate::error::{Corrupt, Error, Result};
 
 impl Space {
     /// Reads and checks the group descriptors. The superblock's counts are not trusted; the counts
@@ -49,7 +50,8 @@ impl Space {
                 let end = offset + usize::from(geometry.descriptor_bytes);
                 group(geometry, nr, &bytes, offset..end)
             })
-            .collect::<Result<_>>()?;
+            .collect();
+        let zones = zones(geometry, &groups)?;
         let sum = |count: fn(&Group) -> &AtomicU32| -> u64 {
             groups
                 .iter()
@@ -69,27 +71,23 @@ impl Space {
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),
             groups,
+            zones,
         };
         space.overhead_blocks = space.overhead(superblock, buffers)?;
         Ok(space)
     }
 
     /// Notes the blocks of the log, so that no file claims them.
-    pub(crate) fn protect_log(&mut self, geometry: &Geometry, log: &[LogExtent]) {
-        for extent in log {
-            let mut next = extent.first;
-            let end = extent.first + u64::from(extent.count);
-            while next < end {
-                let (group, start) = geometry.group_of_block(next);
-                let room = u64::from(geometry.blocks_in(group) - start);
-                let count = room.min(end.get() - next.get());
-                self.groups[group.index()].log.push((start, count as u32));
-                next = next + count;
-            }
-        }
-        for group in &mut self.groups {
-            group.log.sort_unstable();
-        }
+    ///
+    /// # Errors
+    /// - [`Corrupt::Group`] names a block that metadata has, too.
+    pub(crate) fn protect_log(&mut self, geometry: &Geometry, log: &[LogExtent]) -> Result<()> {
+        let runs = log.iter().map(|extent| Run {
+            first: extent.first,
+            count: extent.count,
+        });
+        let added = self.zones.add(geometry, Holder::Log, runs);
+        added.map_err(|block| shared(geometry, block, "where the journal and metadata overlap"))
     }
 
     /// Returns the blocks that transactions change in place: the first superblock and the
@@ -148,40 +146,17 @@ impl Space {
 }
 
 /// Creates a group from its descriptor, whose block was verified.
-fn group(
-    geometry: &Geometry,
-    nr: GroupNr,
-    block: &[u8],
-    descriptor: Range<usize>,
-) -> Result<Group> {
+fn group(geometry: &Geometry, nr: GroupNr, block: &[u8], descriptor: Range<usize>) -> Group {
     let raw = GroupDescriptor::decode(&block[descriptor.clone()]);
-    let first = geometry.first_block_of(nr);
-    let within = |place: BlockNr| (place.get() - first.get()) as u32;
-    let system = [
-        (0, geometry.super_blocks(nr)),
-        (within(raw.block_bitmap), 1),
-        (within(raw.inode_bitmap), 1),
-        (within(raw.inode_table), geometry.inode_table_blocks()),
-    ];
-    if let Some(shared) = overlap(&system) {
-        return Err(Corrupt::Group {
-            group: nr,
-            field: "where bitmaps and inode table overlap",
-            value: first.get() + u64::from(shared),
-        }
-        .into());
-    }
     let counts = raw.counts;
-    Ok(Group {
+    Group {
         nr,
-        first,
+        first: geometry.first_block_of(nr),
         block_count: geometry.blocks_in(nr),
         inode_count: geometry.inodes_per_group,
         block_bitmap: raw.block_bitmap,
         inode_bitmap: raw.inode_bitmap,
         inode_table: raw.inode_table,
-        system,
-        log: Vec::new(),
         descriptor,
         free_blocks: AtomicU32::new(counts.free_blocks),
         usable_blocks: AtomicU32::new(counts.free_blocks),
@@ -189,14 +164,36 @@ fn group(
         directories: AtomicU32::new(counts.directories),
         next_goal: AtomicU32::new(0),
         maps: Mutex::new(Maps::default()),
-    })
+    }
 }
 
-/// Returns a block that belongs to two parts of a group's metadata.
-fn overlap(parts: &[(u32, u32)]) -> Option<u32> {
-    let mut sorted = parts.to_vec();
-    sorted.sort_unstable();
-    let mut pairs = sorted.windows(2);
-    let found = pairs.find(|pair| pair[0].0 + pair[0].1 > pair[1].0)?;
-    Some(found[1].0)
+/// Returns the zones of the groups' metadata.
+///
+/// # Errors
+/// - [`Corrupt::Group`] names a block that is in two places.
+fn zones(geometry: &Geometry, groups: &[Group]) -> Result<SystemZones> {
+    let of_group = |group: &Group| {
+        let run = |first, count| Run { first, count };
+        [
+            run(group.first, geometry.super_blocks(group.nr)),
+            run(group.block_bitmap, 1),
+            run(group.inode_bitmap, 1),
+            run(group.inode_table, geometry.inode_table_blocks()),
+        ]
+    };
+    let mut zones = SystemZones::default();
+    let added = zones.add(geometry, Holder::Metadata, groups.iter().flat_map(of_group));
+    let place = "where bitmaps and inode table overlap";
+    added.map_err(|block| shared(geometry, block, place))?;
+    Ok(zones)
+}
+
+/// Returns the damage of a block that is in two places.
+fn shared(geometry: &Geometry, block: BlockNr, field: &'static str) -> Error {
+    Corrupt::Group {
+        group: geometry.group_of_block(block).0,
+        field,
+        value: block.get(),
+    }
+    .into()
 }

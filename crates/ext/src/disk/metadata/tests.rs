@@ -10,7 +10,12 @@ const OWNER: InodeNr = InodeNr::new(12);
 
 /// Returns the checks of a volume of one group with 4096 blocks.
 pub(crate) fn checks(block_bytes: u32) -> Checks {
-    let geometry = Geometry {
+    Checks::new(&geometry(block_bytes), 4096 * u64::from(block_bytes))
+}
+
+/// Returns the geometry of a volume of one group with 4096 blocks.
+pub(crate) fn geometry(block_bytes: u32) -> Geometry {
+    Geometry {
         block_bytes,
         block_count: 4096,
         first_data_block: BlockNr::new(u64::from(block_bytes == 1024)),
@@ -23,8 +28,7 @@ pub(crate) fn checks(block_bytes: u32) -> Checks {
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
         is_sparse_super: true,
-    };
-    Checks::new(&geometry, 4096 * u64::from(block_bytes))
+    }
 }
 
 fn why(checks: &Checks, label: Label, bytes: &[u8]) -> &'static str {
