@@ -25,8 +25,8 @@ pub struct Buffer {
     state: RwLock<BufferState>,
 }
 
-/// What a block holds and to what it belongs, in numbers of the file system. The journal keeps them with the buffer and
-/// returns them to [`Client::seal`](crate::Client::seal).
+/// The contents and the owner of a block, in numbers of the file system. The journal keeps them
+/// with the buffer and passes them to [`Client::seal`](crate::Client::seal).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Label {
     /// The kind of contents.
@@ -76,7 +76,7 @@ impl Buffer {
         Self::labelled(nr, image, Label::default())
     }
 
-    /// A clean buffer with a label.
+    /// Creates a clean buffer with a label.
     pub fn labelled(nr: BlockNr, image: Arc<Block>, label: Label) -> Arc<Self> {
         Arc::new(Self {
             nr,
@@ -108,7 +108,8 @@ impl Buffer {
         self.state.write().label = label;
     }
 
-    /// The newest image, shared, after `seal` has completed it. For a volume without a journal, which writes it in place.
+    /// Returns the newest image, shared, after `seal` has completed it: for a volume without a
+    /// journal, which writes it in place.
     pub fn sealed_image(&self, seal: impl FnOnce(Label, &mut Arc<Block>)) -> Arc<Block> {
         let mut state = self.state.write();
         state.seal(seal);
@@ -138,7 +139,7 @@ impl Buffer {
 }
 
 impl BufferState {
-    /// Has the newest image completed.
+    /// Completes the newest image.
     pub(crate) fn seal(&mut self, seal: impl FnOnce(Label, &mut Arc<Block>)) {
         seal(self.label, &mut self.image);
     }

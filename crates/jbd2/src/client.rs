@@ -17,8 +17,8 @@ pub trait Client: Send + Sync {
     /// The transaction is closed (no handle is open, none may start): note what belongs to it. Memory work only.
     fn commit_begins(&self, tid: Tid);
 
-    /// Completes the image of a buffer right before the transaction freezes it, under the buffer's lock. Memory work only.
-    /// An image that is not changed is not copied either.
+    /// Completes the image of a buffer right before the transaction freezes it, under the buffer's
+    /// lock. Memory work only; a client that does not change the image does not copy it.
     fn seal(&self, _label: Label, _block: BlockNr, _image: &mut Arc<Block>) {}
 
     /// Writes the ordered data of a transaction to the home device and waits. Returns whether any data write has

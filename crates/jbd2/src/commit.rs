@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  close it: whoever wants to start a handle waits; wait for open handles
-//! 2  the client notes what belongs to it; seal and freeze all images; the next transaction may start
+//! 2  the client notes what belongs to it; seal and freeze images; the next transaction may start
 //! 3  journal superblock, if the log was empty or never had revokes         (log device)
 //! 4  revoke blocks, descriptor blocks and images, in one batch             (log device)
 //!    ordered data, by the client                                           (home device)

@@ -130,7 +130,7 @@ impl Transaction {
         self.blocks.lock().count
     }
 
-    /// Freezes all images, each after `seal` has completed it. The caller has seen to it that no handle is open.
+    /// Freezes all images, each after `seal` has completed it. No handle is open.
     pub(crate) fn freeze(&self, seal: impl Fn(Label, BlockNr, &mut Arc<Block>)) -> Contents {
         let blocks = core::mem::take(&mut *self.blocks.lock());
         let mut logged = Vec::with_capacity(blocks.count);

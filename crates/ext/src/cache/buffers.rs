@@ -79,9 +79,10 @@ impl BufferCache {
         let mut state = shard.state.lock();
         loop {
             match state.find(block) {
+                Found::Ready(buffer, found) if found == label => return Ok(buffer),
                 Found::Ready(buffer, found) => {
                     drop(state);
-                    return self.check_found(buffer, found, label);
+                    return self.check_other(buffer, found, label);
                 }
                 Found::Loading => shard.changed.wait(&mut state),
                 Found::Absent => break,
@@ -104,7 +105,8 @@ impl BufferCache {
     /// Fails as [`get`](Self::get).
     pub(crate) fn hold(&self, block: BlockNr, label: Label) -> Result<Arc<Buffer>, Refused> {
         match self.find(block) {
-            Some((buffer, found)) => self.check_found(buffer, found, label),
+            Some((buffer, found)) if found == label => Ok(buffer),
+            Some((buffer, found)) => self.check_other(buffer, found, label),
             None => self.get(block, label),
         }
     }
@@ -343,16 +345,15 @@ impl BufferCache {
         loaded
     }
 
-    /// Checks a buffer in memory. On a damaged volume a block may have two owners.
-    fn check_found(
+    /// Checks a buffer that is in memory with another label: on a damaged volume a block may have
+    /// two owners.
+    #[cold]
+    fn check_other(
         &self,
         buffer: Arc<Buffer>,
         found: Label,
         label: Label,
     ) -> Result<Arc<Buffer>, Refused> {
-        if found == label {
-            return Ok(buffer);
-        }
         let image = buffer.image();
         let verdict = match found.kind == label.kind {
             true => self.checks.verify(label, &image),

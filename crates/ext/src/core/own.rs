@@ -87,9 +87,12 @@ impl Core {
     /// Notes the damage of the volume's own metadata.
     #[track_caller]
     fn sound(&self, read: Result<Arc<Buffer>, Refused>) -> Result<Arc<Buffer>> {
-        match read.map_err(Refused::of_volume) {
-            Err(Error::Corrupt(damage)) => Err(self.damaged(damage)),
-            result => result,
+        match read {
+            Ok(buffer) => Ok(buffer),
+            Err(refused) => Err(match refused.of_volume() {
+                Error::Corrupt(damage) => self.damaged(damage),
+                error => error,
+            }),
         }
     }
 }

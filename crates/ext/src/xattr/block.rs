@@ -40,6 +40,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     let decoded = AttributeSet::decode(&image, BLOCK_HEADER_SIZE);
     let set = decoded.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))?;
     let header = header(&image);
+    drop(image);
     let mut shared = core.attribute_blocks.lock();
     if header.h_refcount.get() < REFCOUNT_MAX {
         shared.note(block, set.hash());
