@@ -96,7 +96,7 @@ impl GroupCounts {
     }
 }
 
-/// Checks the descriptors of one block, the first of which is that of the group `first`: bitmaps and
+/// Checks the descriptors of one block, which starts with that of the group `first`: bitmaps and
 /// inode table lie in the group, and no count is larger than the group.
 ///
 /// # Errors
