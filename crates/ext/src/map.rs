@@ -22,7 +22,8 @@
 //!   one indirect block and not three.
 
 mod allocate;
-mod indirect;
+mod blocks;
+
 mod path;
 mod prune;
 mod unmap;
@@ -43,7 +44,7 @@ use crate::disk::metadata::Label;
 use crate::disk::run::Run;
 use crate::disk::words::{FileMap, FileMapMut};
 use crate::error::{Corrupt, Result};
-use indirect::label;
+use blocks::label;
 use path::Path;
 
 /// Number of journal blocks that mapping one new extent in one tree may dirty besides the
@@ -93,7 +94,7 @@ pub(crate) fn find(
         Leaf::At(leaf) => leaf,
         Leaf::Missing { hole } => return Ok(Mapped::Hole(hole)),
     };
-    let found = indirect::read(core, leaf, label(inode, state))?;
+    let found = blocks::read(core, leaf, label(inode, state))?;
     let bytes = found.buffer.read();
     let start = path.offsets[path.depth - 1] as usize * 4;
     scan(core, inode, from, count_max, pointers(&bytes[start..]))
@@ -185,7 +186,7 @@ fn pointer_at(bytes: &[u8], index: usize) -> u32 {
 }
 
 fn read_pointer(core: &Core, block: BlockNr, label: Label, index: u32) -> Result<u32> {
-    let found = indirect::read(core, block, label)?;
+    let found = blocks::read(core, block, label)?;
     Ok(pointer_at(&found.buffer.read(), index as usize))
 }
 

@@ -12,7 +12,7 @@
 
 use layout::{Block, BlockNr, FileBlock};
 
-use super::indirect::{self, Indirect, Readable, label};
+use super::blocks::{self, Indirect, Readable, label};
 use super::path::Path;
 use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
 use crate::alloc::BlockRequest;
@@ -185,7 +185,7 @@ impl Site {
         if let Some(parent) = site.parents[..site.level].last()
             && !rt::mutant!("map/parent-not-held")
         {
-            site.held = Some(indirect::hold(core, *parent, label(inode, state))?);
+            site.held = Some(blocks::hold(core, *parent, label(inode, state))?);
         }
         site.look(core, inode, state, count_max)?;
         site.choose_goal(core, inode, state)?;
@@ -222,7 +222,7 @@ impl Site {
             let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
             Mapped::Hole(u64::from(behind.min(count_max)))
         } else {
-            let found = indirect::read(core, self.leaf(), label(inode, state))?;
+            let found = blocks::read(core, self.leaf(), label(inode, state))?;
             let bytes = found.buffer.read();
             let start = path.offsets[path.depth - 1] as usize * 4;
             scan(core, inode, self.from, count_max, pointers(&bytes[start..]))?
@@ -247,7 +247,7 @@ impl Site {
         } else if self.level > 0 {
             self.goal = self.parents[self.level - 1] + 1;
             if self.missing() == 0 {
-                let found = indirect::read(core, self.leaf(), label(inode, state))?;
+                let found = blocks::read(core, self.leaf(), label(inode, state))?;
                 let bytes = found.buffer.read();
                 let end = self.path.offsets[self.path.depth - 1] as usize * 4;
                 let last = pointers(&bytes[..end])

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use jbd2::{Buffer, Credits};
 use layout::FileBlock;
 
-use super::indirect::{Indirect, label};
+use super::blocks::{Indirect, label};
 use super::path::tree;
 use super::walk::runs;
 use super::{DIRECT, check_data, check_map_block, pointers, roots, roots_mut};

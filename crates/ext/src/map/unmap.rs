@@ -3,7 +3,7 @@
 
 use layout::{BlockNr, FileBlock};
 
-use super::indirect::{self, label};
+use super::blocks::{self, label};
 use super::path::Path;
 use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut};
 use crate::cache::inode::{Inode, MapCache};
@@ -80,7 +80,7 @@ pub(crate) fn free_empty_maps(
     *inode.map.lock() = MapCache::default();
     for (level, block) in way.iter().enumerate().rev() {
         let label = label(inode, state);
-        let found = indirect::read(core, *block, label)?;
+        let found = blocks::read(core, *block, label)?;
         let is_empty = pointers(&found.buffer.read()).all(|pointer| pointer == 0);
         if !is_empty {
             break;
