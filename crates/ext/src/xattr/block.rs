@@ -253,8 +253,8 @@ pub(crate) fn release(
     Ok(())
 }
 
-/// Reads the blocks that releasing an inode's block needs. The caller holds the result until then. A
-/// damaged block is not among them: it is not released.
+/// Reads the blocks that releasing an inode's block needs. The caller holds the result until then.
+/// A damaged block is not among them: it is not released.
 pub(crate) fn hold_for_release(core: &Core, block: BlockNr) -> Result<Vec<Arc<Buffer>>> {
     if block == BlockNr::new(0) {
         return Ok(Vec::new());
