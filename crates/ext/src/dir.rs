@@ -46,7 +46,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::metadata::{Kind, Label};
 use crate::error::{Corrupt, Error, Result};
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 
 /// Number of journal blocks that adding an entry may dirty besides allocation and the directory's
 /// inode: leaf, new leaf, two split index levels, root.
@@ -178,7 +178,7 @@ pub(crate) fn initialise(
     parent: InodeNr,
 ) -> Result<()> {
     let start = FileBlock::new(0);
-    let (run, _) = map::find_or_allocate(core, handle, directory, state, start, 1)?;
+    let (run, _) = FileMap::of(state).find_or_allocate(core, handle, directory, state, start, 1)?;
     let type_byte = type_byte(core, FileKind::Directory);
     let image = entry::first_block(core.block_bytes(), directory.nr, parent, type_byte);
     let buffer = core.buffers.get_new(run.first, label(directory, state));
@@ -324,7 +324,7 @@ fn readable(
         let bad = bad("the block lies beyond the directory's end");
         return Err(bad.at(core, directory.nr, file_block));
     }
-    let Mapped::Run(run) = map::find(core, directory, state, file_block, 1)? else {
+    let Mapped::Run(run) = FileMap::of(state).find(core, directory, state, file_block, 1)? else {
         let bad = bad("a directory has no holes");
         return Err(bad.at(core, directory.nr, file_block));
     };
@@ -353,5 +353,5 @@ fn allocate_behind(
     count: u64,
 ) -> Result<Vec<BlockNr>> {
     let end = FileBlock::new(block_count(core, state));
-    map::allocate_each(core, handle, directory, state, end, count)
+    FileMap::of(state).allocate_each(core, handle, directory, state, end, count)
 }

@@ -1,57 +1,25 @@
 //! Mapping from blocks of a file to blocks of the device.
 //!
-//! ext2 and ext3 map by trees of indirect blocks: 12 direct pointers, then one single, one double
-//! and one triple indirect tree. Only this module depends on that; extents can be added beside them
-//! later.
-//!
-//! ```text
-//! words 0..12   data
-//! word 12       indirect block -> data
-//! word 13       indirect block -> indirect blocks -> data
-//! word 14       indirect block -> indirect blocks -> indirect blocks -> data
-//! ```
-//! A pointer of 0 is a hole. With `p` pointers in a block, the trees start at file blocks 12, 12 +
-//! p and 12 + p + p^2.
+//! A [`FileMap`] says in which form an inode maps its blocks, and has all operations on the map:
+//! look-up, allocation, release, a walk, and the credits that these take. Callers know no form.
 //!
 //! # Rules
 //!
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
-//! - A pointer outside the volume's data area is neither followed nor returned. An indirect block
-//!   with such a pointer can be read, and is not changed.
-//! - Each inode caches the last leaf block looked up, so that sequential and repeated access reads
-//!   one indirect block and not three.
+//! - No caller assumes a depth: credits for mapping and unmapping are asked of the map.
 
-mod allocate;
-mod blocks;
+mod indirect;
 
-mod path;
-mod prune;
-mod unmap;
-mod walk;
-
-use layout::inode::MAP_WORDS;
+use jbd2::Credits;
 use layout::{BlockNr, FileBlock};
-
-pub(crate) use allocate::{allocate_each, find_or_allocate};
-pub(crate) use prune::{CREDITS_FREE, free_from};
-pub(crate) use unmap::{free_empty_maps, free_first, unmap};
-pub(crate) use walk::walk;
 
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::inode::{Claims, InodeState};
-use crate::disk::metadata::Label;
+use crate::core::handle::Handle;
+use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
-use crate::disk::words::{FileMap, FileMapMut};
-use crate::error::{Corrupt, Result};
-use blocks::label;
-use path::Path;
-
-/// Number of journal blocks that mapping one new extent in one tree may dirty besides the
-/// allocator's: three indirect blocks and the inode.
-pub(crate) const CREDITS_MAP: u32 = 4;
-/// Number of direct pointers.
-const DIRECT: u64 = 12;
+use crate::disk::words::MapRoot;
+use crate::error::Result;
 
 /// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,156 +30,195 @@ pub(crate) enum Mapped {
     Hole(u64),
 }
 
-/// Returns the direct pointers and the roots of the indirect trees.
-fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {
-    let FileMap::Indirect(roots) = state.words.map();
-    roots
+/// The form of a file's block map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileMap {
+    /// Direct pointers and trees of indirect blocks.
+    Indirect,
 }
 
-/// Returns the direct pointers and the roots of the indirect trees for changes.
-fn roots_mut(claims: &mut Claims) -> &mut [u32; MAP_WORDS] {
-    let FileMapMut::Indirect(roots) = claims.words.map_mut();
-    roots
-}
-
-/// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
-pub(crate) fn find(
-    core: &Core,
-    inode: &Inode,
-    state: &InodeState,
-    from: FileBlock,
-    count_max: u32,
-) -> Result<Mapped> {
-    let per_block = core.geometry.pointers_per_block();
-    let Some(path) = Path::of(from, per_block) else {
-        return Ok(Mapped::Hole(u64::from(count_max)));
-    };
-    if path.depth == 0 {
-        let words = &roots(state)[path.root..DIRECT as usize];
-        return scan(core, inode, from, count_max, words.iter().copied());
-    }
-    let leaf = match find_leaf(core, inode, state, &path, from)? {
-        Leaf::At(leaf) => leaf,
-        Leaf::Missing { hole } => return Ok(Mapped::Hole(hole)),
-    };
-    let found = blocks::read(core, leaf, label(inode, state))?;
-    let bytes = found.buffer.read();
-    let start = path.offsets[path.depth - 1] as usize * 4;
-    scan(core, inode, from, count_max, pointers(&bytes[start..]))
-}
-
-/// The indirect block with the pointer to a block of the file.
-enum Leaf {
-    At(BlockNr),
-    /// There is none; a hole of this number of blocks starts here.
-    Missing {
-        hole: u64,
-    },
-}
-
-fn find_leaf(
-    core: &Core,
-    inode: &Inode,
-    state: &InodeState,
-    path: &Path,
-    from: FileBlock,
-) -> Result<Leaf> {
-    let first = path.leaf_first(from);
-    if let Some((cached_first, leaf)) = inode.map.lock().leaf
-        && cached_first == first
-    {
-        return Ok(Leaf::At(leaf));
-    }
-    let mut pointer = roots(state)[path.root];
-    for level in 0..path.depth {
-        if pointer == 0 {
-            return Ok(Leaf::Missing {
-                hole: path.hole_below(level),
-            });
+/// Operations.
+impl FileMap {
+    /// Returns the form of an inode's block map.
+    pub(crate) fn of(state: &InodeState) -> Self {
+        match state.words.map_root() {
+            MapRoot::Indirect(_) => Self::Indirect,
         }
-        let block = check_map_block(core, inode, from, pointer)?;
-        if level + 1 == path.depth {
-            inode.map.lock().leaf = Some((first, block));
-            return Ok(Leaf::At(block));
+    }
+
+    /// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
+    pub(crate) fn find(
+        self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<Mapped> {
+        match self {
+            Self::Indirect => indirect::find(core, inode, state, from, count_max),
         }
-        pointer = read_pointer(core, block, label(inode, state), path.offsets[level])?;
     }
-    unreachable!("a tree has at least one level")
-}
 
-/// Returns one extent or one hole at the start of a list of pointers.
-fn scan(
-    core: &Core,
-    inode: &Inode,
-    from: FileBlock,
-    count_max: u32,
-    mut pointers: impl Iterator<Item = u32>,
-) -> Result<Mapped> {
-    let Some(first) = pointers.next() else {
-        return Ok(Mapped::Hole(1));
-    };
-    let more = (count_max.max(1) - 1) as usize;
-    if first == 0 {
-        let zeroes = pointers
-            .take(more)
-            .take_while(|pointer| *pointer == 0)
-            .count();
-        return Ok(Mapped::Hole(1 + zeroes as u64));
+    /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and
+    /// true if it is new. Changes `state` (words, sectors), which the caller stores. If it fails,
+    /// it has changed nothing that stays.
+    ///
+    /// # Errors
+    /// - [`Error::FileTooLarge`](crate::Error::FileTooLarge) for blocks beyond the reach of the
+    ///   map.
+    /// - [`Error::NoSpace`](crate::Error::NoSpace).
+    pub(crate) fn find_or_allocate(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<(Run, bool)> {
+        match self {
+            Self::Indirect => {
+                indirect::find_or_allocate(core, handle, inode, state, from, count_max)
+            }
+        }
     }
-    let follows = pointers
-        .take(more)
-        .zip(1..)
-        .take_while(|(pointer, step)| first.checked_add(*step) == Some(*pointer));
-    let run = Run {
-        first: BlockNr::new(u64::from(first)),
-        count: 1 + follows.count() as u32,
-    };
-    check_data(core, inode, from, run)?;
-    Ok(Mapped::Run(run))
-}
 
-/// Returns the pointers in a part of an indirect block.
-fn pointers(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes
-        .chunks_exact(4)
-        .map(|raw| u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]))
-}
-
-/// Returns the pointer at an index of an indirect block.
-fn pointer_at(bytes: &[u8], index: usize) -> u32 {
-    let raw = bytes[index * 4..]
-        .first_chunk()
-        .expect("an index within the block");
-    u32::from_le_bytes(*raw)
-}
-
-fn read_pointer(core: &Core, block: BlockNr, label: Label, index: u32) -> Result<u32> {
-    let found = blocks::read(core, block, label)?;
-    Ok(pointer_at(&found.buffer.read(), index as usize))
-}
-
-fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
-    let is_journal = core.superblock.journal_inode == Some(inode.nr);
-    if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
-        return Ok(());
+    /// Maps `count` blocks from `from` on, which is beyond the end of a directory: one by one, all
+    /// or none. It never restarts the handle, because the caller is in the middle of an operation.
+    ///
+    /// # Errors
+    /// Fails as [`find_or_allocate`](Self::find_or_allocate); nothing has changed then.
+    pub(crate) fn allocate_each(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+        count: u64,
+    ) -> Result<Vec<BlockNr>> {
+        match self {
+            Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
+        }
     }
-    Err(core.damaged(Corrupt::Mapping {
-        inode: inode.nr,
-        file_block: from,
-        block: run.first,
-    }))
+
+    /// Frees an extent that [`find`](Self::find) has just found, and leaves a hole. Changes the
+    /// claims, which the caller stores. If it fails because of damage or a read error, the block
+    /// map is as it was.
+    pub(crate) fn unmap(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+        run: Run,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
+        }
+    }
+
+    /// Frees the blocks of the map on the path to a block of the file that map nothing any more.
+    /// Changes `state` (words, sectors), which the caller stores.
+    ///
+    /// If it fails, empty blocks of the map may be left, which are harmless, and the block map is
+    /// consistent.
+    pub(crate) fn free_empty_maps(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => indirect::free_empty_maps(core, handle, inode, state, from),
+        }
+    }
+
+    /// Frees the blocks from `from` to the end of the block map, a part for each transaction,
+    /// restarting as needed. Data blocks that may be in the metadata cache are forgotten, with a
+    /// revoke. The inode is stored at every restart; the caller stores it at the end, and finishes
+    /// the transaction also after an error.
+    pub(crate) fn free_from(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => indirect::free_from(core, handle, inode, state, from),
+        }
+    }
+
+    /// Frees the block of a new inode's first contents, if it has one, in the transaction that
+    /// allocated it. Unlike [`free_from`](Self::free_from) it never restarts the handle: an inode
+    /// without links would become durable.
+    pub(crate) fn free_first(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => indirect::free_first(core, handle, state),
+        }
+    }
+
+    /// Visits all blocks of the block map in file order: data extents (`Some(first file block)`)
+    /// and blocks of the map itself (`None`). Visits nothing if the inode has no block map.
+    ///
+    /// # Errors
+    /// - [`Corrupt::Mapping`](crate::error::Corrupt::Mapping) and
+    ///   [`Corrupt::MapCircle`](crate::error::Corrupt::MapCircle) for an invalid block map.
+    pub(crate) fn walk(
+        self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => indirect::walk(core, inode, state, visit),
+        }
+    }
 }
 
-fn check_map_block(core: &Core, inode: &Inode, from: FileBlock, pointer: u32) -> Result<BlockNr> {
-    let block = BlockNr::new(u64::from(pointer));
-    check_data(
-        core,
-        inode,
-        from,
-        Run {
-            first: block,
-            count: 1,
-        },
-    )?;
-    Ok(block)
+/// Credits.
+impl FileMap {
+    /// Returns the number of blocks that mapping one new extent may dirty, those of the allocator
+    /// and the inode included.
+    pub(crate) const fn credits_to_map(self) -> u32 {
+        match self {
+            Self::Indirect => indirect::CREDITS_MAP,
+        }
+    }
+
+    /// Returns the number of blocks that mapping the new blocks of one directory entry may dirty:
+    /// a leaf, and a block of the index. Includes those of the allocator and the inode.
+    pub(crate) const fn credits_to_map_entry(self) -> u32 {
+        match self {
+            Self::Indirect => indirect::CREDITS_ENTRY,
+        }
+    }
+
+    /// Returns the credits for [`unmap`](Self::unmap) of an extent of `count` blocks, with
+    /// [`free_empty_maps`](Self::free_empty_maps) after it.
+    pub(crate) const fn credits_to_unmap(self, count: u32) -> Credits {
+        match self {
+            Self::Indirect => indirect::credits_to_unmap(count),
+        }
+    }
+
+    /// Returns the credits with which a caller starts its handle for
+    /// [`free_from`](Self::free_from): for its first part, and for finishing a deletion.
+    pub(crate) const fn credits_to_free(self) -> Credits {
+        match self {
+            Self::Indirect => indirect::CREDITS_FREE,
+        }
+    }
 }

@@ -29,6 +29,7 @@ use rt::atomic::Ordering;
 
 use crate::core::Core;
 use crate::error::Result;
+use crate::map::FileMap;
 use crate::options::MountOptions;
 
 pub use attributes::{Attributes, SetAttributes, SetTime};
@@ -265,7 +266,7 @@ impl Volume {
         let inode = self.core.inode(inode)?;
         let state = inode.state.read();
         let mut blocks = Vec::new();
-        crate::map::walk(&self.core, &inode, &state, &mut |file_block, run| {
+        FileMap::of(&state).walk(&self.core, &inode, &state, &mut |file_block, run| {
             blocks.push((
                 file_block.map(layout::FileBlock::get),
                 run.first.get(),

@@ -40,7 +40,7 @@ struct Search<'t> {
 }
 
 /// The block map of one file.
-struct FileMap<'s, 't> {
+struct TableMap<'s, 't> {
     search: &'s mut Search<'t>,
     inode: InodeNr,
     kind: FileType,
@@ -55,7 +55,7 @@ impl<'t> Search<'t> {
         self.note(attributes, BlockUse::Attributes { inode: nr });
         if self.has_map(inode) {
             let words = inode.base.map();
-            let mut map = FileMap {
+            let mut map = TableMap {
                 search: self,
                 inode: nr,
                 kind: inode.kind,
@@ -105,7 +105,7 @@ impl<'t> Search<'t> {
     }
 }
 
-impl FileMap<'_, '_> {
+impl TableMap<'_, '_> {
     fn per_block(&self) -> u64 {
         u64::from(self.search.tables.geometry.pointers_per_block())
     }

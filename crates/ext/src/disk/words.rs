@@ -2,7 +2,7 @@
 //!
 //! | inode | its words |
 //! |---|---|
-//! | regular file, directory, long symbolic link | a [`FileMap`] |
+//! | regular file, directory, long symbolic link | the root of a block map: [`MapRoot`] |
 //! | short symbolic link | the target |
 //! | character or block device | the device number |
 
@@ -16,13 +16,13 @@ pub(crate) struct Words {
 }
 
 /// The root of a file's block map.
-pub(crate) enum FileMap<'w> {
+pub(crate) enum MapRoot<'w> {
     /// Direct pointers, then the roots of the three indirect trees.
     Indirect(&'w [u32; MAP_WORDS]),
 }
 
 /// The root of a file's block map, for changes.
-pub(crate) enum FileMapMut<'w> {
+pub(crate) enum MapRootMut<'w> {
     /// Direct pointers, then the roots of the three indirect trees.
     Indirect(&'w mut [u32; MAP_WORDS]),
 }
@@ -38,14 +38,14 @@ impl Words {
         self.words
     }
 
-    /// Returns the block map of a file.
-    pub(crate) fn map(&self) -> FileMap<'_> {
-        FileMap::Indirect(&self.words)
+    /// Returns the root of a file's block map.
+    pub(crate) fn map_root(&self) -> MapRoot<'_> {
+        MapRoot::Indirect(&self.words)
     }
 
-    /// Returns the block map of a file for changes.
-    pub(crate) fn map_mut(&mut self) -> FileMapMut<'_> {
-        FileMapMut::Indirect(&mut self.words)
+    /// Returns the root of a file's block map for changes.
+    pub(crate) fn map_root_mut(&mut self) -> MapRootMut<'_> {
+        MapRootMut::Indirect(&mut self.words)
     }
 
     /// Returns the number of a device.

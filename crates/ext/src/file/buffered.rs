@@ -18,7 +18,6 @@ use super::large_file::{hold_for_large_file, note_large_file};
 use super::read::load;
 use super::tail::{clear_tail, ordering};
 use super::truncate::finish_cut;
-use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::file_pages::{Dirt, Inner, Which};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -27,7 +26,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::map::{self, CREDITS_MAP};
+use crate::map::FileMap;
 use crate::options::OrderedScope;
 use crate::writeback::pages::write_pages;
 
@@ -35,12 +34,10 @@ use crate::writeback::pages::write_pages;
 const CHUNK_BLOCKS: u64 = 64;
 /// Number of extents in one transaction.
 const CHUNK_RUNS: usize = 8;
-/// Number of metadata blocks that one new extent may dirty: data and three indirect blocks in a
-/// group each, the block map, the inode.
-const CREDITS_RUN: u32 = 4 * CREDITS_PER_GROUP + CREDITS_MAP;
-/// Number of further metadata blocks: the inode and the superblock.
+/// Number of metadata blocks that a write may dirty besides those that mapping an extent may: the
+/// inode and the superblock.
 const CREDITS_BASE: u32 = 2;
-const _: () = assert!(CREDITS_RUN + CREDITS_BASE < CREDITS_MAX);
+const _: () = assert!(FileMap::Indirect.credits_to_map() + CREDITS_BASE < CREDITS_MAX);
 
 /// Writes through the cache. The caller holds the inode lock exclusively.
 pub(super) fn buffered(
@@ -98,7 +95,7 @@ impl<'f> Chunk<'f> {
         if is_journaled && let Some(journal) = &core.journal {
             let most = journal
                 .max_credits()
-                .saturating_sub(CREDITS_RUN + CREDITS_BASE)
+                .saturating_sub(FileMap::of(state).credits_to_map() + CREDITS_BASE)
                 / 2;
             blocks = blocks.min(u64::from(most)).max(1);
         }
@@ -174,7 +171,7 @@ impl<'f> Chunk<'f> {
         }
         let end_max = self.position + self.bytes.len() as u64;
         let _superblock = hold_for_large_file(core, end_max)?;
-        let mut handle = core.begin(self.credits(inode))?;
+        let mut handle = core.begin(self.credits(inode, state))?;
         let mut targets = [const { None }; CHUNK_RUNS];
         if let Err(error) = self.map(core, &mut handle, inode, state, &mut targets) {
             handle.finish()?;
@@ -218,10 +215,14 @@ impl<'f> Chunk<'f> {
         core.pages.stalls.rewrite.add_since(began);
     }
 
-    fn credits(&self, inode: &Arc<Inode>) -> Credits {
+    fn credits(&self, inode: &Arc<Inode>, state: &InodeState) -> Credits {
         let inner = inode.pages.lock();
         let is_mapped = self.blocks().all(|block| inner.block_of(block).is_some());
-        let map = if is_mapped { 0 } else { CREDITS_RUN };
+        let map = if is_mapped {
+            0
+        } else {
+            FileMap::of(state).credits_to_map()
+        };
         let data = if self.is_journaled {
             self.blocks_from(self.first())
         } else {
@@ -248,6 +249,7 @@ impl<'f> Chunk<'f> {
         } else {
             0
         };
+        let map = FileMap::of(state);
         let mut at = self.first();
         for (index, place) in targets.iter_mut().enumerate() {
             if at > self.last() {
@@ -257,9 +259,9 @@ impl<'f> Chunk<'f> {
             let (run, is_new) = if let Some(run) = cached {
                 (run, false)
             } else {
-                let needed = CREDITS_RUN + CREDITS_BASE + data;
+                let needed = map.credits_to_map() + CREDITS_BASE + data;
                 let more = Credits {
-                    blocks: CREDITS_RUN,
+                    blocks: map.credits_to_map(),
                     revokes: 0,
                 };
                 let has_credits = index == 0 || handle.credits_left() >= needed;
@@ -267,7 +269,7 @@ impl<'f> Chunk<'f> {
                     break;
                 }
                 let wanted = self.blocks_from(at);
-                match map::find_or_allocate(core, handle, inode, state, at, wanted) {
+                match map.find_or_allocate(core, handle, inode, state, at, wanted) {
                     Ok(found) => found,
                     Err(error) if index == 0 => return Err(error),
                     Err(_) => break,

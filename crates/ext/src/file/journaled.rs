@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::disk::inode::now;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::map;
+use crate::map::FileMap;
 use crate::writeback::pages::write_file;
 
 /// Switches data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints
@@ -41,7 +41,7 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
         if !rt::mutant!("journaled/switched-without-checkpoint") {
             journal.checkpoint_all()?;
         }
-        map::walk(core, inode, &state, &mut |file_block, run| {
+        FileMap::of(&state).walk(core, inode, &state, &mut |file_block, run| {
             if file_block.is_some() {
                 for step in 0..u64::from(run.count) {
                     core.buffers.remove(run.first + step);

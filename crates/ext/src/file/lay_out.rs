@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::file::Restored;
 use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
-use crate::map;
+use crate::map::FileMap;
 
 /// Sets the size of an empty file, allocates all of its blocks and restores its other fields.
 /// Returns the blocks in file order.
@@ -56,7 +56,7 @@ pub(crate) fn lay_out(
         state.restore(restored);
         note_large_file(core, &mut handle, size)?;
     } else {
-        map::free_from(core, &mut handle, inode, &mut state, FileBlock::new(0))?;
+        FileMap::of(&state).free_from(core, &mut handle, inode, &mut state, FileBlock::new(0))?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
     handle.finish()?;
@@ -76,7 +76,8 @@ fn allocate(
     while reached < count {
         let wanted = u32::try_from(count - reached).unwrap_or(u32::MAX);
         let from = FileBlock::new(reached);
-        let (run, _) = map::find_or_allocate(core, handle, inode, state, from, wanted)?;
+        let (run, _) =
+            FileMap::of(state).find_or_allocate(core, handle, inode, state, from, wanted)?;
         reached += u64::from(run.count);
         match runs.last_mut() {
             Some(last) if last.end() == run.first => last.count += run.count,

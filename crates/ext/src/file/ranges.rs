@@ -19,29 +19,22 @@ use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
-use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Handle};
+use crate::core::handle::Handle;
 use crate::disk::file_size::size_max;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::live::check_live;
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 use crate::writeback::{self, memory};
 
 /// Number of bytes changed under one hold of the inode lock.
 const STEP_BYTES: u64 = 1 << 20;
 /// Number of blocks that one transaction frees: each may need a revoke.
 const FREED_MAX: u32 = 64;
-/// Number of indirect blocks on the path to a block, freed with their last pointer.
-const MAPS_MAX: u32 = 3;
-/// Credits for an extent, which may lie in two groups; for indirect blocks, which change or are
-/// freed; and for the inode.
-const CREDITS_PUNCH: u32 = 2 * CREDITS_PER_GROUP + MAPS_MAX * (1 + CREDITS_PER_GROUP) + 1;
-const _: () = assert!(CREDITS_PUNCH <= CREDITS_MAX);
 
 /// A change of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +150,7 @@ fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Res
     let block_bytes = u64::from(core.geometry.block_bytes);
     let first = FileBlock::new(range.start / block_bytes);
     let count = range.end.div_ceil(block_bytes) - first.get();
-    let found = map::find(core, inode, state, first, count as u32)?;
+    let found = FileMap::of(state).find(core, inode, state, first, count as u32)?;
     let (blocks, is_hole) = match found {
         Mapped::Run(run) => (u64::from(run.count), false),
         Mapped::Hole(count) => (count, true),
@@ -209,7 +202,7 @@ fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
         let count = u32::try_from(last - block.get())
             .unwrap_or(u32::MAX)
             .min(FREED_MAX);
-        match map::find(core, inode, &state, block, count)? {
+        match FileMap::of(&state).find(core, inode, &state, block, count)? {
             Mapped::Run(run) => {
                 give_back(core, inode, &mut state, block, run)?;
                 block = block + u64::from(run.count);
@@ -245,12 +238,14 @@ fn give_back(
     run: Run,
 ) -> Result<()> {
     let _table = core.hold_table(inode.nr)?;
-    let mut handle = drop_pages(core, inode, block, run.count)?;
-    let freed = map::unmap(core, &mut handle, inode, state, block, run);
+    let map = FileMap::of(state);
+    let credits = map.credits_to_unmap(run.count);
+    let mut handle = drop_pages(core, inode, block, run.count, credits)?;
+    let freed = map.unmap(core, &mut handle, inode, state, block, run);
     if rt::mutant!("ranges/punch-in-two-steps") {
         handle.tear(Credits {
-            blocks: CREDITS_PUNCH,
             revokes: 0,
+            ..credits
         })?;
     }
     if freed.is_err() {
@@ -258,7 +253,7 @@ fn give_back(
         handle.finish()?;
         return freed;
     }
-    let emptied = map::free_empty_maps(core, &mut handle, inode, state, block);
+    let emptied = map.free_empty_maps(core, &mut handle, inode, state, block);
     state.mtime = now();
     state.ctime = state.mtime;
     state.store(core, &mut handle, inode.nr, true)?;
@@ -272,13 +267,11 @@ fn drop_pages<'c>(
     inode: &Arc<Inode>,
     block: FileBlock,
     count: u32,
+    credits: Credits,
 ) -> Result<Handle<'c>> {
     loop {
         inode.pages.wait_landed();
-        let handle = core.begin(Credits {
-            blocks: CREDITS_PUNCH,
-            revokes: count + MAPS_MAX,
-        })?;
+        let handle = core.begin(credits)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {
             let end = Some(block + u64::from(count));

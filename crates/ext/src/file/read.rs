@@ -16,7 +16,7 @@ use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::Result;
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 use crate::options::AccessTime;
 use crate::writeback::memory;
 use crate::writeback::pages::write_file;
@@ -192,7 +192,7 @@ fn fetch(
         ahead::land(core, inode, state, pending);
         return Ok(Fetched::Again);
     }
-    let found = map::find(
+    let found = FileMap::of(state).find(
         core,
         inode,
         state,

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::live::check_live;
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 
 /// The target of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
     let mut block = FileBlock::new(offset / block_bytes);
     while block.get() < end {
         let count = u32::try_from(end - block.get()).unwrap_or(u32::MAX);
-        let found = map::find(core, inode, &state, block, count)?;
+        let found = FileMap::of(&state).find(core, inode, &state, block, count)?;
         let (count, is_found) = match found {
             Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
             Mapped::Hole(count) => (count, sought == Sought::Hole),

@@ -10,7 +10,7 @@ use crate::cache::read_ahead::Span;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 
 /// Returns the extents of blocks up to the first hole. In a journaled file they also end at a block
 /// whose buffer is in memory.
@@ -26,7 +26,7 @@ pub(super) fn map_spans(
     let mut at = first;
     while at.get() < end {
         let wanted = u32::try_from(end - at.get()).unwrap_or(u32::MAX);
-        let Mapped::Run(mut run) = map::find(core, inode, state, at, wanted)? else {
+        let Mapped::Run(mut run) = FileMap::of(state).find(core, inode, state, at, wanted)? else {
             break;
         };
         if state.is_journaled(core) {

@@ -14,7 +14,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::Result;
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 use crate::options::DataMode;
 
 /// Zeroes the bytes beyond the old size on the device, before the size grows past the end of the
@@ -39,7 +39,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         Some(_) => return Ok(()),
         // The page was evicted meanwhile, and with it the mark of a masked tail.
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
-        None => match map::find(core, inode, state, block, 1)? {
+        None => match FileMap::of(state).find(core, inode, state, block, 1)? {
             Mapped::Run(run) => run.first,
             Mapped::Hole(_) => return Ok(()),
         },

@@ -27,15 +27,18 @@ use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
 use crate::file::tail::{clear_tail, zero_from};
-use crate::map::{self, CREDITS_FREE};
+use crate::map::{FileMap, Mapped};
 use crate::{orphan, writeback, xattr};
 
-/// Credits of a truncation's first part: freeing, and the journaled last block.
-const CREDITS_SHRINK: Credits = Credits {
-    blocks: CREDITS_FREE.blocks + 4,
-    revokes: 1,
-};
-const _: () = assert!(CREDITS_SHRINK.blocks <= CREDITS_MAX);
+/// Returns the credits of a truncation's first part: freeing, and the journaled last block.
+const fn credits_to_shrink(map: FileMap) -> Credits {
+    let free = map.credits_to_free();
+    Credits {
+        blocks: free.blocks + 4,
+        revokes: free.revokes,
+    }
+}
+const _: () = assert!(credits_to_shrink(FileMap::Indirect).blocks <= CREDITS_MAX);
 
 /// Sets the size, freeing or zeroing as needed, protected by the orphan list. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
@@ -128,11 +131,12 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         load(core, inode, state, last)?
     };
     let tail_at = match &tail {
-        Some(_) => map::find(core, inode, state, last, 1)?,
-        None => map::Mapped::Hole(1),
+        Some(_) => FileMap::of(state).find(core, inode, state, last, 1)?,
+        None => Mapped::Hole(1),
     };
     let _superblock = core.hold_superblock()?;
-    let mut handle = drop_pages(core, inode, keep)?;
+    let map = FileMap::of(state);
+    let mut handle = drop_pages(core, inode, map, keep)?;
     orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;
     // Continuing an earlier truncation has no visible effect.
@@ -141,11 +145,11 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         state.mtime = now();
         state.ctime = state.mtime;
     }
-    if let map::Mapped::Run(run) = tail_at {
+    if let Mapped::Run(run) = tail_at {
         zero_from(core, &mut handle, inode, state, run, last, tail)?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
-    let freed = map::free_from(core, &mut handle, inode, state, keep);
+    let freed = map.free_from(core, &mut handle, inode, state, keep);
     state.is_cut = freed.is_err();
     // An inode without links stays on the list until it is deleted.
     if freed.is_ok() && state.links > 0 {
@@ -158,10 +162,15 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
 }
 
 /// Drops the pages from a block on, within a new transaction.
-fn drop_pages<'c>(core: &'c Core, inode: &Arc<Inode>, from: FileBlock) -> Result<Handle<'c>> {
+fn drop_pages<'c>(
+    core: &'c Core,
+    inode: &Arc<Inode>,
+    map: FileMap,
+    from: FileBlock,
+) -> Result<Handle<'c>> {
     loop {
         inode.pages.wait_landed();
-        let handle = core.begin(CREDITS_SHRINK)?;
+        let handle = core.begin(credits_to_shrink(map))?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
             let tid = handle.tid();
@@ -186,7 +195,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
-    let mut handle = drop_pages(core, inode, FileBlock::new(0))?;
+    let mut handle = drop_pages(core, inode, FileMap::of(&state), FileBlock::new(0))?;
     let result = delete_within(core, &mut handle, inode, &mut state);
     handle.finish()?;
     result
@@ -241,7 +250,7 @@ fn release_blocks(
 ) -> Result<()> {
     if state.has_map(core) {
         let from = FileBlock::new(0);
-        map::free_from(core, handle, inode, state, from)?;
+        FileMap::of(state).free_from(core, handle, inode, state, from)?;
     }
     core.discard_window(&inode.window);
     if rt::mutant!("delete/inode-freed-in-another-step") {

@@ -17,16 +17,18 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
+use crate::map::FileMap;
 use crate::xattr::{self, Change};
-use crate::{alloc, dir, map, writeback};
+use crate::{alloc, dir, writeback};
 
 /// The permission bit by which new entries inherit the directory's group, and new directories the
 /// bit.
 const SET_GID: u16 = layout::mode::SET_GID;
-/// Number of blocks that adding one entry may dirty: leaf and index blocks, their allocation, the
-/// block map, the directory's inode.
-pub(super) const CREDITS_NAME: u32 =
-    dir::CREDITS_ADD + 3 * alloc::CREDITS_PER_GROUP + map::CREDITS_MAP + 1;
+/// Returns the number of blocks that adding one entry may dirty: leaf and index blocks, their
+/// allocation, the directory's block map and inode.
+pub(super) const fn credits_to_name(directory: FileMap) -> u32 {
+    dir::CREDITS_ADD + directory.credits_to_map_entry() + 1
+}
 /// Number of blocks that creating an inode may dirty, including its first block, to which the inode
 /// points itself, and one block of inherited attributes.
 pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CREDITS_PER_GROUP + 1);
@@ -35,7 +37,7 @@ pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CRE
 /// block.
 const REVOKES: u32 = 2;
 
-const _: () = assert!(CREDITS_NEW_INODE + CREDITS_NAME <= CREDITS_MAX);
+const _: () = assert!(CREDITS_NEW_INODE + credits_to_name(FileMap::Indirect) <= CREDITS_MAX);
 
 /// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
 /// before the caller has it.
@@ -100,7 +102,7 @@ pub(super) fn make(
         let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
         let change = inherited.change.as_ref();
         let credits = Credits {
-            blocks: CREDITS_NEW_INODE + CREDITS_NAME,
+            blocks: CREDITS_NEW_INODE + credits_to_name(FileMap::of(&parent_state)),
             revokes: REVOKES,
         };
         let _held = core.hold_for_names(&[parent])?;
@@ -253,7 +255,7 @@ fn give_up(
     state: &mut InodeState,
 ) -> Result<()> {
     xattr::release(core, handle, inode.nr, state)?;
-    map::free_first(core, handle, state)?;
+    FileMap::of(state).free_first(core, handle, state)?;
     state.claims(handle).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     Ok(())

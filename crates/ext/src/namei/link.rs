@@ -3,13 +3,14 @@
 use jbd2::Credits;
 use layout::InodeNr;
 
-use super::create::CREDITS_NAME;
+use super::create::credits_to_name;
 use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names};
 use crate::alloc::shortage::with_space;
 use crate::core::Core;
 use crate::disk::inode::now;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
+use crate::map::FileMap;
 use crate::{dir, writeback};
 
 /// Adds a directory entry for an inode that is not a directory.
@@ -41,10 +42,11 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(Error::TooManyLinks);
         }
         let _held = core.hold_for_names(&[parent, nr])?;
-        let mut handle = core.begin(Credits {
-            blocks: CREDITS_NAME + 1,
+        let credits = Credits {
+            blocks: credits_to_name(FileMap::of(&parent_state)) + 1,
             revokes: 0,
-        })?;
+        };
+        let mut handle = core.begin(credits)?;
         let kind = state.kind;
         let added = dir::add(
             core,
@@ -60,10 +62,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(error);
         }
         if rt::mutant!("names/link-in-two-steps") {
-            handle.tear(Credits {
-                blocks: CREDITS_NAME + 1,
-                revokes: 0,
-            })?;
+            handle.tear(credits)?;
         }
         state.claims(&mut handle).links += 1;
         state.ctime = now();

@@ -23,7 +23,7 @@ use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
-use super::create::{CREDITS_NAME, publish, undo_inode};
+use super::create::{credits_to_name, publish, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, end_removal, find_child};
 use super::{
     LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
@@ -36,18 +36,21 @@ use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
+use crate::map::FileMap;
 use crate::namei::RenameMode;
 use crate::{alloc, dir, writeback};
 
 /// Depth of a directory at which the tree counts as damaged.
 const DEPTH_MAX: u32 = 65_536;
-/// Number of blocks that a rename may dirty: a new entry, an old one, a replaced inode, `..`, four
-/// inodes.
-const CREDITS_RENAME: u32 = CREDITS_NAME + CREDITS_UNLINK + 6;
-const _: () = assert!(CREDITS_RENAME <= CREDITS_MAX);
+/// Returns the number of blocks that a rename into a directory may dirty: a new entry, an old one,
+/// a replaced inode, `..`, four inodes.
+const fn credits_to_rename(directory: FileMap) -> u32 {
+    credits_to_name(directory) + CREDITS_UNLINK + 6
+}
+const _: () = assert!(credits_to_rename(FileMap::Indirect) <= CREDITS_MAX);
 /// A whiteout needs no more: either an entry is added or an inode is replaced. Besides the new
 /// entry: the old one, `..`, three inodes, the whiteout's.
-const _: () = assert!(CREDITS_NAME + 5 + alloc::CREDITS_INODE <= CREDITS_RENAME);
+const _: () = assert!(5 + alloc::CREDITS_INODE <= CREDITS_UNLINK + 6);
 
 /// One side of a rename: a directory and a name in it.
 struct Side<'a> {
@@ -320,7 +323,7 @@ fn replace(
         return Err(Error::TooManyLinks);
     }
     let mut handle = core.begin(Credits {
-        blocks: CREDITS_RENAME,
+        blocks: credits_to_rename(FileMap::of(directories.target_ref())),
         revokes: 0,
     })?;
     let t = &mut handle;
@@ -370,7 +373,7 @@ fn replace(
         }
     }
     if rt::mutant!("names/rename-in-two-steps") {
-        let blocks = CREDITS_RENAME;
+        let blocks = credits_to_rename(FileMap::of(directories.target_ref()));
         t.tear(Credits { blocks, revokes: 0 })?;
     }
     take_old_name(core, t, source, directories.source(), left.as_deref())?;
@@ -454,7 +457,7 @@ fn exchange(
         }
     }
     let mut handle = core.begin(Credits {
-        blocks: CREDITS_RENAME,
+        blocks: credits_to_rename(FileMap::of(directories.target_ref())),
         revokes: 0,
     })?;
     let t = &mut handle;

@@ -15,7 +15,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::metadata::Kind;
 use crate::disk::new_inode::NewInode;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::{self, Mapped};
+use crate::map::{FileMap, Mapped};
 
 /// Length in bytes of the longest target in the inode's words, the closing zero excluded.
 const FAST_BYTES_MAX: usize = 59;
@@ -65,7 +65,7 @@ fn store_slow(
     target: &[u8],
 ) -> Result<()> {
     let start = FileBlock::new(0);
-    let (run, _) = map::find_or_allocate(core, handle, inode, state, start, 1)?;
+    let (run, _) = FileMap::of(state).find_or_allocate(core, handle, inode, state, start, 1)?;
     let mut block = Block::zeroed(core.block_bytes());
     block[..target.len()].copy_from_slice(target);
     let buffer = core.buffers.get_new(run.first, Kind::Contents.of_volume());
@@ -100,7 +100,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     if length == 0 || length > core.block_bytes() {
         return Err(corrupt());
     }
-    match map::find(core, &inode, &state, FileBlock::new(0), 1)? {
+    match FileMap::of(&state).find(core, &inode, &state, FileBlock::new(0), 1)? {
         Mapped::Run(run) => {
             let read = core.buffers.get(run.first, Kind::Contents.of_volume());
             let buffer = read.map_err(|refused| refused.into_error(|_| corrupt()))?;

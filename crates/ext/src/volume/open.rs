@@ -26,6 +26,7 @@ use crate::disk::log::LOG_BLOCKS_MAX;
 use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::error::{Corrupt, Error, Result};
+use crate::map::FileMap;
 use crate::options::MountOptions;
 
 /// Opens the core of a volume.
@@ -216,7 +217,7 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
             value,
         })
     };
-    crate::map::walk(core, &inode, &state, &mut |file_block, run| {
+    FileMap::of(&state).walk(core, &inode, &state, &mut |file_block, run| {
         if let Some(file_block) = file_block {
             has_hole |= file_block.get() != next;
             next = file_block.get() + u64::from(run.count);

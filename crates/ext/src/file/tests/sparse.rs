@@ -11,7 +11,7 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::file_size::size_max;
 use crate::file::{self, Sought, WriteOptions};
-use crate::map;
+use crate::map::FileMap;
 use crate::options::MountOptions;
 
 /// Number of random schedules, and of attempts to evict in each.
@@ -41,11 +41,12 @@ fn borders(block_bytes: u64) -> Vec<u64> {
 fn block_count(core: &Core, inode: &Inode) -> u64 {
     let state = inode.state.read();
     let mut count = 0;
-    map::walk(core, inode, &state, &mut |_, run| {
-        count += u64::from(run.count);
-        Ok(())
-    })
-    .unwrap();
+    FileMap::of(&state)
+        .walk(core, inode, &state, &mut |_, run| {
+            count += u64::from(run.count);
+            Ok(())
+        })
+        .unwrap();
     assert_eq!(count * core.sectors_per_block(), state.sectors);
     count
 }

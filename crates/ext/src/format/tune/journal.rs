@@ -10,7 +10,6 @@ use layout::{FileBlock, InodeNr};
 use zerocopy::little_endian::U32;
 
 use super::{JournalChange, take_over, write};
-use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -19,7 +18,7 @@ use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::format::mkfs::{self, Profile};
-use crate::map::{self, CREDITS_FREE, CREDITS_MAP};
+use crate::map::FileMap;
 use crate::options::MountOptions;
 use crate::volume::{close_core, log_of_inode, open_core};
 
@@ -176,9 +175,10 @@ pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock)
 fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let inode = Inode::load(core, nr)?;
     let mut state = inode.state.write();
-    let mut handle = core.begin(CREDITS_FREE)?;
+    let map = FileMap::of(&state);
+    let mut handle = core.begin(map.credits_to_free())?;
     let from = FileBlock::new(0);
-    map::free_from(core, &mut handle, &inode, &mut state, from)?;
+    map.free_from(core, &mut handle, &inode, &mut state, from)?;
     let (buffer, offset) = core.table_of(nr)?;
     let end = offset + usize::from(core.geometry.inode_bytes);
     handle.write(&buffer)?[offset..end].fill(0);
@@ -234,15 +234,16 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     }
     let mut state = InodeState::fresh(FileKind::Regular, PERMISSIONS, 0, 0, 0);
     let inode = Inode::new(nr, state.clone());
+    let map = FileMap::of(&state);
     let mut next = 0;
     while next < count {
         let mut handle = core.begin(jbd2::Credits {
-            blocks: CREDITS_MAP + 2 * CREDITS_PER_GROUP + 1,
+            blocks: map.credits_to_map() + 1,
             revokes: 0,
         })?;
         let from = FileBlock::new(u64::from(next));
         let wanted = count - next;
-        let (run, _) = map::find_or_allocate(core, &mut handle, &inode, &mut state, from, wanted)?;
+        let (run, _) = map.find_or_allocate(core, &mut handle, &inode, &mut state, from, wanted)?;
         next += run.count;
         state.size = u64::from(next) * u64::from(core.geometry.block_bytes);
         state.store(core, &mut handle, nr, true)?;

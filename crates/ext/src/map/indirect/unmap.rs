@@ -1,22 +1,39 @@
 //! Removing one extent from a block map: a hole is left, and indirect blocks without pointers are
 //! freed.
 
+use jbd2::Credits;
 use layout::{BlockNr, FileBlock};
 
-use super::blocks::{self, label};
+use super::block::{self, label};
 use super::path::Path;
-use super::{Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut};
+use super::{
+    DEPTH_MAX, Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut,
+};
+use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
-use crate::core::handle::Handle;
+use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::Result;
 
+/// Number of blocks that unmapping an extent may dirty: the extent may lie in two groups; indirect
+/// blocks change or are freed; and the inode.
+const CREDITS_UNMAP: u32 = 2 * CREDITS_PER_GROUP + DEPTH_MAX * (1 + CREDITS_PER_GROUP) + 1;
+const _: () = assert!(CREDITS_UNMAP <= CREDITS_MAX);
+
+/// Returns the credits for [`unmap`] of an extent and [`free_empty_maps`] after it.
+pub(in crate::map) const fn credits_to_unmap(count: u32) -> Credits {
+    Credits {
+        blocks: CREDITS_UNMAP,
+        revokes: count + DEPTH_MAX,
+    }
+}
+
 /// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the
 /// claims, which the caller stores. If it fails because of damage or a read error, the block map is
 /// as it was.
-pub(crate) fn unmap(
+pub(in crate::map) fn unmap(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
@@ -66,7 +83,7 @@ pub(crate) fn unmap(
 ///
 /// If it fails, indirect blocks without pointers may be left, which are harmless, and the block map
 /// is consistent.
-pub(crate) fn free_empty_maps(
+pub(in crate::map) fn free_empty_maps(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
@@ -80,7 +97,7 @@ pub(crate) fn free_empty_maps(
     *inode.map.lock() = MapCache::default();
     for (level, block) in way.iter().enumerate().rev() {
         let label = label(inode, state);
-        let found = blocks::read(core, *block, label)?;
+        let found = block::read(core, *block, label)?;
         let is_empty = pointers(&found.buffer.read()).all(|pointer| pointer == 0);
         if !is_empty {
             break;
@@ -132,7 +149,7 @@ fn way(
 /// Frees the block of a new inode's first contents, if it has one, in the transaction that
 /// allocated it. Unlike freeing a whole block map it never restarts the handle: an inode without
 /// links would become durable.
-pub(crate) fn free_first(
+pub(in crate::map) fn free_first(
     core: &Core,
     handle: &mut Handle<'_>,
     state: &mut InodeState,

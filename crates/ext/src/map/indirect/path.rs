@@ -3,7 +3,7 @@
 use layout::{BlockNr, FileBlock};
 
 use super::DIRECT;
-use super::blocks::Indirect;
+use super::block::Indirect;
 
 /// A word of the inode, and an index in each indirect block on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

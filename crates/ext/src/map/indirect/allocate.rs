@@ -12,9 +12,9 @@
 
 use layout::{Block, BlockNr, FileBlock};
 
-use super::blocks::{self, Indirect, Readable, label};
+use super::block::{self, Indirect, Readable, label};
 use super::path::Path;
-use super::{DIRECT, Mapped, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
+use super::{DIRECT, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
 use crate::alloc::BlockRequest;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -23,6 +23,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
+use crate::map::Mapped;
 use crate::tuning::AllocationProfile;
 
 /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and true
@@ -32,7 +33,7 @@ use crate::tuning::AllocationProfile;
 /// # Errors
 /// - [`Error::FileTooLarge`] for blocks beyond the reach of the trees.
 /// - [`Error::NoSpace`].
-pub(crate) fn find_or_allocate(
+pub(in crate::map) fn find_or_allocate(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
@@ -54,7 +55,7 @@ pub(crate) fn find_or_allocate(
 ///
 /// # Errors
 /// Fails as [`find_or_allocate`]; nothing has changed then.
-pub(crate) fn allocate_each(
+pub(in crate::map) fn allocate_each(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
@@ -185,7 +186,7 @@ impl Site {
         if let Some(parent) = site.parents[..site.level].last()
             && !rt::mutant!("map/parent-not-held")
         {
-            site.held = Some(blocks::hold(core, *parent, label(inode, state))?);
+            site.held = Some(block::hold(core, *parent, label(inode, state))?);
         }
         site.look(core, inode, state, count_max)?;
         site.choose_goal(core, inode, state)?;
@@ -222,7 +223,7 @@ impl Site {
             let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
             Mapped::Hole(u64::from(behind.min(count_max)))
         } else {
-            let found = blocks::read(core, self.leaf(), label(inode, state))?;
+            let found = block::read(core, self.leaf(), label(inode, state))?;
             let bytes = found.buffer.read();
             let start = path.offsets[path.depth - 1] as usize * 4;
             scan(core, inode, self.from, count_max, pointers(&bytes[start..]))?
@@ -247,7 +248,7 @@ impl Site {
         } else if self.level > 0 {
             self.goal = self.parents[self.level - 1] + 1;
             if self.missing() == 0 {
-                let found = blocks::read(core, self.leaf(), label(inode, state))?;
+                let found = block::read(core, self.leaf(), label(inode, state))?;
                 let bytes = found.buffer.read();
                 let end = self.path.offsets[self.path.depth - 1] as usize * 4;
                 let last = pointers(&bytes[..end])

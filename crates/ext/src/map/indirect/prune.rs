@@ -17,10 +17,10 @@ use std::sync::Arc;
 use jbd2::{Buffer, Credits};
 use layout::FileBlock;
 
-use super::blocks::{Indirect, label};
+use super::block::{Indirect, label};
 use super::path::tree;
 use super::walk::runs;
-use super::{DIRECT, check_data, check_map_block, pointers, roots, roots_mut};
+use super::{CREDITS_PATH, DIRECT, check_data, check_map_block, pointers, roots, roots_mut};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -30,9 +30,9 @@ use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
 /// Credits reserved at every moment, restarts included: for the caller, and for unlinking pending
-/// blocks (3 indirect blocks and the inode).
+/// blocks (the indirect blocks on the path and the inode).
 const CREDITS_KEPT: Credits = Credits {
-    blocks: crate::orphan::CREDITS_FINISH.blocks + 4,
+    blocks: crate::orphan::CREDITS_FINISH.blocks + CREDITS_PATH,
     revokes: crate::orphan::CREDITS_FINISH.revokes,
 };
 /// Credits for freeing one extent, which may lie in two groups.
@@ -44,7 +44,7 @@ const SEGMENT: Credits = Credits {
 };
 const _: () = assert!(CREDITS_KEPT.blocks + CREDITS_EXTENT <= CREDITS_MAX);
 /// Credits with which a caller starts its transaction for [`free_from`].
-pub(crate) const CREDITS_FREE: Credits = Credits {
+pub(in crate::map) const CREDITS_FREE: Credits = Credits {
     blocks: CREDITS_KEPT.blocks + CREDITS_EXTENT,
     revokes: CREDITS_KEPT.revokes,
 };
@@ -53,7 +53,7 @@ pub(crate) const CREDITS_FREE: Credits = Credits {
 /// restarting as needed. Data blocks that may be in the metadata cache are forgotten, with a
 /// revoke. The inode is stored at every restart; the caller stores it at the end, and finishes the
 /// transaction also after an error.
-pub(crate) fn free_from(
+pub(in crate::map) fn free_from(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use layout::{BlockNr, FileBlock};
 
-use super::blocks::{self, label};
+use super::block::{self, label};
 use super::path::tree;
 use super::{DIRECT, check_data, check_map_block, pointers, roots};
 use crate::cache::inode::Inode;
@@ -22,7 +22,7 @@ use crate::error::{Corrupt, Result};
 ///
 /// # Errors
 /// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for an invalid block map.
-pub(crate) fn walk(
+pub(in crate::map) fn walk(
     core: &Core,
     inode: &Inode,
     state: &InodeState,
@@ -75,7 +75,7 @@ impl Walk<'_> {
             count: 1,
         };
         (self.visit)(None, run)?;
-        let found = blocks::read(self.core, block, self.label)?;
+        let found = block::read(self.core, block, self.label)?;
         let children: Vec<u32> = pointers(&found.buffer.read()).collect();
         if depth == 1 {
             return self.runs(first, &children);
