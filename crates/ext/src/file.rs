@@ -30,7 +30,8 @@
 //! - Contents change only under the file's exclusive inode lock. The leaf lock of a file's pages
 //!   protects them against the writer, the committer and eviction, which take no inode lock.
 //! - At most one write of a block is in flight; truncation waits for it before blocks are freed.
-//! - A dirty page knows its block: blocks are allocated when data is written into the cache.
+//! - A dirty page has a [`Backing`](crate::cache::folio::Backing): a mapped block, allocated when
+//!   data is written into the cache.
 //! - Bytes of a cached page beyond the file's size are zero.
 //! - Of the leaves, a file's pages may be held while the dirty list or an ordered set is changed,
 //!   and never the reverse.

@@ -9,7 +9,7 @@ use layout::{Block, BlockNr, FileBlock, Tid};
 use rt::{Condvar, Mutex, MutexGuard, Nanos};
 
 use super::flushes::Flushes;
-use super::folio::{FOLIO_PAGES, Folios, Slot};
+use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
 use super::read_ahead::ReadAhead;
 
@@ -161,11 +161,12 @@ impl Inner {
         into.len()
     }
 
-    /// Returns the block of a page that is in memory.
+    /// Returns the block of a mapped page that is in memory.
     pub(crate) fn block_of(&self, block: FileBlock) -> Option<BlockNr> {
         let slot = self.slot(block)?;
         slot.image.as_ref()?;
-        slot.block()
+        let Backing::Mapped(nr) = slot.backing()?;
+        Some(nr)
     }
 
     /// Returns the number of consecutive pages that are not in memory, at most `count_max`.
@@ -195,7 +196,7 @@ impl Inner {
             return;
         }
         slot.image = Some(Arc::clone(image));
-        slot.set_block(nr);
+        slot.set_backing(Backing::Mapped(nr));
         slot.has_masked_tail = has_masked_tail;
         folio.resident += 1;
         self.resident += 1;
@@ -209,7 +210,7 @@ impl Inner {
         &mut self,
         counts: &PageCounts,
         block: FileBlock,
-        nr: BlockNr,
+        backing: Backing,
         dirt: Option<Dirt>,
         change: impl FnOnce(Option<Arc<Block>>) -> Arc<Block>,
     ) -> Arc<Block> {
@@ -221,7 +222,7 @@ impl Inner {
         let is_new = old.is_none();
         let image = change(old);
         slot.image = Some(Arc::clone(&image));
-        slot.set_block(nr);
+        slot.set_backing(backing);
         slot.has_masked_tail = false;
         let mut is_newly_dirty = false;
         if let Some(dirt) = dirt {
@@ -276,9 +277,11 @@ impl Inner {
                     collected.next = Some(block);
                     break;
                 } else {
+                    let backing = slot.backing().expect("a dirty page has a backing");
+                    let Backing::Mapped(nr) = backing;
                     let page = Taken {
                         block,
-                        nr: slot.block().expect("a dirty page knows its block"),
+                        nr,
                         image: slot.image.clone().expect("a dirty page has an image"),
                         ordered: slot.ordered,
                     };

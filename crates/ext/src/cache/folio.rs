@@ -12,12 +12,20 @@ use rt::Nanos;
 /// Number of pages in a folio.
 pub(crate) const FOLIO_PAGES: u64 = 16;
 
+/// The backing of a page: where its contents go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// A block of the device that the file's block map has.
+    Mapped(BlockNr),
+}
+
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// The current contents; none while the page is absent.
     pub(crate) image: Option<Arc<Block>>,
-    /// The page's block; 0 while it is unknown. Known for every dirty page.
+    /// The block of a mapped page; 0 while the page is absent. Four bytes, because there is a slot
+    /// for every page.
     block: u32,
     /// Time since which the page is dirty.
     pub(crate) dirty_since: Nanos,
@@ -32,13 +40,15 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Returns the page's block, if it is known.
-    pub(crate) fn block(&self) -> Option<BlockNr> {
-        (self.block != 0).then(|| BlockNr::new(u64::from(self.block)))
+    /// Returns the page's backing; none while the page is absent.
+    pub(crate) fn backing(&self) -> Option<Backing> {
+        let block = (self.block != 0).then(|| BlockNr::new(u64::from(self.block)));
+        block.map(Backing::Mapped)
     }
 
-    /// Sets the page's block.
-    pub(crate) fn set_block(&mut self, block: BlockNr) {
+    /// Sets the page's backing.
+    pub(crate) fn set_backing(&mut self, backing: Backing) {
+        let Backing::Mapped(block) = backing;
         self.block =
             u32::try_from(block.get()).expect("block numbers of ext2 and ext3 have 32 bits");
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use layout::{Block, BlockNr, Tid};
 use rt::Mutex;
 
-use super::folio::Slot;
+use super::folio::{Backing, Slot};
 use super::inode::Inode;
 
 /// The sets of the running and committing transactions.
@@ -47,9 +47,11 @@ impl OrderedSets {
     /// Keeps the image of a dirty page that transaction `tid` truncates, if an earlier transaction
     /// still waits for it.
     pub(crate) fn keep(&self, slot: &Slot, tid: Option<Tid>) {
-        let (Some(owner), Some(image), Some(nr)) = (slot.ordered, &slot.image, slot.block()) else {
+        let (Some(owner), Some(image), Some(backing)) = (slot.ordered, &slot.image, slot.backing())
+        else {
             return;
         };
+        let Backing::Mapped(nr) = backing;
         if Some(owner) == tid || rt::mutant!("data/cut-off-page-not-written") {
             return;
         }

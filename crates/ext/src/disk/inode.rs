@@ -28,7 +28,8 @@ pub(crate) struct InodeState {
     pub(crate) uid: u32,
     /// Owning group.
     pub(crate) gid: u32,
-    /// Size in bytes.
+    /// Size in bytes. An operation stores it in the handle that changes it, so that the size that
+    /// readers see under the lock is that of the inode table.
     pub(crate) size: u64,
     /// The fields that must agree with other blocks of the volume.
     // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot finish

@@ -19,6 +19,7 @@ use super::read::load;
 use super::tail::{clear_tail, ordering};
 use super::truncate::finish_cut;
 use crate::cache::file_pages::{Dirt, Inner, Which};
+use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, Handle};
@@ -320,7 +321,8 @@ impl<'f> Chunk<'f> {
                 let ordered = tid.filter(|_| is_ordered);
                 let dirt = Dirt { ordered, since };
                 let dirt = (!self.is_journaled).then_some(dirt);
-                let image = inner.change(&core.pages.counts, block, nr, dirt, |old| {
+                let backing = Backing::Mapped(nr);
+                let image = inner.change(&core.pages.counts, block, backing, dirt, |old| {
                     compose(old, base, from as usize, bytes, self.block_bytes as usize)
                 });
                 if self.is_journaled {

@@ -7,6 +7,7 @@ use layout::{Block, FileBlock, Tid};
 
 use super::read::load;
 use crate::cache::file_pages::Dirt;
+use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -33,9 +34,9 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         .lock()
         .slot(block)
         .filter(|slot| slot.image.is_some())
-        .map(|slot| (slot.has_masked_tail, slot.block()));
+        .map(|slot| (slot.has_masked_tail, slot.backing()));
     let nr = match slot {
-        Some((true, Some(nr))) => nr,
+        Some((true, Some(Backing::Mapped(nr)))) => nr,
         Some(_) => return Ok(()),
         // The page was evicted meanwhile, and with it the mark of a masked tail.
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
@@ -88,7 +89,7 @@ pub(super) fn zero_from(
     let image = inner.change(
         &core.pages.counts,
         block,
-        run.first,
+        Backing::Mapped(run.first),
         (!is_journaled).then_some(dirt),
         |old| {
             let zeroes = || Block::zeroed(core.block_bytes()).into_arc();
