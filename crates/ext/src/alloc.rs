@@ -50,7 +50,7 @@ pub(crate) struct BlockRequest<'w> {
 impl Core {
     /// Returns a first goal for the blocks of an inode, in the inode's group.
     pub(crate) fn block_goal(&self, inode: InodeNr) -> BlockNr {
-        let (group, _) = self.geometry.group_of_inode(inode);
+        let (group, _) = self.geometry().group_of_inode(inode);
         let group = self.space.group(group);
         match self.tuning.allocation {
             AllocationProfile::Modern => group.next_goal(),

@@ -33,8 +33,6 @@ use crate::tuning;
 pub(crate) struct Core {
     /// The file-system device.
     pub(crate) device: Arc<dyn BlockDevice>,
-    /// The geometry of the volume.
-    pub(crate) geometry: Geometry,
     /// The mount options.
     pub(crate) options: MountOptions,
     /// The decisions that follow from the settings of experiments.
@@ -70,6 +68,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Returns the geometry of the volume, that of the current groups.
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.space.table().geometry
+    }
+
     /// Fails with `ReadOnly` if the volume is read-only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_read_only.load(Ordering::Acquire) {
@@ -90,7 +93,7 @@ impl Core {
 
     /// Checks an inode number from a directory entry against the number of inodes.
     pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
-        if raw >= 1 && raw <= self.geometry.inode_count {
+        if raw >= 1 && raw <= self.geometry().inode_count {
             Ok(InodeNr::new(raw))
         } else {
             Err("an entry names an inode that does not exist")
@@ -99,7 +102,7 @@ impl Core {
 
     /// Returns the size of a block in bytes, as an index.
     pub(crate) fn block_bytes(&self) -> usize {
-        self.geometry.block_bytes as usize
+        self.geometry().block_bytes as usize
     }
 }
 
@@ -112,14 +115,12 @@ impl Core {
         journal: Option<Arc<Journal>>,
         is_read_only: bool,
     ) -> Result<Self> {
-        let geometry = superblock.geometry.clone();
-        let checks = Checks::new(&geometry, device.geometry().size_bytes);
+        let checks = Checks::new(&superblock.geometry, device.geometry().size_bytes);
         let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
         let space = Space::open(&superblock, &buffers)?;
-        let pages = Pages::new(&options, geometry.block_bytes);
+        let pages = Pages::new(&options, superblock.geometry.block_bytes);
         Ok(Self {
             device,
-            geometry,
             tuning: options.tuning.resolve(),
             options,
             superblock,

@@ -136,10 +136,10 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     while next != 0 {
         let nr = InodeNr::new(next);
         let corrupt = |why| core.damaged(Corrupt::Orphan { inode: nr, why });
-        if next > core.geometry.inode_count {
+        if next > core.geometry().inode_count {
             return Err(corrupt("there is no such inode"));
         }
-        if next < core.geometry.first_inode.get() {
+        if next < core.geometry().first_inode.get() {
             return Err(corrupt("a reserved inode is never an orphan"));
         }
         if !seen.insert(next) {

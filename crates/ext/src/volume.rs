@@ -184,7 +184,7 @@ impl Volume {
     /// - [`Error::ReadOnly`](crate::Error::ReadOnly), and the errors of [`sync`](Self::sync).
     pub fn trim(&self, least_bytes: u64) -> Result<u64> {
         rt::charge(rt::Cost::Syscall);
-        let block_bytes = u64::from(self.core.geometry.block_bytes);
+        let block_bytes = u64::from(self.core.geometry().block_bytes);
         let least = least_bytes.div_ceil(block_bytes);
         let blocks = self.core.trim(u32::try_from(least).unwrap_or(u32::MAX))?;
         Ok(blocks * block_bytes)
@@ -210,7 +210,7 @@ impl Volume {
 
     /// Returns the granularity of stored times.
     pub fn time_granularity(&self) -> Duration {
-        if self.core.geometry.has_extra_times() {
+        if self.core.geometry().has_extra_times() {
             Duration::from_nanos(1)
         } else {
             Duration::from_secs(1)

@@ -43,7 +43,7 @@ impl Core {
         request: &BlockRequest<'_>,
     ) -> Result<Run> {
         assert!(request.count_max > 0, "at least one block is wanted");
-        let goal = if self.geometry.contains(request.goal) {
+        let goal = if self.geometry().contains(request.goal) {
             request.goal
         } else {
             self.block_goal(request.owner)
@@ -58,8 +58,8 @@ impl Core {
     /// the transaction is durable.
     pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         if !self.is_data_run(run) {
-            let group = if self.geometry.contains(run.first) {
-                self.geometry.group_of_block(run.first).0
+            let group = if self.geometry().contains(run.first) {
+                self.geometry().group_of_block(run.first).0
             } else {
                 GroupNr::new(0)
             };
@@ -107,7 +107,7 @@ impl Core {
         for (group, start, count) in self.parts(run) {
             let bitmap = self.block_bitmap(group)?;
             let mut maps = group.maps.lock();
-            let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
+            let map = match group.blocks(&mut maps, &bitmap, self.space.zones()) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);
@@ -141,7 +141,7 @@ impl Core {
         let mut is_filed = !self.may_writes_wait();
         loop {
             let mut maps = group.maps.lock();
-            let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
+            let map = match group.blocks(&mut maps, &bitmap, self.space.zones()) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);
@@ -206,7 +206,7 @@ impl Core {
             drop(handle.write(descriptor)?);
         }
         let mut maps = group.maps.lock();
-        let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
+        let map = match group.blocks(&mut maps, &bitmap, self.space.zones()) {
             Ok(map) => map,
             Err(damage) => {
                 drop(maps);
@@ -264,8 +264,8 @@ impl Core {
     /// Returns every group once, starting with the group of a block, and the block's index in that
     /// group.
     pub(super) fn groups_from(&self, goal: BlockNr) -> (impl Iterator<Item = &Group>, u32) {
-        let (first, index) = self.geometry.group_of_block(goal);
-        let (before, behind) = self.space.groups.split_at(first.index());
+        let (first, index) = self.geometry().group_of_block(goal);
+        let (before, behind) = self.space.groups().split_at(first.index());
         (behind.iter().chain(before), index)
     }
 }

@@ -66,7 +66,7 @@ impl Core {
         self.check_writable()?;
         crate::writeback::sync_all(self)?;
         let mut discarded = 0;
-        for nr in self.geometry.groups() {
+        for nr in self.geometry().groups() {
             let group = self.space.group(nr);
             let mut from = 0;
             while let Some(run) = self.keep_free_run(group, from, blocks_min)? {
@@ -86,7 +86,7 @@ impl Core {
     fn keep_free_run(&self, group: &Group, from: u32, blocks_min: u32) -> Result<Option<FreedRun>> {
         let bitmap = self.block_bitmap(group)?;
         let mut maps = group.maps.lock();
-        let map = match group.blocks(&mut maps, &bitmap, &self.space.zones) {
+        let map = match group.blocks(&mut maps, &bitmap, self.space.zones()) {
             Ok(map) => map,
             Err(damage) => {
                 drop(maps);
@@ -127,6 +127,7 @@ impl Core {
     /// Returns the byte range of blocks of a group.
     fn bytes_of(&self, run: FreedRun) -> Range<u64> {
         let first = self.space.group(run.group).first + u64::from(run.start);
-        self.geometry.byte_offset(first)..self.geometry.byte_offset(first + u64::from(run.count))
+        self.geometry().byte_offset(first)
+            ..self.geometry().byte_offset(first + u64::from(run.count))
     }
 }

@@ -52,8 +52,8 @@ impl Core {
             (AllocationProfile::Modern, false) => self.group_near(parent, parent.get(), 1),
             (AllocationProfile::Ext3Linux24, false) => self.group_near(parent, 0, 0),
         };
-        let first = preferred.unwrap_or_else(|| self.geometry.group_of_inode(parent).0);
-        let (before, behind) = self.space.groups.split_at(first.index());
+        let first = preferred.unwrap_or_else(|| self.geometry().group_of_inode(parent).0);
+        let (before, behind) = self.space.groups().split_at(first.index());
         for group in behind.iter().chain(before) {
             if let Some(inode) = self.allocate_inode_in(handle, group, is_directory)? {
                 return Ok(inode);
@@ -69,7 +69,7 @@ impl Core {
         inode: InodeNr,
         is_directory: bool,
     ) -> Result<()> {
-        if inode < self.geometry.first_inode || inode.get() > self.geometry.inode_count {
+        if inode < self.geometry().first_inode || inode.get() > self.geometry().inode_count {
             let value = u64::from(inode.get());
             return Err(self.damaged(Corrupt::Inode {
                 inode,
@@ -77,7 +77,7 @@ impl Core {
                 value,
             }));
         }
-        let (group, index) = self.geometry.group_of_inode(inode);
+        let (group, index) = self.geometry().group_of_inode(inode);
         let group = self.space.group(group);
         let bitmap = self.inode_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
@@ -137,7 +137,7 @@ impl Core {
         let bitmap = self.inode_bitmap(group)?;
         let descriptor = self.space.descriptor(group.nr);
         let first_nr = group.nr.get() * group.inode_count + 1;
-        let reserved = self.geometry.first_inode.get().saturating_sub(first_nr);
+        let reserved = self.geometry().first_inode.get().saturating_sub(first_nr);
         let mut is_filed = !self.may_writes_wait();
         loop {
             let mut maps = group.maps.lock();
@@ -190,8 +190,8 @@ impl Core {
     /// Returns the parent's group, or one at a distance that doubles, with free inodes and at least
     /// `blocks_min` free blocks.
     fn group_near(&self, parent: InodeNr, spread: u32, blocks_min: u32) -> Option<GroupNr> {
-        let count = self.geometry.group_count;
-        let (home, _) = self.geometry.group_of_inode(parent);
+        let count = self.geometry().group_count;
+        let (home, _) = self.geometry().group_of_inode(parent);
         let is_good = |group: &GroupNr| {
             let group = self.space.group(*group);
             load(&group.free_inodes) > 0 && load(&group.usable_blocks) >= blocks_min
@@ -208,12 +208,12 @@ impl Core {
             }
             distance *= 2;
         }
-        self.geometry.groups().find(is_good)
+        self.geometry().groups().find(is_good)
     }
 
     fn group_with_most_blocks(&self) -> Option<GroupNr> {
         let average = self.average().free_inodes;
-        let with_room = self.space.groups.iter().filter(|group| {
+        let with_room = self.space.groups().iter().filter(|group| {
             let free = load(&group.free_inodes);
             free > 0 && free >= average
         });
@@ -230,15 +230,15 @@ impl Core {
                 && free_inodes >= average.free_inodes
                 && load(&group.usable_blocks) >= average.free_blocks
         };
-        let (home, _) = self.geometry.group_of_inode(parent);
+        let (home, _) = self.geometry().group_of_inode(parent);
         if parent == InodeNr::ROOT {
             let chance = if self.options.is_being_made {
                 self.space.directories.load(Ordering::Relaxed)
             } else {
                 rt::random_u64()
             };
-            let start = (chance % u64::from(self.geometry.group_count)) as usize;
-            let (before, behind) = self.space.groups.split_at(start);
+            let start = (chance % u64::from(self.geometry().group_count)) as usize;
+            let (before, behind) = self.space.groups().split_at(start);
             let all = behind.iter().chain(before).filter(has_average);
             return all
                 .min_by_key(|group| load(&group.directories))
@@ -246,13 +246,13 @@ impl Core {
         }
         let inodes_min = average
             .free_inodes
-            .saturating_sub(self.geometry.inodes_per_group / CROWDED_SHARE);
+            .saturating_sub(self.geometry().inodes_per_group / CROWDED_SHARE);
         let blocks_min = average
             .free_blocks
-            .saturating_sub(self.geometry.blocks_per_group / CROWDED_SHARE);
+            .saturating_sub(self.geometry().blocks_per_group / CROWDED_SHARE);
         let directories_max =
-            average.directories + self.geometry.inodes_per_group / DIRECTORY_SHARE;
-        let (before, behind) = self.space.groups.split_at(home.index());
+            average.directories + self.geometry().inodes_per_group / DIRECTORY_SHARE;
+        let (before, behind) = self.space.groups().split_at(home.index());
         let near = || behind.iter().chain(before);
         let is_uncrowded = |group: &&Group| {
             let free_inodes = load(&group.free_inodes);
@@ -268,7 +268,7 @@ impl Core {
     }
 
     fn average(&self) -> Average {
-        let count = u64::from(self.geometry.group_count);
+        let count = u64::from(self.geometry().group_count);
         let mean = |total: &rt::atomic::AtomicU64| (total.load(Ordering::Relaxed) / count) as u32;
         Average {
             free_inodes: mean(&self.space.free_inodes),

@@ -114,10 +114,10 @@ fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
     let expected: BTreeSet<u64> = before.union(ours).copied().collect();
     assert_eq!(taken, expected);
     let free =
-        core.geometry.block_count - core.geometry.first_data_block.get() - taken.len() as u64;
+        core.geometry().block_count - core.geometry().first_data_block.get() - taken.len() as u64;
     assert_eq!(core.usage().blocks_free, free);
     let mut sum = 0;
-    for group in &core.space.groups {
+    for group in core.space.groups() {
         let bytes = core.space.descriptor(group.nr).read();
         let at = group.descriptor.start + 12;
         sum += u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
@@ -128,7 +128,7 @@ fn check_bitmaps(core: &Core, before: &BTreeSet<u64>, ours: &BTreeSet<u64>) {
 /// Returns the blocks that the bitmaps on disk mark as taken.
 fn taken_blocks(core: &Core) -> BTreeSet<u64> {
     let mut taken = BTreeSet::new();
-    for group in &core.space.groups {
+    for group in core.space.groups() {
         let buffer = core.block_bitmap(group).expect("readable");
         let bytes = buffer.read();
         let is_set = |bit: &u32| bytes[(bit / 8) as usize] & (1 << (bit % 8)) != 0;
@@ -212,7 +212,7 @@ fn files_that_grow_in_turns_do_not_interleave() {
     for runs in files.values() {
         assert!(runs.len() <= 8, "400 blocks lie in {} runs", runs.len());
     }
-    let free: u32 = core.space.groups.iter().map(load_usable).sum();
+    let free: u32 = core.space.groups().iter().map(load_usable).sum();
     assert_eq!(u64::from(free), core.usage().blocks_free);
     windows
         .iter()
@@ -370,7 +370,7 @@ fn damage_is_noticed_and_acted_upon() {
                 };
                 assert!(core.free_blocks(&mut handle, bitmap).is_err());
                 let outside = Run {
-                    first: BlockNr::new(core.geometry.block_count),
+                    first: BlockNr::new(core.geometry().block_count),
                     count: 1,
                 };
                 assert!(core.free_blocks(&mut handle, outside).is_err());
@@ -461,7 +461,7 @@ fn no_block_of_a_zone_is_freed() {
     let log = crate::volume::log_of_inode(core, InodeNr::JOURNAL).expect("a journal");
     let second = core.space.group(GroupNr::new(1));
     let blocks = [
-        core.geometry.first_data_block,
+        core.geometry().first_data_block,
         second.first,
         second.first + 1,
         second.block_bitmap,

@@ -64,7 +64,7 @@ impl Core {
             if let Some(run) = self.allocate_from_window(handle, count_max, goal, window)? {
                 return Ok(run);
             }
-            self.space.unreserve(&self.geometry, window);
+            self.space.unreserve(window);
             let is_sequential = goal == window.first + u64::from(window.count);
             window.count = 0;
             if !is_sequential {
@@ -91,7 +91,7 @@ impl Core {
         if goal < window.first || goal >= end {
             return Ok(None);
         }
-        let (group, first) = self.geometry.group_of_block(window.first);
+        let (group, first) = self.geometry().group_of_block(window.first);
         let group = self.space.group(group);
         let from = first + (goal.get() - window.first.get()) as u32;
         let window_end = first + window.count;

@@ -10,6 +10,7 @@ pub(crate) mod bitmap;
 pub(crate) mod freed;
 pub(crate) mod group;
 mod open;
+mod table;
 pub(crate) mod zones;
 
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use layout::{BlockNr, GroupNr, Tid};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
-use crate::disk::geometry::Geometry;
 use freed::{FreedRun, FreedSets};
 use group::Group;
+use table::GroupTable;
 use zones::SystemZones;
 
 /// Interval at which a thread that waits for space checks if the journal has aborted.
@@ -29,12 +30,9 @@ const RELEASE_CHECK: Nanos = Nanos::from_millis(50);
 
 /// Bitmaps, groups and counts of an open volume.
 pub(crate) struct Space {
-    pub(crate) groups: Vec<Group>,
-    /// The blocks that no file may have.
-    pub(crate) zones: SystemZones,
-    /// The blocks of the group descriptors, in order.
-    pub(crate) descriptors: Vec<Arc<Buffer>>,
-    pub(crate) descriptors_per_block: u32,
+    /// The groups, and the geometry that they belong to.
+    // Invariant: read through [`Space::table`] only, so that a reader's groups and geometry agree.
+    table: GroupTable,
     /// Number of free blocks by the descriptors.
     pub(crate) free_blocks: AtomicU64,
     /// Number of free blocks that may be allocated, without those freed by transactions that are
@@ -44,8 +42,6 @@ pub(crate) struct Space {
     pub(crate) directories: AtomicU64,
     /// Number of blocks reserved for privileged callers.
     pub(crate) reserved_blocks: u64,
-    /// Number of blocks with the volume's own metadata, for statfs.
-    pub(crate) overhead_blocks: u64,
     /// Extents freed by transactions that are not durable yet. // [freed] leaf
     pub(crate) freed: Mutex<FreedSets>,
     /// Notified when a set of freed blocks becomes allocatable.
@@ -103,13 +99,30 @@ impl Space {
         self.free_blocks.load(Ordering::Acquire) > usable
     }
 
+    /// Returns the current groups with their geometry. Takes no lock; the reference stays valid
+    /// while the volume is open.
+    pub(crate) fn table(&self) -> &GroupTable {
+        &self.table
+    }
+
+    /// Returns all groups, in order.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.table().groups
+    }
+
+    /// Returns the blocks that no file may have.
+    pub(crate) fn zones(&self) -> &SystemZones {
+        &self.table().zones
+    }
+
+    /// Returns a group.
     pub(crate) fn group(&self, group: GroupNr) -> &Group {
-        &self.groups[group.index()]
+        self.table().group(group)
     }
 
     /// Returns the block of a group's descriptor.
     pub(crate) fn descriptor(&self, group: GroupNr) -> &Arc<Buffer> {
-        &self.descriptors[(group.get() / self.descriptors_per_block) as usize]
+        self.table().descriptor(group)
     }
 
     /// Claims up to `count` blocks from the volume's count. Returns the number claimed.
@@ -153,11 +166,11 @@ impl Space {
 
     /// Gives a window's blocks back. If the goal of the next new file is the end of the window, it
     /// becomes the window's start.
-    pub(crate) fn unreserve(&self, geometry: &Geometry, window: &Window) {
+    pub(crate) fn unreserve(&self, window: &Window) {
         if window.count == 0 {
             return;
         }
-        let (group, first) = geometry.group_of_block(window.first);
+        let (group, first) = self.table().geometry.group_of_block(window.first);
         let group = self.group(group);
         group.unreserve(first, window.count);
         group.take_back_goal(first, first + window.count);

@@ -14,7 +14,7 @@ use crate::error::{Corrupt, Result};
 impl Core {
     /// Returns the place of an inode: the block of the table, and the byte offset in it.
     pub(crate) fn inode_location(&self, inode: InodeNr) -> Result<(BlockNr, usize)> {
-        if inode.get() == 0 || inode.get() > self.geometry.inode_count {
+        if inode.get() == 0 || inode.get() > self.geometry().inode_count {
             let value = u64::from(inode.get());
             return Err(Corrupt::Inode {
                 inode,
@@ -23,12 +23,12 @@ impl Core {
             }
             .into());
         }
-        let (group, index) = self.geometry.group_of_inode(inode);
-        let per_block = self.geometry.block_bytes / u32::from(self.geometry.inode_bytes);
+        let (group, index) = self.geometry().group_of_inode(inode);
+        let per_block = self.geometry().block_bytes / u32::from(self.geometry().inode_bytes);
         let block = self.space.group(group).inode_table + u64::from(index / per_block);
         Ok((
             block,
-            (index % per_block) as usize * usize::from(self.geometry.inode_bytes),
+            (index % per_block) as usize * usize::from(self.geometry().inode_bytes),
         ))
     }
 
@@ -47,13 +47,13 @@ impl Core {
     /// Returns true if an extent lies in the volume and outside the zones of these holders.
     fn is_outside(&self, run: Run, is_barred: impl Fn(Holder) -> bool) -> bool {
         let end = run.first.get().checked_add(u64::from(run.count));
-        if !self.geometry.contains(run.first)
-            || end.is_none_or(|end| end > self.geometry.block_count)
+        if !self.geometry().contains(run.first)
+            || end.is_none_or(|end| end > self.geometry().block_count)
         {
             return false;
         }
-        let (group, _) = self.geometry.group_of_block(run.first);
-        let mut zones = self.space.zones.among(group, run);
+        let (group, _) = self.geometry().group_of_block(run.first);
+        let mut zones = self.space.zones().among(group, run);
         !zones.any(|zone| is_barred(zone.holder))
     }
 
@@ -61,11 +61,11 @@ impl Core {
     pub(crate) fn usage(&self) -> Usage {
         let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
         Usage {
-            block_bytes: self.geometry.block_bytes,
-            blocks: self.geometry.block_count - self.space.overhead_blocks,
+            block_bytes: self.geometry().block_bytes,
+            blocks: self.geometry().block_count - self.space.table().overhead_blocks,
             blocks_free,
             blocks_available: blocks_free.saturating_sub(self.superblock.reserved_blocks),
-            inodes: self.geometry.inode_count,
+            inodes: self.geometry().inode_count,
             inodes_free: self.space.free_inodes.load(Ordering::Relaxed) as u32,
         }
     }
@@ -73,7 +73,7 @@ impl Core {
     /// Gives back the rest of a window.
     pub(crate) fn discard_window(&self, window: &Mutex<Window>) {
         let window = core::mem::take(&mut *window.lock());
-        self.space.unreserve(&self.geometry, &window);
+        self.space.unreserve(&window);
     }
 
     /// Returns the groups of an extent, each with its part of the extent: index within the group
@@ -84,8 +84,8 @@ impl Core {
             if next >= run.end() {
                 return None;
             }
-            let (group, start) = self.geometry.group_of_block(next);
-            let room = u64::from(self.geometry.blocks_in(group) - start);
+            let (group, start) = self.geometry().group_of_block(next);
+            let room = u64::from(self.geometry().blocks_in(group) - start);
             let count = room.min(run.end().get() - next.get()) as u32;
             next = next + u64::from(count);
             Some((self.space.group(group), start, count))

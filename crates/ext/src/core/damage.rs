@@ -76,7 +76,7 @@ impl Core {
             Some(journal) => journal.commit_running().map(drop)?,
             None => {
                 self.buffers
-                    .write_now(&[self.geometry.superblock_place().0])?;
+                    .write_now(&[self.geometry().superblock_place().0])?;
                 self.device.flush()?;
             }
         }

@@ -42,7 +42,7 @@ impl Core {
 
     /// Returns the size of a block in units of 512 bytes, as inodes count them.
     pub(crate) fn sectors_per_block(&self) -> u64 {
-        u64::from(self.geometry.block_bytes) / 512
+        u64::from(self.geometry().block_bytes) / 512
     }
 
     /// Reads the blocks that a change of links needs, before anything changes: the inodes' table
@@ -88,7 +88,7 @@ impl Inode {
     /// - `Corrupt::Inode` for an invalid field; [`crate::Error::NotFound`] for a free inode (no
     ///   mode, no links).
     pub(crate) fn load(core: &Core, nr: InodeNr) -> Result<Self> {
-        if nr.get() == 0 || nr.get() > core.geometry.inode_count {
+        if nr.get() == 0 || nr.get() > core.geometry().inode_count {
             let value = u64::from(nr.get());
             return Err(Corrupt::Inode {
                 inode: nr,
@@ -99,8 +99,13 @@ impl Inode {
         }
         let (buffer, offset) = core.table_of(nr)?;
         let decoded = {
-            let end = offset + usize::from(core.geometry.inode_bytes);
-            table::decode(&core.superblock, nr, &buffer.read()[offset..end])
+            let end = offset + usize::from(core.geometry().inode_bytes);
+            table::decode(
+                &core.superblock,
+                core.geometry(),
+                nr,
+                &buffer.read()[offset..end],
+            )
         };
         let mut state = decoded.map_err(|error| match error {
             Error::Corrupt(damage) => core.damaged(damage),
@@ -157,7 +162,7 @@ impl InodeState {
         let (buffer, offset) = core.table_of(nr)?;
         {
             let mut bytes = handle.write(&buffer)?;
-            let end = offset + usize::from(core.geometry.inode_bytes);
+            let end = offset + usize::from(core.geometry().inode_bytes);
             table::encode(&core.superblock, self, &mut bytes[offset..end]);
         }
         self.is_fresh = false;

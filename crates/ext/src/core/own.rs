@@ -31,7 +31,7 @@ impl Core {
 
     fn table_place(&self, nr: InodeNr) -> Result<(BlockNr, Label, usize)> {
         let (block, offset) = self.inode_location(nr)?;
-        let (group, _) = self.geometry.group_of_inode(nr);
+        let (group, _) = self.geometry().group_of_inode(nr);
         Ok((block, Kind::InodeTable.of_group(group), offset))
     }
 
@@ -53,7 +53,7 @@ impl Core {
     /// holds the result until then.
     #[track_caller]
     pub(crate) fn hold_block_bitmap(&self, block: BlockNr) -> Result<Arc<Buffer>> {
-        let group = self.space.group(self.geometry.group_of_block(block).0);
+        let group = self.space.group(self.geometry().group_of_block(block).0);
         let label = Kind::BlockBitmap.of_group(group.nr);
         self.sound(self.buffers.hold(group.block_bitmap, label))
     }
@@ -62,7 +62,7 @@ impl Core {
     /// caller holds the result until then.
     #[track_caller]
     pub(crate) fn hold_inode_bitmap(&self, inode: InodeNr) -> Result<Arc<Buffer>> {
-        let group = self.space.group(self.geometry.group_of_inode(inode).0);
+        let group = self.space.group(self.geometry().group_of_inode(inode).0);
         let label = Kind::InodeBitmap.of_group(group.nr);
         self.sound(self.buffers.hold(group.inode_bitmap, label))
     }
@@ -70,7 +70,7 @@ impl Core {
     /// Returns the buffer of the superblock.
     #[track_caller]
     pub(super) fn superblock_buffer(&self) -> Result<Arc<Buffer>> {
-        let (block, _) = self.geometry.superblock_place();
+        let (block, _) = self.geometry().superblock_place();
         let label = Kind::Superblock.of_volume();
         self.sound(self.buffers.get(block, label))
     }
@@ -79,7 +79,7 @@ impl Core {
     /// the result until then.
     #[track_caller]
     pub(crate) fn hold_superblock(&self) -> Result<Arc<Buffer>> {
-        let (block, _) = self.geometry.superblock_place();
+        let (block, _) = self.geometry().superblock_place();
         let label = Kind::Superblock.of_volume();
         self.sound(self.buffers.hold(block, label))
     }

@@ -18,7 +18,7 @@ impl Core {
         handle: &mut Handle<'_>,
         change: impl FnOnce(&mut disk::Superblock) -> T,
     ) -> Result<T> {
-        let (_, offset) = self.geometry.superblock_place();
+        let (_, offset) = self.geometry().superblock_place();
         let buffer = self.superblock_buffer()?;
         let mut bytes = handle.write(&buffer)?;
         let (raw, _) = disk::Superblock::mut_from_prefix(&mut bytes[offset..])
@@ -28,7 +28,7 @@ impl Core {
 
     /// Returns the current superblock in memory.
     pub(crate) fn superblock_now(&self) -> Result<disk::Superblock> {
-        let (_, offset) = self.geometry.superblock_place();
+        let (_, offset) = self.geometry().superblock_place();
         let buffer = self.superblock_buffer()?;
         let bytes = buffer.read();
         let (raw, _) = disk::Superblock::read_from_prefix(&bytes[offset..])

@@ -1,4 +1,4 @@
-//! Sizes and places that follow from the superblock and never change while a volume is open.
+//! Sizes and places that follow from the superblock.
 
 use layout::{BlockNr, GroupNr, InodeNr};
 

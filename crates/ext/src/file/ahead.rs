@@ -52,7 +52,7 @@ pub(super) fn settle(inode: &Inode) {
 /// Submits the next window after a read, if it is due. Errors of the block map are left for a
 /// reader to find.
 pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
-    let blocks = state.size.div_ceil(u64::from(core.geometry.block_bytes));
+    let blocks = state.size.div_ceil(u64::from(core.geometry().block_bytes));
     let due = {
         let inner = inode.pages.lock();
         let due = inner.ahead.due();
@@ -85,7 +85,7 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
         inner.ahead.plan(
             first,
             end.get() - first.get(),
-            u64::from(core.geometry.block_bytes),
+            u64::from(core.geometry().block_bytes),
         );
         inner.ahead.end = end;
         inner.ahead.pending = Some(pending);

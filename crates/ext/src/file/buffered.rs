@@ -90,7 +90,7 @@ struct Target {
 
 impl<'f> Chunk<'f> {
     fn new(core: &Core, state: &InodeState, position: u64, bytes: &'f [u8]) -> Self {
-        let block_bytes = u64::from(core.geometry.block_bytes);
+        let block_bytes = u64::from(core.geometry().block_bytes);
         let is_journaled = state.is_journaled(core);
         let mut blocks = CHUNK_BLOCKS;
         if is_journaled && let Some(journal) = &core.journal {

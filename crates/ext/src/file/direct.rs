@@ -112,7 +112,7 @@ fn overwrite(core: &Core, inode: &Arc<Inode>, spans: &[Span], from: &[u8]) -> Re
         let payload = part
             .map(|bytes| Block::copy_from(bytes).into_arc())
             .collect();
-        let sector = SectorNr::from_byte_offset(core.geometry.byte_offset(span.run.first));
+        let sector = SectorNr::from_byte_offset(core.geometry().byte_offset(span.run.first));
         Request::Write {
             sector,
             payload,

@@ -38,7 +38,7 @@ pub(crate) fn lay_out(
     if !core.options.is_being_made || core.journal.is_some() {
         return Err(Error::Invalid("the volume is not just being made"));
     }
-    if size > size_max(core.geometry.block_bytes) {
+    if size > size_max(core.geometry().block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let mut state = inode.state.write();
@@ -70,7 +70,7 @@ fn allocate(
     state: &mut InodeState,
     size: u64,
 ) -> Result<Vec<Run>> {
-    let count = size.div_ceil(u64::from(core.geometry.block_bytes));
+    let count = size.div_ceil(u64::from(core.geometry().block_bytes));
     let mut runs = Vec::<Run>::new();
     let mut reached = 0;
     while reached < count {

@@ -103,7 +103,7 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
         return Err(Error::Invalid("a range has a length"));
     }
     let is_growing = what != RangeChange::PunchHole;
-    if is_growing && range.end > size_max(core.geometry.block_bytes) {
+    if is_growing && range.end > size_max(core.geometry().block_bytes) {
         return Err(Error::FileTooLarge);
     }
     Ok(())
@@ -134,7 +134,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
             }
         };
         at += written;
-        let pages = written.div_ceil(u64::from(core.geometry.block_bytes));
+        let pages = written.div_ceil(u64::from(core.geometry().block_bytes));
         memory::throttle(core, pages as usize);
     }
     Ok(())
@@ -147,7 +147,7 @@ struct Part {
 }
 
 fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Result<Part> {
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let first = FileBlock::new(range.start / block_bytes);
     let count = range.end.div_ceil(block_bytes) - first.get();
     let found = FileMap::of(state).find(core, inode, state, first, count as u32)?;
@@ -174,7 +174,7 @@ fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -
 
 /// Frees whole blocks, and zeroes the rest of the range.
 fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let mut state = inode.state.write();
     check_live(&state)?;
     super::ahead::settle(inode);

@@ -101,7 +101,7 @@ fn read_locked(
     }
     rt::charge(rt::Cost::Copy(length as u64));
     let into = &mut into[..length];
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let last = FileBlock::new((offset + length as u64 - 1) / block_bytes);
     inode
         .pages
@@ -173,7 +173,7 @@ fn fetch(
     block: FileBlock,
     wanted: u64,
 ) -> Result<Fetched> {
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let blocks = state.size.div_ceil(block_bytes);
     let (pending, count) = {
         let mut inner = inode.pages.lock();
@@ -291,7 +291,7 @@ pub(super) fn load(
         if let Some(image) = inode.pages.lock().image(block) {
             return Ok(Some(image));
         }
-        if block.get() * u64::from(core.geometry.block_bytes) >= state.size {
+        if block.get() * u64::from(core.geometry().block_bytes) >= state.size {
             return Ok(None);
         }
         match fetch(core, inode, state, block, 1)? {

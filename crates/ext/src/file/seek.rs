@@ -33,7 +33,7 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
     if offset >= state.size {
         return Ok(None);
     }
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let end = state.size.div_ceil(block_bytes);
     let mut block = FileBlock::new(offset / block_bytes);
     while block.get() < end {

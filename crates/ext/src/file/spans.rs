@@ -54,7 +54,7 @@ pub(super) fn mask_tail(
     block: FileBlock,
     image: &mut Arc<Block>,
 ) -> bool {
-    let start = block.get() * u64::from(core.geometry.block_bytes);
+    let start = block.get() * u64::from(core.geometry().block_bytes);
     let inside = usize::try_from(state.size.saturating_sub(start)).unwrap_or(usize::MAX);
     if inside >= image.len() || image[inside..].iter().all(|byte| *byte == 0) {
         return false;
@@ -81,9 +81,9 @@ impl Span {
     pub(super) fn request(&self, core: &Core) -> Request {
         rt::charge(rt::Cost::Request);
         Request::Read {
-            sector: SectorNr::from_byte_offset(core.geometry.byte_offset(self.run.first)),
+            sector: SectorNr::from_byte_offset(core.geometry().byte_offset(self.run.first)),
             blocks: self.run.count,
-            block_bytes: core.geometry.block_bytes,
+            block_bytes: core.geometry().block_bytes,
         }
     }
 }

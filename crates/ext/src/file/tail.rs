@@ -21,7 +21,7 @@ use crate::options::DataMode;
 /// Zeroes the bytes beyond the old size on the device, before the size grows past the end of the
 /// last block.
 pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let block = FileBlock::new(state.size / block_bytes);
     if state.size.is_multiple_of(block_bytes) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(super) fn zero_from(
     block: FileBlock,
     base: Option<Arc<Block>>,
 ) -> Result<()> {
-    let within = match (state.size % u64::from(core.geometry.block_bytes)) as usize {
+    let within = match (state.size % u64::from(core.geometry().block_bytes)) as usize {
         _ if rt::mutant!("truncate/tail-not-zeroed") => core.block_bytes(),
         within => within,
     };

@@ -43,7 +43,7 @@ const _: () = assert!(credits_to_shrink(FileMap::Indirect).blocks <= CREDITS_MAX
 /// Sets the size, freeing or zeroing as needed, protected by the orphan list. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
-    if size > size_max(core.geometry.block_bytes) {
+    if size > size_max(core.geometry().block_bytes) {
         return Err(Error::FileTooLarge);
     }
     let is_synchronous = {
@@ -122,7 +122,7 @@ fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result
 
 /// Truncates a file (or directory) to a size that is at most its own.
 fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     let keep = FileBlock::new(size.div_ceil(block_bytes));
     let last = FileBlock::new(size / block_bytes);
     let tail = if size.is_multiple_of(block_bytes) {

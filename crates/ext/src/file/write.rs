@@ -81,7 +81,7 @@ pub(crate) fn write_range(
 
 /// Returns the part of a write below the largest size.
 fn clip<'f>(core: &Core, offset: u64, from: &'f [u8]) -> Result<&'f [u8]> {
-    let limit = size_max(core.geometry.block_bytes);
+    let limit = size_max(core.geometry().block_bytes);
     if offset >= limit {
         return Err(Error::FileTooLarge);
     }

@@ -78,7 +78,7 @@ pub(super) fn find(
     from: FileBlock,
     count_max: u32,
 ) -> Result<Mapped> {
-    let per_block = core.geometry.pointers_per_block();
+    let per_block = core.geometry().pointers_per_block();
     let Some(path) = Path::of(from, per_block) else {
         return Ok(Mapped::Hole(u64::from(count_max)));
     };

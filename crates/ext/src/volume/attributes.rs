@@ -244,7 +244,7 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
 
 /// Converts a state into attributes.
 pub(crate) fn describe(core: &Core, nr: InodeNr, state: &InodeState) -> Attributes {
-    let has_extra = core.geometry.has_extra_times();
+    let has_extra = core.geometry().has_extra_times();
     let device = match state.kind {
         FileKind::CharacterDevice | FileKind::BlockDevice => Some(state.words.device()),
         _ => None,

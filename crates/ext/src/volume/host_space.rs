@@ -33,7 +33,7 @@ pub(super) fn reserve_log(log: Option<&Location>, options: &MountOptions) -> Res
 /// # Errors
 /// Fails with [`DeviceError::NoSpace`] under `host_space=all`.
 pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
-    let geometry = &core.geometry;
+    let geometry = core.geometry();
     let ranges = if core.options.host_space == HostSpace::All {
         Vec::from([Range {
             start: 0,
@@ -43,7 +43,7 @@ pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
         let bytes = |run: crate::disk::run::Run| {
             geometry.byte_offset(run.first)..geometry.byte_offset(run.end())
         };
-        merged(core.space.metadata(geometry).map(bytes).collect())
+        merged(core.space.metadata().map(bytes).collect())
     };
     reserve(&*core.device, &ranges, &core.options)
 }

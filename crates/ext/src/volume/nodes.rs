@@ -66,7 +66,7 @@ impl Volume {
     ///   volume itself, as the journal's does.
     pub fn look_up_number(&self, nr: InodeNr) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
-        let geometry = &self.core.geometry;
+        let geometry = self.core.geometry();
         let is_own = nr < geometry.first_inode && nr != InodeNr::ROOT;
         if is_own || nr.get() > geometry.inode_count {
             return Err(Error::NotFound);

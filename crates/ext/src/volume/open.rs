@@ -77,7 +77,7 @@ pub(crate) fn open(
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
     super::host_space::reserve_metadata(&core)?;
-    core.space.protect_log(&core.geometry, &log_extents)?;
+    core.space.protect_log(&log_extents)?;
     let core = Arc::new(core);
     client.attach(&core);
     if !was_clean {
@@ -206,7 +206,7 @@ fn locate_log(
 pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     let inode = Inode::load(core, nr)?;
     let state = inode.state.read();
-    let block_count = state.size / u64::from(core.geometry.block_bytes);
+    let block_count = state.size / u64::from(core.geometry().block_bytes);
     let mut extents: Vec<LogExtent> = Vec::new();
     let mut next = 0u64;
     let mut has_hole = false;
@@ -237,7 +237,7 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
     check_disjoint(nr, &extents)?;
     Ok(Location {
         device: Arc::clone(&core.device),
-        block_bytes: core.geometry.block_bytes,
+        block_bytes: core.geometry().block_bytes,
         extents,
     })
 }
@@ -300,8 +300,8 @@ fn mark_clean(core: &Core) -> Result<()> {
     superblock.note_unmount(rt::wall().seconds, core.superblock.was_valid);
     let sector = SectorNr::from_byte_offset(SUPERBLOCK_OFFSET);
     debug_assert!(
-        core.geometry
-            .contains(BlockNr::new(core.geometry.first_data_block.get()))
+        core.geometry()
+            .contains(BlockNr::new(core.geometry().first_data_block.get()))
     );
     let image = superblock.encode().into_arc();
     core.device

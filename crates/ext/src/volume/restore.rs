@@ -30,7 +30,7 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
         let runs = crate::file::lay_out(&self.core, &inode, size, restored)?;
-        let block_bytes = u64::from(self.core.geometry.block_bytes);
+        let block_bytes = u64::from(self.core.geometry().block_bytes);
         let stretch = |run: &crate::disk::run::Run| Stretch {
             device_offset: run.first.get() * block_bytes,
             bytes: u64::from(run.count) * block_bytes,

@@ -209,7 +209,7 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
 
 /// Makes dirty memory clean: writes dirty pages, and checkpoints metadata.
 fn release(core: &Core, excess: u64) {
-    let pages = excess.div_ceil(u64::from(core.geometry.block_bytes)) as usize;
+    let pages = excess.div_ceil(u64::from(core.geometry().block_bytes)) as usize;
     let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);
     let metadata = match &core.journal {
         Some(journal) => journal.write_back(Nanos::MAX, METADATA_BLOCKS).unwrap_or(0),

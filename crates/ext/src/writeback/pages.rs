@@ -96,7 +96,7 @@ impl Outgoing {
         if core.tuning.sorts_pages {
             self.items.sort_by_key(|item| item.page.nr);
         }
-        let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry.block_bytes)) as usize;
+        let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry().block_bytes)) as usize;
         let mut batch = Vec::new();
         let mut spans = Vec::new();
         let mut start = 0;
@@ -108,7 +108,7 @@ impl Outgoing {
             let payload = self.items[start..start + count]
                 .iter()
                 .map(|item| Arc::clone(&item.page.image));
-            let sector = SectorNr::from_byte_offset(core.geometry.byte_offset(first));
+            let sector = SectorNr::from_byte_offset(core.geometry().byte_offset(first));
             let payload = payload.collect();
             rt::charge(rt::Cost::Request);
             batch.push(Request::Write {

@@ -20,7 +20,7 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
         data = write_oldest(core, cutoff, Which::Before(cutoff), |_| false);
     }
     let background = core.pages.limits.background;
-    let block_bytes = u64::from(core.geometry.block_bytes);
+    let block_bytes = u64::from(core.geometry().block_bytes);
     while data.is_ok() {
         // Read once: other threads make pages clean meanwhile.
         let excess = core.pages.counts.dirty_bytes().saturating_sub(background);

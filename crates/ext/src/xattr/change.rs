@@ -37,13 +37,13 @@ pub(crate) struct Change {
 /// Returns the attributes of an inode, and the room for them.
 pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Placed, Room)> {
     let mut placed = Placed::default();
-    let mut room = Room::of(&core.geometry, 0);
-    if usize::from(core.geometry.inode_bytes) > BASE_SIZE {
+    let mut room = Room::of(core.geometry(), 0);
+    if usize::from(core.geometry().inode_bytes) > BASE_SIZE {
         let (buffer, offset) = core.hold_table_of(nr)?;
         let bytes = buffer.read();
-        let inode = &bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
+        let inode = &bytes[offset..offset + usize::from(core.geometry().inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
-        room = Room::of(&core.geometry, extra);
+        room = Room::of(core.geometry(), extra);
         if let Some((MAGIC, place)) = place_of(inode, extra) {
             let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
             placed.inode = AttributeSet::decode(place, 0).map_err(corrupt)?;
@@ -138,7 +138,7 @@ impl Change {
         };
         let (buffer, offset) = core.table_of(nr)?;
         let mut bytes = handle.write(&buffer)?;
-        let inode = &mut bytes[offset..offset + usize::from(core.geometry.inode_bytes)];
+        let inode = &mut bytes[offset..offset + usize::from(core.geometry().inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
         let tail = &mut inode[BASE_SIZE + extra..];
         tail.fill(0);

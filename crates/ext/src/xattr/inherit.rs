@@ -57,7 +57,7 @@ pub(crate) fn inherit(
     let list = List::from_ext(parent, handed_down);
     let mut list = list.map_err(|damage| core.damaged(damage))?;
     let permissions = list.restrict(new.permissions);
-    let room = Room::of_new(&core.geometry);
+    let room = Room::of_new(core.geometry());
     let mut placed = Placed::default();
     if !list.is_minimal() {
         placed.put(&AttributeName::of_list(false), &list.to_ext(), room)?;

@@ -27,7 +27,7 @@ fn inodes_are_taken_to_the_last_and_given_back() {
         assert_eq!(taken.len() as u32, usage.inodes_free);
         let directories: u32 = core
             .space
-            .groups
+            .groups()
             .iter()
             .map(|group| group.directories.load(Ordering::Relaxed))
             .sum();
@@ -51,7 +51,7 @@ fn inodes_are_taken_to_the_last_and_given_back() {
         handle.finish().expect("works");
         assert!(core.inode_location(InodeNr::new(0)).is_err());
         assert!(
-            core.inode_location(InodeNr::new(core.geometry.inode_count + 1))
+            core.inode_location(InodeNr::new(core.geometry().inode_count + 1))
                 .is_err()
         );
     }
@@ -65,17 +65,17 @@ fn directories_of_the_root_are_spread_and_files_stay_near() {
         MountOptions::default(),
     );
     let core = volume.core();
-    let count = core.geometry.group_count;
+    let count = core.geometry().group_count;
     let mut groups = BTreeSet::new();
     for _ in 0..count {
         let mut handle = begin(core);
         let top = core
             .allocate_inode(&mut handle, InodeNr::ROOT, true)
             .expect("free");
-        let (group, _) = core.geometry.group_of_inode(top);
+        let (group, _) = core.geometry().group_of_inode(top);
         groups.insert(group);
         let file = core.allocate_inode(&mut handle, top, false).expect("free");
-        assert_eq!(core.geometry.group_of_inode(file).0, group);
+        assert_eq!(core.geometry().group_of_inode(file).0, group);
         handle.finish().expect("works");
     }
     assert!(groups.len() as u32 > count / 2, "{groups:?} of {count}");

@@ -15,7 +15,7 @@ fn run_against_model(volume: Volume, seed: u64) {
     for step in 0..3000 {
         let has_much = core.usage().blocks_free < 200;
         if runs.is_empty() || (next(&mut seed) % 100 < 60 && !has_much) {
-            let goal = next(&mut seed) % core.geometry.block_count;
+            let goal = next(&mut seed) % core.geometry().block_count;
             let count_max = 1 + (next(&mut seed) % 40) as u32;
             let window = windows.get((next(&mut seed) % 6) as usize);
             let sequential = window
@@ -69,7 +69,7 @@ fn run_against_model(volume: Volume, seed: u64) {
         .for_each(|window| core.discard_window(window));
     core.wait_for_space().expect("works");
     check_bitmaps(&core, &before, &BTreeSet::new());
-    for group in &core.space.groups {
+    for group in core.space.groups() {
         assert_eq!(
             group.usable_blocks.load(Ordering::Relaxed),
             group.free_blocks.load(Ordering::Relaxed)

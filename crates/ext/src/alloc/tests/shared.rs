@@ -44,7 +44,7 @@ fn work(core: &Core, thread: u64, steps: u32) -> Vec<Run> {
     let window = Mutex::default();
     for _ in 0..steps {
         if next(&mut seed) % 100 < 55 {
-            let goal = next(&mut seed) % core.geometry.block_count;
+            let goal = next(&mut seed) % core.geometry().block_count;
             match allocate(core, goal, 1 + (next(&mut seed) % 16) as u32, Some(&window)) {
                 Ok(run) => runs.push(run),
                 Err(Error::NoSpace) => drop(core.wait_for_space().expect("works")),

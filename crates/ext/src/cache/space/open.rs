@@ -13,6 +13,7 @@ use zerocopy::FromBytes;
 use super::Space;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
+use super::table::GroupTable;
 use super::zones::{Holder, SystemZones};
 use crate::cache::buffers::{BufferCache, Refused};
 use crate::disk::geometry::Geometry;
@@ -59,21 +60,27 @@ impl Space {
                 .sum()
         };
         let free_blocks = sum(|group| &group.free_blocks);
-        let mut space = Self {
+        let free_inodes = sum(|group| &group.free_inodes);
+        let directories = sum(|group| &group.directories);
+        let table = GroupTable {
+            geometry: geometry.clone(),
+            groups,
             descriptors,
             descriptors_per_block,
+            zones,
+            overhead_blocks: 0,
+        };
+        let mut space = Self {
+            table,
             free_blocks: AtomicU64::new(free_blocks),
             usable_blocks: AtomicU64::new(free_blocks),
-            free_inodes: AtomicU64::new(sum(|group| &group.free_inodes)),
-            directories: AtomicU64::new(sum(|group| &group.directories)),
+            free_inodes: AtomicU64::new(free_inodes),
+            directories: AtomicU64::new(directories),
             reserved_blocks: superblock.reserved_blocks,
-            overhead_blocks: 0,
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),
-            groups,
-            zones,
         };
-        space.overhead_blocks = space.overhead(superblock, buffers)?;
+        space.table.overhead_blocks = space.overhead(superblock, buffers)?;
         Ok(space)
     }
 
@@ -81,18 +88,22 @@ impl Space {
     ///
     /// # Errors
     /// - [`Corrupt::Group`] names a block that metadata has, too.
-    pub(crate) fn protect_log(&mut self, geometry: &Geometry, log: &[LogExtent]) -> Result<()> {
+    pub(crate) fn protect_log(&mut self, log: &[LogExtent]) -> Result<()> {
+        let GroupTable {
+            geometry, zones, ..
+        } = &mut self.table;
         let runs = log.iter().map(|extent| Run {
             first: extent.first,
             count: extent.count,
         });
-        let added = self.zones.add(geometry, Holder::Log, runs);
+        let added = zones.add(geometry, Holder::Log, runs);
         added.map_err(|block| shared(geometry, block, "where the journal and metadata overlap"))
     }
 
     /// Returns the blocks that transactions change in place: the first superblock and the
     /// descriptors, and of every group the bitmaps and the used part of the inode table.
-    pub(crate) fn metadata(&self, geometry: &Geometry) -> impl Iterator<Item = Run> {
+    pub(crate) fn metadata(&self) -> impl Iterator<Item = Run> {
+        let geometry = &self.table().geometry;
         let head = Run {
             first: geometry.first_data_block,
             count: 1 + geometry.descriptor_blocks(),
@@ -107,31 +118,27 @@ impl Space {
             };
             [one(group.block_bitmap), one(group.inode_bitmap), table]
         };
-        core::iter::once(head).chain(self.groups.iter().flat_map(of_group))
+        core::iter::once(head).chain(self.groups().iter().flat_map(of_group))
     }
 
     /// Returns the number of blocks with the volume's own metadata, as Linux counts them:
     /// superblocks, descriptors and reserved GDT blocks, bitmaps, inode tables, the boot block and
     /// the internal journal.
     fn overhead(&self, superblock: &Superblock, buffers: &BufferCache) -> Result<u64> {
-        let geometry = &superblock.geometry;
+        let geometry = &self.table().geometry;
         let in_group =
             |nr| u64::from(geometry.super_blocks(nr) + 2 + geometry.inode_table_blocks());
         let groups: u64 = geometry.groups().map(in_group).sum();
         let journal = match superblock.journal_inode {
-            Some(inode) => self.journal_blocks(geometry, inode, buffers)?,
+            Some(inode) => self.journal_blocks(inode, buffers)?,
             None => 0,
         };
         let overhead = geometry.first_data_block.get() + groups + journal;
         Ok(overhead.min(geometry.block_count))
     }
 
-    fn journal_blocks(
-        &self,
-        geometry: &Geometry,
-        inode: InodeNr,
-        buffers: &BufferCache,
-    ) -> Result<u64> {
+    fn journal_blocks(&self, inode: InodeNr, buffers: &BufferCache) -> Result<u64> {
+        let geometry = &self.table().geometry;
         let (group, index) = geometry.group_of_inode(inode);
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
         let block = self.group(group).inode_table + u64::from(index / per_block);

@@ -13,6 +13,7 @@ use zerocopy::FromBytes;
 
 use super::{Claims, InodeState};
 use crate::disk::file_size::size_max;
+use crate::disk::geometry::Geometry;
 use crate::disk::kind::FileKind;
 use crate::disk::superblock::Superblock;
 use crate::disk::words::Words;
@@ -24,12 +25,18 @@ const END_OF_MTIME: usize = 12;
 const END_OF_ATIME: usize = 16;
 const END_OF_CRTIME: usize = 24;
 
-/// Decodes an inode of the table.
+/// Decodes an inode of the table. `geometry` is the current one, that of the superblock the one at
+/// open.
 ///
 /// # Errors
 /// - [`Error::NotFound`] for an inode without a mode and links.
 /// - [`Corrupt::Inode`] for an invalid field.
-pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Result<InodeState> {
+pub(crate) fn decode(
+    superblock: &Superblock,
+    geometry: &Geometry,
+    nr: InodeNr,
+    bytes: &[u8],
+) -> Result<InodeState> {
     let (base, rest) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
     let corrupt = |field, value| {
         Error::from(Corrupt::Inode {
@@ -50,13 +57,12 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
         return Err(corrupt("i_flags", u64::from(flags.bits())));
     }
     let size = base.size(false);
-    if kind == FileKind::Regular && size > size_max(superblock.geometry.block_bytes) {
+    if kind == FileKind::Regular && size > size_max(geometry.block_bytes) {
         return Err(corrupt("i_size", size));
     }
     // A directory has no holes.
-    if kind == FileKind::Directory
-        && size > superblock.geometry.byte_offset(end_of_volume(superblock))
-    {
+    let end_of_volume = BlockNr::new(geometry.block_count);
+    if kind == FileKind::Directory && size > geometry.byte_offset(end_of_volume) {
         return Err(corrupt("i_size", size));
     }
     let attribute_block = BlockNr::new(base.attribute_block(superblock.is_64bit()));
@@ -73,7 +79,7 @@ pub(crate) fn decode(superblock: &Superblock, nr: InodeNr, bytes: &[u8]) -> Resu
         gid: base.gid(),
         size,
         claims: Claims {
-            sectors: base.sectors(superblock.has_huge_file(), superblock.geometry.block_bytes),
+            sectors: base.sectors(superblock.has_huge_file(), geometry.block_bytes),
             words: Words::from_raw(base.map()),
             attribute_block,
             ..Claims::new(base.i_links_count.get())
@@ -195,11 +201,6 @@ impl Extra {
             InodeTime::decode(word)
         }
     }
-}
-
-/// Returns the block after the last.
-fn end_of_volume(superblock: &Superblock) -> BlockNr {
-    BlockNr::new(superblock.geometry.block_count)
 }
 
 /// Returns `i_extra_isize`, or 0 for an inode of 128 bytes.

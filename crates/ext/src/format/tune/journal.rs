@@ -180,7 +180,7 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let from = FileBlock::new(0);
     map.free_from(core, &mut handle, &inode, &mut state, from)?;
     let (buffer, offset) = core.table_of(nr)?;
-    let end = offset + usize::from(core.geometry.inode_bytes);
+    let end = offset + usize::from(core.geometry().inode_bytes);
     handle.write(&buffer)?[offset..end].fill(0);
     state.discard(&mut handle);
     handle.finish().map(drop)
@@ -245,7 +245,7 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
         let wanted = count - next;
         let (run, _) = map.find_or_allocate(core, &mut handle, &inode, &mut state, from, wanted)?;
         next += run.count;
-        state.size = u64::from(next) * u64::from(core.geometry.block_bytes);
+        state.size = u64::from(next) * u64::from(core.geometry().block_bytes);
         state.store(core, &mut handle, nr, true)?;
         handle.finish()?;
     }

@@ -151,7 +151,7 @@ impl Site {
         from: FileBlock,
         count_max: u32,
     ) -> Result<Self> {
-        let per_block = core.geometry.pointers_per_block();
+        let per_block = core.geometry().pointers_per_block();
         let path = Path::of(from, per_block).ok_or(Error::FileTooLarge)?;
         Self::locate(core, inode, state, path, from, count_max.max(1))
     }
@@ -220,7 +220,7 @@ impl Site {
             let words = &roots(state)[path.root..DIRECT as usize];
             scan(core, inode, self.from, count_max, words.iter().copied())?
         } else if self.missing() > 0 {
-            let behind = core.geometry.pointers_per_block() - path.offsets[path.depth - 1];
+            let behind = core.geometry().pointers_per_block() - path.offsets[path.depth - 1];
             Mapped::Hole(u64::from(behind.min(count_max)))
         } else {
             let found = block::read(core, self.leaf(), label(inode, state))?;
@@ -259,7 +259,7 @@ impl Site {
                 }
             }
         }
-        if !core.geometry.contains(self.goal) {
+        if !core.geometry().contains(self.goal) {
             self.goal = core.block_goal(inode.nr);
         }
         Ok(())
@@ -343,7 +343,7 @@ impl Taken {
                 }
             }
             goal = maps[index] + 1;
-            if !core.geometry.contains(goal) {
+            if !core.geometry().contains(goal) {
                 goal = site.goal;
             }
         }

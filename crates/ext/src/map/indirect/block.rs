@@ -81,7 +81,7 @@ impl Indirect {
     fn damaged(self, core: &Core, inode: &Inode, copy: &Buffer, offset: usize) -> Error {
         let index = offset / 4;
         let pointer = BlockNr::new(pointer_at(&copy.read(), index).into());
-        let is_sound = pointer.get() == 0 || core.geometry.contains(pointer);
+        let is_sound = pointer.get() == 0 || core.geometry().contains(pointer);
         core.damaged(Corrupt::Mapping {
             inode: inode.nr,
             file_block: self.first + index as u64 * self.span,

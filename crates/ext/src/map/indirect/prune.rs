@@ -121,7 +121,7 @@ impl Pruner<'_, '_> {
         for depth in 1..=3 {
             let word = DIRECT as usize + depth as usize - 1;
             let pointer = roots(self.state)[word];
-            let (first, reach) = tree(depth, self.core.geometry.pointers_per_block());
+            let (first, reach) = tree(depth, self.core.geometry().pointers_per_block());
             if pointer == 0 || self.from >= first + reach {
                 continue;
             }
@@ -160,7 +160,7 @@ impl Pruner<'_, '_> {
             first: block,
             count: 1,
         })?;
-        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        let span = u64::from(self.core.geometry().pointers_per_block()).pow(depth - 1);
         let indirect = Indirect {
             block,
             first: FileBlock::new(first),

@@ -41,7 +41,7 @@ pub(in crate::map) fn unmap(
     from: FileBlock,
     run: Run,
 ) -> Result<()> {
-    let Some(path) = Path::of(from, core.geometry.pointers_per_block()) else {
+    let Some(path) = Path::of(from, core.geometry().pointers_per_block()) else {
         return Ok(());
     };
     let leaf = match path.depth {
@@ -90,7 +90,7 @@ pub(in crate::map) fn free_empty_maps(
     state: &mut InodeState,
     from: FileBlock,
 ) -> Result<()> {
-    let Some(path) = Path::of(from, core.geometry.pointers_per_block()) else {
+    let Some(path) = Path::of(from, core.geometry().pointers_per_block()) else {
         return Ok(());
     };
     let way = way(core, inode, state, &path, from)?;

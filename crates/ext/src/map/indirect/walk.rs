@@ -37,13 +37,13 @@ pub(in crate::map) fn walk(
         label: label(inode, state),
         visit,
         map_blocks: BTreeSet::new(),
-        data_blocks_left: core.geometry.block_count,
+        data_blocks_left: core.geometry().block_count,
     };
     walk.runs(0, &roots(state)[..DIRECT as usize])?;
     for depth in 1..=3 {
         let pointer = roots(state)[DIRECT as usize + depth as usize - 1];
         if pointer != 0 {
-            let (first, _) = tree(depth, core.geometry.pointers_per_block());
+            let (first, _) = tree(depth, core.geometry().pointers_per_block());
             walk.tree(pointer, depth, first)?;
         }
     }
@@ -80,7 +80,7 @@ impl Walk<'_> {
         if depth == 1 {
             return self.runs(first, &children);
         }
-        let span = u64::from(self.core.geometry.pointers_per_block()).pow(depth - 1);
+        let span = u64::from(self.core.geometry().pointers_per_block()).pow(depth - 1);
         for (pointer, child_first) in children.into_iter().zip((first..).step_by(span as usize)) {
             if pointer != 0 {
                 self.tree(pointer, depth - 1, child_first)?;

@@ -60,7 +60,7 @@ fn state(random: &mut Random, bench: &Bench, has_extra: bool) -> InodeState {
     let core = &bench.core;
     let kind = KINDS[random.below(KINDS.len() as u64) as usize];
     let size = match kind {
-        FileKind::Regular => number(random, 42).min(size_max(core.geometry.block_bytes)),
+        FileKind::Regular => number(random, 42).min(size_max(core.geometry().block_bytes)),
         FileKind::Directory => number(random, 23),
         _ => number(random, 32),
     };
@@ -73,7 +73,7 @@ fn state(random: &mut Random, bench: &Bench, has_extra: bool) -> InodeState {
             sectors: number(random, 32),
             words: Words::from_raw(core::array::from_fn(|_| number(random, 32) as u32)),
             attribute_block: BlockNr::new(
-                [0, core.geometry.block_count - 1][random.below(2) as usize],
+                [0, core.geometry().block_count - 1][random.below(2) as usize],
             ),
             ..Claims::new(number(random, 16) as u16)
         },
@@ -120,7 +120,8 @@ fn round_trips(inode_bytes: usize) {
             bytes[BASE_SIZE..BASE_SIZE + 2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
         }
         encode(&bench.core.superblock, &state, &mut bytes);
-        let decoded = decode(&bench.core.superblock, nr, &bytes).expect("it is sound");
+        let decoded =
+            decode(&bench.core.superblock, bench.core.geometry(), nr, &bytes).expect("it is sound");
         assert_eq!(fields(&decoded), fields(&state), "state {number}");
         let known = if has_extra {
             BASE_SIZE + EXTRA_SIZE
