@@ -1,7 +1,8 @@
-//! Cuts: after which event the power fails, and what the caches leave of each sector that is not settled.
+//! Cuts: after which event the power fails, and what the caches leave of each sector that is not
+//! settled.
 //!
-//! In text: `57-kept,0.120=0` is after event 57, where everything got through but sector 120 of device 0, which holds its
-//! version 0, the durable one. `57-lost,1.6=2` is the contrary.
+//! In text: `57-kept,0.120=0` is after event 57, where everything got through but sector 120 of
+//! device 0, which holds its version 0, the durable one. `57-lost,1.6=2` is the contrary.
 
 use core::fmt;
 use core::str::FromStr;

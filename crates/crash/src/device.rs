@@ -1,4 +1,5 @@
-//! The device on which images are recovered and workloads run: memory that remembers which sectors were read.
+//! The device on which images are recovered and workloads run: memory that remembers which sectors
+//! were read.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! The disks of a world: a small volume and, where the journal is outside, its device.
 //!
-//! A volume is made once for each setting. Its journal is as long as the format allows, but its superblock says that only
-//! the first blocks are used, so that recovery reads little and the log wraps soon. All free blocks are poisoned. What a
-//! nearly full volume has too much is held by a file in `lost+found` (`filler`).
+//! A volume is made once for each setting. Its journal is as long as the format allows, but its
+//! superblock says that only the first blocks are used, so that recovery reads little and the log
+//! wraps soon. All free blocks are poisoned. What a nearly full volume has too much is held by a
+//! file in `lost+found` (`filler`).
 
 mod filler;
 
@@ -159,7 +160,8 @@ impl Disks {
         Ok(())
     }
 
-    /// Lets the journal use a part of itself, go on from a number, and have the features that the setting says.
+    /// Lets the journal use a part of itself, go on from a number, and have the features that the
+    /// setting says.
     fn adapt_journal(&mut self, setting: &Setting) {
         let image = self.log.as_mut().unwrap_or(&mut self.home);
         let mut block = Block::clone(image.block(self.journal_block));
@@ -224,7 +226,8 @@ impl Disks {
         has_error(self.home.block(SUPERBLOCK)) || self.has_journal() && is_noted()
     }
 
-    /// Whether the log may hold an image of the volume's superblock that says that there was an error.
+    /// Whether the log may hold an image of the volume's superblock that says that there was an
+    /// error.
     pub fn may_log_error(&self) -> bool {
         let log = self.log.as_ref().unwrap_or(&self.home);
         let own = superblock(self.home.block(SUPERBLOCK));

@@ -1,5 +1,5 @@
-//! The epilogue: a recovered volume is used. Files are made in every directory, everything is deleted, and then no inode is
-//! left, and all blocks that were held are free.
+//! The epilogue: a recovered volume is used. Files are made in every directory, everything is
+//! deleted, and then no inode is left, and all blocks that were held are free.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,8 @@ fn kept(volume: &Volume) -> Result<u32, Error> {
     Ok(1 + names(volume, directory)?.len() as u32)
 }
 
-/// Blocks that are free, or held by what has a name. An attribute block counts among the sectors of each inode that shares it.
+/// Blocks that are free, or held by what has a name. An attribute block counts among the sectors of
+/// each inode that shares it.
 fn blocks(volume: &Volume) -> Result<u64, Error> {
     let usage = volume.usage();
     let mut inodes = BTreeSet::from([InodeNr::ROOT]);

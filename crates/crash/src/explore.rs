@@ -1,12 +1,15 @@
-//! The explorer: cuts the power after every event of a recording, recovers what is left and has it compared.
+//! The explorer: cuts the power after every event of a recording, recovers what is left and has it
+//! compared.
 //!
-//! After each event there is a *moment*: what is durable, and the versions of each sector that is not settled. What a cut
-//! may leave is any combination; `select` says which are tried. An image that was recovered before is not recovered
-//! again: recovery depends on nothing but the image. But it is compared again when the promises have grown.
+//! After each event there is a *moment*: what is durable, and the versions of each sector that is
+//! not settled. What a cut may leave is any combination; `select` says which are tried. An image
+//! that was recovered before is not recovered again: recovery depends on nothing but the image. But
+//! it is compared again when the promises have grown.
 //!
 //! Where a command fails, only what comes after it is explored: the rest is explored without it.
 //!
-//! A world runs the whole exploration, so that nothing of it depends on anything but the recording and the seed.
+//! A world runs the whole exploration, so that nothing of it depends on anything but the recording
+//! and the seed.
 
 mod age;
 mod damage;
@@ -68,7 +71,8 @@ pub struct Limits {
     pub e2fsck_one_in: u64,
     /// One recovered image in so many has a byte of its log changed and is recovered once more.
     pub damage_one_in: u64,
-    /// One recovered image in so many has a block of the file system changed silently, and is used once more.
+    /// One recovered image in so many has a block of the file system changed silently, and is used
+    /// once more.
     pub silent_one_in: u64,
     /// Whether the order of requests is watched, beside what it leads to.
     pub watches: bool,
@@ -95,7 +99,8 @@ impl Limits {
     }
 }
 
-/// Explores a recording. What was done, and the first violation. Without a journal only the closed volume is looked at.
+/// Explores a recording. What was done, and the first violation. Without a journal only the closed
+/// volume is looked at.
 pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
     if !recording.workload.setting.cell.has_journal() {
         return unjournaled::explore(recording);
@@ -398,7 +403,8 @@ impl<'r> Explorer<'r> {
         }
     }
 
-    /// Recovers the same image twice more, within one second since that is what superblocks note: nothing may differ.
+    /// Recovers the same image twice more, within one second since that is what superblocks note:
+    /// nothing may differ.
     fn repeat(&mut self, disks: &Disks) -> Result<(), Broken> {
         self.tally.repeated += 1;
         self.tally.rules.note(Rule::U8);

@@ -132,7 +132,8 @@ impl Fault {
     }
 }
 
-/// All faults of commands that devices were given: each fails once, twice, torn, and for good, on its device or its sectors.
+/// All faults of commands that devices were given: each fails once, twice, torn, and for good, on
+/// its device or its sectors.
 pub fn each(events: &[Event]) -> Vec<Fault> {
     let mut counts = [[0; 3]; 2];
     let mut faults = Vec::new();

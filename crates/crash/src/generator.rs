@@ -1,4 +1,5 @@
-//! Workloads, one after another: all short ones, or long ones that stress, each kind something else.
+//! Workloads, one after another: all short ones, or long ones that stress, each kind something
+//! else.
 
 pub mod crowds;
 pub mod exhaustive;
@@ -35,7 +36,8 @@ pub enum Kind {
     },
     /// Random sequences of this seed.
     Stress,
-    /// Random sequences in which blocks are short and used again, on volumes of all kinds of synchrony.
+    /// Random sequences in which blocks are short and used again, on volumes of all kinds of
+    /// synchrony.
     Tight,
     /// Random sequences on a volume of which every free block was something else before.
     Reuse,
@@ -45,13 +47,15 @@ pub enum Kind {
     Races,
     /// Random sequences on large files, whose handles restart wherever they can.
     Restarts,
-    /// Random sequences beside a crowd: tasks whose calls race with each other and with those of the clients.
+    /// Random sequences beside a crowd: tasks whose calls race with each other and with those of
+    /// the clients.
     Crowd(crowd::Kind),
     /// Short and random sequences; device commands of them fail, some by chance.
     Faults,
     /// Random sequences beside a background writer; one write of the home device fails, once.
     Passing,
-    /// Random sequences on devices that refuse first writes for want of room, for a while or for good.
+    /// Random sequences on devices that refuse first writes for want of room, for a while or for
+    /// good.
     Full,
     /// All sequences of so many operations; each device command of them fails.
     EachFault {

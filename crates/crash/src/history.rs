@@ -1,7 +1,9 @@
-//! The history of a lane: the states that there were, by operation and by transaction, and what sync calls bind.
+//! The history of a lane: the states that there were, by operation and by transaction, and what
+//! sync calls bind.
 //!
-//! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between two states is in
-//! `stages`. A sync call that has returned binds: no state before the one that it covers may come back.
+//! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between
+//! two states is in `stages`. A sync call that has returned binds: no state before the one that it
+//! covers may come back.
 
 mod stages;
 
@@ -48,7 +50,8 @@ pub struct Bounds {
     data: DataMode,
     /// After so many milliseconds a change is committed by itself; 0 is never.
     commit_ms: u64,
-    /// What a commit takes at most, in milliseconds: nothing, but where threads lose their processor it is the time for which they do.
+    /// What a commit takes at most, in milliseconds: nothing, but where threads lose their
+    /// processor it is the time for which they do.
     commit_takes_ms: u64,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
@@ -119,7 +122,8 @@ pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> 
     match outcome {
         Outcome::Done | Outcome::Unsynced => before.after(op, change),
         Outcome::NoSpace | Outcome::Refused => Some(before.clone()),
-        // A sync call changes nothing, and the other that failed may have been done: then this is the state.
+        // A sync call changes nothing, and the other that failed may have been done: then this is
+        // the state.
         Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
         Outcome::Short(count) => before.after(&shortened(op, count), change),
     }
@@ -202,8 +206,8 @@ impl Bounds {
         }
     }
 
-    /// The time has come at which an operation begins: what returned more than a commit interval before, and the time that a
-    /// commit takes, is committed. Whether the promises have changed.
+    /// The time has come at which an operation begins: what returned more than a commit interval
+    /// before, and the time that a commit takes, is committed. Whether the promises have changed.
     fn note_age(&mut self, number: usize) -> bool {
         let age = self.commit_ms + self.commit_takes_ms;
         let old = (number as u64 * OPERATION_MS).saturating_sub(age);
@@ -284,7 +288,8 @@ impl Bounds {
                 }
             }
             op if is_synchronous(self.synchronous, op) => {
-                // What changed nothing, such as a rename to the same name, belongs to no transaction.
+                // What changed nothing, such as a rename to the same name, belongs to no
+                // transaction.
                 if history.states[number + 1] == *state {
                     return false;
                 }

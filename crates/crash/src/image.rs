@@ -1,8 +1,9 @@
-//! Images: the contents of a small device, shared between copies block by block, with a hash that knows every sector.
+//! Images: the contents of a small device, shared between copies block by block, with a hash that
+//! knows every sector.
 //!
-//! A crash state differs from the next one in a few sectors. So a copy costs a reference for each 32 KiB, a write copies
-//! the references of its 32 KiB, and the hash of the whole changes by what the sector's own changes: images with the same
-//! hash are taken for equal.
+//! A crash state differs from the next one in a few sectors. So a copy costs a reference for each
+//! 32 KiB, a write copies the references of its 32 KiB, and the hash of the whole changes by what
+//! the sector's own changes: images with the same hash are taken for equal.
 
 use core::hash::{BuildHasher, Hasher};
 use std::sync::Arc;

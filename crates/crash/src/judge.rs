@@ -11,7 +11,8 @@
 //!
 //! | E10 | writes were refused for want of room, and nothing else: the volume goes on |
 //!
-//! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every power cut.
+//! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every
+//! power cut.
 
 use crate::mode::DataMode;
 use fsck::ProblemKind;
@@ -37,7 +38,8 @@ struct Failed {
     file: Option<u32>,
     /// When.
     event: usize,
-    /// Whether nobody needs to be told: the writer waited for it and was, or journaled data is still in the log.
+    /// Whether nobody needs to be told: the writer waited for it and was, or journaled data is
+    /// still in the log.
     is_optional: bool,
 }
 
@@ -95,7 +97,8 @@ impl Judge<'_> {
         strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
     }
 
-    /// Whether a command was to write a block that does not say whose it is: a truncation has left too little of it, say.
+    /// Whether a command was to write a block that does not say whose it is: a truncation has left
+    /// too little of it, say.
     fn writes_unsigned(&self, strike: &Strike) -> bool {
         let Request::Write {
             sector, payload, ..

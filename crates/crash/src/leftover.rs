@@ -1,9 +1,9 @@
 //! What lies in the blocks of a volume before files get them.
 //!
-//! In data=writeback a block that a file got after its last sync call may show what lay there. That is no licence for
-//! anything: it has to be what the cut left in that very block (recovery has not touched it), and it must have lain there,
-//! durably or in a cache, before the operation that allocated the block had returned: what is written later belongs to
-//! somebody else.
+//! In data=writeback a block that a file got after its last sync call may show what lay there. That
+//! is no licence for anything: it has to be what the cut left in that very block (recovery has not
+//! touched it), and it must have lain there, durably or in a cache, before the operation that
+//! allocated the block had returned: what is written later belongs to somebody else.
 
 use std::collections::BTreeMap;
 

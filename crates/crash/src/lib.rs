@@ -1,8 +1,9 @@
 //! Crashes: the model file system, the explorer of crash states and the oracle that judges them.
 //!
-//! A *workload* runs once in a simulated world, on devices with volatile caches whose requests are recorded. Then the power
-//! is cut after every event of the recording, in many ways, and what is left is recovered, checked, read back in full and
-//! compared with the model. `docs/crash-model.md` states the contract.
+//! A *workload* runs once in a simulated world, on devices with volatile caches whose requests are
+//! recorded. Then the power is cut after every event of the recording, in many ways, and what is
+//! left is recovered, checked, read back in full and compared with the model. `docs/crash-model.md`
+//! states the contract.
 //!
 //! # Map
 //!

@@ -1,4 +1,5 @@
-//! Extended attributes and access control lists of the model: what a file has, and the bytes that a volume says of it.
+//! Extended attributes and access control lists of the model: what a file has, and the bytes that a
+//! volume says of it.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,8 @@ impl Marks {
         told
     }
 
-    /// What is made in a directory with these attributes has, and the permission bits that are left of those it asks for.
+    /// What is made in a directory with these attributes has, and the permission bits that are left
+    /// of those it asks for.
     pub fn inherit(&self, permissions: u16, is_directory: bool) -> (Self, u16) {
         let Some(inherited) = self.inherited else {
             return (Self::default(), permissions);

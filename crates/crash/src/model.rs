@@ -1,8 +1,8 @@
 //! The model file system: a tree whose states share what they have in common.
 //!
-//! A [`Tree`] is a map of shared nodes; an operation copies the path to what it changes and leaves the rest. It knows what
-//! a file system would say of itself after the operation: names, kinds, links, sizes, times, and of each sector which write
-//! it is from.
+//! A [`Tree`] is a map of shared nodes; an operation copies the path to what it changes and leaves
+//! the rest. It knows what a file system would say of itself after the operation: names, kinds,
+//! links, sizes, times, and of each sector which write it is from.
 
 mod apply;
 mod ranges;
@@ -49,7 +49,8 @@ pub struct Node {
     pub changed_in: usize,
     /// The state that the last change of the contents made.
     pub data_in: usize,
-    /// The state that the last change of what is needed to read the contents back made: blocks and size.
+    /// The state that the last change of what is needed to read the contents back made: blocks and
+    /// size.
     pub map_in: usize,
 }
 
@@ -80,8 +81,9 @@ pub struct Sector {
     pub cut: u16,
     /// The state in which its block was allocated; 0 for a hole.
     pub allocated_in: u32,
-    /// The last state whose data of the block is ordered whatever the mount option says: it allocated the block, reached beyond
-    /// the file's end in it, or cleared what lies behind a new end.
+    /// The last state whose data of the block is ordered whatever the mount option says: it
+    /// allocated the block, reached beyond the file's end in it, or cleared what lies behind a new
+    /// end.
     pub ordered_in: u32,
 }
 

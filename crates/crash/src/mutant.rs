@@ -1,10 +1,12 @@
-//! Mutants: rules of the engine that are broken on purpose, one at a time, to show that the explorer notices.
+//! Mutants: rules of the engine that are broken on purpose, one at a time, to show that the
+//! explorer notices.
 //!
-//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with the feature `mutants`, a world whose
-//! [`Setting`](crate::setting::Setting) names one breaks that rule: in the run, in each recovery, and in the recovery of
-//! an interrupted recovery. A mutant is *hunted* with numbered workloads of a fixed seed until the oracle, the protocol or
-//! the engine itself (a panic, a deadlock) says no. Then the same workload is explored with nothing broken: who complains
-//! of that, too, has not caught a mutant. A test compares the table with what the sources name.
+//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with the feature
+//! `mutants`, a world whose [`Setting`](crate::setting::Setting) names one breaks that rule: in the
+//! run, in each recovery, and in the recovery of an interrupted recovery. A mutant is *hunted* with
+//! numbered workloads of a fixed seed until the oracle, the protocol or the engine itself (a panic,
+//! a deadlock) says no. Then the same workload is explored with nothing broken: who complains of
+//! that, too, has not caught a mutant. A test compares the table with what the sources name.
 
 mod table;
 
@@ -17,7 +19,8 @@ pub enum Prey {
     Crash,
     /// Stressing ones.
     Stress,
-    /// Those in which blocks are short and used again, files change their mode, and volumes are synchronous.
+    /// Those in which blocks are short and used again, files change their mode, and volumes are
+    /// synchronous.
     Tight,
     /// Those on full volumes, where every freed block is used again at once.
     Reuse,
@@ -52,7 +55,8 @@ pub struct Mutant {
     pub prey: Prey,
 }
 
-/// A rule of the engine whose breaking no crash shows. A test of its own breaks it in a simulated world, and notices.
+/// A rule of the engine whose breaking no crash shows. A test of its own breaks it in a simulated
+/// world, and notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
     /// The name in the sources.

@@ -4,8 +4,8 @@
 //! create(d0/f1)  write(d0/f1,2,4)  rename(d0/f1,d1/f0)  fsync(d1/f0)  sync
 //! ```
 //!
-//! Offsets and lengths of writes are in sectors, because a sector is what can be told apart after a crash; sizes of
-//! truncations are in bytes.
+//! Offsets and lengths of writes are in sectors, because a sector is what can be told apart after a
+//! crash; sizes of truncations are in bytes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -31,7 +31,8 @@ pub enum Op {
     Append(Path, u32),
     /// Sets the size.
     Truncate(Path, u64),
-    /// Gives the holes among sectors, from a sector on, blocks with zeroes; the file reaches to their end.
+    /// Gives the holes among sectors, from a sector on, blocks with zeroes; the file reaches to
+    /// their end.
     Allocate(Path, u32, u32),
     /// Gives up the blocks of sectors, from a sector on.
     Punch(Path, u32, u32),

@@ -1,7 +1,8 @@
 //! The oracle: whether what was found after a recovery is what the contract allows.
 //!
-//! The last committed transaction, as the journal itself reports it, says for each lane which state must be there: all
-//! of it. Sync calls say which states are too old. Contents follow the rules of the data mode, sector by sector.
+//! The last committed transaction, as the journal itself reports it, says for each lane which state
+//! must be there: all of it. Sync calls say which states are too old. Contents follow the rules of
+//! the data mode, sector by sector.
 
 mod blocks;
 mod data;
@@ -79,7 +80,8 @@ impl<'a> Oracle<'a> {
         Ok(states)
     }
 
-    /// That names, sizes and times are those that the last committed transaction left, whatever sync calls promise.
+    /// That names, sizes and times are those that the last committed transaction left, whatever
+    /// sync calls promise.
     ///
     /// # Errors
     /// The first difference.
@@ -106,7 +108,8 @@ impl<'a> Oracle<'a> {
             return Err(self.too_old(lane, newest));
         }
         self.note_binding(bounds);
-        // Two states can look the same, as after an overwrite: it is too old only if no newer one is there.
+        // Two states can look the same, as after an overwrite: it is too old only if no newer one
+        // is there.
         let (old, new): (Vec<&Stage>, Vec<&Stage>) =
             stages.iter().partition(|stage| stage.state < bounds.state);
         let mut first = None;
@@ -213,7 +216,8 @@ impl<'a> Oracle<'a> {
         Ok(view)
     }
 
-    /// To which lane a name in the root belongs. Where there are several, a lane's number ends its names.
+    /// To which lane a name in the root belongs. Where there are several, a lane's number ends its
+    /// names.
     fn lane_of(&self, name: &[u8]) -> usize {
         match name.last() {
             Some(digit) if self.histories.len() > 1 => char::from(*digit)

@@ -1,4 +1,5 @@
-//! The comparison with others: random crash images of all generators, given to e2fsck and to the kernel.
+//! The comparison with others: random crash images of all generators, given to e2fsck and to the
+//! kernel.
 //!
 //! | sample | what is asked |
 //! |---|---|
@@ -6,11 +7,13 @@
 //! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree and, where no orphan has to be finished, to the same bytes |
 //! | without a journal | `e2fsck -fy` repairs it, and what was synced and not changed since is there |
 //!
-//! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an orphan is finished by
-//! each in its own way and at its own time (`crates/ext/tests/it/crossing/orphans.rs` says how), so that there the trees
-//! are compared, without the times of files that were truncated.
+//! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an
+//! orphan is finished by each in its own way and at its own time
+//! (`crates/ext/tests/it/crossing/orphans.rs` says how), so that there the trees are compared,
+//! without the times of files that were truncated.
 //!
-//! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that length.
+//! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that
+//! length.
 
 mod recovered;
 mod repaired;
@@ -51,8 +54,8 @@ pub struct Comparison {
 pub struct Counts {
     /// Images that we recovered and closed, on which e2fsck and `fsck` find nothing.
     pub recovered: u64,
-    /// The same images as recovery left them, before anything else; none where orphans were finished, since that is in
-    /// the log then.
+    /// The same images as recovery left them, before anything else; none where orphans were
+    /// finished, since that is in the log then.
     pub just_recovered: u64,
     /// Volumes that workloads closed themselves; none where a device failed.
     pub closed: u64,

@@ -1,7 +1,7 @@
 //! The protocol: what the order of requests itself must keep to, whatever a power cut leaves.
 //!
-//! The watcher reads the log as it is written. It knows which images each transaction brought, which blocks it revoked, and
-//! from the replays of the devices what is durable at each event.
+//! The watcher reads the log as it is written. It knows which images each transaction brought,
+//! which blocks it revoked, and from the replays of the devices what is durable at each event.
 //!
 //! | rule | looked at when |
 //! |---|---|
@@ -62,8 +62,8 @@ pub struct Watcher {
     records_left: Option<u32>,
 }
 
-/// Whether a block whose write has failed was written again. Until that is durable nobody's commit record waits for it: its
-/// transaction was committed without it.
+/// Whether a block whose write has failed was written again. Until that is durable nobody's commit
+/// record waits for it: its transaction was committed without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
     None,
@@ -202,7 +202,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether a committed transaction has revoked blocks, so that recovery could bring old images back.
+    /// Whether a committed transaction has revoked blocks, so that recovery could bring old images
+    /// back.
     pub fn has_revoked(&self) -> bool {
         !self.revoked.is_empty()
     }
@@ -316,10 +317,12 @@ impl Watcher {
                 && !self.failed_data.contains_key(&block)
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
-            // A block that is written once more, since the next transaction has changed another part of it, is there already.
+            // A block that is written once more, since the next transaction has changed another
+            // part of it, is there already.
             let within = (sector.get() % BLOCK_SECTORS as u64) as usize * SECTOR_BYTES;
             let durable = &replays[0].durable().block(block)[within..within + SECTOR_BYTES];
-            // What was journaled and then revoked may have gone home before that: nobody needs it there.
+            // What was journaled and then revoked may have gone home before that: nobody needs it
+            // there.
             let retired = self.retired.get(&block).into_iter().flatten();
             let retired = retired.map(|(_, image)| &image[within..within + SECTOR_BYTES]);
             // A discard is advice: no transaction waits for it.
@@ -406,11 +409,13 @@ impl Watcher {
             return Ok(());
         }
         if writers::is_data(write.image) && self.is_behind_tail(write.block, replays) {
-            // Data that was journaled, in a file that is not any more: nothing in the log speaks of its block.
+            // Data that was journaled, in a file that is not any more: nothing in the log speaks of
+            // its block.
             self.images.remove(&write.block);
             return Ok(());
         }
-        // Data of a file that has left journaling in what will never be committed: recovery brings the older data back.
+        // Data of a file that has left journaling in what will never be committed: recovery brings
+        // the older data back.
         let mut sectors = write.image.chunks(SECTOR_BYTES);
         if self.records_left.is_some() && sectors.any(|sector| Tag::read(sector).is_some()) {
             return Ok(());
@@ -463,8 +468,8 @@ impl Watcher {
         }
         if new.s_start.get() == 0 {
             self.reader.emptied();
-            // All of them are at home: blocks may become what the log knows nothing of, such as data of a file that leaves
-            // journaling.
+            // All of them are at home: blocks may become what the log knows nothing of, such as
+            // data of a file that leaves journaling.
             self.images.clear();
         }
         Ok(())

@@ -1,20 +1,24 @@
-//! The same on threads of the operating system: what no simulated world has is their memory order and their speed.
+//! The same on threads of the operating system: what no simulated world has is their memory order
+//! and their speed.
 //!
-//! A *round*: clients on threads of their own work in directories of their own on one volume with the shortest log that
-//! the engine takes, on devices with volatile caches, in memory. At a random instant all devices are cut at once; every
-//! request answers `Gone` from then on and the clients end. What the caches may leave is drawn several times; each image is recovered,
-//! checked and compared with the model, as those of simulated worlds are. Cells take turns.
+//! A *round*: clients on threads of their own work in directories of their own on one volume with
+//! the shortest log that the engine takes, on devices with volatile caches, in memory. At a random
+//! instant all devices are cut at once; every request answers `Gone` from then on and the clients
+//! end. What the caches may leave is drawn several times; each image is recovered, checked and
+//! compared with the model, as those of simulated worlds are. Cells take turns.
 //!
 //! # What the model knows
 //!
-//! - Marks in the trace say when an operation begins and has returned. A mark that says so comes after the return, so what
-//!   it promises was promised. An operation that failed has no such mark: nobody may count on it.
+//! - Marks in the trace say when an operation begins and has returned. A mark that says so comes
+//!   after the return, so what it promises was promised. An operation that failed has no such mark:
+//!   nobody may count on it.
 //! - Transactions are asked for before and after each operation, as in simulated worlds.
-//! - What a call has promised that returned after the cut counts, too: all that it needs was durable before.
+//! - What a call has promised that returned after the cut counts, too: all that it needs was
+//!   durable before.
 //! - Times are not compared: they are the machine's.
 //!
-//! A seed decides what clients try, when the cut comes and what is drawn, but not what threads make of it. So a violation
-//! leaves everything in a folder: `keep` says what.
+//! A seed decides what clients try, when the cut comes and what is drawn, but not what threads make
+//! of it. So a violation leaves everything in a folder: `keep` says what.
 
 mod gate;
 mod judge;

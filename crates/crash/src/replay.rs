@@ -5,8 +5,9 @@
 //! crash2:ordered,internal:2:mkdir(d0);create(d0/f0);sync:57-kept,0.120=0
 //! ```
 //!
-//! Operations are separated by `;`, lanes by `+`, cuts by `@`: the first is in the run, the second in the recovery of what
-//! the first left, and so on. The version changes whenever the same text would no longer give the same run.
+//! Operations are separated by `;`, lanes by `+`, cuts by `@`: the first is in the run, the second
+//! in the recovery of what the first left, and so on. The version changes whenever the same text
+//! would no longer give the same run.
 
 use core::fmt;
 use core::str::FromStr;
@@ -146,7 +147,8 @@ pub struct Shown {
     pub recording: Rc<Recording>,
     /// What is broken; none if the violation is gone.
     pub broken: Option<Broken>,
-    /// The block of the recovered volume that was changed silently, and who noticed, if that went as rule E7 says.
+    /// The block of the recovered volume that was changed silently, and who noticed, if that went
+    /// as rule E7 says.
     pub silent: Option<Trial>,
 }
 

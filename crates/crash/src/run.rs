@@ -23,7 +23,8 @@ use crate::world::world;
 
 pub(crate) use client::{EVERYTHING, run as perform, transactions};
 
-/// Does what comes before the recording, on a volume that is opened and closed for it, or cut off after a sync.
+/// Does what comes before the recording, on a volume that is opened and closed for it, or cut off
+/// after a sync.
 ///
 /// # Errors
 /// [`RunError`].

@@ -1,6 +1,7 @@
 //! Settings: on what a workload runs. A cell of the matrix, and what makes its world special.
 //!
-//! In text: `ordered,internal` and then what is not usual, as in `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
+//! In text: `ordered,internal` and then what is not usual, as in
+//! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -55,7 +56,8 @@ pub enum Schedule {
     Pct(u64),
 }
 
-/// For so long what is due may wait in all, in milliseconds, where a thread can lose its processor at every point for ten at most.
+/// For so long what is due may wait in all, in milliseconds, where a thread can lose its processor
+/// at every point for ten at most.
 const DELAY_MS: u64 = 500;
 
 impl Schedule {
@@ -123,9 +125,11 @@ pub struct Setting {
     pub checksums: Checksums,
     /// Whether the journal's block numbers have 64 bits.
     pub is_wide: bool,
-    /// Whether the power failed after what was prepared, so that the recording begins with a recovery.
+    /// Whether the power failed after what was prepared, so that the recording begins with a
+    /// recovery.
     pub is_dirty: bool,
-    /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as the log has it.
+    /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as
+    /// the log has it.
     pub restart_every: u32,
     /// Whether data that cannot be written ends all commits: the mount option `data_err=abort`.
     pub is_abort: bool,

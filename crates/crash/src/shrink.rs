@@ -1,4 +1,5 @@
-//! Shrinking: the shortest workload that breaks the same rule. The command that fails moves with the operations.
+//! Shrinking: the shortest workload that breaks the same rule. The command that fails moves with
+//! the operations.
 
 use std::rc::Rc;
 
@@ -16,8 +17,8 @@ use crate::workload::Workload;
 /// How many workloads are tried.
 const TRIES_MAX: usize = 300;
 
-/// Runs and explores a workload, with its fault at its place or, for another workload, a little before it: the first
-/// violation, with the workload that shows it.
+/// Runs and explores a workload, with its fault at its place or, for another workload, a little
+/// before it: the first violation, with the workload that shows it.
 fn find_nearby(workload: &Workload, limits: Limits) -> Option<(Workload, Found)> {
     nearby(workload.setting.fault)
         .into_iter()
@@ -39,7 +40,8 @@ pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
     explored.unwrap_or_else(|error| Some(Found::run(&error)))
 }
 
-/// Leaves operations out as long as the same rule is broken. The shortest workload that was found, with what breaks.
+/// Leaves operations out as long as the same rule is broken. The shortest workload that was found,
+/// with what breaks.
 pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayId, Broken) {
     // A shorter workload leaves other images, of which others would be chosen.
     if found.broken.rule == Rule::E7 {

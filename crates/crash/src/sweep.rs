@@ -1,5 +1,5 @@
-//! The systematic search for what errors do: a workload runs once without any, and then once for each command that its
-//! devices were given and each way in which that can fail.
+//! The systematic search for what errors do: a workload runs once without any, and then once for
+//! each command that its devices were given and each way in which that can fail.
 
 use rt::split_mix::{SplitMix, mix_pair};
 
@@ -10,13 +10,15 @@ use crate::generator::{Kind, Share};
 use crate::volumes::Volumes;
 use crate::workload::Workload;
 
-/// How far numbers of commands move when an operation is left out: the fault is looked for so far before its place.
+/// How far numbers of commands move when an operation is left out: the fault is looked for so far
+/// before its place.
 const MOVED_MAX: u64 = 12;
 
 /// How many writes are refused before there is room again.
 const REFUSALS: [u64; 4] = [1, 3, 10, 40];
 
-/// What is tried of a run with a fault: many runs, and few images of each, show more than the other way round.
+/// What is tried of a run with a fault: many runs, and few images of each, show more than the other
+/// way round.
 fn limits_of(limits: Limits) -> Limits {
     Limits {
         singles: limits.singles.min(2),
@@ -27,8 +29,8 @@ fn limits_of(limits: Limits) -> Limits {
     }
 }
 
-/// Explores a workload, and with faults those that it becomes by them. A violation comes with the workload that shows
-/// it.
+/// Explores a workload, and with faults those that it becomes by them. A violation comes with the
+/// workload that shows it.
 pub(crate) fn try_all(
     volumes: &mut Volumes,
     kind: Kind,
@@ -44,8 +46,8 @@ pub(crate) fn try_all(
     (tally, found.map(|found| (workload.clone(), found)))
 }
 
-/// Lets commands of a workload fail, one run for each. What was done, and the first violation, with the workload that
-/// shows it.
+/// Lets commands of a workload fail, one run for each. What was done, and the first violation, with
+/// the workload that shows it.
 fn sweep(
     volumes: &mut Volumes,
     workload: &Workload,
@@ -113,7 +115,8 @@ fn refusals(faults: &[Fault], count: usize, seed: u64) -> Vec<Fault> {
     (0..count).filter_map(refusal).collect()
 }
 
-/// The same fault, and those of the commands before it: where the fault of a workload is when it has fewer operations.
+/// The same fault, and those of the commands before it: where the fault of a workload is when it
+/// has fewer operations.
 pub(crate) fn nearby(fault: Option<Fault>) -> Vec<Option<Fault>> {
     let Some(fault) = fault else {
         return vec![None];

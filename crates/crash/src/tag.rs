@@ -1,4 +1,5 @@
-//! What is written: every sector says which write of which file it is from and where in the file it belongs.
+//! What is written: every sector says which write of which file it is from and where in the file it
+//! belongs.
 //!
 //! ```text
 //! word 0    who writes tags; every other write begins like a block of the journal: magic number, one of its types
@@ -81,7 +82,8 @@ impl Tag {
         is_equal && zeroes.iter().all(|byte| *byte == 0)
     }
 
-    /// The tag of a sector whose beginning, at least, was written as one, with zeroes behind. None for anything else.
+    /// The tag of a sector whose beginning, at least, was written as one, with zeroes behind. None
+    /// for anything else.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let words: Vec<u64> = bytes
             .chunks_exact(8)

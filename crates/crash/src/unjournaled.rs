@@ -5,7 +5,8 @@
 //! | closed | the tree is that of all operations, a check finds nothing, and all can be deleted |
 //! | cut off | `e2fsck -fy` repairs it, and then it finds nothing more; the contents of every file that was synced and not changed since are there, under some name or in `lost+found` |
 //!
-//! The explorer looks at closed volumes of all generators, the comparison with others at some that were cut off.
+//! The explorer looks at closed volumes of all generators, the comparison with others at some that
+//! were cut off.
 
 use std::rc::Rc;
 
@@ -101,7 +102,8 @@ fn check_end(recording: &Recording) -> Result<(), Broken> {
     recover::check(&*devices.home_device(), None)
 }
 
-/// Has e2fsck repair a volume that was cut off, and looks for what was synced. How many files that was.
+/// Has e2fsck repair a volume that was cut off, and looks for what was synced. How many files that
+/// was.
 ///
 /// # Errors
 /// - U1, U2 if it is not repaired.

@@ -1,16 +1,18 @@
 //! Buffers: metadata blocks (and journaled data blocks) in memory.
 //!
-//! A buffer belongs to the file system's cache; transactions and the checkpoint list hold references to it while they
-//! need it. It always shows the newest image. Whoever froze an older image holds that image's `Arc`, so the next change
-//! copies (`Arc::make_mut`) exactly when somebody still needs the old contents: a commit that writes it to the log, a
-//! checkpoint that writes it home, or a memory device that kept it.
+//! A buffer belongs to the file system's cache; transactions and the checkpoint list hold
+//! references to it while they need it. It always shows the newest image. Whoever froze an older
+//! image holds that image's `Arc`, so the next change copies (`Arc::make_mut`) exactly when
+//! somebody still needs the old contents: a commit that writes it to the log, a checkpoint that
+//! writes it home, or a memory device that kept it.
 //!
 //! # Rules
 //!
-//! - A buffer's lock is a *leaf* for everybody but the journal: it is held for memory work only, never across I/O, the start
-//!   or end of a handle or another lock, except that of another buffer with a higher block number.
-//! - `holds` says who needs the buffer; only a buffer that nobody needs may be evicted. The life cycle of a block is the
-//!   table in [`crate::lifecycle`].
+//! - A buffer's lock is a *leaf* for everybody but the journal: it is held for memory work only,
+//!   never across I/O, the start or end of a handle or another lock, except that of another buffer
+//!   with a higher block number.
+//! - `holds` says who needs the buffer; only a buffer that nobody needs may be evicted. The life
+//!   cycle of a block is the table in [`crate::lifecycle`].
 
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -116,12 +118,14 @@ impl Buffer {
         state.freeze()
     }
 
-    /// The right to change the contents on a volume without a journal, where the caller tracks what is dirty.
+    /// The right to change the contents on a volume without a journal, where the caller tracks what
+    /// is dirty.
     pub fn write_unjournaled(&self) -> BufferWrite<'_> {
         BufferWrite(self.state.write())
     }
 
-    /// Whether nobody needs the buffer and nobody else has it: a cache may evict it. It is not locked for that.
+    /// Whether nobody needs the buffer and nobody else has it: a cache may evict it. It is not
+    /// locked for that.
     pub fn is_idle(this: &mut Arc<Self>) -> bool {
         let own = Arc::get_mut(this);
         own.is_some_and(|buffer| buffer.state.get_mut().holds == Holds::default())

@@ -1,9 +1,9 @@
-//! Checkpointing: the blocks of the checkpoint list ([`crate::checkpoint_list`]) are written to their final location, and
-//! the log's tail moves past transactions that owe none ([`tail`]).
+//! Checkpointing: the blocks of the checkpoint list ([`crate::checkpoint_list`]) are written to
+//! their final location, and the log's tail moves past transactions that owe none ([`tail`]).
 //!
-//! The policy ([`crate::policy`]) decides how much is written at a time, and by which thread: a daemon, or a caller that finds
-//! the log too full; besides these the age-based writer, and a close. They may run at the same time: at most one write of a
-//! block is in flight.
+//! The policy ([`crate::policy`]) decides how much is written at a time, and by which thread: a
+//! daemon, or a caller that finds the log too full; besides these the age-based writer, and a
+//! close. They may run at the same time: at most one write of a block is in flight.
 
 mod home;
 mod tail;
@@ -18,7 +18,8 @@ use crate::shared::Shared;
 use crate::transaction::Contents;
 
 impl Shared {
-    /// Files a durable transaction: it takes its blocks over, and cancels the debts of what it has freed.
+    /// Files a durable transaction: it takes its blocks over, and cancels the debts of what it has
+    /// freed.
     pub(crate) fn file(&self, contents: Contents, start: u32, log_blocks: u32) -> Result<()> {
         let tid = contents.tid;
         let mut checkpoint = self.checkpoint.lock();
@@ -117,8 +118,8 @@ impl Shared {
         self.settle_checkpoint(written)
     }
 
-    /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing is left, the log is
-    /// durably empty.
+    /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing
+    /// is left, the log is durably empty.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let result = self
             .write_home_of(CheckpointList::newest)
@@ -126,7 +127,8 @@ impl Shared {
         self.settle_checkpoint(result)
     }
 
-    /// Ends an attempt to checkpoint: without room on a device it is held, and any other error aborts the journal.
+    /// Ends an attempt to checkpoint: without room on a device it is held, and any other error
+    /// aborts the journal.
     fn settle_checkpoint<T>(&self, result: Result<T>) -> Result<T> {
         let error = match result {
             Ok(value) => {
@@ -148,7 +150,8 @@ impl Shared {
         Err(Error::Held(cause))
     }
 
-    /// Aborts because of an error, unless the journal has aborted already; the error for the caller.
+    /// Aborts because of an error, unless the journal has aborted already; the error for the
+    /// caller.
     fn fail(&self, error: Error) -> Error {
         self.abort(error.clone());
         self.error().unwrap_or(error)

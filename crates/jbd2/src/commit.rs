@@ -12,12 +12,14 @@
 //! 8  take its blocks over from older transactions, cancel what it has freed, release that
 //! ```
 //!
-//! An error before 7 aborts the journal; no later commit record is written. A device without room is no such error: the
-//! transaction keeps its place in the log, and 3 to 6 are done again (see [`hold`](crate::hold)). Step 6 makes everything before it durable, the
-//! superblock of step 3 included, so that the log is never acknowledged before it can be found. Without barriers there is
-//! no flush and no forced write; without forced writes there is a second flush.
+//! An error before 7 aborts the journal; no later commit record is written. A device without room
+//! is no such error: the transaction keeps its place in the log, and 3 to 6 are done again (see
+//! [`hold`](crate::hold)). Step 6 makes everything before it durable, the superblock of step 3
+//! included, so that the log is never acknowledged before it can be found. Without barriers there
+//! is no flush and no forced write; without forced writes there is a second flush.
 //!
-//! Commits are led by whoever comes first: a caller who waits for one, or the daemon. See [`group`].
+//! Commits are led by whoever comes first: a caller who waits for one, or the daemon. See
+//! [`group`].
 
 pub(crate) mod group;
 pub(crate) mod records;
@@ -88,7 +90,8 @@ impl Shared {
         })
     }
 
-    /// Writes a closed transaction, and files it for checkpointing. Holds it if a device has no room.
+    /// Writes a closed transaction, and files it for checkpointing. Holds it if a device has no
+    /// room.
     fn write_and_file(&self, closed: Closed) -> Result<()> {
         let tid = closed.contents.tid;
         match self.write_transaction(&closed.contents, closed.start, closed.log_blocks) {
@@ -119,7 +122,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps a transaction that a device has no room for. Every caller that waits for it is refused.
+    /// Keeps a transaction that a device has no room for. Every caller that waits for it is
+    /// refused.
     fn hold_commit(&self, closed: Closed, cause: block::DeviceError) {
         let tid = closed.contents.tid;
         let mut state = self.state.lock();
@@ -136,7 +140,8 @@ impl Shared {
         self.notify_refused();
     }
 
-    /// Wakes every caller that an attempt without room may concern, and the daemon that tries again.
+    /// Wakes every caller that an attempt without room may concern, and the daemon that tries
+    /// again.
     pub(crate) fn notify_refused(&self) {
         self.closed.notify_all();
         self.committed(Tid::new(0)).notify_all();
@@ -181,7 +186,8 @@ impl Shared {
         }
     }
 
-    /// Gives the transaction its place in the log and lets the next one start. Returns the place: first block, count.
+    /// Gives the transaction its place in the log and lets the next one start. Returns the place:
+    /// first block, count.
     fn switch(&self, contents: &Contents) -> (u32, u32) {
         let blocks = records::block_count(contents, &self.limits);
         let mut state = self.state.lock();

@@ -13,7 +13,8 @@ pub struct Config {
     pub barrier: bool,
     /// When transactions close, who checkpoints and who waits.
     pub policy: LogPolicy,
-    /// Whether the log is on another device than the file system, so that each has a cache of its own to flush.
+    /// Whether the log is on another device than the file system, so that each has a cache of its
+    /// own to flush.
     pub is_external: bool,
     /// The longest that a commit waits for other callers to join it.
     pub batch_wait_max: Nanos,

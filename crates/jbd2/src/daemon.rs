@@ -1,8 +1,8 @@
 //! The daemons: one commits what is old or was requested, one keeps a part of the log free.
 //!
-//! Both look at their work again at least once in a commit interval, so that a missed signal costs time and nothing else;
-//! that is why whoever starts a transaction need not wake anybody. A panic in one of them aborts the journal: nobody is to wait for what it will
-//! not do any more.
+//! Both look at their work again at least once in a commit interval, so that a missed signal costs
+//! time and nothing else; that is why whoever starts a transaction need not wake anybody. A panic
+//! in one of them aborts the journal: nobody is to wait for what it will not do any more.
 
 use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -85,7 +85,8 @@ impl Shared {
         };
         let is_wanted = state.commit_wanted == Some(running.transaction.tid);
         let is_due = is_wanted || due <= now;
-        // A transaction that somebody else commits at the moment is looked at again when he has done.
+        // A transaction that somebody else commits at the moment is looked at again when he has
+        // done.
         let deadline = if is_due { now + interval } else { due };
         (is_due, deadline)
     }

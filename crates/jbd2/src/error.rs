@@ -1,7 +1,7 @@
 //! Why the journal did not do what it was asked.
 //!
-//! Three families: a device failed, the bytes of a log are wrong, or they are fine and mean something that is not
-//! supported; and what a caller did.
+//! Three families: a device failed, the bytes of a log are wrong, or they are fine and mean
+//! something that is not supported; and what a caller did.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub enum Error {
     /// A device failed.
     #[error(transparent)]
     Io(#[from] DeviceError),
-    /// A device has no room for what the journal has to write. Nothing is lost: the journal holds it and goes on when
-    /// there is room.
+    /// A device has no room for what the journal has to write. Nothing is lost: the journal holds
+    /// it and goes on when there is room.
     #[error("the journal waits for room: {0}")]
     Held(DeviceError),
     /// The bytes of a log are wrong.
@@ -52,7 +52,8 @@ pub enum Error {
     /// The journal was opened before its log had been recovered.
     #[error("the log has to be recovered before the journal is opened")]
     NotRecovered,
-    /// The log holds transactions, and whoever asked does not want them replayed without a question.
+    /// The log holds transactions, and whoever asked does not want them replayed without a
+    /// question.
     #[error("the log holds {transactions} transactions that nobody has asked to replay")]
     Unsettled {
         /// How many; where the log is damaged, those before the damage.
@@ -146,7 +147,8 @@ pub enum Corrupt {
         /// Blocks that the superblock says.
         wanted: u64,
     },
-    /// Something in the log before its last transaction is damaged: replaying stops here and nothing was changed.
+    /// Something in the log before its last transaction is damaged: replaying stops here and
+    /// nothing was changed.
     #[error("transaction {tid} is damaged at log block {log_block}: {what}")]
     Log {
         /// The transaction.

@@ -87,7 +87,8 @@ pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
     Ok(())
 }
 
-/// Makes an empty log: zeroes, then its superblock, then a flush. All blocks that are mapped are used.
+/// Makes an empty log: zeroes, then its superblock, then a flush. All blocks that are mapped are
+/// used.
 ///
 /// # Errors
 /// - [`Error::TooSmall`], or what the device says.

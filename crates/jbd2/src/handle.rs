@@ -2,13 +2,15 @@
 //!
 //! # Rules
 //!
-//! - A handle says before it starts how many blocks it may dirty and how many revokes it may add; that reserves log space.
-//!   What it has not used is given back when it ends.
-//! - [`Handle::finish`] is the only good end. A handle that is dropped after it has changed something aborts the journal,
-//!   because half of a step must not be committed; one that has changed nothing just goes.
-//! - A thread has at most one open handle, and waits neither for a commit nor for another handle while it has it: the
-//!   committer waits for open handles.
-//! - Starting, restarting and nothing else may wait for the committer (and, with `log_io=wait`, changing a block in log I/O).
+//! - A handle says before it starts how many blocks it may dirty and how many revokes it may add;
+//!   that reserves log space. What it has not used is given back when it ends.
+//! - [`Handle::finish`] is the only good end. A handle that is dropped after it has changed
+//!   something aborts the journal, because half of a step must not be committed; one that has
+//!   changed nothing just goes.
+//! - A thread has at most one open handle, and waits neither for a commit nor for another handle
+//!   while it has it: the committer waits for open handles.
+//! - Starting, restarting and nothing else may wait for the committer (and, with `log_io=wait`,
+//!   changing a block in log I/O).
 
 use std::sync::Arc;
 
@@ -57,7 +59,8 @@ impl Handle {
         self.tid
     }
 
-    /// The right to change a buffer's contents, for a moment. The transaction's first touch of it takes a credit.
+    /// The right to change a buffer's contents, for a moment. The transaction's first touch of it
+    /// takes a credit.
     ///
     /// With `log_io=wait` this waits while the buffer's image is on its way to the log.
     ///
@@ -97,9 +100,10 @@ impl Handle {
         Ok(())
     }
 
-    /// The block is freed. Its contents are dropped from this transaction; what an older one still owes for it stays owed
-    /// until this one is durable, and is then cancelled. `revoke` keeps recovery from replaying older images, which is
-    /// needed unless the block can have none in the log.
+    /// The block is freed. Its contents are dropped from this transaction; what an older one still
+    /// owes for it stays owed until this one is durable, and is then cancelled. `revoke` keeps
+    /// recovery from replaying older images, which is needed unless the block can have none in the
+    /// log.
     ///
     /// `buffer` is the block's buffer, if it is in memory.
     ///
@@ -149,12 +153,12 @@ impl Handle {
         Ok(is_extended)
     }
 
-    /// Ends this step and begins another, perhaps in a later transaction. What was done so far must be consistent. May
-    /// wait: the caller holds no lock that whoever starts a handle wants.
+    /// Ends this step and begins another, perhaps in a later transaction. What was done so far must
+    /// be consistent. May wait: the caller holds no lock that whoever starts a handle wants.
     ///
     /// # Errors
-    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then: everything that is asked of
-    /// it afterwards has the same answer.
+    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then:
+    /// everything that is asked of it afterwards has the same answer.
     pub fn restart(&mut self, credits: Credits) -> Result<()> {
         let left = self.leave();
         self.has_changed = false;
@@ -208,7 +212,8 @@ fn open<'h>(
 }
 
 impl Drop for Handle {
-    /// An unfinished handle leaves. If it had changed something, the journal aborts: whoever comes next sees to that.
+    /// An unfinished handle leaves. If it had changed something, the journal aborts: whoever comes
+    /// next sees to that.
     ///
     /// The lock is taken for an instant, and not waited for when the task is unwinding.
     fn drop(&mut self) {

@@ -1,11 +1,13 @@
 //! Work that a device has no room for.
 //!
-//! A sparse image on a full disk and a thin device refuse writes until somebody makes room. Nothing is lost by that: the
-//! images are in memory, and the log on the device is what it was. So the journal does not abort. It *holds* the commit,
-//! or the checkpoint, and tries again: a daemon at growing intervals, and every caller that needs it at once. Callers for
-//! whom an attempt fails get [`Error::Held`] and may try again; what fits into the running transaction goes on.
+//! A sparse image on a full disk and a thin device refuse writes until somebody makes room. Nothing
+//! is lost by that: the images are in memory, and the log on the device is what it was. So the
+//! journal does not abort. It *holds* the commit, or the checkpoint, and tries again: a daemon at
+//! growing intervals, and every caller that needs it at once. Callers for whom an attempt fails get
+//! [`Error::Held`] and may try again; what fits into the running transaction goes on.
 //!
-//! Only a refused write is held ([`DeviceError::NoSpace`]). A flush that fails has lost writes, whatever the reason.
+//! Only a refused write is held ([`DeviceError::NoSpace`]). A flush that fails has lost writes,
+//! whatever the reason.
 
 use block::DeviceError;
 use rt::Nanos;
@@ -63,7 +65,8 @@ impl Hold {
         self.cause.take().is_some()
     }
 
-    /// Asks for an attempt now, if something is held. Returns true if a daemon has to be woken for it.
+    /// Asks for an attempt now, if something is held. Returns true if a daemon has to be woken for
+    /// it.
     pub(crate) fn want(&mut self) -> bool {
         let is_news = self.is_held() && !self.is_wanted;
         self.is_wanted |= is_news;

@@ -1,8 +1,8 @@
 //! The open journal: what the file system holds.
 //!
-//! One transaction runs, at most one commits, many await checkpointing; all proceed at once. A [`Journal`] owns its daemons;
-//! [`Journal::close`] stops and joins them. Dropping an unclosed journal tells them to stop and does nothing else: it is a
-//! power cut for what was not committed.
+//! One transaction runs, at most one commits, many await checkpointing; all proceed at once. A
+//! [`Journal`] owns its daemons; [`Journal::close`] stops and joins them. Dropping an unclosed
+//! journal tells them to stop and does nothing else: it is a power cut for what was not committed.
 
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -79,7 +79,8 @@ impl Journal {
     ///
     /// # Errors
     /// - [`Error::TooManyCredits`] when no transaction can hold so much.
-    /// - [`Error::Held`] when a commit or checkpoint has to come first, and a device has no room for it.
+    /// - [`Error::Held`] when a commit or checkpoint has to come first, and a device has no room
+    ///   for it.
     /// - [`Error::Aborted`] when the journal has aborted, [`Error::Closed`] when it is closed.
     pub fn start(&self, credits: Credits) -> Result<Handle> {
         let transaction = self.shared.admit(credits)?;
@@ -96,19 +97,21 @@ impl Journal {
             .map(|transaction| Handle::new(Arc::clone(&self.shared), transaction, credits)))
     }
 
-    /// Makes a transaction durable and waits for that. Callers for the same transaction are served together.
+    /// Makes a transaction durable and waits for that. Callers for the same transaction are served
+    /// together.
     ///
     /// The caller has no open handle.
     ///
     /// # Errors
-    /// - [`Error::Held`] when a device has no room for it. The transaction stays, and becomes durable when there is room.
+    /// - [`Error::Held`] when a device has no room for it. The transaction stays, and becomes
+    ///   durable when there is room.
     /// - [`Error::Aborted`] when the journal has aborted before the transaction was durable.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         self.shared.commit(tid)
     }
 
-    /// Commits what runs, and waits also for what commits. Returns the last transaction that this made durable, or waited
-    /// for, if there was one.
+    /// Commits what runs, and waits also for what commits. Returns the last transaction that this
+    /// made durable, or waited for, if there was one.
     ///
     /// # Errors
     /// Those of [`Journal::commit`].
@@ -134,7 +137,8 @@ impl Journal {
         }
     }
 
-    /// Whether a transaction's commit record is durable. A number that was never given out counts as not durable.
+    /// Whether a transaction's commit record is durable. A number that was never given out counts
+    /// as not durable.
     pub fn is_durable(&self, tid: Tid) -> bool {
         self.shared.state.lock().durable.is_at_or_after(tid)
     }
@@ -144,14 +148,15 @@ impl Journal {
         self.shared.state.lock().running_tid()
     }
 
-    /// At one moment: the running transaction, if there is one, and the number of the one that will be started next.
+    /// At one moment: the running transaction, if there is one, and the number of the one that will
+    /// be started next.
     pub fn numbers(&self) -> (Option<Tid>, Tid) {
         let state = self.shared.state.lock();
         (state.running_tid(), state.next)
     }
 
-    /// The age-based writer: writes home committed blocks that have been owed since before a time, oldest transaction
-    /// first, at most `limit` of them. Returns how many.
+    /// The age-based writer: writes home committed blocks that have been owed since before a time,
+    /// oldest transaction first, at most `limit` of them. Returns how many.
     ///
     /// # Errors
     /// - [`Error::Held`] when the device has no room for a block; it stays owed.
@@ -166,8 +171,8 @@ impl Journal {
         owed * u64::from(self.shared.format.block_bytes)
     }
 
-    /// Bytes of images that the running and the committing transaction and those awaiting checkpoint hold. Images that are
-    /// shared count for each.
+    /// Bytes of images that the running and the committing transaction and those awaiting
+    /// checkpoint hold. Images that are shared count for each.
     pub fn pinned_bytes(&self) -> u64 {
         let state = self.shared.state.lock();
         let running = state
@@ -184,8 +189,8 @@ impl Journal {
         count * u64::from(self.shared.format.block_bytes) + self.owed_bytes()
     }
 
-    /// Commits what runs, writes everything that is owed home, flushes it and makes the moved tail durable. If nobody
-    /// commits anything meanwhile, the log is empty then.
+    /// Commits what runs, writes everything that is owed home, flushes it and makes the moved tail
+    /// durable. If nobody commits anything meanwhile, the log is empty then.
     ///
     /// # Errors
     /// - [`Error::Aborted`] when the journal has aborted, now or earlier.
@@ -216,12 +221,12 @@ impl Journal {
         self.shared.state.lock().limits.handle_max()
     }
 
-    /// Commits and checkpoints everything, says on the device that the log is empty, and ends the daemons. No handle is
-    /// open, and none will be started.
+    /// Commits and checkpoints everything, says on the device that the log is empty, and ends the
+    /// daemons. No handle is open, and none will be started.
     ///
     /// # Errors
-    /// - [`Error::Held`] when a device has no room, [`Error::Aborted`] when the journal has aborted; the log is then left
-    ///   for recovery. The daemons end all the same.
+    /// - [`Error::Held`] when a device has no room, [`Error::Aborted`] when the journal has
+    ///   aborted; the log is then left for recovery. The daemons end all the same.
     pub fn close(self: Arc<Self>) -> Result<()> {
         let result = self.checkpoint_all();
         self.shared.state.lock().is_closed = true;

@@ -1,13 +1,15 @@
 //! The journal: Linux's JBD and JBD2 on disk, byte for byte, and a simpler machine in memory.
 //!
-//! On disk: superblock versions 1 and 2, descriptor, commit and revoke blocks, tags of 32 and 64 bits, checksums v1, v2 and
-//! v3, escaping, internal logs and external journal devices. Linux, e2fsck and debugfs replay what this crate writes, and
-//! it replays what they write. It knows nothing of ext.
+//! On disk: superblock versions 1 and 2, descriptor, commit and revoke blocks, tags of 32 and 64
+//! bits, checksums v1, v2 and v3, escaping, internal logs and external journal devices. Linux,
+//! e2fsck and debugfs replay what this crate writes, and it replays what they write. It knows
+//! nothing of ext.
 //!
-//! In memory: a *transaction* is a list of buffers. The running transaction changes their images in place; when it closes,
-//! the images freeze (an `Arc` is cloned), and a later change takes its own copy. Frozen, committed and checkpointing copies
-//! are just who still holds the `Arc`. When a transaction becomes durable it takes its blocks over from older ones, so that
-//! each block is owed at most once.
+//! In memory: a *transaction* is a list of buffers. The running transaction changes their images in
+//! place; when it closes, the images freeze (an `Arc` is cloned), and a later change takes its own
+//! copy. Frozen, committed and checkpointing copies are just who still holds the `Arc`. When a
+//! transaction becomes durable it takes its blocks over from older ones, so that each block is owed
+//! at most once.
 //!
 //! # Map
 //!
@@ -32,12 +34,15 @@
 //!
 //! # Invariants
 //!
-//! - All blocks of a transaction are in the log before its commit record is issued, with a flush before it and forced.
+//! - All blocks of a transaction are in the log before its commit record is issued, with a flush
+//!   before it and forced.
 //! - No block is written home before the commit record of its transaction is durable.
-//! - The log's tail never passes a transaction whose blocks are not home and flushed, or taken over by a durable one.
+//! - The log's tail never passes a transaction whose blocks are not home and flushed, or taken over
+//!   by a durable one.
 //! - Log space is used again only when the superblock with the new tail is durable.
 //! - At most one write of a block is in flight.
-//! - After an error in the log nothing more is committed. A write without room is no error: it is held and tried again.
+//! - After an error in the log nothing more is committed. A write without room is no error: it is
+//!   held and tried again.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

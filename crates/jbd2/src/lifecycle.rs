@@ -1,8 +1,9 @@
 //! The life cycle of a block: where it can be, what can happen to it there, and what follows.
 //!
-//! A block can be in several places at once: *running* (filed in the running transaction), *committing* (its frozen image
-//! goes to the log), *awaiting* checkpoint (committed, its home is older) and *in flight* (its image is being written
-//! home). It is *absent* when it is in none of them; only then may a cache evict it. A reader always gets the newest image.
+//! A block can be in several places at once: *running* (filed in the running transaction),
+//! *committing* (its frozen image goes to the log), *awaiting* checkpoint (committed, its home is
+//! older) and *in flight* (its image is being written home). It is *absent* when it is in none of
+//! them; only then may a cache evict it. A reader always gets the newest image.
 //!
 //! | place \ event | dirty | free | reuse as metadata | reuse as ordered data | reuse as journaled data | commit | abort | write error |
 //! |---|---|---|---|---|---|---|---|---|
@@ -12,16 +13,17 @@
 //! | awaiting | copy | keep | copy | refused | copy | supersede | hold | abort |
 //! | in flight | copy | keep | copy | refused | copy | supersede after | hold | abort |
 //!
-//! *Reuse* is what happens to the block in the running transaction after it was freed there; its revoke and the cancelling
-//! are then forgotten. *Refused*: a freed block gets ordered data only after the freeing transaction is durable, for which
-//! the client keeps it out of reach; then the block is absent. *Keep*: the older image stays owed until the freeing
-//! transaction is durable; then it is cancelled, or waited for if it is in flight.
+//! *Reuse* is what happens to the block in the running transaction after it was freed there; its
+//! revoke and the cancelling are then forgotten. *Refused*: a freed block gets ordered data only
+//! after the freeing transaction is durable, for which the client keeps it out of reach; then the
+//! block is absent. *Keep*: the older image stays owed until the freeing transaction is durable;
+//! then it is cancelled, or waited for if it is in flight.
 //!
-//! The same as data is [`RULES`]. What a committed block still owes is its `Debt`, the part of the life cycle that has a
-//! memory of its own.
+//! The same as data is [`RULES`]. What a committed block still owes is its `Debt`, the part of the
+//! life cycle that has a memory of its own.
 
-/// Where a block can be. It can be in several places; what happens to its contents is decided by the first of running,
-/// committing, in flight, awaiting, absent.
+/// Where a block can be. It can be in several places; what happens to its contents is decided by
+/// the first of running, committing, in flight, awaiting, absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
     /// In none of the others.
@@ -248,7 +250,8 @@ mod tests {
         DebtEvent::Failed,
     ];
 
-    /// The same in other words: which image versions the home may get, and whether a write is under way.
+    /// The same in other words: which image versions the home may get, and whether a write is under
+    /// way.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Model {
         /// The newest committed version that the home does not have.

@@ -1,7 +1,7 @@
 //! Log policies: when transactions close, who checkpoints, who waits.
 //!
-//! A [`LogPolicy`] is made of parts that can be set one by one, so that an experiment can tell what each of them does. Two
-//! sets of them have names:
+//! A [`LogPolicy`] is made of parts that can be set one by one, so that an experiment can tell what
+//! each of them does. Two sets of them have names:
 //!
 //! | part | `default` | `linux24` |
 //! |---|---|---|
@@ -17,8 +17,9 @@
 //! | `rewrite` | `share`: the committing transaction writes a page's newest contents | `write`: who changes a page that it has yet to write writes it first, and waits |
 //! | `order` | `sorted`: by block | `logged`: as they were first changed; the elevator may sort |
 //!
-//! `default` is ours. `linux24` is what the kernels of 2001 to 2003 did, as far as is known from their published sources
-//! (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints the oldest transaction only, `extent=oldest`).
+//! `default` is ours. `linux24` is what the kernels of 2001 to 2003 did, as far as is known from
+//! their published sources (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints
+//! the oldest transaction only, `extent=oldest`).
 
 macro_rules! part {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -89,8 +90,8 @@ part! {
     Checkpointer {
         /// A daemon, from the time when less than three eighths of the log are free.
         Daemon = "daemon",
-        /// Whoever wants to start a handle and finds the log too full for a whole transaction beside the one that is being
-        /// committed.
+        /// Whoever wants to start a handle and finds the log too full for a whole transaction
+        /// beside the one that is being committed.
         Caller = "caller",
     }
 }
@@ -138,8 +139,8 @@ part! {
 }
 
 part! {
-    /// What happens to whoever changes a page of data that a committing transaction has yet to write. For the client: the
-    /// journal does not know pages.
+    /// What happens to whoever changes a page of data that a committing transaction has yet to
+    /// write. For the client: the journal does not know pages.
     Rewrite {
         /// The page's newest contents are written for that transaction.
         Share = "share",
@@ -183,8 +184,8 @@ pub struct LogPolicy {
     pub rewrite: Rewrite,
     /// In which order blocks are written.
     pub order: WriteOrder,
-    /// For tests, and no part: each so many-th request for more credits closes the running transaction and is refused, so that
-    /// the handle restarts in the next one; 0 is none.
+    /// For tests, and no part: each so many-th request for more credits closes the running
+    /// transaction and is refused, so that the handle restarts in the next one; 0 is none.
     pub restart_every: u32,
 }
 
@@ -258,8 +259,8 @@ impl LogPolicy {
         }
     }
 
-    /// A name and, behind colons, parts that differ from it: `linux24:checkpointer=daemon:batch=1024`. None if something is
-    /// not known.
+    /// A name and, behind colons, parts that differ from it:
+    /// `linux24:checkpointer=daemon:batch=1024`. None if something is not known.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let mut words = text.split(':');

@@ -1,18 +1,22 @@
 //! Recovery: what a log says is brought home.
 //!
-//! Three passes. *Scan* reads the whole log from its tail in large batches, finds its last transaction and verifies every
-//! checksum, without a write; what it decides is the table in the module `decide`. *Revoke* notes for each revoked block the last
-//! transaction that revoked it: a revoke hides images of that transaction and of earlier ones. *Replay* writes the newest
-//! image of each block home, sorted.
+//! Three passes. *Scan* reads the whole log from its tail in large batches, finds its last
+//! transaction and verifies every checksum, without a write; what it decides is the table in the
+//! module `decide`. *Revoke* notes for each revoked block the last transaction that revoked it: a
+//! revoke hides images of that transaction and of earlier ones. *Replay* writes the newest image of
+//! each block home, sorted.
 //!
 //! # Rules
 //!
-//! - A transaction that was torn by the crash is dropped as a whole; damage before the last transaction, or a block that cannot be
-//!   read of one that was committed, stops recovery before anything is written.
-//! - The home device is flushed before the log is emptied, so that recovery can itself be interrupted anywhere and repeated.
-//! - The next transaction is numbered (last committed + 2) mod 2^32, so that the number of a dropped one is never used again;
-//!   after a clean end it is `s_sequence` + 1.
-//! - A log that is shorter on the device than its superblock says, or names blocks beyond the end of the device, is refused.
+//! - A transaction that was torn by the crash is dropped as a whole; damage before the last
+//!   transaction, or a block that cannot be read of one that was committed, stops recovery before
+//!   anything is written.
+//! - The home device is flushed before the log is emptied, so that recovery can itself be
+//!   interrupted anywhere and repeated.
+//! - The next transaction is numbered (last committed + 2) mod 2^32, so that the number of a
+//!   dropped one is never used again; after a clean end it is `s_sequence` + 1.
+//! - A log that is shorter on the device than its superblock says, or names blocks beyond the end
+//!   of the device, is refused.
 //!
 //! # Where this differs from Linux and e2fsck
 //!
@@ -29,9 +33,11 @@
 //! | unreadable block in the last one, a commit block behind it | refuses | refuses | refuses, nothing written |
 //! | unreadable block in the last one, no commit block behind it | refuses | refuses | drops it |
 //!
-//! A dropped transaction whose commit block is valid was committed, unless commits are asynchronous: what it changed may have been
-//! acknowledged. Half of it would leave the volume inconsistent, so it is dropped as a whole, and the journal's superblock gets an error in the
-//! same write that empties the log. The file system passes that on to its own superblock, as after an abort.
+//! A dropped transaction whose commit block is valid was committed, unless commits are
+//! asynchronous: what it changed may have been acknowledged. Half of it would leave the volume
+//! inconsistent, so it is dropped as a whole, and the journal's superblock gets an error in the
+//! same write that empties the log. The file system passes that on to its own superblock, as after
+//! an abort.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 
@@ -73,7 +79,8 @@ pub enum Holdings {
 pub struct Recovered {
     /// Transactions replayed.
     pub transactions: u32,
-    /// Transactions dropped, as [`Holdings::Discard`] asks for. Behind damage there may have been more.
+    /// Transactions dropped, as [`Holdings::Discard`] asks for. Behind damage there may have been
+    /// more.
     pub discarded: u32,
     /// Blocks written home.
     pub blocks: u64,
@@ -87,8 +94,9 @@ pub struct Recovered {
     pub was_clean: bool,
     /// A committed transaction that was dropped, since a block of it is damaged.
     pub lost: Option<Lost>,
-    /// The error that an earlier abort, or the loss of a transaction, has noted in the journal (a negative errno). It stays there until somebody who has
-    /// noted it elsewhere calls [`forget_error`].
+    /// The error that an earlier abort, or the loss of a transaction, has noted in the journal (a
+    /// negative errno). It stays there until somebody who has noted it elsewhere calls
+    /// [`forget_error`].
     pub noted_error: Option<i32>,
 }
 
@@ -114,10 +122,12 @@ pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered>
     settle(log, home, Holdings::Replay)
 }
 
-/// As [`recover`], where the transactions that the log holds may also be dropped, or be a reason to refuse it.
+/// As [`recover`], where the transactions that the log holds may also be dropped, or be a reason to
+/// refuse it.
 ///
 /// # Errors
-/// - [`Error::Unsettled`] when the log holds transactions and they are to be refused; nothing was written.
+/// - [`Error::Unsettled`] when the log holds transactions and they are to be refused; nothing was
+///   written.
 /// - Those of [`recover`].
 pub fn settle(
     log: &Location,
@@ -150,7 +160,8 @@ pub fn settle(
             });
         }
         Holdings::Discard if holds_some => {
-            // Each transaction takes a block at least: nothing that lies in the log has a later number.
+            // Each transaction takes a block at least: nothing that lies in the log has a later
+            // number.
             last = Tid::new(last.get().wrapping_add(superblock.length()));
             recovered.discarded = count;
         }

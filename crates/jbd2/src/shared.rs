@@ -10,9 +10,9 @@
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |
 //! | `[blocks]` | the running transaction's lists; a leaf | no |
 //!
-//! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and `[state]` to finish; the
-//! first touch of a block adds `[blocks]`. The client is called with none of them held, but
-//! for [`Client::home_flushed`], during which `[superblock]` may be held.
+//! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and
+//! `[state]` to finish; the first touch of a block adds `[blocks]`. The client is called with none
+//! of them held, but for [`Client::home_flushed`], during which `[superblock]` may be held.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -54,8 +54,8 @@ pub(crate) struct Shared {
     pub(crate) closed: Condvar,
     /// With `[state]`: the last open handle of a closing transaction has ended.
     pub(crate) handles_done: Condvar,
-    /// With `[state]`: a transaction is durable, or nobody commits any more. Transactions with even numbers have the first,
-    /// so that those who wait for the next one sleep on.
+    /// With `[state]`: a transaction is durable, or nobody commits any more. Transactions with even
+    /// numbers have the first, so that those who wait for the next one sleep on.
     committed: [Condvar; 2],
     /// With `[state]`: the transaction that was durable last has been filed for checkpointing.
     pub(crate) filed: Condvar,
@@ -71,7 +71,8 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_work: Condvar,
     /// With `[checkpoint]`: writes home have ended.
     pub(crate) writes_done: Condvar,
-    /// Daemons should end. This flag and the next may be set while a task unwinds, so they are no scheduling points.
+    /// Daemons should end. This flag and the next may be set while a task unwinds, so they are no
+    /// scheduling points.
     pub(crate) is_stopping: AtomicBool,
     /// A handle was dropped half-way: nothing may be committed any more.
     has_abandoned: AtomicBool,
@@ -201,8 +202,8 @@ impl Shared {
             state = self.state.lock();
             state.has_checkpointer = false;
             if !has_worked && state.committing.is_some() && state.error.is_none() {
-                // All that is in use belongs to the transaction that is being committed. Its end wakes all who wait for
-                // space; waking them now would only make them find the same.
+                // All that is in use belongs to the transaction that is being committed. Its end
+                // wakes all who wait for space; waking them now would only make them find the same.
                 self.space_freed.wait(&mut state);
             } else {
                 self.space_freed.notify_all();
@@ -301,7 +302,8 @@ impl Shared {
             return;
         }
         state.error = Some(Arc::clone(&cause));
-        // Before the lock is given back: nobody whose call fails finds a client that does not know of it yet.
+        // Before the lock is given back: nobody whose call fails finds a client that does not know
+        // of it yet.
         self.client.aborted(&cause);
         drop(state);
         tracing::error!(error = %cause, "the journal aborts");

@@ -1,8 +1,8 @@
 //! Log space: the ring of log blocks, and what a transaction may take of it.
 //!
-//! A transaction of `b` blocks and `r` revokes takes `b` blocks, a descriptor block for each so many of them, a revoke
-//! block for each so many revokes, and a commit block: [`Limits::need`]. Handles reserve that before they start, so that
-//! closing a transaction never finds the log full:
+//! A transaction of `b` blocks and `r` revokes takes `b` blocks, a descriptor block for each so
+//! many of them, a revoke block for each so many revokes, and a commit block: [`Limits::need`].
+//! Handles reserve that before they start, so that closing a transaction never finds the log full:
 //!
 //! ```text
 //! used (tail to head, the committing transaction included) + need(reserved by the running one) < capacity
@@ -64,7 +64,8 @@ pub(crate) struct Limits {
     pub(crate) ring: Ring,
     tags_per_block: u32,
     revokes_per_block: u32,
-    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal, if that fits.
+    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal,
+    /// if that fits.
     pub(crate) transaction_max: u32,
 }
 
@@ -89,14 +90,15 @@ impl Limits {
         };
         Self {
             ring,
-            // Half of the ring holds for logs that begin near their end: with its descriptors and its commit block, what a
-            // handle may ask for has to fit.
+            // Half of the ring holds for logs that begin near their end: with its descriptors and
+            // its commit block, what a handle may ask for has to fit.
             transaction_max: (length / 4).min(ring.capacity() / 2),
             ..self
         }
     }
 
-    /// The length of the shortest journal in which a handle may ask for so many blocks, and for as many revokes.
+    /// The length of the shortest journal in which a handle may ask for so many blocks, and for as
+    /// many revokes.
     pub(crate) fn length_for(&self, blocks: u32) -> u32 {
         let fits = |length: &u32| self.with_length(*length).handle_max() >= blocks;
         let longer = self.ring.first + 1..u32::MAX;
@@ -150,7 +152,8 @@ mod tests {
         assert_eq!(RING.before_wrap(3, 7), 7);
     }
 
-    /// A log may begin anywhere: what a handle may ask for fits it even if little is left behind its first block.
+    /// A log may begin anywhere: what a handle may ask for fits it even if little is left behind
+    /// its first block.
     #[test]
     fn what_may_be_asked_for_fits_the_ring() {
         for (length, first) in [(1024, 1), (280, 255), (17, 1), (280, 264), (5000, 4000)] {

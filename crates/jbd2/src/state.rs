@@ -1,4 +1,5 @@
-//! What the journal's one central lock protects: who runs, who commits, who waits, and how much of the log is in use.
+//! What the journal's one central lock protects: who runs, who commits, who waits, and how much of
+//! the log is in use.
 
 use std::sync::Arc;
 
@@ -157,9 +158,10 @@ impl JournalState {
         }
     }
 
-    /// Whether less of the log is free than a 2.4 kernel wanted before it let a handle in: seven eighths of what is free
-    /// beyond [`HEADROOM_BLOCKS`] have to hold a whole transaction and, once more, what is being committed; that is taken
-    /// off only when it goes to the log. An empty log is never short.
+    /// Whether less of the log is free than a 2.4 kernel wanted before it let a handle in: seven
+    /// eighths of what is free beyond [`HEADROOM_BLOCKS`] have to hold a whole transaction and,
+    /// once more, what is being committed; that is taken off only when it goes to the log. An empty
+    /// log is never short.
     pub(crate) fn is_short_of_headroom(&self) -> bool {
         let (unlogged, promised) = match &self.committing {
             Some(it) if it.log_io == LogIoPhase::Ahead => (it.log_blocks, it.charge),
@@ -229,7 +231,8 @@ impl JournalState {
         has_room
     }
 
-    /// Counts a request for more credits. If it is one of those to be refused, the running transaction closes.
+    /// Counts a request for more credits. If it is one of those to be refused, the running
+    /// transaction closes.
     pub(crate) fn is_to_restart(&mut self, every: u32) -> bool {
         if every == 0 {
             return false;
@@ -242,7 +245,8 @@ impl JournalState {
         is_chosen
     }
 
-    /// A handle of a transaction has ended and gives back what it has not used. Whether the committer waits for that.
+    /// A handle of a transaction has ended and gives back what it has not used. Whether the
+    /// committer waits for that.
     pub(crate) fn leave(&mut self, tid: Tid, unused: Credits) -> bool {
         match &mut self.running {
             Some(running) if running.transaction.tid == tid => {

@@ -14,7 +14,8 @@ macro_rules! stats {
             $($(#[$time_doc])* pub $time: Nanos,)+
             /// The most callers that one commit has served.
             pub group_size_max: u64,
-            /// The usual time of a commit, from closing to durable: what a lone caller may wait for others.
+            /// The usual time of a commit, from closing to durable: what a lone caller may wait for
+            /// others.
             pub commit_average: Nanos,
         }
 
@@ -42,7 +43,8 @@ macro_rules! stats {
         impl Sub for Stats {
             type Output = Self;
 
-            /// What happened since an earlier reading. The two maxima and averages are the later ones.
+            /// What happened since an earlier reading. The two maxima and averages are the later
+            /// ones.
             fn sub(self, earlier: Self) -> Self {
                 Self {
                     $($name: self.$name - earlier.$name,)+

@@ -232,7 +232,8 @@ impl Superblock {
         self.raw.s_first.get()
     }
 
-    /// The first block of the oldest transaction that may have to be replayed; none if the log is empty.
+    /// The first block of the oldest transaction that may have to be replayed; none if the log is
+    /// empty.
     pub(crate) fn start(&self) -> Option<u32> {
         Some(self.raw.s_start.get()).filter(|start| *start != 0)
     }
@@ -301,7 +302,8 @@ impl Superblock {
     }
 }
 
-/// True if the fields that version 1 does not have were not cleared when the log became one of version 2.
+/// True if the fields that version 1 does not have were not cleared when the log became one of
+/// version 2.
 fn has_leftovers(raw: &JournalSuperblock) -> bool {
     let features = [
         raw.s_feature_compat,

@@ -1,8 +1,8 @@
 //! The running transaction: which blocks it holds, which it has freed.
 //!
-//! Blocks are a list of references to buffers, in the order of their first touch; a buffer knows its slot, so that
-//! forgetting it costs no search. Images change in place in the buffers until the transaction is *frozen*: then it has
-//! become [`Contents`], which nobody changes any more.
+//! Blocks are a list of references to buffers, in the order of their first touch; a buffer knows
+//! its slot, so that forgetting it costs no search. Images change in place in the buffers until the
+//! transaction is *frozen*: then it has become [`Contents`], which nobody changes any more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,14 +82,16 @@ impl Transaction {
         blocks.list.push(Some(Arc::clone(buffer)));
         blocks.count += 1;
         if !blocks.forgotten.is_empty() {
-            // The block is used again: its new contents are what recovery must find, and what its home gets.
+            // The block is used again: its new contents are what recovery must find, and what its
+            // home gets.
             blocks.revokes.remove(&buffer.nr());
             blocks.forgotten.remove(&buffer.nr());
         }
         Ok(())
     }
 
-    /// Takes a freed block out, which gives a credit back if it was in, and notes what has to happen at the commit.
+    /// Takes a freed block out, which gives a credit back if it was in, and notes what has to
+    /// happen at the commit.
     pub(crate) fn forget(
         &self,
         nr: BlockNr,

@@ -1,11 +1,13 @@
 //! Block devices: opening them from their texts, and writing one.
 //!
-//! A device text is a path, `mem:1GiB`, `sim:atlas-v-18`, `slice(...)`, `raid5(...)`: see [`DeviceText`] and [`open`].
+//! A device text is a path, `mem:1GiB`, `sim:atlas-v-18`, `slice(...)`, `raid5(...)`: see
+//! [`DeviceText`] and [`open`].
 //!
 //! # A device of your own
 //!
-//! A volume works on whatever implements [`BlockDevice`]. A device gets batches of [`Request`]s and returns a [`Ticket`] for each; the
-//! trait's contract says what it promises. This one keeps its bytes in a `Vec`, and answers at once:
+//! A volume works on whatever implements [`BlockDevice`]. A device gets batches of [`Request`]s and
+//! returns a [`Ticket`] for each; the trait's contract says what it promises. This one keeps its
+//! bytes in a `Vec`, and answers at once:
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -66,7 +68,8 @@
 //!
 //! # A device on another one
 //!
-//! A wrapper passes on what it does not change, [`BlockDevice::reserve`] and [`BlockDevice::take_detached_error`] included:
+//! A wrapper passes on what it does not change, [`BlockDevice::reserve`] and
+//! [`BlockDevice::take_detached_error`] included:
 //!
 //! ```
 //! use std::ops::Range;
@@ -123,9 +126,10 @@
 //! # }
 //! ```
 //!
-//! A device that works in threads of its own makes its tickets with [`Ticket::pending`] and fulfils them later. One that changes what is
-//! read makes them with [`Ticket::joined`]: the guide, `docs/library.md`, has one that encrypts. In a simulated world a device must not
-//! wait, but for the locks of a moment.
+//! A device that works in threads of its own makes its tickets with [`Ticket::pending`] and fulfils
+//! them later. One that changes what is read makes them with [`Ticket::joined`]: the guide,
+//! `docs/library.md`, has one that encrypts. In a simulated world a device must not wait, but for
+//! the locks of a moment.
 
 use std::sync::Arc;
 
@@ -144,11 +148,12 @@ pub use block::{
 #[doc(inline)]
 pub use layout::{Block, SectorNr};
 
-/// Opens a device for reading and writing. Simulated devices need a simulated world around the caller.
+/// Opens a device for reading and writing. Simulated devices need a simulated world around the
+/// caller.
 ///
 /// # Errors
-/// [`DeviceError::Open`] if the text is wrong or the device cannot be opened, [`DeviceError::InUse`] if somebody else
-/// uses it.
+/// [`DeviceError::Open`] if the text is wrong or the device cannot be opened,
+/// [`DeviceError::InUse`] if somebody else uses it.
 pub fn open(text: &str) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let parsed: DeviceText = text.parse().map_err(|error: TextError| DeviceError::Open {
         device: text.to_owned(),

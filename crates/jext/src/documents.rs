@@ -1,4 +1,5 @@
-//! The documents of the repository that hold Rust: their examples are compiled and run as tests of the documentation.
+//! The documents of the repository that hold Rust: their examples are compiled and run as tests of
+//! the documentation.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -1,8 +1,9 @@
 //! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic
 //! simulation.
 //!
-//! [`Volume`] is the file system: it opens a device, replays the journal if that is needed, offers operations by path and by
-//! inode to any number of threads, and is closed. The guide, `docs/library.md`, goes through it task by task.
+//! [`Volume`] is the file system: it opens a device, replays the journal if that is needed, offers
+//! operations by path and by inode to any number of threads, and is closed. The guide,
+//! `docs/library.md`, goes through it task by task.
 //!
 //! | you want to | see |
 //! |---|---|
@@ -45,8 +46,8 @@
 //!
 //! # In a file
 //!
-//! A file that was synced survives a crash at any instant. Here the image is copied while the volume is open, which is
-//! what a crash would leave behind; opening the copy replays the journal.
+//! A file that was synced survives a crash at any instant. Here the image is copied while the
+//! volume is open, which is what a crash would leave behind; opening the copy replays the journal.
 //!
 //! ```
 //! use jext::volume::NewInode;
@@ -78,8 +79,8 @@
 //!
 //! # In a simulated world
 //!
-//! The same code on a simulated disk takes virtual time, and the same seed gives the same run. An external journal goes
-//! with it here, in simulated NVRAM.
+//! The same code on a simulated disk takes virtual time, and the same seed gives the same run. An
+//! external journal goes with it here, in simulated NVRAM.
 //!
 //! ```
 //! use jext::{MountOptions, Volume, device, mkfs, sim};
@@ -103,7 +104,8 @@
 //!
 //! # Walking a tree
 //!
-//! Names are bytes, and need not be UTF-8. Paths may be text, bytes or paths of the standard library.
+//! Names are bytes, and need not be UTF-8. Paths may be text, bytes or paths of the standard
+//! library.
 //!
 //! ```
 //! use std::path::{Path, PathBuf};
@@ -169,13 +171,15 @@ pub use rt::{Nanos, WallTime};
 #[cfg(feature = "sim")]
 pub use sim;
 
-/// Returns the time since the world began: virtual in a simulated one, since the start of the process in the real one.
+/// Returns the time since the world began: virtual in a simulated one, since the start of the
+/// process in the real one.
 #[must_use]
 pub fn now() -> Nanos {
     rt::monotonic()
 }
 
-/// Returns a device of `size_bytes` in memory, all zeroes. Space that was never written takes no memory.
+/// Returns a device of `size_bytes` in memory, all zeroes. Space that was never written takes no
+/// memory.
 #[must_use]
 pub fn memory(size_bytes: u64) -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(size_bytes))
@@ -189,10 +193,12 @@ pub fn create_image(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), Devic
     block::file::create_sparse(path, size_bytes)
 }
 
-/// Opens an image file or a block device for reading and writing. [`FileDevice::open`] does it with options, read-only for one.
+/// Opens an image file or a block device for reading and writing. [`FileDevice::open`] does it with
+/// options, read-only for one.
 ///
 /// # Errors
-/// - [`DeviceError::Open`] if it does not exist, is empty, neither a file nor a block device, or not accessible.
+/// - [`DeviceError::Open`] if it does not exist, is empty, neither a file nor a block device, or
+///   not accessible.
 /// - [`DeviceError::InUse`] if another process has it open, or the kernel uses it.
 pub fn open_image(path: impl AsRef<Path>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     Ok(Arc::new(FileDevice::open(path, &OpenOptions::default())?))

@@ -193,7 +193,8 @@ impl ParsedOptions {
     }
 }
 
-/// The options of a list: commas within parentheses and quotes separate nothing, as in device texts.
+/// The options of a list: commas within parentheses and quotes separate nothing, as in device
+/// texts.
 #[must_use]
 pub fn split(list: &str) -> Vec<&str> {
     let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);

@@ -1,5 +1,6 @@
-//! The records of a small plan, without what is allowed to differ: when it ran, how long that took in real time, on what, and by
-//! which build. Debug builds, release builds and other machines must print the same.
+//! The records of a small plan, without what is allowed to differ: when it ran, how long that took
+//! in real time, on what, and by which build. Debug builds, release builds and other machines must
+//! print the same.
 //!
 //! ```text
 //! cargo run -p lab --example records > debug.txt

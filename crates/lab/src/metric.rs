@@ -1,6 +1,7 @@
 //! The figures that a trial can give: their names, units, and how a report prints them.
 //!
-//! The workload's own figures are `workload`'s; the rest is counted by the engine and its devices while the workload ran.
+//! The workload's own figures are `workload`'s; the rest is counted by the engine and its devices
+//! while the workload ran.
 
 use workload::{FIGURES, Figure, Unit};
 

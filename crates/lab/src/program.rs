@@ -15,7 +15,8 @@ pub struct Program {
     pub version: String,
     /// The commit that it was built from, `unknown` outside a repository.
     pub commit: String,
-    /// The hash of the executable file: two builds with one are the same program, and give the same simulated results.
+    /// The hash of the executable file: two builds with one are the same program, and give the same
+    /// simulated results.
     pub fingerprint: String,
 }
 
@@ -117,7 +118,8 @@ impl Machine {
     }
 }
 
-/// The hash of the executable. If it cannot be read, a text that no other run has, so that no record is taken over.
+/// The hash of the executable. If it cannot be read, a text that no other run has, so that no
+/// record is taken over.
 fn fingerprint() -> String {
     let bytes = std::env::current_exe().and_then(fs::read);
     match bytes {

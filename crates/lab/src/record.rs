@@ -1,4 +1,5 @@
-//! [`Record`]: everything about one trial that was run. [`Context`]: what it shares with the others of its combination.
+//! [`Record`]: everything about one trial that was run. [`Context`]: what it shares with the others
+//! of its combination.
 
 pub mod csv;
 
@@ -12,7 +13,8 @@ use crate::plan::{Plan, Trial, trial_id};
 use crate::program::{Machine, Program};
 use crate::timeline::Timeline;
 
-/// One trial that was run. Values are in SI base units, times in nanoseconds where the name says so.
+/// One trial that was run. Values are in SI base units, times in nanoseconds where the name says
+/// so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// What it shares with the other trials of its combination.

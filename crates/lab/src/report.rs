@@ -1,20 +1,24 @@
 //! [`Report`]: records turned into figures, the published ones beside them.
 //!
-//! Each block of a plan is divided into groups: the levels of the factors that the baseline does not name are the same
-//! within one. A group's rows are the levels of the baseline's factors, in the plan's order, and are compared with its
-//! baseline.
+//! Each block of a plan is divided into groups: the levels of the factors that the baseline does
+//! not name are the same within one. A group's rows are the levels of the baseline's factors, in
+//! the plan's order, and are compared with its baseline.
 //!
 //! # Findings
 //!
-//! - The **primary figure** is the one by which runs of the group's workload are compared: the time of the same work, or, where
-//!   the time is given, how much was done in it. See [`headline`].
-//! - The **gain** of a row is how much better that is: the baseline's time over its own, or its own rate over the baseline's,
-//!   minus one.
-//! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is above zero.
+//! - The **primary figure** is the one by which runs of the group's workload are compared: the time
+//!   of the same work, or, where the time is given, how much was done in it. See [`headline`].
+//! - The **gain** of a row is how much better that is: the baseline's time over its own, or its own
+//!   rate over the baseline's, minus one.
+//! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is
+//!   above zero.
 //! - The **point of saturation** is the first row from which the next one gains less than
-//!   [`SATURATION`]; that is the rule of the published comparison, where 64 MB saturate because 128 MB gain 2 % only.
-//! - The **order** is compared over all pairs of rows whose published figures differ by more than [`TIE`].
-//! - The **answer** says in words what a group shows, with intervals where trials were repeated; see [`answer`].
+//!   [`SATURATION`]; that is the rule of the published comparison, where 64 MB saturate because 128
+//!   MB gain 2 % only.
+//! - The **order** is compared over all pairs of rows whose published figures differ by more than
+//!   [`TIE`].
+//! - The **answer** says in words what a group shows, with intervals where trials were repeated;
+//!   see [`answer`].
 
 pub mod answer;
 pub mod compare;
@@ -121,7 +125,8 @@ pub struct Row {
     pub figures: BTreeMap<&'static str, Mean>,
     /// The published figures.
     pub published: BTreeMap<&'static str, f64>,
-    /// The gain over the baseline with its interval; its p-value is corrected for the group's number of rows.
+    /// The gain over the baseline with its interval; its p-value is corrected for the group's
+    /// number of rows.
     pub effect: Option<Effect>,
     /// The primary figure of each trial, in the order of repetition.
     pub sample: Option<Sample>,
@@ -189,8 +194,8 @@ impl Report {
         }
     }
 
-    /// The report as a page for a browser, complete in itself. `again` is the command that makes the records, `source` the
-    /// text of the plan's own file.
+    /// The report as a page for a browser, complete in itself. `again` is the command that makes
+    /// the records, `source` the text of the plan's own file.
     #[must_use]
     pub fn html(&self, again: &str, source: &str) -> String {
         page::render(self, again, source)

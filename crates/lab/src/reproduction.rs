@@ -1,14 +1,16 @@
-//! [`Reproduction`]: what others have published beside what is found here, claim by claim, from records.
+//! [`Reproduction`]: what others have published beside what is found here, claim by claim, from
+//! records.
 //!
 //! # Claims of direction
 //!
 //! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
-//! order: of each pair that differs by more than [`TIE`], one is higher. Here the same one must be higher by more than [`TIE`],
-//! and, where trials were repeated, the 95 % interval of the ratio must leave out 1. What a plan says in `[[claim]]` is
-//! decided by its own rule; "about the same" is a difference of at most [`SATURATION`].
+//! order: of each pair that differs by more than [`TIE`], one is higher. Here the same one must be
+//! higher by more than [`TIE`], and, where trials were repeated, the 95 % interval of the ratio
+//! must leave out 1. What a plan says in `[[claim]]` is decided by its own rule; "about the same"
+//! is a difference of at most [`SATURATION`].
 //!
-//! A claim that is not decided because there are no records, or because the plan does not run what it is about, counts as
-//! not run, never as reproduced.
+//! A claim that is not decided because there are no records, or because the plan does not run what
+//! it is about, counts as not run, never as reproduced.
 
 mod document;
 mod verdict;

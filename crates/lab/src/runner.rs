@@ -1,15 +1,18 @@
-//! Running a plan: what is recorded is skipped, simulated trials run in parallel, real ones one after another.
+//! Running a plan: what is recorded is skipped, simulated trials run in parallel, real ones one
+//! after another.
 //!
-//! Simulated worlds share nothing, so as many run at once as there are processors. Real trials would disturb each other:
-//! they run alone and in randomised blocks: all levels once, in an order that the plan's seed shuffles, then all of them
-//! once more in another order, so that whatever drifts on the machine drifts over all levels.
-//! R. A. Fisher, The Arrangement of Field Experiments, Journal of the Ministry of Agriculture 33, 1926.
+//! Simulated worlds share nothing, so as many run at once as there are processors. Real trials
+//! would disturb each other: they run alone and in randomised blocks: all levels once, in an order
+//! that the plan's seed shuffles, then all of them once more in another order, so that whatever
+//! drifts on the machine drifts over all levels. R. A. Fisher, The Arrangement of Field
+//! Experiments, Journal of the Ministry of Agriculture 33, 1926.
 //!
 //! # When a run ends
 //!
-//! After the trials that a plan asks for come rounds of one more trial for each combination whose interval is wider than
-//! the plan's precision, until none is or there are as many as may be. [`Stop`] ends a run early: no trial begins any more,
-//! those that are running are cancelled, and what was recorded is kept, so that the same command goes on there.
+//! After the trials that a plan asks for come rounds of one more trial for each combination whose
+//! interval is wider than the plan's precision, until none is or there are as many as may be.
+//! [`Stop`] ends a run early: no trial begins any more, those that are running are cancelled, and
+//! what was recorded is kept, so that the same command goes on there.
 
 mod rounds;
 mod stop;
@@ -110,7 +113,8 @@ pub struct Failure {
 /// Runs a plan.
 ///
 /// # Errors
-/// If records cannot be read or written. A trial that fails is no error of the run: see [`RunOutcome::failures`].
+/// If records cannot be read or written. A trial that fails is no error of the run: see
+/// [`RunOutcome::failures`].
 pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> Result<RunOutcome> {
     let store = Store::new(&options.folder, plan);
     let known = store::latest(store::of_this_program(store.read()?));
@@ -165,7 +169,8 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
     })
 }
 
-/// The records of a plan's trials in the plan's order, repetitions that were added for an interval among them.
+/// The records of a plan's trials in the plan's order, repetitions that were added for an interval
+/// among them.
 fn in_order(plan: &Plan, all: &BTreeMap<String, Record>) -> Vec<Record> {
     let mut records = Vec::with_capacity(all.len());
     for combination in plan.combinations() {
@@ -179,7 +184,8 @@ fn in_order(plan: &Plan, all: &BTreeMap<String, Record>) -> Vec<Record> {
     records
 }
 
-/// The records of a plan, without running anything: the last of each trial, whichever program made it.
+/// The records of a plan, without running anything: the last of each trial, whichever program made
+/// it.
 ///
 /// # Errors
 /// If they cannot be read.

@@ -10,11 +10,11 @@
 //! | from where on is more of no use? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
 //! | was the machine the same all the time? | [`series`] | Mann 1945 and Kendall; White 1997 (MSER); Iglewicz and Hoaglin 1993 |
 //!
-//! Everything is a function of its numbers; what is random takes a seed. `tests/statistics/vectors.py` makes the test
-//! vectors with SciPy and statsmodels.
+//! Everything is a function of its numbers; what is random takes a seed.
+//! `tests/statistics/vectors.py` makes the test vectors with SciPy and statsmodels.
 //!
-//! Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, in two
-//! passes.
+//! Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2,
+//! section 4.2.2, in two passes.
 
 pub mod bootstrap;
 pub mod effect;
@@ -132,7 +132,8 @@ impl Sample {
 }
 
 impl Mean {
-    /// Half of the interval relative to the mean; nothing without an interval, or where the mean is zero and it is not.
+    /// Half of the interval relative to the mean; nothing without an interval, or where the mean is
+    /// zero and it is not.
     #[must_use]
     pub fn relative_half(&self) -> Option<f64> {
         match self.half_interval? {

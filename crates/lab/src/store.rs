@@ -1,8 +1,9 @@
 //! [`Store`]: the records of a plan, in a file of JSON lines named after the plan's hash.
 //!
-//! A line is written in one call when its trial has ended, so that a run that is cut off loses the trials that it was in,
-//! and no more. A last line without its end is what such a run leaves behind: it is passed over, and the next record begins
-//! a line of its own. What the trials of a combination share stands in a line of its own before the first of them.
+//! A line is written in one call when its trial has ended, so that a run that is cut off loses the
+//! trials that it was in, and no more. A last line without its end is what such a run leaves
+//! behind: it is passed over, and the next record begins a line of its own. What the trials of a
+//! combination share stands in a line of its own before the first of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -128,7 +129,8 @@ impl Store {
         lines::read(&self.path)
     }
 
-    /// What a report needs of all records, in the order in which they were made; none if there is no file.
+    /// What a report needs of all records, in the order in which they were made; none if there is
+    /// no file.
     ///
     /// # Errors
     /// Those of [`Store::read`].

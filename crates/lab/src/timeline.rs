@@ -1,8 +1,10 @@
 //! [`Timeline`]: what happened when in a trial, interval by interval.
 //!
-//! A recorder counts the calls of a workload as they end, and looks at the engine's counters once an interval. It has a
-//! fixed number of intervals: when they are used up, two become one. In a simulated world it takes no time and changes nothing, not even the
-//! hash of what happened; in real time it costs a look at the clock a call, so that it is on there only if a plan asks for it.
+//! A recorder counts the calls of a workload as they end, and looks at the engine's counters once
+//! an interval. It has a fixed number of intervals: when they are used up, two become one. In a
+//! simulated world it takes no time and changes nothing, not even the hash of what happened; in
+//! real time it costs a look at the clock a call, so that it is on there only if a plan asks for
+//! it.
 
 mod recorder;
 
@@ -12,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use recorder::{Counts, Recorder};
 
-/// What a recorder reads of the engine, by its name in records, and whether it is spent little by little: that is spread
-/// evenly over the time since the reading before, while what happens at once is when it is read.
+/// What a recorder reads of the engine, by its name in records, and whether it is spent little by
+/// little: that is spread evenly over the time since the reading before, while what happens at once
+/// is when it is read.
 pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("commits", false),
     ("checkpoint_blocks", true),
@@ -26,7 +29,8 @@ pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("stalled_rewrite_ns", true),
 ];
 
-/// What happened when in a trial. All intervals are equally long; the first begins with the workload.
+/// What happened when in a trial. All intervals are equally long; the first begins with the
+/// workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timeline {
     /// How long an interval is.

@@ -1,6 +1,7 @@
 //! `jext cp`: files into, out of, within and between images.
 //!
-//! Bytes go through a buffer of fixed size, so that a file of any length takes no more memory than a short one.
+//! Bytes go through a buffer of fixed size, so that a file of any length takes no more memory than
+//! a short one.
 
 mod copy;
 mod end;

@@ -36,7 +36,8 @@ enum Command {
     Show(show::Arguments),
     /// Replay the journal, finish what the orphan list says, and close the file system cleanly.
     Replay(SettleArguments),
-    /// Drop the transactions of a log that the superblock does not call for (needs_recovery is clear), as a mount of Linux does.
+    /// Drop the transactions of a log that the superblock does not call for (needs_recovery is
+    /// clear), as a mount of Linux does.
     Discard(SettleArguments),
     /// Make a device an external journal, for mkfs -J device=DEV.
     Create(CreateArguments),

@@ -26,7 +26,8 @@ use serde_json::json;
 use crate::output;
 use bar::Bar;
 
-/// What a run that was ended by Ctrl-C exits with, as shells have it: 128 and the number of the signal.
+/// What a run that was ended by Ctrl-C exits with, as shells have it: 128 and the number of the
+/// signal.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Run experiments by their plans, and report what they found.
@@ -38,7 +39,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a plan, or all that are built in, and print tables. What was recorded by this very program is not run again.
+    /// Run a plan, or all that are built in, and print tables. What was recorded by this very
+    /// program is not run again.
     Run(RunArguments),
     /// List the plans that are built in.
     List {
@@ -71,14 +73,15 @@ struct RunArguments {
     /// How many simulated trials run at once.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
-    /// Go on with a run that was ended: nothing that is recorded is run again. It is what happens anyway; said, it is an
-    /// error if nothing is recorded.
+    /// Go on with a run that was ended: nothing that is recorded is run again. It is what happens
+    /// anyway; said, it is an error if nothing is recorded.
     #[arg(long)]
     resume: bool,
     /// Run what was recorded already once more.
     #[arg(long, conflicts_with = "resume")]
     fresh: bool,
-    /// This process is in its mount namespace already, and what there is to say of the plan was said outside.
+    /// This process is in its mount namespace already, and what there is to say of the plan was
+    /// said outside.
     #[arg(long, hide = true)]
     inside: bool,
 }

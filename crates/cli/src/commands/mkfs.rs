@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
     /// A path or device text.
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is made with it.
+    /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is
+    /// made with it.
     #[arg(value_name = "SIZE")]
     size: Option<String>,
     /// Fill it with what is in this directory or archive; `-` is an archive from standard input.
@@ -84,14 +85,15 @@ pub(crate) struct FormatArguments {
     /// The UUID.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
     uuid: Option<[u8; 16]>,
-    /// Features to add, or with ^ to take away: ^resize_inode,dir_index. journal_dev makes an external journal.
+    /// Features to add, or with ^ to take away: ^resize_inode,dir_index. journal_dev makes an
+    /// external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// The journal: size=MEGABYTES, or device=DEV for an external one.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
-    /// More: root_owner[=UID:GID], the owner of the root directory, which is root's otherwise and the caller's without numbers;
-    /// hash_seed=UUID, resize=BLOCKS.
+    /// More: root_owner[=UID:GID], the owner of the root directory, which is root's otherwise and
+    /// the caller's without numbers; hash_seed=UUID, resize=BLOCKS.
     #[arg(short = 'E', value_name = "OPTIONS")]
     extended: Vec<String>,
     /// What it is for: floppy, small, default, big, huge, news, largefile, largefile4.
@@ -129,7 +131,8 @@ pub(super) fn random_uuid() -> [u8; 16] {
     *uuid.as_uuid().as_bytes()
 }
 
-/// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the same each time.
+/// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the
+/// same each time.
 pub(super) fn source_date() -> Result<Option<i64>> {
     const VARIABLE: &str = "SOURCE_DATE_EPOCH";
     let Ok(text) = std::env::var(VARIABLE) else {

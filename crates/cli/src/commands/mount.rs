@@ -1,7 +1,7 @@
 //! `jext mount`: a volume in the tree of the host, through FUSE.
 //!
-//! In the foreground with `-f`, else in a process of its own ([`background`]). As `mount.fuse.jext`, which mount(8) and
-//! fstab call, see [`helper`].
+//! In the foreground with `-f`, else in a process of its own ([`background`]). As
+//! `mount.fuse.jext`, which mount(8) and fstab call, see [`helper`].
 
 mod background;
 pub(crate) mod helper;
@@ -168,7 +168,8 @@ fn is_unreplayed(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ext::Error::NeedsRecovery { .. }))
 }
 
-/// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume is closed.
+/// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume
+/// is closed.
 fn end_on_signals(unmounter: Unmounter) -> Result<()> {
     ctrlc::set_handler(move || {
         if let Err(error) = unmounter.end() {

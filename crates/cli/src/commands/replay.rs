@@ -10,7 +10,8 @@ use crash::replay::{ReplayId, replay};
 
 use crate::output::print;
 
-/// Repeat a violation that `jext crash` found: the operations, what the devices were asked, the power cut, the broken rule.
+/// Repeat a violation that `jext crash` found: the operations, what the devices were asked, the
+/// power cut, the broken rule.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The line that `jext crash` printed.

@@ -66,7 +66,8 @@ fn remove(volume: &Volume, path: &ImagePath, arguments: &Arguments) -> Result<()
         .with_context(|| path.text())
 }
 
-/// A directory that is being emptied: its number, what is left in it, and its name in the one above.
+/// A directory that is being emptied: its number, what is left in it, and its name in the one
+/// above.
 struct Level {
     nr: InodeNr,
     names: Vec<(Vec<u8>, InodeNr)>,

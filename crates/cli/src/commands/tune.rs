@@ -71,19 +71,22 @@ pub(crate) struct Arguments {
     /// Default mount options, or with ^ to take away: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
-    /// Features: dir_index, ext_attr, large_file, has_journal; with ^ they are taken away, where nothing uses them.
+    /// Features: dir_index, ext_attr, large_file, has_journal; with ^ they are taken away, where
+    /// nothing uses them.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Give it a journal inside.
     #[arg(short = 'j')]
     with_journal: bool,
-    /// Give it a journal: size=MEGABYTES inside, or device=DEV; or name the external journal that it has, for -U and -O ^has_journal.
+    /// Give it a journal: size=MEGABYTES inside, or device=DEV; or name the external journal that
+    /// it has, for -U and -O ^has_journal.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
     /// The external journal that it has (the same as -J device=DEV).
     #[arg(long = "journal", value_name = "DEV", conflicts_with = "journal")]
     journal_path: Option<String>,
-    /// Take an external journal away even though its device is not there; it goes on naming the file system as its user.
+    /// Take an external journal away even though its device is not there; it goes on naming the
+    /// file system as its user.
     #[arg(short = 'f', long)]
     force: bool,
 }
@@ -185,8 +188,8 @@ impl Wish {
         Ok(())
     }
 
-    /// What becomes of the journal, and the device that this needs. `external` is the UUID of the external journal that there
-    /// is, or zero.
+    /// What becomes of the journal, and the device that this needs. `external` is the UUID of the
+    /// external journal that there is, or zero.
     fn decide(
         self,
         external: [u8; 16],

@@ -1,7 +1,7 @@
 //! `jext umount`: unmounts, and waits until the image is closed.
 //!
-//! umount(8) returns when the kernel has let go; what the mount still holds is written after that. This command returns when
-//! the image can be used by others.
+//! umount(8) returns when the kernel has let go; what the mount still holds is written after that.
+//! This command returns when the image can be used by others.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -148,7 +148,8 @@ fn names_of_attributes_may_hold_what_separates_them() {
     }
 }
 
-/// What GNU tar writes when a file of several names is given twice, and what programs wrote that gave links a size.
+/// What GNU tar writes when a file of several names is given twice, and what programs wrote that
+/// gave links a size.
 #[test]
 fn links_that_say_little_are_read_as_gnu_tar_reads_them() {
     let folder = Folder::new();

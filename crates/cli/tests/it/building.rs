@@ -1,4 +1,5 @@
-//! build, export and mkfs -d: whole trees into images and out of them, from directories and archives.
+//! build, export and mkfs -d: whole trees into images and out of them, from directories and
+//! archives.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};

@@ -1,4 +1,5 @@
-//! What others see of an export and of a copy while it is made, and what they may do with it: on a machine that is shared.
+//! What others see of an export and of a copy while it is made, and what they may do with it: on a
+//! machine that is shared.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -1,4 +1,5 @@
-//! Images that hold something else than ext: each command says in one line what it is, and what next.
+//! Images that hold something else than ext: each command says in one line what it is, and what
+//! next.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

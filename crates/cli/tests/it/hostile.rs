@@ -1,5 +1,5 @@
-//! Hostile users: archives and images that want to harm, arguments that make no sense. Each command says in one line what is wrong,
-//! and writes nothing outside of what it was given.
+//! Hostile users: archives and images that want to harm, arguments that make no sense. Each command
+//! says in one line what is wrong, and writes nothing outside of what it was given.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -124,7 +124,8 @@ fn archives_whose_numbers_cannot_be_are_refused() {
     }
 }
 
-/// A file takes the place of a directory, a directory that of a file, and both have been used before.
+/// A file takes the place of a directory, a directory that of a file, and both have been used
+/// before.
 #[test]
 fn later_entries_replace_earlier_ones_of_another_kind() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! Commands that are interrupted: by a signal they end with 128 and its number and one line; whatever ends them, nothing is left.
+//! Commands that are interrupted: by a signal they end with 128 and its number and one line;
+//! whatever ends them, nothing is left.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -54,8 +55,9 @@ fn wait_for_reads(child: &mut Child, bytes: u64) {
     }
 }
 
-/// Sends a signal to a command, each time at another part of its work, until one comes in the middle. Whenever it comes,
-/// nothing is left. The command runs with the lowest priority, so that it cannot end before the test sees how far it is.
+/// Sends a signal to a command, each time at another part of its work, until one comes in the
+/// middle. Whenever it comes, nothing is left. The command runs with the lowest priority, so that
+/// it cannot end before the test sees how far it is.
 fn interrupt(folder: &Folder, line: &str, signal: i32, undo: impl Fn()) {
     let before = listing(folder);
     for attempt in 1..=ATTEMPTS {

@@ -1,4 +1,5 @@
-//! What is kept of a tree: `cp -a` beside GNU cp, images that are built twice, and the owner of a root directory.
+//! What is kept of a tree: `cp -a` beside GNU cp, images that are built twice, and the owner of a
+//! root directory.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,8 @@ use testkit::{Mount, privilege, tool};
 use super::building::{Marks, make_tree, marks, tree};
 use crate::support::Folder;
 
-/// What stat tells of each path beyond the contents: owner, mode, links, times to the nanosecond, and whether there are holes.
+/// What stat tells of each path beyond the contents: owner, mode, links, times to the nanosecond,
+/// and whether there are holes.
 type Facts = BTreeMap<Vec<u8>, (u32, u32, u32, u64, (i64, i64), (i64, i64), bool)>;
 
 fn facts(root: &Path) -> Facts {

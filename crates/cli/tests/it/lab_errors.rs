@@ -1,4 +1,5 @@
-//! lab: what is wrong with a plan, a place or records is one line with its file and line, before anything is touched.
+//! lab: what is wrong with a plan, a place or records is one line with its file and line, before
+//! anything is touched.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! journal show: which blocks a log holds, and what they are, beside what debugfs and dumpe2fs say of the same image.
+//! journal show: which blocks a log holds, and what they are, beside what debugfs and dumpe2fs say
+//! of the same image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! `jext mount` as mount(8) is used: options of ext3, remounting, devices that cannot be written, logs on full disks.
+//! `jext mount` as mount(8) is used: options of ext3, remounting, devices that cannot be written,
+//! logs on full disks.
 
 use std::fs;
 use std::process::Output;

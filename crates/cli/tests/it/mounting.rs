@@ -149,8 +149,9 @@ fn killed_at_work_it_recovers() {
     }
 }
 
-/// Killed at any moment it is gone, and nobody goes on waiting for it: not even while it makes the kernel write, since somebody asks for the holes
-/// of what he writes, or since it has been told to end.
+/// Killed at any moment it is gone, and nobody goes on waiting for it: not even while it makes the
+/// kernel write, since somebody asks for the holes of what he writes, or since it has been told to
+/// end.
 #[test]
 fn killed_while_the_kernel_writes_it_leaves_nobody_waiting() {
     if !privilege::is_granted() {
@@ -376,7 +377,8 @@ fn flags_and_times(directory: &Path) -> Vec<String> {
     seen
 }
 
-/// What the Linux kernel takes is taken, what it refuses is refused, and a time is shown as the inode can hold it.
+/// What the Linux kernel takes is taken, what it refuses is refused, and a time is shown as the
+/// inode can hold it.
 #[test]
 fn flags_and_times_are_as_on_the_kernels_ext3() {
     if !privilege::is_granted() {
@@ -403,7 +405,8 @@ fn flags_and_times_are_as_on_the_kernels_ext3() {
     }
 }
 
-/// Programs as they are: an archive in and out, and a repository that is cloned, checked and packed.
+/// Programs as they are: an archive in and out, and a repository that is cloned, checked and
+/// packed.
 #[test]
 fn programs_find_what_they_expect() {
     if !privilege::is_granted() {
@@ -473,7 +476,8 @@ fn keep_busy<T>(place: &Place, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// While requests are dense, a processor asks for more instead of sleeping; not when there are none, and not when that was forbidden.
+/// While requests are dense, a processor asks for more instead of sleeping; not when there are
+/// none, and not when that was forbidden.
 #[test]
 fn dense_requests_are_waited_for_without_sleeping() {
     let has_room = std::thread::available_parallelism().unwrap().get() > 1;

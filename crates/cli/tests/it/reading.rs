@@ -1,4 +1,5 @@
-//! Images that were not closed cleanly, or that are in use: who only reads sees what recovery would make of them, and changes nothing.
+//! Images that were not closed cleanly, or that are in use: who only reads sees what recovery would
+//! make of them, and changes nothing.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ fn open(folder: &Folder, name: &str) -> Arc<dyn BlockDevice> {
     Arc::new(FileDevice::open(path, &Default::default()).unwrap())
 }
 
-/// Makes `dirty.img`, and with `is_external` its journal `dirty.log`: as after a crash, with what was synced only in the log.
+/// Makes `dirty.img`, and with `is_external` its journal `dirty.log`: as after a crash, with what
+/// was synced only in the log.
 fn crash(folder: &Folder, is_external: bool) {
     folder.good("mkfs -q disk.img 16M");
     let log = is_external.then(|| {
@@ -170,7 +172,8 @@ fn a_damaged_journal_leaves_fsck_with_what_lies_there() {
     assert!(said.contains("shown as it lies"), "{said}");
 }
 
-/// An image that another process has open: looked at with a warning, and for the rest refused with its name.
+/// An image that another process has open: looked at with a warning, and for the rest refused with
+/// its name.
 #[test]
 fn an_image_in_use_is_looked_at_and_not_more() {
     let folder = Folder::with_image();

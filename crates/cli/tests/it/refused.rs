@@ -1,5 +1,5 @@
-//! The net: every command on every kind of bad input. Each says in one line what is wrong with which object, and what to do, has a
-//! status that is not 0, and leaves everything as it was.
+//! The net: every command on every kind of bad input. Each says in one line what is wrong with
+//! which object, and what to do, has a status that is not 0, and leaves everything as it was.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -399,7 +399,8 @@ fn a_dirty_or_busy_image_is_not_changed_by_who_may_not() {
     assert_none(&check(&folder, "dirty.img", rows));
 }
 
-/// A loop device that takes no writes. The kernel keeps the mark when the device is detached, so that it is taken away here.
+/// A loop device that takes no writes. The kernel keeps the mark when the device is detached, so
+/// that it is taken away here.
 struct ReadOnly(String);
 
 impl ReadOnly {
@@ -467,7 +468,8 @@ fn a_full_target_is_told_and_left_as_it_was() {
     }
     tool::run_well("umount", &[&at]);
     assert_none(&faults);
-    // An image's own blocks and inodes are told apart. It is closed and whole afterwards; only its times differ.
+    // An image's own blocks and inodes are told apart. It is closed and whole afterwards; only its
+    // times differ.
     folder.good("mkfs -q small.img 2M");
     let said = folder.bad("cp big small.img:/big");
     assert!(
@@ -495,7 +497,8 @@ fn a_full_target_is_told_and_left_as_it_was() {
     folder.check("few.img");
 }
 
-/// A name that cannot be, and a block that is damaged behind its first entries: what is sound is listed.
+/// A name that cannot be, and a block that is damaged behind its first entries: what is sound is
+/// listed.
 #[test]
 fn what_is_sound_in_a_damaged_directory_is_listed() {
     let folder = folder();

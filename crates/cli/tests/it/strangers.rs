@@ -74,7 +74,8 @@ fn who_is_not_root_mounts_and_unmounts() {
     assert_eq!(folder.read("log"), b"");
 }
 
-/// An image that cannot be written, in a folder that cannot be written, is mounted read-only and stays what it is.
+/// An image that cannot be written, in a folder that cannot be written, is mounted read-only and
+/// stays what it is.
 #[test]
 fn what_cannot_be_written_is_mounted_read_only() {
     if !privilege::is_granted() {

@@ -68,8 +68,9 @@ impl Folder {
         std::fs::write(self.path().join(name), contents).unwrap();
     }
 
-    /// Puts a copy in the place of an image that this process had open: threads that are just ending, and programs that are just
-    /// being started, may hold the other one for a moment longer.
+    /// Puts a copy in the place of an image that this process had open: threads that are just
+    /// ending, and programs that are just being started, may hold the other one for a moment
+    /// longer.
     pub(crate) fn renew(&self, name: &str) {
         let bytes = self.read(name);
         std::fs::remove_file(self.path().join(name)).unwrap();

@@ -193,7 +193,8 @@ fn an_external_journal_learns_the_new_uuid_of_its_volume() {
     folder.check("disk.img");
 }
 
-/// Two devices are changed one after the other; what a crash in between leaves is mended by the same command.
+/// Two devices are changed one after the other; what a crash in between leaves is mended by the
+/// same command.
 #[test]
 fn what_was_half_done_on_two_devices_is_done_again() {
     let folder = with_external_journal();
@@ -223,7 +224,8 @@ fn what_was_half_done_on_two_devices_is_done_again() {
     check_with_log(&folder);
 }
 
-/// What somebody uses, or what was never replayed, is not given to another; nothing is lost by trying.
+/// What somebody uses, or what was never replayed, is not given to another; nothing is lost by
+/// trying.
 #[test]
 fn a_journal_of_somebody_else_is_left_alone() {
     let folder = with_external_journal();

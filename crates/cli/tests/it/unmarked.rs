@@ -1,5 +1,5 @@
-//! A log that holds transactions although the superblock does not say needs_recovery: what every command does with it, beside what
-//! the kernel and e2fsck do.
+//! A log that holds transactions although the superblock does not say needs_recovery: what every
+//! command does with it, beside what the kernel and e2fsck do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ fn device(folder: &Folder, name: &str) -> Arc<dyn BlockDevice> {
     Arc::new(FileDevice::open(&path, &OpenOptions::default()).unwrap())
 }
 
-/// An image whose power was cut, and whose mark was taken away then. `journal` is the external journal's name.
+/// An image whose power was cut, and whose mark was taken away then. `journal` is the external
+/// journal's name.
 fn folder(journal: Option<&str>) -> Folder {
     let folder = Folder::new();
     match journal {

@@ -1,5 +1,5 @@
-//! What fills a volume: a file in `lost+found`, where nobody looks, so that few blocks are left and freed ones are used
-//! again at once.
+//! What fills a volume: a file in `lost+found`, where nobody looks, so that few blocks are left and
+//! freed ones are used again at once.
 
 use ext::volume::{NewInode, OpenFlags};
 use ext::{Error, Volume};

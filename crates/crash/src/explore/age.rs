@@ -1,10 +1,10 @@
-//! The age of data (F5): what a client wrote is handed to the device when it has been dirty for the writer's expiry and the
-//! writer has woken after that.
+//! The age of data (F5): what a client wrote is handed to the device when it has been dirty for the
+//! writer's expiry and the writer has woken after that.
 //!
-//! Time is known where an operation begins, since one is due each second. Devices of these worlds take no virtual time: so
-//! writes do not, nor commits, nor waiting for a full log, and nothing has to be granted for them but the time for which threads
-//! lose their processor under hostile schedules. Data that is journaled is
-//! bound by the age of its transaction.
+//! Time is known where an operation begins, since one is due each second. Devices of these worlds
+//! take no virtual time: so writes do not, nor commits, nor waiting for a full log, and nothing has
+//! to be granted for them but the time for which threads lose their processor under hostile
+//! schedules. Data that is journaled is bound by the age of its transaction.
 
 use std::collections::BTreeSet;
 
@@ -133,7 +133,8 @@ impl DataAge {
         Ok(())
     }
 
-    /// Whether a sector should have been written in its version of state `due`, or a later one. What was cut off since is nobody's.
+    /// Whether a sector should have been written in its version of state `due`, or a later one.
+    /// What was cut off since is nobody's.
     fn is_late(
         &self,
         history: &History,

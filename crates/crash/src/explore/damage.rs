@@ -1,13 +1,14 @@
-//! Damage: a byte of a log is changed after the power cut, in a block of a committed transaction that a checksum covers.
+//! Damage: a byte of a log is changed after the power cut, in a block of a committed transaction
+//! that a checksum covers.
 //!
 //! | the transaction | what must follow |
 //! |---|---|
 //! | has later ones behind it | the volume is refused, and nothing is written |
 //! | is the last | it is dropped: the volume is as the transaction before left it; or, where blocks of the next one are in the log, the volume may be refused, too |
 //!
-//! What a dropped transaction brought must not be at home yet, and the tail must not have moved on the strength of it: it
-//! takes blocks over from older ones, which then leave the log. Nothing could make it undone after that, so that damage in
-//! a last transaction is looked at only before.
+//! What a dropped transaction brought must not be at home yet, and the tail must not have moved on
+//! the strength of it: it takes blocks over from older ones, which then leave the log. Nothing
+//! could make it undone after that, so that damage in a last transaction is looked at only before.
 //!
 //! The log is read here without the engine.
 

@@ -101,7 +101,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Recovers disks that fail: either nothing is changed or all is well, and without the failure it comes to the same.
+    /// Recovers disks that fail: either nothing is changed or all is well, and without the failure
+    /// it comes to the same.
     pub(super) fn fail(
         &mut self,
         disks: &Disks,
@@ -168,7 +169,8 @@ impl Explorer<'_> {
             Err(_) => {}
         }
         let hides_record = hides_last_record(disks, &strikes(&trace.events()));
-        // What a hidden record had committed is dropped, and nothing could undo what it brought home.
+        // What a hidden record had committed is dropped, and nothing could undo what it brought
+        // home.
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
@@ -192,8 +194,8 @@ impl Explorer<'_> {
     }
 }
 
-/// Whether the commit record of the last transaction was among what could not be read: it cannot be told then from one that
-/// the power cut has torn.
+/// Whether the commit record of the last transaction was among what could not be read: it cannot be
+/// told then from one that the power cut has torn.
 fn hides_last_record(disks: &Disks, strikes: &[Strike]) -> bool {
     let Some((device, block)) = Log::of(disks).last_record() else {
         return false;

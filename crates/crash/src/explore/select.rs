@@ -9,8 +9,8 @@
 //! | pair | everything but two sectors, or two sectors |
 //! | random | each sector by chance |
 //!
-//! Single sectors and pairs are taken from those that recovery, the check or the read-back of a whole image read: what
-//! nobody reads changes nothing.
+//! Single sectors and pairs are taken from those that recovery, the check or the read-back of a
+//! whole image read: what nobody reads changes nothing.
 
 use rt::split_mix::SplitMix;
 

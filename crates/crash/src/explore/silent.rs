@@ -1,4 +1,5 @@
-//! Silent corruption: after a recovery one block of the file system, not of the log, is not what it was, and nobody says so.
+//! Silent corruption: after a recovery one block of the file system, not of the log, is not what it
+//! was, and nobody says so.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -8,12 +9,14 @@
 //! | `judge` | what may differ |
 //! | `usage` | a volume that is written to although it is damaged |
 //!
-//! ext2 and ext3 have no checksums of metadata, so that most of this cannot be noticed. What must hold: nothing panics or
-//! runs in circles; who only reads writes nothing; and what does not hang on the damaged block is as it was, for those who
-//! only read. What is written to a damaged volume is out of guarantee.
+//! ext2 and ext3 have no checksums of metadata, so that most of this cannot be noticed. What must
+//! hold: nothing panics or runs in circles; who only reads writes nothing; and what does not hang
+//! on the damaged block is as it was, for those who only read. What is written to a damaged volume
+//! is out of guarantee.
 //!
-//! Each image is tried in a world of its own, so that a panic there is a finding like others, and a hostile one, in which
-//! what runs in circles takes steps and is stopped. What goes wrong is drawn from the image's hash: a replay does the same.
+//! Each image is tried in a world of its own, so that a panic there is a finding like others, and a
+//! hostile one, in which what runs in circles takes steps and is stopped. What goes wrong is drawn
+//! from the image's hash: a replay does the same.
 
 mod harm;
 mod judge;
@@ -53,7 +56,8 @@ use harm::Harm;
 use look::Sight;
 use territory::Territory;
 
-/// The scheduling steps after which a damaged volume runs in circles; all that is done takes some ten thousand.
+/// The scheduling steps after which a damaged volume runs in circles; all that is done takes some
+/// ten thousand.
 const STEPS_MAX: u64 = 2_000_000;
 /// Separates what is drawn here from what else is drawn from an image's hash.
 const PURPOSE: u64 = 8;
@@ -215,7 +219,8 @@ impl Case {
         })
     }
 
-    /// Uses a damaged volume for writing, and opens what is left once more; anything may come of it but a panic.
+    /// Uses a damaged volume for writing, and opens what is left once more; anything may come of it
+    /// but a panic.
     fn write(&self, bad: &Disks) -> Fate {
         let data = self.setting.cell.data;
         let devices = bad.devices();

@@ -1,5 +1,5 @@
-//! Workloads beside a crowd, always under hostile schedules: what the crowd does has to return, and what it does to names, links and numbers has to
-//! be whole after every power cut.
+//! Workloads beside a crowd, always under hostile schedules: what the crowd does has to return, and
+//! what it does to names, links and numbers has to be whole after every power cut.
 
 use rt::split_mix::SplitMix;
 
@@ -14,7 +14,8 @@ use crate::workload::Workload;
 const LANES_MAX: u64 = 2;
 /// Operations of each client, and rounds of the crowd.
 const OPS: usize = 10;
-/// Handles restart wherever they can in one workload of so many, each time or as rarely as each so many-th time.
+/// Handles restart wherever they can in one workload of so many, each time or as rarely as each so
+/// many-th time.
 const RESTARTS_ONE_IN: u64 = 4;
 const EVERY_MAX: u64 = 3;
 /// Sectors of a file that a client has beside a crowd that uses numbers.

@@ -1,12 +1,13 @@
 //! All short sequences of operations, one representative of each orbit.
 //!
-//! Operations work on places: 4 directories with 2 files each. Sequences that become each other by renaming directories,
-//! and files within a directory, are one orbit. Its representative names places in the order of their first use: an
-//! operation uses a place that was used, the next one of a directory that was used, or the first one of the next
-//! directory. So representatives are made directly, and none twice.
+//! Operations work on places: 4 directories with 2 files each. Sequences that become each other by
+//! renaming directories, and files within a directory, are one orbit. Its representative names
+//! places in the order of their first use: an operation uses a place that was used, the next one of
+//! a directory that was used, or the first one of the next directory. So representatives are made
+//! directly, and none twice.
 //!
-//! What a sequence needs is made before the recording: files have two blocks, and what was not used is not there. After
-//! each operation comes none, fsync, fdatasync or sync, in all combinations.
+//! What a sequence needs is made before the recording: files have two blocks, and what was not used
+//! is not there. After each operation comes none, fsync, fdatasync or sync, in all combinations.
 
 use crate::model::Tree;
 use crate::op::{How, Op, Path};
@@ -338,7 +339,8 @@ impl Search {
         })
     }
 
-    /// Rename and replace differ only in whether the new name is taken, rename and move in what has the old one.
+    /// Rename and replace differ only in whether the new name is taken, rename and move in what has
+    /// the old one.
     fn contradicts(&self, index: usize, before: &Tree) -> bool {
         let (core, slots) = &self.cores[index];
         let old = before.find(&path(slots[0]));
@@ -355,7 +357,8 @@ impl Search {
     }
 }
 
-/// The sync calls after an operation: none, all, and those of the file that it was about, or of its directory.
+/// The sync calls after an operation: none, all, and those of the file that it was about, or of its
+/// directory.
 fn syncs(slots: &[Slot], after: &Tree) -> Vec<Option<Op>> {
     let slot = slots[slots.len() - 1];
     let path = path(slot);
@@ -449,8 +452,9 @@ mod tests {
                 assert!(workload.states(0).is_some(), "{:?}", workload.lanes[0]);
             }
         }
-        // 14 operations with one place, 5 with two, in one directory or in two; of those with one, 4 leave no file, so that
-        // fdatasync says no more than fsync, nor does the move of a directory.
+        // 14 operations with one place, 5 with two, in one directory or in two; of those with one,
+        // 4 leave no file, so that fdatasync says no more than fsync, nor does the move of a
+        // directory.
         let single = Orbits::new(1);
         assert_eq!(
             (single.count(), single.workload_count()),

@@ -1,5 +1,5 @@
-//! Workloads whose devices fail: short ones, long ones, and ones in which everything is durable at once while a writer works.
-//! Which commands fail is up to the [`sweep`](mod@crate::sweep).
+//! Workloads whose devices fail: short ones, long ones, and ones in which everything is durable at
+//! once while a writer works. Which commands fail is up to the [`sweep`](mod@crate::sweep).
 
 use rt::split_mix::{SplitMix, mix_pair};
 

@@ -1,5 +1,6 @@
-//! Workloads on devices that have no room for what they never held: sparse images on a full host, thin devices. Which writes are
-//! refused, and for how long, is up to the [`sweep`](mod@crate::sweep).
+//! Workloads on devices that have no room for what they never held: sparse images on a full host,
+//! thin devices. Which writes are refused, and for how long, is up to the
+//! [`sweep`](mod@crate::sweep).
 
 use rt::split_mix::{SplitMix, mix_pair};
 

@@ -1,6 +1,8 @@
-//! Workloads that go around the log several times: the shortest log that the engine takes (a transaction may hold a quarter
-//! of it, and a rename asks for that), large writes, and a sync call for every second operation. Log space is freed and used again, transaction numbers wrap, journals have all kinds of checksums,
-//! and some volumes begin with the recovery of what an earlier power cut left.
+//! Workloads that go around the log several times: the shortest log that the engine takes (a
+//! transaction may hold a quarter of it, and a rename asks for that), large writes, and a sync call
+//! for every second operation. Log space is freed and used again, transaction numbers wrap,
+//! journals have all kinds of checksums, and some volumes begin with the recovery of what an
+//! earlier power cut left.
 
 use rt::split_mix::SplitMix;
 
@@ -14,8 +16,9 @@ use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
 const OPS: usize = 160;
-/// A large write, in sectors: journaled, it makes a transaction that is nearly as large as the log allows, which is a
-/// quarter, or several, one right after the other, so that the last one has to wait for space and takes it at once.
+/// A large write, in sectors: journaled, it makes a transaction that is nearly as large as the log
+/// allows, which is a quarter, or several, one right after the other, so that the last one has to
+/// wait for space and takes it at once.
 const BULK_SECTORS_MIN: u64 = 60;
 const BULK_SECTORS_MORE: u64 = 160;
 /// The most operations of a lane before the power cut that the recording begins with.

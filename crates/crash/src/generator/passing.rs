@@ -1,6 +1,6 @@
-//! Workloads on devices that fail for a moment: the background writer comes by between operations, and one of its writes fails,
-//! once. What it was to write still belongs to the next commit, and many operations ask for one. Half of the volumes have
-//! `data_err=abort`.
+//! Workloads on devices that fail for a moment: the background writer comes by between operations,
+//! and one of its writes fails, once. What it was to write still belongs to the next commit, and
+//! many operations ask for one. Half of the volumes have `data_err=abort`.
 
 use rt::split_mix::SplitMix;
 

@@ -1,5 +1,6 @@
-//! Workloads in which several clients race, always under hostile schedules: at every moment somebody changes something
-//! while another one syncs, so that transactions close within operations.
+//! Workloads in which several clients race, always under hostile schedules: at every moment
+//! somebody changes something while another one syncs, so that transactions close within
+//! operations.
 
 use rt::split_mix::SplitMix;
 
@@ -16,7 +17,8 @@ type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;
 const OPS: usize = 14;
 /// Bytes that a file loses at once, at most.
 const CUT_MAX: u64 = 3000;
-/// The file that changes most is not made larger than this and half as much: beyond its direct blocks.
+/// The file that changes most is not made larger than this and half as much: beyond its direct
+/// blocks.
 const SECTORS_MAX: u64 = 48;
 
 /// Who races with whom.
@@ -26,11 +28,11 @@ enum Race {
     All,
     /// One client changes a file, and another one does nothing but sync.
     Sync,
-    /// One client changes a file, and another one names in directories that are durable at once, which leaves the data to the
-    /// commit.
+    /// One client changes a file, and another one names in directories that are durable at once,
+    /// which leaves the data to the commit.
     Names,
-    /// Two clients let files grow and cut them off, and a third one syncs and empties the log: the commit after that has to wait
-    /// for the journal's superblock before it writes data.
+    /// Two clients let files grow and cut them off, and a third one syncs and empties the log: the
+    /// commit after that has to wait for the journal's superblock before it writes data.
     Cuts,
 }
 
@@ -86,7 +88,8 @@ pub(crate) fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> 
     }
 }
 
-/// One file of each lane is always about to be made, to grow beyond its direct blocks, to be cut off, or to be deleted.
+/// One file of each lane is always about to be made, to grow beyond its direct blocks, to be cut
+/// off, or to be deleted.
 fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {

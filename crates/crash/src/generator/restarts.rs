@@ -1,6 +1,7 @@
-//! Workloads whose handles restart wherever they can: whoever asks for more credits finds the running transaction closed, each
-//! time, each second time, or less often. So large files, journaled and not, with attribute blocks of their own, lose their
-//! blocks over many transactions, and the power fails between any two of them.
+//! Workloads whose handles restart wherever they can: whoever asks for more credits finds the
+//! running transaction closed, each time, each second time, or less often. So large files,
+//! journaled and not, with attribute blocks of their own, lose their blocks over many transactions,
+//! and the power fails between any two of them.
 
 use rt::split_mix::SplitMix;
 
@@ -15,10 +16,12 @@ const OPS: usize = 24;
 const FILES: u64 = 2;
 /// Restarts are forced each time, or as rarely as each so many-th time.
 const EVERY_MAX: u64 = 4;
-/// The largest write, in sectors, and the largest file that is written to: beyond the direct blocks.
+/// The largest write, in sectors, and the largest file that is written to: beyond the direct
+/// blocks.
 const WRITE_SECTORS_MAX: u64 = 40;
 const FILE_SECTORS_MAX: u64 = 80;
-/// Attribute values are at least so long that they need a block, and of many lengths, so that few files share one.
+/// Attribute values are at least so long that they need a block, and of many lengths, so that few
+/// files share one.
 const VALUE_MIN: u64 = 150;
 const VALUE_MORE: u64 = 100;
 

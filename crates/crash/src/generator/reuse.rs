@@ -1,10 +1,11 @@
-//! Workloads in which every freed block is used again at once: a volume with a handful of free blocks, and few places on
-//! it, that are files, directories and nothing in turn, with journaled data and without, while the transactions that held
-//! the blocks before are still in the log.
+//! Workloads in which every freed block is used again at once: a volume with a handful of free
+//! blocks, and few places on it, that are files, directories and nothing in turn, with journaled
+//! data and without, while the transactions that held the blocks before are still in the log.
 //!
-//! This is where revokes matter, and what is freed by whom and since when: a block that was a directory, a map or
-//! journaled data becomes a file's within the next transactions. One workload in three is a duel: a client gives blocks back,
-//! another one takes them past the cache, and a third one syncs, so that the transaction that freed them is on its way to the log.
+//! This is where revokes matter, and what is freed by whom and since when: a block that was a
+//! directory, a map or journaled data becomes a file's within the next transactions. One workload
+//! in three is a duel: a client gives blocks back, another one takes them past the cache, and a
+//! third one syncs, so that the transaction that freed them is on its way to the log.
 
 use rt::split_mix::SplitMix;
 
@@ -18,7 +19,8 @@ use crate::workload::Workload;
 /// Free blocks: enough for the directories of all lanes, and some more.
 const FREE_BLOCKS_MIN: u64 = 6;
 const FREE_BLOCKS_MORE: u64 = 16;
-/// Free blocks of a duel beside those of its directories, at most: what one client takes, the other has just given back.
+/// Free blocks of a duel beside those of its directories, at most: what one client takes, the other
+/// has just given back.
 const DUEL_BLOCKS: u64 = 10;
 /// Blocks for each lane.
 const LANE_BLOCKS: u64 = 6;
@@ -43,7 +45,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         (false, true) => 1,
         (false, false) => 2 + random.below(LANES_MAX - 1),
     };
-    // A duel needs an order that changes all the time: with priorities, the one who syncs is always first, or always last.
+    // A duel needs an order that changes all the time: with priorities, the one who syncs is always
+    // first, or always last.
     let schedule = match (lanes, random.below(2)) {
         (1, _) => Schedule::Fair,
         (_, 1) if !is_duel => Schedule::Pct(seed),
@@ -143,8 +146,8 @@ fn sectors(tree: &Tree, path: &Path) -> Option<usize> {
     Some(tree.sectors(id)?.len())
 }
 
-/// How often a workload does what: drawn for each, so that some do a few things all the time and others everything (Groce
-/// et al., "Swarm Testing", ISSTA 2012).
+/// How often a workload does what: drawn for each, so that some do a few things all the time and
+/// others everything (Groce et al., "Swarm Testing", ISSTA 2012).
 struct Weights([u64; WORDS]);
 
 /// Words of the generator.
@@ -155,7 +158,8 @@ const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
 const NEEDED: [usize; 3] = [0, 4, 10];
 
 impl Weights {
-    /// Files leave data journaling and enter it all the time, and are written to and synced in between.
+    /// Files leave data journaling and enter it all the time, and are written to and synced in
+    /// between.
     const SWITCHES: Self = Self([2, 0, 0, 1, 5, 1, 1, 0, 5, 3, 2, 0]);
 
     fn draw(random: &mut SplitMix) -> Self {

@@ -1,8 +1,10 @@
-//! Long random workloads in worlds where things get tight: a log that wraps, numbers that wrap, a volume that is nearly
-//! full, commits and write-back that come by themselves, several clients under hostile schedules.
+//! Long random workloads in worlds where things get tight: a log that wraps, numbers that wrap, a
+//! volume that is nearly full, commits and write-back that come by themselves, several clients
+//! under hostile schedules.
 //!
-//! Each lane works in directories of its own, whose names end with its number; there they take space from each other and
-//! share transactions. Operations are chosen by the model, so that all of them can be done.
+//! Each lane works in directories of its own, whose names end with its number; there they take
+//! space from each other and share transactions. Operations are chosen by the model, so that all of
+//! them can be done.
 
 use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
@@ -16,7 +18,8 @@ use crate::workload::Workload;
 
 /// A number after which transaction numbers soon wrap.
 pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
-/// The shortest log that the engine takes, without the journal's superblock: the largest step of an operation is a quarter of it.
+/// The shortest log that the engine takes, without the journal's superblock: the largest step of an
+/// operation is a quarter of it.
 pub const LOG_BLOCKS_MIN: u32 = 131;
 /// Blocks that a nearly full volume has.
 pub(super) const FEW_BLOCKS: u64 = 24;
@@ -196,7 +199,8 @@ fn any_range(path: Path, sectors: u64, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A change of extended attributes or of the access control list; values of few lengths, so that blocks are shared.
+/// A change of extended attributes or of the access control list; values of few lengths, so that
+/// blocks are shared.
 fn any_mark(lane: usize, path: Path, random: &mut SplitMix) -> Op {
     let name: Path = ["a", "b", "a-longer-name"][random.below(3) as usize].into();
     match random.below(6) {

@@ -1,6 +1,6 @@
-//! Workloads in which blocks are used again soon, as metadata, as data and as journaled data: one lane with few free
-//! blocks, that makes and removes directories and files, switches data journaling of files, and syncs often. Some volumes
-//! are mounted `sync` or `dirsync`.
+//! Workloads in which blocks are used again soon, as metadata, as data and as journaled data: one
+//! lane with few free blocks, that makes and removes directories and files, switches data
+//! journaling of files, and syncs often. Some volumes are mounted `sync` or `dirsync`.
 
 use rt::split_mix::SplitMix;
 

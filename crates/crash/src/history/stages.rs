@@ -1,8 +1,9 @@
 //! What a lane can be in when a transaction was the last to be committed.
 //!
-//! Most operations are one step: they are in a transaction, or they are not. A write is declared to be several (`docs/crash-model.md`):
-//! when a transaction is closed on its way, the next one may have its end. Then a crash can leave its beginning, cut at
-//! the end of a block: the steps of a write go from its first block to its last. A truncation and a deletion take several
+//! Most operations are one step: they are in a transaction, or they are not. A write is declared to
+//! be several (`docs/crash-model.md`): when a transaction is closed on its way, the next one may
+//! have its end. Then a crash can leave its beginning, cut at the end of a block: the steps of a
+//! write go from its first block to its last. A truncation and a deletion take several
 //! transactions, too, but recovery finishes them: what can be seen changes with the first.
 
 use layout::Tid;
@@ -23,8 +24,8 @@ pub struct Stage {
 }
 
 impl History {
-    /// What it can be in when a transaction was the last to be committed, earliest first. It is one state, unless an
-    /// operation was on its way while a transaction was closed.
+    /// What it can be in when a transaction was the last to be committed, earliest first. It is one
+    /// state, unless an operation was on its way while a transaction was closed.
     pub fn stages_at(&self, last: Tid) -> Vec<Stage> {
         let reach = |is_in: &dyn Fn(&Done) -> bool| {
             let done = self.done.iter().zip(&self.ops[self.base..]);
@@ -59,8 +60,8 @@ impl History {
         stages
     }
 
-    /// The states between those before and after an operation: a write of more than one block has been done up to the
-    /// end of one of them.
+    /// The states between those before and after an operation: a write of more than one block has
+    /// been done up to the end of one of them.
     fn parts(&self, number: usize) -> Vec<Tree> {
         let before = &self.states[number];
         let change = Change::of(self.lane, number);

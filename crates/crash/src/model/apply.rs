@@ -24,7 +24,8 @@ pub struct Change {
 }
 
 impl Tree {
-    /// The tree after an operation. None if the operation could not be done: something is missing, or in the way.
+    /// The tree after an operation. None if the operation could not be done: something is missing,
+    /// or in the way.
     pub fn after(&self, op: &Op, change: Change) -> Option<Self> {
         let mut next = self.clone();
         let done = match op {

@@ -1,7 +1,9 @@
-//! What fallocate does to a file of the model: ranges of sectors get blocks, lose them, or become zeroes.
+//! What fallocate does to a file of the model: ranges of sectors get blocks, lose them, or become
+//! zeroes.
 //!
-//! A range that is punched is given up in an order: first what it has of a block at its beginning becomes zeroes, then the same at its
-//! end, then its whole blocks go, from the first to the last ([`Punch`]).
+//! A range that is punched is given up in an order: first what it has of a block at its beginning
+//! becomes zeroes, then the same at its end, then its whole blocks go, from the first to the last
+//! ([`Punch`]).
 
 use super::{Change, Kind, Node, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
@@ -146,7 +148,8 @@ impl Tree {
         Some(())
     }
 
-    /// The states on the way of a punch: beginning and end are zeroes, then blocks are gone one after another.
+    /// The states on the way of a punch: beginning and end are zeroes, then blocks are gone one
+    /// after another.
     pub(crate) fn punch_parts(&self, path: &Path, range: (u32, u32), change: Change) -> Vec<Self> {
         let size = self.find(path).and_then(|id| match &self.node(id).kind {
             Kind::File { size, .. } => Some(*size),

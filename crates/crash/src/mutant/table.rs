@@ -92,7 +92,8 @@ mutants! {
 
 macro_rules! named {
     ($($name:literal: $rule:literal, by $test:literal,)*) => {
-        /// Those that the explorer cannot see, by name. A test of the engine names each and notices.
+        /// Those that the explorer cannot see, by name. A test of the engine names each and
+        /// notices.
         pub const NAMED: &[Named] = &[$(Named {
             name: $name,
             rule: $rule,

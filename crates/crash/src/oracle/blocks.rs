@@ -1,8 +1,10 @@
-//! Blocks in data=journal, each by itself: a block is one version of itself, and a write of several blocks is cut only between
-//! two of them, with none of the later ones there without those before it.
+//! Blocks in data=journal, each by itself: a block is one version of itself, and a write of several
+//! blocks is cut only between two of them, with none of the later ones there without those before
+//! it.
 //!
-//! What the sectors say of themselves is compared with all states at once, whichever the volume should be in. So a block that
-//! is put together from two versions is told from a wrong version (J1).
+//! What the sectors say of themselves is compared with all states at once, whichever the volume
+//! should be in. So a block that is put together from two versions is told from a wrong version
+//! (J1).
 
 use super::Oracle;
 use crate::history::{History, LaneBounds};
@@ -12,11 +14,13 @@ use crate::observe::{Contents, Seen};
 use crate::rule::{Broken, Rule};
 use crate::tag::{Tag, number_of, place_of};
 
-/// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector does not say.
+/// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector
+/// does not say.
 type Versions = Vec<Option<u32>>;
 
 impl Oracle<'_> {
-    /// That no block is a mixture of two versions, and that no write has its end without its beginning.
+    /// That no block is a mixture of two versions, and that no write has its end without its
+    /// beginning.
     pub(super) fn check_blocks(&mut self) -> Result<(), Broken> {
         for (history, bounds) in self.histories.iter().zip(&self.bounds.lanes) {
             if has_choice(history, bounds) {
@@ -84,7 +88,8 @@ impl Oracle<'_> {
             let before = versions.get(from..index).into_iter().flatten();
             let mut before = (from..).zip(before);
             let older = before.find(|(sector, other)| match other {
-                // Zeroes do not say when: a range may have become zeroes, or a hole, after the write.
+                // Zeroes do not say when: a range may have become zeroes, or a hole, after the
+                // write.
                 Some(0) => !is_zeroed_after(history, number, *sector),
                 Some(other) => Some(*other) < *write,
                 None => false,
@@ -102,7 +107,8 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether a crash may leave one version of a block or another, or a write of several blocks in part.
+/// Whether a crash may leave one version of a block or another, or a write of several blocks in
+/// part.
 fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
     let numbers = bounds.state..bounds.begun.max(bounds.state);
     numbers.into_iter().any(|number| {

@@ -7,10 +7,12 @@
 //! | ordered, new blocks only | what it is in the state, or was since its block was allocated, its file's end moved in it, or its last sync call; or in a later one |
 //! | writeback | what it was in any state since its last sync call; in a block that is newer than that, also what the cut left there of earlier times ([`crate::leftover`]) |
 //!
-//! "Ordered" is ext3's own rule (`ordered=all`): every block that a transaction's operations wrote is on the device before
-//! the transaction commits, overwrites in place included. With `ordered=allocated` those are left to their writer.
+//! "Ordered" is ext3's own rule (`ordered=all`): every block that a transaction's operations wrote
+//! is on the device before the transaction commits, overwrites in place included. With
+//! `ordered=allocated` those are left to their writer.
 //!
-//! Where the write of a block has failed, its sectors may be anything until a sync call covers them.
+//! Where the write of a block has failed, its sectors may be anything until a sync call covers
+//! them.
 
 use crate::mode::{DataMode, OrderedScope};
 use layout::InodeNr;
@@ -141,7 +143,8 @@ impl Oracle<'_> {
         self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
     }
 
-    /// Whether zeroes could not be written somewhere, and this sector became zeroes since the last sync call that has said yes.
+    /// Whether zeroes could not be written somewhere, and this sector became zeroes since the last
+    /// sync call that has said yes.
     fn was_zeroed(&self, view: &View<'_>, file: &File, index: usize) -> bool {
         let most = view.bounds.begun.max(view.whole);
         let is_zeroed = |number: usize| {

@@ -1,4 +1,5 @@
-//! Samples: a random workload of a random generator, and something that a power cut at a random event leaves of it.
+//! Samples: a random workload of a random generator, and something that a power cut at a random
+//! event leaves of it.
 
 use std::rc::Rc;
 
@@ -68,7 +69,8 @@ impl Sampler {
         }
     }
 
-    /// A sample by its number, with a log that the kernel takes or one as short as the workload likes.
+    /// A sample by its number, with a log that the kernel takes or one as short as the workload
+    /// likes.
     pub(super) fn take(
         &self,
         number: u64,

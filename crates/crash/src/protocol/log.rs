@@ -111,13 +111,15 @@ impl LogReader {
         self.revokes.contains(&block)
     }
 
-    /// The journal says that it is empty. The next transaction goes on behind the last one all the same.
+    /// The journal says that it is empty. The next transaction goes on behind the last one all the
+    /// same.
     pub(super) fn emptied(&mut self) {
         self.blocks.clear();
         self.revokes.clear();
     }
 
-    /// A commit record was refused for want of room: its transaction will be written once more, to the same place.
+    /// A commit record was refused for want of room: its transaction will be written once more, to
+    /// the same place.
     pub(super) fn refused(&mut self, transaction: &Transaction) {
         self.head = transaction.start;
     }

@@ -1,9 +1,10 @@
 //! Which transaction ordered data belongs to.
 //!
-//! Every sector of data says which operation wrote it, and the recording says which transactions that can be in. Data of an
-//! operation that was on its way while a transaction was closed may belong to it or to the next one; what a crash leaves
-//! is judged all the same. A sector that was cut off belongs to the truncation that did it. Sectors that say nothing (zeroes behind the end of a file) are somebody's who is the only one
-//! on the volume, or nobody's.
+//! Every sector of data says which operation wrote it, and the recording says which transactions
+//! that can be in. Data of an operation that was on its way while a transaction was closed may
+//! belong to it or to the next one; what a crash leaves is judged all the same. A sector that was
+//! cut off belongs to the truncation that did it. Sectors that say nothing (zeroes behind the end
+//! of a file) are somebody's who is the only one on the volume, or nobody's.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,8 @@ pub(super) struct Writers {
     prepared: Vec<usize>,
     lanes: Vec<Vec<Op>>,
     done: Vec<Vec<Done>>,
-    /// Sectors that were overwritten in place, where nobody orders that: the write, and the sector's place in its file.
+    /// Sectors that were overwritten in place, where nobody orders that: the write, and the
+    /// sector's place in its file.
     in_place: BTreeSet<(u32, u32)>,
     /// Whether nothing happens but one operation after the other.
     is_quiet: bool,
@@ -57,7 +59,8 @@ impl Writers {
             }
             return self.done(lane, number).map_or(self.is_quiet, is_due);
         }
-        // Which of several truncations to the same size it was does not show: only what belongs to the last one is late.
+        // Which of several truncations to the same size it was does not show: only what belongs to
+        // the last one is late.
         let cut = self.cuts(lane, number, &tag, bytes).last();
         let done = cut.and_then(|cut| self.done(lane, cut));
         done.map_or(self.is_quiet, is_due)
@@ -90,7 +93,8 @@ impl Writers {
     }
 }
 
-/// The sectors that writes have replaced without allocating their block or reaching beyond the file's end in it.
+/// The sectors that writes have replaced without allocating their block or reaching beyond the
+/// file's end in it.
 fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
     let lanes = 0..recording.workload.lanes.len();
     let histories = lanes.filter_map(|lane| History::of(recording, lane));

@@ -1,10 +1,11 @@
-//! The gate in front of all devices of a round: when it closes, it closes for all of them at one instant.
+//! The gate in front of all devices of a round: when it closes, it closes for all of them at one
+//! instant.
 //!
-//! A request is before the cut, as a whole, or after it. Nothing is lost by that: what a power cut leaves of a write or a
-//! flush on its way is what it may leave of writes that are in the cache.
+//! A request is before the cut, as a whole, or after it. Nothing is lost by that: what a power cut
+//! leaves of a write or a flush on its way is what it may leave of writes that are in the cache.
 //!
-//! Before it a request may wait a little, as on a device that has to move something: without that, memory is so fast that
-//! caches are nearly always empty.
+//! Before it a request may wait a little, as on a device that has to move something: without that,
+//! memory is so fast that caches are nearly always empty.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;

@@ -21,7 +21,8 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// How often an image is drawn in a round, the one in which all is lost and the one in which all is kept included.
+/// How often an image is drawn in a round, the one in which all is lost and the one in which all is
+/// kept included.
 const IMAGES: u64 = 10;
 /// One image in so many is used and emptied.
 const USE_ONE_IN: u64 = 16;

@@ -27,10 +27,11 @@ use crate::workload::Workload;
 
 /// The longest that clients work, in microseconds.
 const WORK_US_MAX: u64 = 120_000;
-/// The longest that clients may take to end when the devices are gone. Far longer than they ever need: it says that
-/// somebody waits for what never comes.
+/// The longest that clients may take to end when the devices are gone. Far longer than they ever
+/// need: it says that somebody waits for what never comes.
 const HANG: Duration = Duration::from_secs(60);
-/// Room of a cache that has to write some of it back in the middle, and of one that has not, in bytes.
+/// Room of a cache that has to write some of it back in the middle, and of one that has not, in
+/// bytes.
 const CACHES: [u64; 2] = [96 << 10, 1 << 30];
 /// What flushes and forced writes take, in microseconds.
 const DELAYS_US: [u64; 4] = [0, 50, 300, 2000];

@@ -1,7 +1,8 @@
 //! Files that clients keep open while devices fail, so that there is somebody to be told.
 //!
-//! Each file that is written or synced has two handles from its first use on: the client works with one, and the other
-//! only looks at the end. A *look* is a sync call of a handle, with what it said.
+//! Each file that is written or synced has two handles from its first use on: the client works with
+//! one, and the other only looks at the end. A *look* is a sync call of a handle, with what it
+//! said.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What an operation that has failed came to, as far as clients can read it.
 //!
-//! A device that fails stops an operation before its first change, or after its last: all of it is there, or nothing (E5).
-//! Since every operation of a lane comes in a second of its own, what it touched says so. A write that is there in part
-//! says neither.
+//! A device that fails stops an operation before its first change, or after its last: all of it is
+//! there, or nothing (E5). Since every operation of a lane comes in a second of its own, what it
+//! touched says so. A write that is there in part says neither.
 
 use ext::volume::{Attributes, OpenFlags};
 use ext::{Error, Volume};
@@ -27,7 +27,8 @@ pub(super) struct Probe<'v> {
 }
 
 impl Probe<'_> {
-    /// What it came to: done, though nothing is promised of it, or nothing. None if that cannot be told.
+    /// What it came to: done, though nothing is promised of it, or nothing. None if that cannot be
+    /// told.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let is_done = match self.op {
             Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
@@ -51,7 +52,8 @@ impl Probe<'_> {
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
             // A part of a range looks like none of it, or all.
             Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) => return None,
-            // What was on its way past the cache may have reached the device, whatever can be read now.
+            // What was on its way past the cache may have reached the device, whatever can be read
+            // now.
             Op::WriteAs(How::Direct, ..) => return None,
             Op::Write(path, from, count) | Op::WriteAs(_, path, from, count) => {
                 self.is_written(path, u64::from(*from), *count)?

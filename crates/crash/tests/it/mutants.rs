@@ -54,7 +54,8 @@ fn named_tests_name_their_mutants() {
     }
 }
 
-/// Mutants that are caught within a second: of each generator, and of most families of rules. `cargo run -p xtask -- mutants` hunts all.
+/// Mutants that are caught within a second: of each generator, and of most families of rules.
+/// `cargo run -p xtask -- mutants` hunts all.
 #[cfg(debug_assertions)]
 const A_FEW: [&str; 20] = [
     "abort/log-error-ignored",

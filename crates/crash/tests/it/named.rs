@@ -1,12 +1,15 @@
-//! Bugs that other file systems had, each as a short workload that is explored in all data modes, with the journal inside
-//! and outside, in a quiet world and in one where transactions are committed in the middle of operations.
+//! Bugs that other file systems had, each as a short workload that is explored in all data modes,
+//! with the journal inside and outside, in a quiet world and in one where transactions are
+//! committed in the middle of operations.
 //!
-//! A script reads `made before | recorded`: what stands before the bar is durable when the recording begins. What must hold
-//! after any crash is what the model says of the script, by all rules; the rules that a test names are those that the bug
-//! broke, and the test fails if the exploration never had an occasion to look at them.
+//! A script reads `made before | recorded`: what stands before the bar is durable when the
+//! recording begins. What must hold after any crash is what the model says of the script, by all
+//! rules; the rules that a test names are those that the bug broke, and the test fails if the
+//! exploration never had an occasion to look at them.
 //!
-//! Sources are the tests of xfstests (`generic/NNN`), the bug lists of CrashMonkey (Mohan et al., "Finding Crash-Consistency
-//! Bugs with Bounded Black-Box Crash Testing", OSDI 2018), and trackers of file systems in user space.
+//! Sources are the tests of xfstests (`generic/NNN`), the bug lists of CrashMonkey (Mohan et al.,
+//! "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018), and trackers
+//! of file systems in user space.
 //!
 //! # What is tested elsewhere, or not yet
 //!
@@ -39,8 +42,8 @@ use crash::run::{prepare, record};
 use crash::setting::{CELLS, Setting};
 use crash::workload::Workload;
 
-/// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of these bugs were found by
-/// what could not be created or removed.
+/// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of
+/// these bugs were found by what could not be created or removed.
 const LIMITS: Limits = Limits {
     singles: 32,
     pairs: 16,
@@ -49,7 +52,8 @@ const LIMITS: Limits = Limits {
     ..Limits::new(5)
 };
 
-/// Nothing happens by itself; or commits become due when operations begin, and who runs next is left to chance.
+/// Nothing happens by itself; or commits become due when operations begin, and who runs next is
+/// left to chance.
 const WORLDS: [&str; 2] = ["", ",commit=1000,random=7"];
 
 /// Explores a script in the usual setting of every cell.

@@ -1,5 +1,6 @@
-//! Planted bugs: devices that quietly do less than they are asked for stand for an engine that asks for less. The explorer
-//! finds them, by what the order of requests says and by what recovery makes of the images alone.
+//! Planted bugs: devices that quietly do less than they are asked for stand for an engine that asks
+//! for less. The explorer finds them, by what the order of requests says and by what recovery makes
+//! of the images alone.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Rules that few bugs break: for each, a device that does something else than it is asked to stands for an engine with that
-//! bug, and the rule is the one that is named. Without the bug, the same workload keeps it.
+//! Rules that few bugs break: for each, a device that does something else than it is asked to
+//! stands for an engine with that bug, and the rule is the one that is named. Without the bug, the
+//! same workload keeps it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -162,7 +163,8 @@ fn data_that_stays_in_memory_is_found() {
     }
 }
 
-/// `ordered=allocated` orders new blocks, and leaves what is overwritten to its writer: who orders all of it notices.
+/// `ordered=allocated` orders new blocks, and leaves what is overwritten to its writer: who orders
+/// all of it notices.
 #[test]
 fn only_new_blocks_are_ordered() {
     for place in ["internal", "external"] {

@@ -40,8 +40,9 @@ fn a_short_workload_in_every_cell() {
     }
 }
 
-/// data=writeback promises nothing of a new block until it was synced: where a map of another file lay, the map can show.
-/// The blocks of the new files are so many that one of them is the old file's indirect block.
+/// data=writeback promises nothing of a new block until it was synced: where a map of another file
+/// lay, the map can show. The blocks of the new files are so many that one of them is the old
+/// file's indirect block.
 #[test]
 fn a_former_map_shows_in_a_new_block() {
     for place in [Place::Internal, Place::External] {

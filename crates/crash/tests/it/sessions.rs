@@ -137,7 +137,8 @@ fn volumes_without_a_journal() {
     }
 }
 
-/// Every generator, with so many workloads of it that each cell has some: together they look at each rule.
+/// Every generator, with so many workloads of it that each cell has some: together they look at
+/// each rule.
 const EXERCISES: [(Kind, u64); 13] = [
     (Kind::Exhaustive { length: 2 }, 30),
     (Kind::EachFault { length: 1 }, 12),

@@ -50,7 +50,8 @@ fn every_part_is_damaged() {
     assert!(total.rules.get(Rule::E7) > 0);
 }
 
-/// Where the devices of a damaged volume strike in the tests below: behind what opening reads, so that something is seen.
+/// Where the devices of a damaged volume strike in the tests below: behind what opening reads, so
+/// that something is seen.
 const READS_BEFORE: u64 = 8;
 
 /// A device that stands for an engine with a bug: what it does from some read on.
@@ -136,8 +137,8 @@ fn case(setting: &str, number: u32) -> Case {
 /// Volumes of each setting in the tests with bugs.
 const CASES: u32 = 12;
 
-/// The same volumes keep the rule, and break it with a bug, which is told with the block that was damaged. Where much hangs
-/// on the block, the volume may be refused before the bug shows.
+/// The same volumes keep the rule, and break it with a bug, which is told with the block that was
+/// damaged. Where much hangs on the block, the volume may be refused before the bug shows.
 fn check(bug: fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>, wanted: &[&str]) {
     let mut complaints = 0;
     for number in 1..=CASES {

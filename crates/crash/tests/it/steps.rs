@@ -1,6 +1,7 @@
 //! Where an operation is several steps, a crash may come between them; and nowhere else.
 //!
-//! The scripts here have transactions closed in the middle of operations, and once were taken for violations.
+//! The scripts here have transactions closed in the middle of operations, and once were taken for
+//! violations.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,8 @@ fn check(id: &str) {
     }
 }
 
-/// What the end of the volume writes is on its way while a transaction that does not have it is committed.
+/// What the end of the volume writes is on its way while a transaction that does not have it is
+/// committed.
 #[test]
 fn data_of_the_next_transaction() {
     check(
@@ -30,7 +32,8 @@ fn data_of_the_next_transaction() {
     );
 }
 
-/// The log is so short that opening commits what finishing an orphan did: what recovery came to is what was there before that.
+/// The log is so short that opening commits what finishing an orphan did: what recovery came to is
+/// what was there before that.
 #[test]
 fn an_orphan_is_committed_while_the_volume_is_opened() {
     check(
@@ -40,8 +43,9 @@ fn an_orphan_is_committed_while_the_volume_is_opened() {
     );
 }
 
-/// A page whose write has failed, and whose transaction was committed without it, is on its way once more when the commit record of
-/// the next one is issued: nobody waits for it but the sync call that has it written.
+/// A page whose write has failed, and whose transaction was committed without it, is on its way
+/// once more when the commit record of the next one is issued: nobody waits for it but the sync
+/// call that has it written.
 #[test]
 fn a_failed_page_is_written_again_during_a_commit() {
     check(
@@ -53,7 +57,8 @@ fn a_failed_page_is_written_again_during_a_commit() {
     );
 }
 
-/// A range for which there was no space promises nothing on a synchronous volume, though a part of it has blocks.
+/// A range for which there was no space promises nothing on a synchronous volume, though a part of
+/// it has blocks.
 #[test]
 fn a_range_without_space_on_a_synchronous_volume() {
     check(
@@ -65,7 +70,8 @@ fn a_range_without_space_on_a_synchronous_volume() {
     );
 }
 
-/// A directory that could not be moved over a file that could not be removed is not there to be synced.
+/// A directory that could not be moved over a file that could not be removed is not there to be
+/// synced.
 #[test]
 fn a_directory_that_could_not_be_moved_is_synced() {
     check(
@@ -74,7 +80,8 @@ fn a_directory_that_could_not_be_moved_is_synced() {
     );
 }
 
-/// Three milliseconds after its interval a commit need not have ended where threads lose their processor.
+/// Three milliseconds after its interval a commit need not have ended where threads lose their
+/// processor.
 #[test]
 fn a_commit_takes_the_time_for_which_threads_wait() {
     check(
@@ -83,8 +90,8 @@ fn a_commit_takes_the_time_for_which_threads_wait() {
     );
 }
 
-/// The page in which a truncation made zeroes of the end cannot be written, and half of it is old: as `data_err=ignore` says, that may show when
-/// the file grows again.
+/// The page in which a truncation made zeroes of the end cannot be written, and half of it is old:
+/// as `data_err=ignore` says, that may show when the file grows again.
 #[test]
 fn the_end_of_a_truncated_file_could_not_be_written() {
     check(
@@ -93,7 +100,8 @@ fn the_end_of_a_truncated_file_could_not_be_written() {
     );
 }
 
-/// The shortest log that the engine takes is long enough for what is made in a directory that hands down a list.
+/// The shortest log that the engine takes is long enough for what is made in a directory that hands
+/// down a list.
 #[test]
 fn lists_are_inherited_on_the_shortest_log() {
     for ops in ["create(d/f);unlink(d/f)", "mkdir(d/f);rmdir(d/f)"] {
@@ -103,8 +111,8 @@ fn lists_are_inherited_on_the_shortest_log() {
     }
 }
 
-/// A block that two appends share is written again for the second one, while the transaction of the first is committed: the
-/// first one's part of it is there already.
+/// A block that two appends share is written again for the second one, while the transaction of the
+/// first is committed: the first one's part of it is there already.
 #[test]
 fn a_block_of_two_transactions() {
     check(
@@ -115,8 +123,9 @@ fn a_block_of_two_transactions() {
     );
 }
 
-/// A truncation cuts off what a transaction that is being committed has written: the data was written all the same, but with an
-/// external journal the file system's device was not flushed before the commit record.
+/// A truncation cuts off what a transaction that is being committed has written: the data was
+/// written all the same, but with an external journal the file system's device was not flushed
+/// before the commit record.
 #[test]
 fn a_cut_off_page_is_durable_before_the_commit_record() {
     for event in 39..46 {
@@ -161,8 +170,8 @@ fn an_old_directory_in_a_new_file() {
     );
 }
 
-/// An append of 15 blocks in transactions 8 and 9: with the first of them there is nothing, or the file up to the end of
-/// any block; before, nothing; with the second, all.
+/// An append of 15 blocks in transactions 8 and 9: with the first of them there is nothing, or the
+/// file up to the end of any block; before, nothing; with the second, all.
 #[test]
 fn a_write_is_cut_at_blocks() {
     let shown = replay(&parse(BEGINNING)).unwrap();
@@ -186,8 +195,8 @@ fn a_write_is_cut_at_blocks() {
     assert_eq!(sizes(9), BTreeSet::from([Some(15 * 1024)]));
 }
 
-/// A read that fails while a directory is made leaves nothing of it behind: its block was taken before the inode's own block of the
-/// table was read, and not given back.
+/// A read that fails while a directory is made leaves nothing of it behind: its block was taken
+/// before the inode's own block of the table was read, and not given back.
 #[test]
 fn a_failed_read_leaves_no_block_of_a_new_directory() {
     check(
@@ -196,7 +205,8 @@ fn a_failed_read_leaves_no_block_of_a_new_directory() {
     );
 }
 
-/// A directory can have the flag of journaled data, too: it stood where a file should have been, since the exchange of the two had failed.
+/// A directory can have the flag of journaled data, too: it stood where a file should have been,
+/// since the exchange of the two had failed.
 #[test]
 fn a_directory_takes_the_flag_of_journaled_data() {
     check(
@@ -205,7 +215,8 @@ fn a_directory_takes_the_flag_of_journaled_data() {
     );
 }
 
-/// A link that a failed read prevents is not made because its name is there: the rename that was to take it away had failed before.
+/// A link that a failed read prevents is not made because its name is there: the rename that was to
+/// take it away had failed before.
 #[test]
 fn a_name_that_was_there_before_is_no_sign_of_a_link() {
     check(
@@ -214,8 +225,9 @@ fn a_name_that_was_there_before_is_no_sign_of_a_link() {
     );
 }
 
-/// When the journal aborts, the volume is read-only before any call fails because of it: a client whose call had failed for that
-/// reason found a volume that could still be written to, repeated the call, and was told that the name exists.
+/// When the journal aborts, the volume is read-only before any call fails because of it: a client
+/// whose call had failed for that reason found a volume that could still be written to, repeated
+/// the call, and was told that the name exists.
 #[test]
 fn a_volume_is_read_only_before_a_call_fails_for_that() {
     check(
@@ -225,7 +237,8 @@ fn a_volume_is_read_only_before_a_call_fails_for_that() {
     );
 }
 
-/// What is refused because an earlier operation had no space is not tried again, as if a device had failed.
+/// What is refused because an earlier operation had no space is not tried again, as if a device had
+/// failed.
 #[test]
 fn only_what_a_device_fails_is_tried_again() {
     check(
@@ -251,8 +264,8 @@ fn a_cut_off_sector_is_the_truncations() {
     );
 }
 
-/// Pages of which a truncation left twelve bytes, and nothing but zeroes, could not be written: their file is told, though the
-/// bytes do not say whose they are.
+/// Pages of which a truncation left twelve bytes, and nothing but zeroes, could not be written:
+/// their file is told, though the bytes do not say whose they are.
 #[test]
 fn what_does_not_say_whose_it_is_is_somebodys() {
     check(
@@ -265,7 +278,8 @@ fn what_does_not_say_whose_it_is_is_somebodys() {
     );
 }
 
-/// Journaled data that went home and was then deleted: nothing needs it there, and no commit has to wait for it.
+/// Journaled data that went home and was then deleted: nothing needs it there, and no commit has to
+/// wait for it.
 #[test]
 fn deleted_journaled_data_need_not_be_durable() {
     check(
@@ -275,8 +289,8 @@ fn deleted_journaled_data_need_not_be_durable() {
     );
 }
 
-/// What a device had stopped is finished when the volume is closed: the blocks behind the end of a file that was cut off, and a file
-/// that was replaced.
+/// What a device had stopped is finished when the volume is closed: the blocks behind the end of a
+/// file that was cut off, and a file that was replaced.
 #[test]
 fn a_closed_volume_has_no_orphans() {
     for id in [
@@ -299,8 +313,8 @@ fn what_was_done_in_vain_is_not_promised() {
     );
 }
 
-/// A new directory is taken back in the transaction that made it: while that was being closed, giving its block back began
-/// another one, and an inode without a name stayed.
+/// A new directory is taken back in the transaction that made it: while that was being closed,
+/// giving its block back began another one, and an inode without a name stayed.
 #[test]
 fn a_new_directory_is_taken_back_in_one_transaction() {
     check(
@@ -309,7 +323,8 @@ fn a_new_directory_is_taken_back_in_one_transaction() {
     );
 }
 
-/// A sync call finds a page in flight that another one writes, and that write fails: the call has not made it durable, and says so.
+/// A sync call finds a page in flight that another one writes, and that write fails: the call has
+/// not made it durable, and says so.
 #[test]
 fn a_sync_tells_of_pages_that_another_one_could_not_write() {
     check(
@@ -332,7 +347,8 @@ fn a_failed_direct_write_may_have_landed() {
     );
 }
 
-/// Where a file could not be made, the next operation may put a device in its place: what has no contents can be synced, too.
+/// Where a file could not be made, the next operation may put a device in its place: what has no
+/// contents can be synced, too.
 #[test]
 fn devices_can_be_synced() {
     check(
@@ -342,7 +358,8 @@ fn devices_can_be_synced() {
     );
 }
 
-/// That an orphan could not be deleted is noted in the log, and the cut leaves the note nowhere else.
+/// That an orphan could not be deleted is noted in the log, and the cut leaves the note nowhere
+/// else.
 #[test]
 fn an_error_is_noted_in_the_log_only() {
     check(
@@ -351,7 +368,8 @@ fn an_error_is_noted_in_the_log_only() {
     );
 }
 
-/// A volume that is closed without room for its log writes nothing home that the log, which is kept, would undo.
+/// A volume that is closed without room for its log writes nothing home that the log, which is
+/// kept, would undo.
 #[test]
 fn a_volume_is_closed_without_room_for_its_log() {
     for cut in ["", "87-kept", "88-kept"] {

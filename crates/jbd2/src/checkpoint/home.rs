@@ -18,8 +18,8 @@ struct Underway {
 }
 
 impl Shared {
-    /// Writes home what transactions up to `last` owe, and waits until nothing of it is owed any more, whoever writes it.
-    /// The caller has no open handle.
+    /// Writes home what transactions up to `last` owe, and waits until nothing of it is owed any
+    /// more, whoever writes it. The caller has no open handle.
     pub(super) fn write_home_through(&self, last: Tid) -> Result<()> {
         let policy = self.config.policy;
         loop {

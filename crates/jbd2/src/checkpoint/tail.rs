@@ -2,15 +2,16 @@
 //!
 //! # Rules
 //!
-//! - The tail moves only past transactions whose blocks are home *and flushed*, or taken over by a later transaction that
-//!   is durable.
-//! - Freed log space is used again only when the superblock with the new tail is durable: `JournalState::used` shrinks after that.
-//! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before the commit block's
-//!   flush. The same holds for the feature bit of revokes.
-//! - `s_sequence` never goes back. An empty log carries the number that the next transaction would have had; whoever opens
-//!   it goes on one later.
-//! - A move costs a flush of the home device and a forced write, so it is done when it frees a quarter of the log, or when
-//!   somebody needs the space.
+//! - The tail moves only past transactions whose blocks are home *and flushed*, or taken over by a
+//!   later transaction that is durable.
+//! - Freed log space is used again only when the superblock with the new tail is durable:
+//!   `JournalState::used` shrinks after that.
+//! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before
+//!   the commit block's flush. The same holds for the feature bit of revokes.
+//! - `s_sequence` never goes back. An empty log carries the number that the next transaction would
+//!   have had; whoever opens it goes on one later.
+//! - A move costs a flush of the home device and a forced write, so it is done when it frees a
+//!   quarter of the log, or when somebody needs the space.
 
 use block::Request;
 use layout::Tid;
@@ -20,7 +21,8 @@ use crate::shared::Shared;
 use crate::superblock::Superblock;
 
 impl Shared {
-    /// Moves the tail as far as it can, if that frees at least `least` blocks. Returns how many it freed.
+    /// Moves the tail as far as it can, if that frees at least `least` blocks. Returns how many it
+    /// freed.
     pub(crate) fn advance_tail(&self, least: u32) -> Result<u32> {
         let mut superblock = self.superblock.lock();
         let (start, tid, freed) = {
@@ -80,14 +82,15 @@ impl Shared {
         if written.is_ok() {
             *superblock = emptied;
         } else {
-            // The log is found where it was: the next write of the superblock, for whatever reason, must not say that it is empty.
+            // The log is found where it was: the next write of the superblock, for whatever reason,
+            // must not say that it is empty.
             self.state.lock().is_log_empty = false;
         }
         written
     }
 
-    /// Before a transaction is logged: sees to it that the log can be found, and that revokes are allowed. What this
-    /// writes is durable after the flush before the commit block.
+    /// Before a transaction is logged: sees to it that the log can be found, and that revokes are
+    /// allowed. What this writes is durable after the flush before the commit block.
     pub(crate) fn prepare_superblock(&self, tid: Tid, start: u32, has_revokes: bool) -> Result<()> {
         let (is_log_empty, needs_revoke) = {
             let state = self.state.lock();
@@ -113,7 +116,8 @@ impl Shared {
         Ok(())
     }
 
-    /// After an abort: leaves a note for the next mount and for e2fsck, if the device still takes it.
+    /// After an abort: leaves a note for the next mount and for e2fsck, if the device still takes
+    /// it.
     pub(crate) fn note_error_on_device(&self) {
         let mut superblock = self.superblock.lock();
         superblock.set_error(true);

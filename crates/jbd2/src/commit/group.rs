@@ -1,10 +1,12 @@
 //! Group commit: any number of callers wait for one transaction and wake together.
 //!
-//! Whoever waits for a commit and finds nobody committing leads it; everybody else who comes meanwhile joins the running
-//! transaction, and one of them leads the next. So groups form by themselves while a commit is on its way. A leader waits
-//! for others only if they are likely to come: when one of the last two groups was larger than what has gathered so far;
-//! at most as long as a commit usually takes, because a caller who comes later loses no more than that by waiting for the
-//! next one; and it goes at once when the group is complete. With one active caller it never waits.
+//! Whoever waits for a commit and finds nobody committing leads it; everybody else who comes
+//! meanwhile joins the running transaction, and one of them leads the next. So groups form by
+//! themselves while a commit is on its way. A leader waits for others only if they are likely to
+//! come: when one of the last two groups was larger than what has gathered so far; at most as long
+//! as a commit usually takes, because a caller who comes later loses no more than that by waiting
+//! for the next one; and it goes at once when the group is complete. With one active caller it
+//! never waits.
 //!
 //! With `committer=daemon` the daemon leads all commits.
 //!

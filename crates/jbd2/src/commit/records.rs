@@ -8,8 +8,9 @@
 //! commit block             written apart, when all of the above is durable
 //! ```
 //!
-//! Checksums are computed here and nowhere else: each image as logged into its tag (v2, v3), each descriptor and revoke
-//! block into its tail (v2, v3), descriptor blocks and images into the commit block (v1).
+//! Checksums are computed here and nowhere else: each image as logged into its tag (v2, v3), each
+//! descriptor and revoke block into its tail (v2, v3), descriptor blocks and images into the commit
+//! block (v1).
 
 use std::sync::Arc;
 

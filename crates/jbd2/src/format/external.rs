@@ -59,7 +59,8 @@ pub struct ExternalOptions {
     pub seconds: i64,
 }
 
-/// Makes the first blocks of a device an external journal: zeroes, the journal's superblock, the ext superblock.
+/// Makes the first blocks of a device an external journal: zeroes, the journal's superblock, the
+/// ext superblock.
 ///
 /// # Errors
 /// - [`Error::TooSmall`], or what the device says.
@@ -165,7 +166,8 @@ pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superbl
 ///
 /// # Errors
 /// - [`Error::Taken`] when another one uses it.
-/// - [`Error::NotEmpty`] when its log was not replayed: what stands in it is not for this file system.
+/// - [`Error::NotEmpty`] when its log was not replayed: what stands in it is not for this file
+///   system.
 /// - Those of [`open_external`].
 pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 16]) -> Result<()> {
     let journal_uuid = external_superblock(device)?.s_uuid;
@@ -180,7 +182,8 @@ pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 1
     })
 }
 
-/// Takes a file system off the users of the external journal with this UUID. One that is not among them changes nothing.
+/// Takes a file system off the users of the external journal with this UUID. One that is not among
+/// them changes nothing.
 ///
 /// # Errors
 /// - Those of [`open_external`], but for several users, of whom the others stay.
@@ -199,7 +202,8 @@ pub fn remove_user(
     })
 }
 
-/// Notes that the file system which uses the external journal with this UUID has a new UUID of its own. Repeating it changes nothing.
+/// Notes that the file system which uses the external journal with this UUID has a new UUID of its
+/// own. Repeating it changes nothing.
 ///
 /// # Errors
 /// - [`Error::Taken`] when neither the old nor the new one is the journal's user, but another is.

@@ -1,8 +1,8 @@
-//! Two blocks, three transactions, all orders: what the journal does is what the table says, and what it leaves on the
-//! device after a crash is what the model says.
+//! Two blocks, three transactions, all orders: what the journal does is what the table says, and
+//! what it leaves on the device after a crash is what the model says.
 //!
-//! Between transactions nothing happens, or everything is checkpointed, or a checkpoint is begun and stays in flight until
-//! the next transaction is durable (or has to wait for it).
+//! Between transactions nothing happens, or everything is checkpointed, or a checkpoint is begun
+//! and stays in flight until the next transaction is durable (or has to wait for it).
 
 use std::sync::Arc;
 
@@ -324,7 +324,8 @@ impl World {
     }
 }
 
-/// One path: acts of both blocks and what follows, for each transaction. None if the model does not allow it.
+/// One path: acts of both blocks and what follows, for each transaction. None if the model does not
+/// allow it.
 fn run(formatted: &MemoryDevice, path: &[([Act; 2], Then)]) -> Option<()> {
     let mut models = [Model::default(); 2];
     for (acts, _) in path {

@@ -1,8 +1,9 @@
 //! What the scan does next: the whole policy of recovery, as one table.
 //!
-//! The scan stands at a block of the log where the transaction with the expected number should begin or go on. *Committed* says
-//! whether the log shows that this transaction was committed before the crash. It is asked only when something is wrong,
-//! because it tells damage from interruption.
+//! The scan stands at a block of the log where the transaction with the expected number should
+//! begin or go on. *Committed* says whether the log shows that this transaction was committed
+//! before the crash. It is asked only when something is wrong, because it tells damage from
+//! interruption.
 //!
 //! | head | its checksum | body so far | committed | decision |
 //! |---|---|---|---|---|
@@ -15,17 +16,20 @@
 //! What shows that a transaction was committed:
 //!
 //! - a valid block of a later one, because that begins only when the one before is durable;
-//! - where a block of it cannot be read, also its own commit block, because that is written only when all others are durable; unless the
-//!   log's commits are asynchronous. (Damage that a checksum shows may come from a device that did not keep to that order.)
-//! - where a block of it cannot be read, another one that cannot be read either and is not in the same physical sector. A
-//!   power cut leaves one torn sector; what the others held nobody knows, and the next attempt may read them.
+//! - where a block of it cannot be read, also its own commit block, because that is written only
+//!   when all others are durable; unless the log's commits are asynchronous. (Damage that a
+//!   checksum shows may come from a device that did not keep to that order.)
+//! - where a block of it cannot be read, another one that cannot be read either and is not in the
+//!   same physical sector. A power cut leaves one torn sector; what the others held nobody knows,
+//!   and the next attempt may read them.
 //!
-//! So a torn sector at the end of the log is no reason to refuse it, and what was acknowledged is not dropped because of one
-//! that went bad in the middle.
+//! So a torn sector at the end of the log is no reason to refuse it, and what was acknowledged is
+//! not dropped because of one that went bad in the middle.
 //!
-//! *Foreign* is a block without magic number, with another transaction's number, or of a type that cannot be there. *Body*
-//! is bad when an image or a descriptor, revoke or tag of the transaction was damaged or unreadable. A damaged descriptor
-//! or revoke block is decided on at once, because it does not say where the transaction goes on; so is one that cannot be read.
+//! *Foreign* is a block without magic number, with another transaction's number, or of a type that
+//! cannot be there. *Body* is bad when an image or a descriptor, revoke or tag of the transaction
+//! was damaged or unreadable. A damaged descriptor or revoke block is decided on at once, because
+//! it does not say where the transaction goes on; so is one that cannot be read.
 
 /// What lies at the place where the scan stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -74,7 +74,8 @@ pub struct End {
     pub expected: Tid,
     /// A transaction was begun there and interrupted; recovery drops it.
     pub is_torn: bool,
-    /// The transaction that is torn there had been committed: recovery drops it, and notes an error.
+    /// The transaction that is torn there had been committed: recovery drops it, and notes an
+    /// error.
     pub is_lost: bool,
     /// The log is damaged there; recovery refuses it.
     pub is_damaged: bool,

@@ -1,4 +1,5 @@
-//! The first pass: which transactions the log holds, and whether every block of them is what it was.
+//! The first pass: which transactions the log holds, and whether every block of them is what it
+//! was.
 
 use layout::journal::{BlockTail, BlockType, CRC32_SIZE, ChecksumType, CommitBlock, Header};
 use layout::tag::{Tag, TagFlags};
@@ -17,7 +18,8 @@ use crate::superblock::{Checksums, LogFormat, Superblock};
 /// What is wrong with a block that the device cannot read.
 const UNREADABLE: &str = "the block cannot be read";
 
-/// What a power cut can leave unreadable, in sectors: one physical sector of a disk that shows smaller ones.
+/// What a power cut can leave unreadable, in sectors: one physical sector of a disk that shows
+/// smaller ones.
 const TORN_SECTORS: u64 = 8;
 
 /// How far ahead of the expected number a later transaction's may be, to be taken for evidence.
@@ -28,13 +30,15 @@ const LATER_MAX: u32 = 1 << 20;
 pub(super) struct Scan {
     /// The complete transactions, oldest first.
     pub(super) transactions: Vec<Found>,
-    /// The number of the transaction that is missing, or was dropped: the last committed one's plus one.
+    /// The number of the transaction that is missing, or was dropped: the last committed one's plus
+    /// one.
     pub(super) expected: Tid,
     /// Where the scan stopped, and why.
     pub(super) end: (u32, Decision),
     /// What was wrong there.
     pub(super) wrong: Option<(u32, &'static str)>,
-    /// True if the transaction that is dropped there had been committed, so that its changes may have been acknowledged.
+    /// True if the transaction that is dropped there had been committed, so that its changes may
+    /// have been acknowledged.
     pub(super) is_lost: bool,
 }
 
@@ -305,7 +309,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether anything in the log shows that the expected transaction was committed; see the table in `decide`.
+    /// Whether anything in the log shows that the expected transaction was committed; see the table
+    /// in `decide`.
     fn was_committed(&mut self, expected: Tid) -> bool {
         let mut at = self.ring.first();
         for _ in 0..self.ring.capacity() {
@@ -335,8 +340,9 @@ impl Scanner<'_> {
         (is_later || is_proof) && self.is_evidence(kind, block)
     }
 
-    /// Returns true if the log has a valid commit block of the transaction that is dropped, which is written only when everything else of
-    /// the transaction is durable. Asynchronous commits have no such order.
+    /// Returns true if the log has a valid commit block of the transaction that is dropped, which
+    /// is written only when everything else of the transaction is durable. Asynchronous commits
+    /// have no such order.
     fn has_own_commit(&mut self) -> bool {
         if self.format.is_async || self.wrong.is_none() {
             return false;

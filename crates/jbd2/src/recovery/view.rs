@@ -12,15 +12,16 @@ use crate::error::Result;
 use crate::location::Location;
 use crate::superblock::Superblock;
 
-/// The home device, with the newest image in the log in place of each block that has one. It cannot be written.
+/// The home device, with the newest image in the log in place of each block that has one. It cannot
+/// be written.
 struct View {
     home: Arc<dyn BlockDevice>,
     log: Location,
     images: BTreeMap<BlockNr, Image>,
 }
 
-/// Shows what [`recover`](super::recover) would make of the home device. Of a damaged log, which recovery refuses, it shows the
-/// complete transactions before the damage.
+/// Shows what [`recover`](super::recover) would make of the home device. Of a damaged log, which
+/// recovery refuses, it shows the complete transactions before the damage.
 ///
 /// # Errors
 /// - Those of the superblock, and of its device.

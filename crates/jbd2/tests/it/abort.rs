@@ -1,5 +1,5 @@
-//! Errors of devices and of callers: the journal aborts stickily, nothing later is committed, and what is on the device
-//! recovers to the last good commit.
+//! Errors of devices and of callers: the journal aborts stickily, nothing later is committed, and
+//! what is on the device recovers to the last good commit.
 
 use std::sync::Arc;
 
@@ -423,8 +423,9 @@ fn a_panic_in_the_committer_aborts() {
     assert!(small.journal.close().is_err());
 }
 
-/// The write that says that the log is empty, or another of a checkpoint, finds no room. What is committed next is found after a power
-/// cut, also when the superblock is written again for the first revoke, or for the note of an abort.
+/// The write that says that the log is empty, or another of a checkpoint, finds no room. What is
+/// committed next is found after a power cut, also when the superblock is written again for the
+/// first revoke, or for the note of an abort.
 #[test]
 fn what_is_committed_after_a_held_checkpoint_is_found() {
     for number in 1..=3 {

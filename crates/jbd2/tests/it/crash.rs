@@ -1,5 +1,6 @@
-//! Power cuts at every event: whatever a cut leaves is recovered to a state that some transaction ended with, no earlier
-//! than the last that was acknowledged. And again when the power goes during recovery.
+//! Power cuts at every event: whatever a cut leaves is recovered to a state that some transaction
+//! ended with, no earlier than the last that was acknowledged. And again when the power goes during
+//! recovery.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ struct Run {
     after: std::collections::BTreeMap<u32, Model>,
 }
 
-/// Records a run of random steps with commits, age-based writes, checkpoints and data written past the journal.
+/// Records a run of random steps with commits, age-based writes, checkpoints and data written past
+/// the journal.
 fn record(kind: Kind, policy: LogPolicy, has_force: bool, seed: u64, is_closed: bool) -> Run {
     let (home, log_device) = kind.devices();
     kind.format(Arc::<MemoryDevice>::clone(&log_device));

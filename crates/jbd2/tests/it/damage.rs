@@ -1,5 +1,6 @@
-//! Damaged logs: with checksums, a torn last transaction is dropped as a whole, and damage before it stops recovery before
-//! anything is written. The same for blocks that cannot be read, with or without checksums.
+//! Damaged logs: with checksums, a torn last transaction is dropped as a whole, and damage before
+//! it stops recovery before anything is written. The same for blocks that cannot be read, with or
+//! without checksums.
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ fn dirty(checksums: Checksums) -> Dirty {
 }
 
 impl Dirty {
-    /// Every log block of every transaction: which transaction, which block, whether it is the commit block.
+    /// Every log block of every transaction: which transaction, which block, whether it is the
+    /// commit block.
     fn blocks(&self) -> Vec<(usize, u32)> {
         let of = |(index, info): (usize, &TransactionInfo)| {
             let (first, last) = (info.first, info.commit_block);
@@ -92,7 +94,8 @@ impl Dirty {
         assert!(end.is_damaged && end.wrong.is_some());
     }
 
-    /// Recovers a damaged copy; what must come of it depends only on whether the last transaction was hit.
+    /// Recovers a damaged copy; what must come of it depends only on whether the last transaction
+    /// was hit.
     fn check(&self, copy: &Arc<MemoryDevice>, log: &Location, hit: usize, context: &str) {
         let last = self.transactions.len() - 1;
         if hit < last {
@@ -104,7 +107,8 @@ impl Dirty {
         let kept: Tid = self.transactions[last - 1].tid;
         assert_eq!(recovered.last, Some(kept), "{context}");
         assert_eq!(recovered.next, kept.advance(2), "{context}");
-        // What had a valid commit block was acknowledged: its loss is noted where a crash cannot take it away.
+        // What had a valid commit block was acknowledged: its loss is noted where a crash cannot
+        // take it away.
         assert_eq!(recovered.noted_error.is_some(), recovered.lost.is_some());
         let again = recover(log, &home).expect("the log is empty");
         assert_eq!(again.noted_error, recovered.noted_error, "{context}");
@@ -195,7 +199,8 @@ fn what_no_torn_sector_explains_is_refused() {
     let dirty = dirty(Checksums::V3);
     let last = dirty.transactions.len() - 1;
     let info = &dirty.transactions[last];
-    // The last transaction is unreadable, and so is a block in another physical sector, wherever that lies.
+    // The last transaction is unreadable, and so is a block in another physical sector, wherever
+    // that lies.
     let far = info.commit_block + 8;
     let (copy, log) = dirty.with_unreadable(&[info.commit_block, far]);
     dirty.check_refused(&copy, &log, last, "a second block behind the log's end");

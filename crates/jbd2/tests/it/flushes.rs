@@ -1,5 +1,5 @@
-//! What a commit costs in flushes, as (flushes, forced writes) of each device. A change of these numbers is a change of what
-//! is promised, or of what it costs.
+//! What a commit costs in flushes, as (flushes, forced writes) of each device. A change of these
+//! numbers is a change of what is promised, or of what it costs.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ fn bench(is_external: bool, has_force: bool, change: impl FnOnce(&mut Config)) -
 }
 
 impl Bench {
-    /// Flushes and forced writes of both devices during something: home, log. For an internal log the two are one.
+    /// Flushes and forced writes of both devices during something: home, log. For an internal log
+    /// the two are one.
     fn count(&mut self, run: impl FnOnce(&mut Small)) -> [(u64, u64); 2] {
         let before = [self.home.counts(), self.log.counts()];
         run(&mut self.small);

@@ -19,7 +19,8 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Runs a script that makes the log wrap several times; the last transaction is committed, a further one is not.
+/// Runs a script that makes the log wrap several times; the last transaction is committed, a
+/// further one is not.
 fn run(kind: Kind, seed: u64) -> (Small, Arc<block::MemoryDevice>, Arc<block::MemoryDevice>) {
     let (home, log_device) = kind.devices();
     let log = kind.format(Arc::<block::MemoryDevice>::clone(&log_device));

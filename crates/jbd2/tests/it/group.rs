@@ -129,8 +129,8 @@ fn a_transaction_is_committed_when_it_is_old() {
     journal.close().expect("it works");
 }
 
-/// While a slow commit is on its way, the next transaction comes due: it is committed when that one is done, not an interval
-/// later.
+/// While a slow commit is on its way, the next transaction comes due: it is committed when that one
+/// is done, not an interval later.
 #[test]
 fn a_transaction_that_came_due_behind_a_commit_is_next() {
     let run = sim::run(sim::Config::fair(1), || {

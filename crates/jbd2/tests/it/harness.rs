@@ -1,4 +1,5 @@
-//! A very small file system over a journal: numbered blocks with versions, and a model of what they should hold.
+//! A very small file system over a journal: numbered blocks with versions, and a model of what they
+//! should hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,7 +260,8 @@ impl Small {
         Arc::clone(self.buffers.entry(nr).or_insert_with(new))
     }
 
-    /// Starts a handle. If the transaction before has been closed meanwhile, it ended with the model as it is.
+    /// Starts a handle. If the transaction before has been closed meanwhile, it ended with the
+    /// model as it is.
     fn start(&mut self, credits: Credits) -> Handle {
         let handle = self.journal.start(credits).expect("it works");
         if let Some(before) = self.current.replace(handle.tid())

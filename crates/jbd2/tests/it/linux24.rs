@@ -172,7 +172,8 @@ fn traced(policy: LogPolicy, log_blocks: u32) -> (Arc<Journal>, Arc<Trace>) {
     (journal, trace)
 }
 
-/// How many commits writing so many blocks takes, one in a handle, without anybody waiting for them.
+/// How many commits writing so many blocks takes, one in a handle, without anybody waiting for
+/// them.
 fn commits_of(policy: LogPolicy, blocks: u64) -> u64 {
     let (journal, _) = traced(policy, 1025);
     for nr in 0..blocks {
@@ -225,8 +226,8 @@ fn a_caller_checkpoints_one_transaction_a_quarter_or_all() {
     }
 }
 
-/// The contents of block 1 in the order in which they are written home, when it is to be while a later transaction
-/// has it.
+/// The contents of block 1 in the order in which they are written home, when it is to be while a
+/// later transaction has it.
 fn written_while_held(policy: LogPolicy) -> Vec<u8> {
     let (journal, trace) = traced(policy, 1025);
     let shared = buffer(1);

@@ -1,4 +1,5 @@
-//! Tests of the journal from outside: on memory devices, under crashes, faults and threads, and beside e2fsprogs.
+//! Tests of the journal from outside: on memory devices, under crashes, faults and threads, and
+//! beside e2fsprogs.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
 

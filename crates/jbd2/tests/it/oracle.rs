@@ -123,7 +123,8 @@ fn enable_v1_checksums(image: &Image, device: &Arc<MemoryDevice>, extents: &[Log
     device.write_blocks(offset, vec![bytes.into_arc()]).unwrap();
 }
 
-/// All blocks but the superblock's and the log's: these differ by counters and by how each empties the log.
+/// All blocks but the superblock's and the log's: these differ by counters and by how each empties
+/// the log.
 fn contents(image: &Image, device: &MemoryDevice, extents: &[LogExtent]) -> Vec<(usize, Vec<u8>)> {
     let bytes = device.to_bytes();
     let is_skipped = |nr: usize| {
@@ -194,7 +195,8 @@ fn e2fsck_replays_what_we_write() {
     }
 }
 
-/// Transactions over free blocks: images, escapes, revokes, reuse. What must be there after recovery.
+/// Transactions over free blocks: images, escapes, revokes, reuse. What must be there after
+/// recovery.
 fn write_some(journal: &Arc<Journal>, block_bytes: u32, seed: u64) -> Vec<(u64, Arc<Block>)> {
     let mut random = Random::new(seed);
     let mut expected: std::collections::BTreeMap<u64, (Arc<Buffer>, Arc<Block>)> =

@@ -1,12 +1,15 @@
-//! The mechanism itself, checked on the record of all requests, in hostile worlds with several threads:
+//! The mechanism itself, checked on the record of all requests, in hostile worlds with several
+//! threads:
 //!
-//! 1. every log block of a transaction is complete before its commit block is submitted, and a flush after that too; the
-//!    commit block is forced;
+//! 1. every log block of a transaction is complete before its commit block is submitted, and a
+//!    flush after that too; the commit block is forced;
 //! 2. no block goes home before a transaction with this very image is durable;
-//! 3. the tail passes a transaction only when each of its blocks is home and flushed, or in a later durable transaction, or
-//!    freed by one;
-//! 4. no log block is written while it belongs to a transaction that the durable superblock still needs;
-//! 5. the first commit block is submitted only when the superblock that says where the log begins is durable.
+//! 3. the tail passes a transaction only when each of its blocks is home and flushed, or in a later
+//!    durable transaction, or freed by one;
+//! 4. no log block is written while it belongs to a transaction that the durable superblock still
+//!    needs;
+//! 5. the first commit block is submitted only when the superblock that says where the log begins
+//!    is durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

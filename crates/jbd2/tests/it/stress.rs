@@ -1,8 +1,9 @@
 //! Many threads on real clocks over a tiny log and a volatile cache, until the power goes.
 //!
-//! Each handle writes the thread's next count into both blocks of the thread's pair and adds one to a total that all share.
-//! After recovery the halves of each pair agree, the counts add up to the total, and no count is older than what its thread
-//! was told to be durable. Each thread also frees and reuses blocks of its own all the time.
+//! Each handle writes the thread's next count into both blocks of the thread's pair and adds one to
+//! a total that all share. After recovery the halves of each pair agree, the counts add up to the
+//! total, and no count is older than what its thread was told to be durable. Each thread also frees
+//! and reuses blocks of its own all the time.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ pub(crate) struct Bench {
     buffers: Vec<Arc<Buffer>>,
     /// What each thread knows to be durable.
     durable: Vec<AtomicU64>,
-    /// Held from the start of a handle to its end only where a thread changes the total, as a file system's locks are.
+    /// Held from the start of a handle to its end only where a thread changes the total, as a file
+    /// system's locks are.
     total: Mutex<()>,
 }
 

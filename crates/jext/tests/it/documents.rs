@@ -1,4 +1,5 @@
-//! The Rust of documents is compiled and run: each document that has any is named by the library's module for that.
+//! The Rust of documents is compiled and run: each document that has any is named by the library's
+//! module for that.
 
 use std::fs;
 use std::path::{Path, PathBuf};

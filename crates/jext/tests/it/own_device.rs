@@ -1,4 +1,5 @@
-//! Devices that a user of the library writes: one that encrypts, one with a thread of its own, one that fails.
+//! Devices that a user of the library writes: one that encrypts, one with a thread of its own, one
+//! that fails.
 
 use std::fs;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! The library's operations by path: names that are not UTF-8, symbolic links, extended attributes, and links that are followed or
-//! not.
+//! The library's operations by path: names that are not UTF-8, symbolic links, extended attributes,
+//! and links that are followed or not.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

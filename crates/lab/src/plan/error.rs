@@ -1,4 +1,5 @@
-//! [`PlanError`]: what is wrong with a plan, and on which line of which file. [`Spot`]: where something stands.
+//! [`PlanError`]: what is wrong with a plan, and on which line of which file. [`Spot`]: where
+//! something stands.
 
 use std::sync::Arc;
 

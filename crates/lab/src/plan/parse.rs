@@ -110,7 +110,8 @@ impl<'t> Parser<'t, '_> {
         Ok(Section::new(self.source, "the plan", 0..0, table.get_ref()))
     }
 
-    /// What `[plan]` says, and what is run, with what the plan takes from the one that it is based on.
+    /// What `[plan]` says, and what is run, with what the plan takes from the one that it is based
+    /// on.
     fn head_and_draft(
         &mut self,
         root: &mut Section<'t, 't>,

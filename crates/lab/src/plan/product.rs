@@ -123,7 +123,8 @@ pub fn trial_id(combination: &str, repetition: u32, is_warmup: bool) -> String {
     format!("{combination} {kind}={repetition}")
 }
 
-/// The parts of a trial's id: that of its combination, whether it is a warm-up, and which repetition.
+/// The parts of a trial's id: that of its combination, whether it is a warm-up, and which
+/// repetition.
 #[must_use]
 pub fn split_id(trial: &str) -> Option<(&str, bool, u32)> {
     let (combination, last) = trial.rsplit_once(' ')?;

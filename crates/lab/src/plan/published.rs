@@ -30,7 +30,8 @@ pub struct Published {
     pub set: usize,
 }
 
-/// Figures that stand beside each other where they were published: one metric under several conditions.
+/// Figures that stand beside each other where they were published: one metric under several
+/// conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedSet {
     /// Of which metric.
@@ -45,7 +46,8 @@ pub struct PublishedSet {
     pub source: String,
     /// What is known about why ours differ.
     pub why: Option<String>,
-    /// Whether the order of its figures counts as claims; not so where another set is of the same runs.
+    /// Whether the order of its figures counts as claims; not so where another set is of the same
+    /// runs.
     pub is_compared: bool,
     /// Figures of what this plan does not run.
     pub absent: Vec<Absent>,

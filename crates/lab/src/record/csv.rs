@@ -1,5 +1,6 @@
-//! Records as CSV (RFC 4180), for spreadsheets and scripts: a row for each trial, a column for everything about it but
-//! counters and latencies, which have no fixed columns and stand in the records themselves.
+//! Records as CSV (RFC 4180), for spreadsheets and scripts: a row for each trial, a column for
+//! everything about it but counters and latencies, which have no fixed columns and stand in the
+//! records themselves.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -22,8 +23,8 @@ const HEAD: [&str; 11] = [
     "fingerprint",
 ];
 
-/// Writes records. A column for every setting and every figure that any of them has; figures are in SI base units, which
-/// stand in the head.
+/// Writes records. A column for every setting and every figure that any of them has; figures are in
+/// SI base units, which stand in the head.
 ///
 /// # Errors
 /// If `out` cannot be written.

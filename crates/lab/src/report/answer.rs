@@ -1,7 +1,8 @@
 //! What a group of rows shows, in words: what somebody who asked the plan's question reads first.
 //!
-//! A gain is said with its 95 % interval where trials were repeated. A row *beats* the baseline where that interval is above
-//! zero; a single value is exact in a simulated world and taken for what it is.
+//! A gain is said with its 95 % interval where trials were repeated. A row *beats* the baseline
+//! where that interval is above zero; a single value is exact in a simulated world and taken for
+//! what it is.
 
 use super::{Group, Row, SATURATION};
 use crate::statistics::effect::Effect;

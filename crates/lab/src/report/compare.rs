@@ -1,7 +1,9 @@
-//! [`Comparison`]: the trials that two record files have in common: two machines, two versions, two days.
+//! [`Comparison`]: the trials that two record files have in common: two machines, two versions, two
+//! days.
 //!
-//! Trials are the same where block and levels are; the plans may differ in everything else. The gain is the second file's
-//! over the first, positive where the second is better; p-values are corrected for the number of rows.
+//! Trials are the same where block and levels are; the plans may differ in everything else. The
+//! gain is the second file's over the first, positive where the second is better; p-values are
+//! corrected for the number of rows.
 
 use std::collections::BTreeMap;
 
@@ -142,8 +144,8 @@ impl Comparison {
     }
 }
 
-/// A figure's values by the block and levels of their trials; warm-ups are left out, of several records of a trial the
-/// last counts.
+/// A figure's values by the block and levels of their trials; warm-ups are left out, of several
+/// records of a trial the last counts.
 fn samples(metric: &MetricKind, records: &[Brief]) -> BTreeMap<String, Sample> {
     let index = METRICS.iter().position(|kind| kind.name == metric.name);
     let mut values: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();

@@ -11,11 +11,13 @@ pub struct Findings {
     pub ours: Marks,
     /// What the published figures show; nothing where they are not complete.
     pub published: Marks,
-    /// Pairs of rows whose published figures differ by more than a tie: all, and those that stand in the other order here.
+    /// Pairs of rows whose published figures differ by more than a tie: all, and those that stand
+    /// in the other order here.
     pub pairs: usize,
     /// The pairs that stand in the other order here.
     pub swapped: Vec<(String, String)>,
-    /// The row, other than the baseline, whose figure is furthest from the published one, and how far.
+    /// The row, other than the baseline, whose figure is furthest from the published one, and how
+    /// far.
     pub furthest: Option<(String, f64)>,
 }
 

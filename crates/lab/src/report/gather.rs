@@ -18,7 +18,8 @@ pub(crate) struct Gathered<'r> {
     warmups: BTreeMap<u32, &'r Brief>,
 }
 
-/// All combinations of a plan, in its order, with their records. Records of other trials are passed over.
+/// All combinations of a plan, in its order, with their records. Records of other trials are passed
+/// over.
 pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>> {
     let mut all: Vec<Gathered<'_>> = plan
         .combinations()
@@ -60,7 +61,8 @@ impl Gathered<'_> {
         runs.count() + warmups.count()
     }
 
-    /// The figures in the order of [`METRICS`], where all trials have them. Trial by trial: what one trial has lies together.
+    /// The figures in the order of [`METRICS`], where all trials have them. Trial by trial: what
+    /// one trial has lies together.
     pub(super) fn samples(&self) -> Vec<Option<Sample>> {
         let empty = || Some(Vec::with_capacity(self.trials.len()));
         let mut columns: Vec<Option<Vec<f64>>> = METRICS.iter().map(|_| empty()).collect();

@@ -1,7 +1,8 @@
 //! A report as one page for a browser: no network, no framework, readable without its script.
 //!
-//! Words and tables are HTML; the script draws the charts from the data that the page carries and sorts the tables. All text
-//! that comes from plans and records passes through [`escape`]; the data through [`in_script`].
+//! Words and tables are HTML; the script draws the charts from the data that the page carries and
+//! sorts the tables. All text that comes from plans and records passes through [`escape`]; the data
+//! through [`in_script`].
 
 mod data;
 mod tables;
@@ -237,8 +238,8 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON as it may stand in a script element, which ends at the first `</` whatever is around it: in JSON these three letters
-/// occur within strings only, where their escapes mean the same.
+/// JSON as it may stand in a script element, which ends at the first `</` whatever is around it: in
+/// JSON these three letters occur within strings only, where their escapes mean the same.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")

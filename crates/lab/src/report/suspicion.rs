@@ -1,7 +1,8 @@
-//! What repeated real trials say against themselves: drift, outliers, warm-up, intervals that stay wide.
+//! What repeated real trials say against themselves: drift, outliers, warm-up, intervals that stay
+//! wide.
 //!
-//! Simulated trials begin in the same state each time and share nothing: where they differ, chance in the plan's own seeds
-//! is the cause, and only their precision is looked at.
+//! Simulated trials begin in the same state each time and share nothing: where they differ, chance
+//! in the plan's own seeds is the cause, and only their precision is looked at.
 
 use super::gather::Gathered;
 use super::headline;
@@ -14,7 +15,8 @@ use crate::warning::Warning;
 
 /// Fewer repetitions have no beginning that could be told from the rest.
 const WARM_UP_COUNT_MIN: usize = 10;
-/// A warm-up's mean differs from the rest's by this many of the rest's standard deviations, or it is chance.
+/// A warm-up's mean differs from the rest's by this many of the rest's standard deviations, or it
+/// is chance.
 const WARM_UP_DEVIATIONS: f64 = 3.0;
 /// As many values as a trend is looked for in; more are averaged in runs.
 const TREND_COUNT_MAX: usize = 500;
@@ -101,7 +103,8 @@ fn of_repetitions(level: &str, gathered: &Gathered<'_>, sample: &Sample) -> Vec<
     warnings
 }
 
-/// Looks for a trend over all trials in the order in which they were run, each relative to its level's mean.
+/// Looks for a trend over all trials in the order in which they were run, each relative to its
+/// level's mean.
 fn drift(mut in_time: Vec<(u64, f64)>) -> Option<Warning> {
     in_time.sort_by_key(|(began, _)| *began);
     let size = in_time.len().div_ceil(TREND_COUNT_MAX).max(1);

@@ -206,7 +206,8 @@ fn json_has_the_same_figures() {
     );
 }
 
-/// Times of five repetitions each: internal 100, 4 MB the same, 8 MB a fifth faster, 16 MB no faster than that.
+/// Times of five repetitions each: internal 100, 4 MB the same, 8 MB a fifth faster, 16 MB no
+/// faster than that.
 fn repeated() -> (Plan, Vec<Record>) {
     let text = PLAN.replace("question", "repetitions = 5\nquestion");
     let plan = Plan::parse("p.toml", &text).expect("the plan is right");
@@ -256,7 +257,8 @@ fn effects_are_corrected_for_being_several() {
         .iter()
         .map(|row| row.effect.and_then(|effect| effect.p).expect("five values"))
         .collect();
-    // Two of C(10, 5) orders, three tests; the last is the uncorrected one of the row that is the same.
+    // Two of C(10, 5) orders, three tests; the last is the uncorrected one of the row that is the
+    // same.
     let extreme = 2.0 / 252.0;
     assert!(
         (p[1] - 3.0 * extreme).abs() < 1e-12 && p[1] == p[2],

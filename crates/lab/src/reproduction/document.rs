@@ -82,7 +82,8 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     }
 }
 
-/// How many of the claims came out that were decided by plans that mount something, or by those that do not.
+/// How many of the claims came out that were decided by plans that mount something, or by those
+/// that do not.
 fn share(all: &[Reproduction], is_mounted: bool) -> String {
     let mut tally = Tally::default();
     let own = all.iter().filter(|own| own.plan.mounts() == is_mounted);
@@ -126,7 +127,8 @@ fn sources(own: &Reproduction) -> Vec<&str> {
     let claims = own.plan.claims.iter().map(|claim| &claim.source);
     let mut sources: Vec<&str> = Vec::new();
     for source in sets.chain(claims) {
-        // The place in a source stands behind its last comma or semicolon; the table is about the source.
+        // The place in a source stands behind its last comma or semicolon; the table is about the
+        // source.
         if !sources.contains(&source.as_str()) {
             sources.push(source);
         }

@@ -78,7 +78,8 @@ impl AddAssign for Tally {
     }
 }
 
-/// Whether the mean of one sample is higher by more than a tie, and, where there is an interval, certainly so.
+/// Whether the mean of one sample is higher by more than a tie, and, where there is an interval,
+/// certainly so.
 pub(super) fn is_higher(more: &Sample, less: &Sample, tie: f64, seed: u64) -> bool {
     match Effect::of(less, more, Ratio::OverBaseline, seed) {
         Some(effect) => effect.share > tie && effect.is_certain(),

@@ -46,7 +46,8 @@ impl<'p> Rounds<'p> {
         Self { plan, combinations }
     }
 
-    /// The trials that the plan asks for and that are not recorded: warm-ups first, then repetition by repetition.
+    /// The trials that the plan asks for and that are not recorded: warm-ups first, then repetition
+    /// by repetition.
     pub(super) fn first(&self) -> Vec<Trial> {
         let warmups = (0..self.plan.warmup).map(|number| (number, true));
         let runs = (0..self.plan.repetitions).map(|number| (number, false));

@@ -1,20 +1,23 @@
 //! Bootstrap intervals, bias-corrected and accelerated (BCa).
 //!
-//! B. Efron, Better Bootstrap Confidence Intervals, JASA 82, 1987; B. Efron and R. Tibshirani, An Introduction to the
-//! Bootstrap, 1993, section 14.3; several samples: equation 15.36 there in the form that SciPy uses. Resampling uses a named
-//! generator, so that one seed gives one interval on every machine.
+//! B. Efron, Better Bootstrap Confidence Intervals, JASA 82, 1987; B. Efron and R. Tibshirani, An
+//! Introduction to the Bootstrap, 1993, section 14.3; several samples: equation 15.36 there in the
+//! form that SciPy uses. Resampling uses a named generator, so that one seed gives one interval on
+//! every machine.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{CONFIDENCE, Interval, Sample, normal};
 
-/// How many resamples are drawn: the ends of a 95 % interval then move by about a twentieth of its length.
+/// How many resamples are drawn: the ends of a 95 % interval then move by about a twentieth of its
+/// length.
 pub const RESAMPLES: usize = 2000;
 
 /// The interval of a statistic of one or several samples.
 ///
-/// Nothing where it cannot be: every sample with fewer than two values, or resamples that are all alike.
+/// Nothing where it cannot be: every sample with fewer than two values, or resamples that are all
+/// alike.
 pub fn interval(
     samples: &[&Sample],
     statistic: impl Fn(&[&[f64]]) -> f64,
@@ -38,7 +41,8 @@ pub fn interval(
 /// As many values as there are, each drawn from all of them.
 fn draw(values: &[f64], random: &mut impl Rng) -> Vec<f64> {
     let count = values.len() as u128;
-    // The high half of the product: Lemire's reduction. Its bias is below 2^-40 for any sample that fits in memory.
+    // The high half of the product: Lemire's reduction. Its bias is below 2^-40 for any sample that
+    // fits in memory.
     let index = |word: u64| ((u128::from(word) * count) >> 64) as usize;
     (0..values.len())
         .map(|_| values[index(random.next_u64())])
@@ -85,7 +89,8 @@ pub(super) fn bca(
     })
 }
 
-/// How fast the standard error changes with the estimate, by the jackknife. A sample of one value has no part in it.
+/// How fast the standard error changes with the estimate, by the jackknife. A sample of one value
+/// has no part in it.
 fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f64 {
     let (mut cubes, mut squares) = (0.0, 0.0);
     for (number, sample) in samples.iter().enumerate() {
@@ -116,7 +121,8 @@ fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f6
     }
 }
 
-/// The value below which a share of sorted values lies, interpolated (Hyndman and Fan 1996, type 7).
+/// The value below which a share of sorted values lies, interpolated (Hyndman and Fan 1996, type
+/// 7).
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len() - 1;
     let position = share.clamp(0.0, 1.0) * last as f64;

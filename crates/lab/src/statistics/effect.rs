@@ -1,14 +1,16 @@
 //! How much one sample differs from another.
 //!
-//! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta, which asks for no
-//! distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114, 1993.
+//! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta,
+//! which asks for no distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114,
+//! 1993.
 
 use super::rank::mann_whitney;
 use super::{Interval, Sample, bootstrap, mean, student_quantile};
 use crate::metric::Better;
 
-/// From so many values on the interval is that of the delta method (G. Casella and R. Berger, Statistical Inference, 5.5.4):
-/// what the bootstrap corrects is then a thousandth of the interval, and takes seconds.
+/// From so many values on the interval is that of the delta method (G. Casella and R. Berger,
+/// Statistical Inference, 5.5.4): what the bootstrap corrects is then a thousandth of the interval,
+/// and takes seconds.
 const BOOTSTRAP_VALUES_MAX: usize = 1000;
 
 /// How a sample differs from a baseline.
@@ -86,7 +88,8 @@ impl Effect {
         })
     }
 
-    /// Whether the interval leaves out zero; a single value against a single value is taken for what it is.
+    /// Whether the interval leaves out zero; a single value against a single value is taken for
+    /// what it is.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         match self.interval {

@@ -1,6 +1,7 @@
 //! The standard normal distribution.
 //!
-//! Abramowitz and Stegun: the series 26.2.11 near zero, the continued fraction 26.2.14 in the tails; the quantile by bisection.
+//! Abramowitz and Stegun: the series 26.2.11 near zero, the continued fraction 26.2.14 in the
+//! tails; the quantile by bisection.
 
 /// Up to here the series needs fewer terms than the continued fraction.
 const SERIES_MAX: f64 = 3.0;

@@ -1,9 +1,10 @@
 //! Whether two samples differ, by the ranks of their values alone.
 //!
-//! H. B. Mann and D. R. Whitney, On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other,
-//! Annals of Mathematical Statistics 18, 1947: exact without ties while one sample is small, else by the normal
-//! distribution with corrections for ties and continuity (E. L. Lehmann, Nonparametrics, 1975, section 1.4).
-//! S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979.
+//! H. B. Mann and D. R. Whitney, On a Test of Whether one of Two Random Variables is Stochastically
+//! Larger than the Other, Annals of Mathematical Statistics 18, 1947: exact without ties while one
+//! sample is small, else by the normal distribution with corrections for ties and continuity (E. L.
+//! Lehmann, Nonparametrics, 1975, section 1.4). S. Holm, A Simple Sequentially Rejective Multiple
+//! Test Procedure, Scandinavian Journal of Statistics 6, 1979.
 
 use super::{Sample, normal};
 
@@ -17,7 +18,8 @@ const EXACT_OTHER_MAX: usize = 200;
 pub struct MannWhitney {
     /// How many pairs have the greater value in the first sample, a tie counting one half.
     pub u: f64,
-    /// The two-sided p-value: how probable a difference of ranks like this one is between samples of one distribution.
+    /// The two-sided p-value: how probable a difference of ranks like this one is between samples
+    /// of one distribution.
     pub p: f64,
 }
 
@@ -78,7 +80,8 @@ fn asymptotic(u: f64, a: f64, b: f64, ties: f64) -> f64 {
     (2.0 * normal::upper(z.max(0.0))).min(1.0)
 }
 
-/// p-values of several tests, corrected so that the chance of one false alarm among all stays what it is for one.
+/// p-values of several tests, corrected so that the chance of one false alarm among all stays what
+/// it is for one.
 #[must_use]
 pub fn holm(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();

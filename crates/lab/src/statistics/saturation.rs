@@ -1,12 +1,13 @@
 //! From where on more of an ordered factor is of no use.
 //!
-//! Two answers to two questions. [`saturation`]: the first level that no later one beats by more than a bound, so that
-//! nobody should pay for more. [`knee`]: where the curve bends, that is where a step gains less than the average
-//! step does: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, Finding a "Kneedle" in a Haystack, ICDCS Workshops 2011, of
-//! which this is the offline form for increasing, concave curves without smoothing (steps 2 to 4).
+//! Two answers to two questions. [`saturation`]: the first level that no later one beats by more
+//! than a bound, so that nobody should pay for more. [`knee`]: where the curve bends, that is where
+//! a step gains less than the average step does: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan,
+//! Finding a "Kneedle" in a Haystack, ICDCS Workshops 2011, of which this is the offline form for
+//! increasing, concave curves without smoothing (steps 2 to 4).
 
-/// The first of `values`, of which more is better, that no later one exceeds by more than the share `bound`. Nothing where
-/// that is the last one only: the curve may go on.
+/// The first of `values`, of which more is better, that no later one exceeds by more than the share
+/// `bound`. Nothing where that is the last one only: the curve may go on.
 #[must_use]
 pub fn saturation(values: &[f64], bound: f64) -> Option<usize> {
     let is_last_gain = |index: usize| {
@@ -18,7 +19,8 @@ pub fn saturation(values: &[f64], bound: f64) -> Option<usize> {
     (0..values.len().saturating_sub(1)).find(|index| is_last_gain(*index))
 }
 
-/// The index of the knee of a curve that rises less and less; nothing where it is straight, falls, or bends the other way.
+/// The index of the knee of a curve that rises less and less; nothing where it is straight, falls,
+/// or bends the other way.
 ///
 /// `xs` must rise. Three points are needed.
 #[must_use]

@@ -1,11 +1,13 @@
 //! Whether values that came one after another are values of one thing.
 //!
-//! - [`trend`], drift: H. B. Mann, Nonparametric Tests against Trend, Econometrica 13, 1945; M. G. Kendall, Rank Correlation
-//!   Methods: Kendall's tau against time, with the normal approximation and its correction for ties.
-//! - [`warm_up`]: K. P. White, An Effective Truncation Heuristic for Bias Reduction in Simulation Output, Simulation 69,
-//!   1997 (MSER): what is cut off in front is what makes the mean of the rest least sure.
-//! - [`outliers`]: B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, 1993: the modified z-score, by the median
-//!   absolute deviation.
+//! - [`trend`], drift: H. B. Mann, Nonparametric Tests against Trend, Econometrica 13, 1945; M. G.
+//!   Kendall, Rank Correlation Methods: Kendall's tau against time, with the normal approximation
+//!   and its correction for ties.
+//! - [`warm_up`]: K. P. White, An Effective Truncation Heuristic for Bias Reduction in Simulation
+//!   Output, Simulation 69, 1997 (MSER): what is cut off in front is what makes the mean of the
+//!   rest least sure.
+//! - [`outliers`]: B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, 1993: the
+//!   modified z-score, by the median absolute deviation.
 
 use super::{median, normal};
 
@@ -15,7 +17,8 @@ pub const OUTLIER_SCORE: f64 = 3.5;
 pub const TREND_COUNT_MIN: usize = 6;
 /// Fewer values have no outlier: the median absolute deviation of four says nothing.
 pub const OUTLIER_COUNT_MIN: usize = 5;
-/// 0.75 quantile of the normal distribution: makes the median absolute deviation comparable with a standard deviation.
+/// 0.75 quantile of the normal distribution: makes the median absolute deviation comparable with a
+/// standard deviation.
 const MAD_SCALE: f64 = 0.674_489_750_196_081_7;
 
 /// A trend over time.
@@ -64,11 +67,12 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     })
 }
 
-/// How many values in front belong to a warm-up: the number, up to half of all, without which the standard error of the
-/// mean is least.
+/// How many values in front belong to a warm-up: the number, up to half of all, without which the
+/// standard error of the mean is least.
 #[must_use]
 pub fn warm_up(values: &[f64]) -> usize {
-    // From the back, so that each tail's mean and squares follow from the one before (Welford 1962).
+    // From the back, so that each tail's mean and squares follow from the one before (Welford
+    // 1962).
     let (mut mean, mut squares, mut count) = (0.0, 0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
     for (index, value) in values.iter().enumerate().rev() {

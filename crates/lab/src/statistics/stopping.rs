@@ -1,10 +1,11 @@
 //! When there are enough trials of one kind.
 //!
-//! At least so many; then until the 95 % interval of the mean is narrow enough, or a cap is reached: Y. S. Chow and
-//! H. Robbins, On the Asymptotic Theory of Fixed-Width Sequential Confidence Intervals for the Mean, Annals of Mathematical
-//! Statistics 36, 1965; the rule of Auto-pilot (C. P. Wright et al., USENIX 2005), where it is ten trials and 5 %.
-//! Looking after each trial makes the interval a little too hopeful: Chow and Robbins show that this vanishes as the
-//! bound does, and the least number of trials keeps it small.
+//! At least so many; then until the 95 % interval of the mean is narrow enough, or a cap is
+//! reached: Y. S. Chow and H. Robbins, On the Asymptotic Theory of Fixed-Width Sequential
+//! Confidence Intervals for the Mean, Annals of Mathematical Statistics 36, 1965; the rule of
+//! Auto-pilot (C. P. Wright et al., USENIX 2005), where it is ten trials and 5 %. Looking after
+//! each trial makes the interval a little too hopeful: Chow and Robbins show that this vanishes as
+//! the bound does, and the least number of trials keeps it small.
 
 use super::Sample;
 
@@ -15,7 +16,8 @@ pub struct StoppingRule {
     pub least: usize,
     /// The greatest.
     pub most: usize,
-    /// Half of the 95 % interval over the mean at which it is narrow enough; without it the least number is enough.
+    /// Half of the 95 % interval over the mean at which it is narrow enough; without it the least
+    /// number is enough.
     pub precision: Option<f64>,
 }
 

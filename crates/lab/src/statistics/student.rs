@@ -1,17 +1,19 @@
 //! Student's t: the interval of a mean of few values.
 //!
-//! "Student", The Probable Error of a Mean, Biometrika 6, 1908. The quantile is found by bisection on the distribution, which
-//! is a regularised incomplete beta function: W. J. Lentz's continued fraction in the form of Abramowitz and Stegun, 26.5.8
-//! and 26.7.1.
+//! "Student", The Probable Error of a Mean, Biometrika 6, 1908. The quantile is found by bisection
+//! on the distribution, which is a regularised incomplete beta function: W. J. Lentz's continued
+//! fraction in the form of Abramowitz and Stegun, 26.5.8 and 26.7.1.
 
 use std::sync::OnceLock;
 
 use super::{CONFIDENCE, normal};
 
-/// From so many degrees of freedom on the expansion 26.7.5 of Abramowitz and Stegun is exact to nine digits.
+/// From so many degrees of freedom on the expansion 26.7.5 of Abramowitz and Stegun is exact to
+/// nine digits.
 const EXPANSION_MIN: u32 = 200;
 
-/// The value that Student's t with so many degrees of freedom stays within, on both sides, with [`CONFIDENCE`].
+/// The value that Student's t with so many degrees of freedom stays within, on both sides, with
+/// [`CONFIDENCE`].
 ///
 /// # Panics
 /// If there is no degree of freedom.

@@ -1,4 +1,5 @@
-//! [`Brief`]: what a report needs of a record, so that a million of them fit in memory and are read in seconds.
+//! [`Brief`]: what a report needs of a record, so that a million of them fit in memory and are read
+//! in seconds.
 
 use std::collections::BTreeMap;
 use std::fmt;

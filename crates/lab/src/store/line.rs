@@ -1,8 +1,8 @@
 //! What a line of a record file says: a context, or a trial and the name of its context.
 //!
-//! A context is named by a hash of its text, so that several runs into one file, and files that are put behind one another,
-//! agree. A line of either kind is told by what it has; the lines of files that were written before there were contexts
-//! have both.
+//! A context is named by a hash of its text, so that several runs into one file, and files that are
+//! put behind one another, agree. A line of either kind is told by what it has; the lines of files
+//! that were written before there were contexts have both.
 //!
 //! ```text
 //! {"context":"5d0f…","plan":"mail","combination":"fs.commit=5","settings":{…},"program":{…},"machine":{…}}

@@ -1,7 +1,7 @@
 //! Reading a file of JSON lines on all processors.
 //!
-//! Each thread takes the lines that begin in its share of the file, so that no thread waits for another and the file is
-//! never in memory as a whole.
+//! Each thread takes the lines that begin in its share of the file, so that no thread waits for
+//! another and the file is never in memory as a whole.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +35,8 @@ struct Share<M> {
     entries: Vec<(u32, Entry<M>)>,
 }
 
-/// Every trial of a file as a `T`, in order; none if there is no file. A last line without its end may be anything.
+/// Every trial of a file as a `T`, in order; none if there is no file. A last line without its end
+/// may be anything.
 pub(super) fn read<T: Row>(path: &Path) -> Result<Vec<T>, StoreError> {
     let length = match std::fs::metadata(path) {
         Ok(metadata) => metadata.len(),
@@ -113,7 +114,8 @@ impl<M> Share<M> {
                 self.entries.push((index, entry));
             }
             Said::Whole(context, entry) => {
-                // Those of old have no names. As a rule the one before is of another combination, run in parallel.
+                // Those of old have no names. As a rule the one before is of another combination,
+                // run in parallel.
                 let same = |own: &Option<Arc<Context>>| own.as_deref() == Some(&context);
                 let index = match self.contexts.iter().rposition(same) {
                     Some(index) => index,

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use super::tool;
 
-/// A device that can be mounted. A loop device is given back with its value, or with the mount that it was left to.
+/// A device that can be mounted. A loop device is given back with its value, or with the mount that
+/// it was left to.
 #[derive(Debug)]
 pub struct Attached {
     path: String,
@@ -70,7 +71,8 @@ impl Attached {
         &self.path
     }
 
-    /// Leaves a loop device to the mount that holds it: it is given back when that ends, however this process does.
+    /// Leaves a loop device to the mount that holds it: it is given back when that ends, however
+    /// this process does.
     ///
     /// # Errors
     /// What `losetup` said.

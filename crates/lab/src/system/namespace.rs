@@ -1,7 +1,7 @@
 //! A mount namespace of one's own.
 //!
-//! It ends with its processes, and what was mounted in it with it, so that no mount and no loop device stays behind, however
-//! a command ends.
+//! It ends with its processes, and what was mounted in it with it, so that no mount and no loop
+//! device stays behind, however a command ends.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,8 +18,8 @@ pub fn may_mount() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Replaces this process by the same command in a namespace of its own, with one more argument by which it knows that it is
-/// there. Returns only why it could not.
+/// Replaces this process by the same command in a namespace of its own, with one more argument by
+/// which it knows that it is there. Returns only why it could not.
 #[must_use]
 pub fn enter(mark: &str) -> Error {
     let prepare = || -> Result<Command> {

@@ -1,9 +1,10 @@
 //! What killed runs have left: loop devices that nobody needs any more, and empty folders.
 //!
-//! A run that mounts has a folder of a name with its process in it, and an image in memory has that name, too. A loop device
-//! whose file has such a name, or a folder that has it, is a stray if there is no such process any more; nothing else is
-//! touched, and nothing that is still mounted. Mounts go with their namespace, and with them the loop devices that were left
-//! to them; a stray loop device is one whose owner was killed before it had mounted it.
+//! A run that mounts has a folder of a name with its process in it, and an image in memory has that
+//! name, too. A loop device whose file has such a name, or a folder that has it, is a stray if
+//! there is no such process any more; nothing else is touched, and nothing that is still mounted.
+//! Mounts go with their namespace, and with them the loop devices that were left to them; a stray
+//! loop device is one whose owner was killed before it had mounted it.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +27,8 @@ fn owner(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Removes a folder and its mount points; whatever is still mounted is not to be emptied, and stays.
+/// Removes a folder and its mount points; whatever is still mounted is not to be emptied, and
+/// stays.
 pub(crate) fn remove_folder(folder: &Path) {
     for name in MOUNT_POINTS {
         let _ = fs::remove_dir(folder.join(name));
@@ -34,7 +36,8 @@ pub(crate) fn remove_folder(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Gives back what killed runs have left; what it was, one line each. What cannot be given back is left for the next time.
+/// Gives back what killed runs have left; what it was, one line each. What cannot be given back is
+/// left for the next time.
 #[must_use]
 pub fn release() -> Vec<String> {
     let mut released = Vec::new();

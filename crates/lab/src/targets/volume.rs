@@ -1,7 +1,8 @@
 //! [`VolumeTarget`]: an open volume as a target for workloads.
 //!
-//! The volume charges for its system calls and host work itself; this file charges nothing. Parent directories are
-//! remembered by their paths, as a kernel's name cache does, so that a path of a known directory costs one lookup.
+//! The volume charges for its system calls and host work itself; this file charges nothing. Parent
+//! directories are remembered by their paths, as a kernel's name cache does, so that a path of a
+//! known directory costs one lookup.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,8 @@ const SECTOR_BYTES: u64 = 512;
 pub struct VolumeTarget {
     volume: Volume,
     name: String,
-    // [leaf] Directories by their paths without slashes at the ends. Emptied whenever a directory may have gone.
+    // [leaf] Directories by their paths without slashes at the ends. Emptied whenever a directory
+    // may have gone.
     directories: Mutex<BTreeMap<String, InodeNr>>,
 }
 
@@ -403,7 +405,8 @@ impl Target for VolumeTarget {
         let nr = self.resolve(Operation::Extents, path)?;
         let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
         let blocks = self.volume.blocks_of(nr).map_err(failed)?;
-        // Runs that go on where the one before ends are one: a block of the map may lie between them only on the device.
+        // Runs that go on where the one before ends are one: a block of the map may lie between
+        // them only on the device.
         let mut extents: Vec<Extent> = Vec::new();
         for (file_block, place, count) in blocks {
             let Some(file_block) = file_block else {

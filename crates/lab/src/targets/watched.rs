@@ -9,7 +9,8 @@ use workload::{
 
 use crate::timeline::Recorder;
 
-/// A target whose calls are counted as they end, those aside that only move a position or only look for the laboratory.
+/// A target whose calls are counted as they end, those aside that only move a position or only look
+/// for the laboratory.
 pub(crate) struct Watched {
     target: Arc<dyn Target>,
     recorder: Arc<Recorder>,

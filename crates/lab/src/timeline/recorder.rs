@@ -15,7 +15,8 @@ const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
 /// The engine's counters at an instant, in the order of [`COUNTED`].
 pub(crate) type Counts = [u64; COUNTED.len()];
 
-/// Makes a timeline; see the module above. Its lock is never held while anything waits, so that it may be one of the host.
+/// Makes a timeline; see the module above. Its lock is never held while anything waits, so that it
+/// may be one of the host.
 pub(crate) struct Recorder {
     read: Box<dyn Fn() -> Counts + Send + Sync>,
     began: Nanos,
@@ -86,7 +87,8 @@ impl Recorder {
 }
 
 impl State {
-    /// Opens intervals up to an instant. What was counted since the last reading happened before the last of them.
+    /// Opens intervals up to an instant. What was counted since the last reading happened before
+    /// the last of them.
     fn reach(&mut self, since: Nanos, read: &dyn Fn() -> Counts) {
         while since.get() / self.interval >= INTERVALS_MAX as u64 {
             self.fold();
@@ -115,7 +117,8 @@ impl State {
         self.counters = self.counters.chunks(2).map(sum).collect();
     }
 
-    /// Adds what was counted since the last reading to the intervals from `first` up to before `end`.
+    /// Adds what was counted since the last reading to the intervals from `first` up to before
+    /// `end`.
     fn count(&mut self, now: Counts, first: usize, end: usize) {
         let length = (end - first) as u64;
         for (index, (_, is_spread)) in COUNTED.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Every workload of the catalogue from a plan, in simulated worlds: time passes, contents are verified, and the same
-//! seed gives the same figures.
+//! Every workload of the catalogue from a plan, in simulated worlds: time passes, contents are
+//! verified, and the same seed gives the same figures.
 
 use std::sync::Arc;
 

@@ -70,7 +70,8 @@ fn timeline() -> Timeline {
     }
 }
 
-/// What a browser makes of a page, as text, once its script has ended. Its own profile goes into `folder`.
+/// What a browser makes of a page, as text, once its script has ended. Its own profile goes into
+/// `folder`.
 fn opened(folder: &Path, page: &str) -> String {
     opened_with(folder, page, &["--virtual-time-budget=10000"])
 }
@@ -133,7 +134,8 @@ fn a_click_sorts_a_table() {
     );
 }
 
-/// A page is there when it is loaded, drawn and laid out, in milliseconds since the browser began with it.
+/// A page is there when it is loaded, drawn and laid out, in milliseconds since the browser began
+/// with it.
 const OPEN_MILLIS_MAX: f64 = 2000.0;
 
 #[test]

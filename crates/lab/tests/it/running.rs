@@ -314,7 +314,8 @@ fn a_run_that_is_stopped_keeps_what_is_done_and_goes_on_there() {
 #[test]
 fn trials_are_repeated_until_their_interval_is_narrow() {
     let folder = tempfile::tempdir().unwrap();
-    // No two runs in real time take the same time, so that a precision of a billionth is never reached.
+    // No two runs in real time take the same time, so that a precision of a billionth is never
+    // reached.
     let text = |precision: &str| {
         plan(&format!(
             "[plan]\nname = \"real\"\nquestion = \"?\"\nrepetitions = 2\nprecision = {precision}\n\

@@ -46,7 +46,8 @@ pub(super) struct Copier<'v> {
     bar: Option<ProgressBar>,
     /// Directories that are being copied now, each within the one before.
     depth: usize,
-    /// Directories of an image that the copy of one source has come to: a damaged image may lead in a circle.
+    /// Directories of an image that the copy of one source has come to: a damaged image may lead in
+    /// a circle.
     entered: Entered,
     /// The first copy of each file that has several names.
     first_names: BTreeMap<Identity, End>,

@@ -1,4 +1,5 @@
-//! The two ends of a copy: a path of the host, or one within an image. Both answer the same questions.
+//! The two ends of a copy: a path of the host, or one within an image. Both answer the same
+//! questions.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

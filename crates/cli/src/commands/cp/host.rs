@@ -51,7 +51,8 @@ pub(super) fn set_owner(path: &Path, facts: &Facts) -> Result<(), Errno> {
     owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// Returns the permissions of a copy that does not keep its source's: without set-ID bits, and what the umask leaves.
+/// Returns the permissions of a copy that does not keep its source's: without set-ID bits, and what
+/// the umask leaves.
 pub(super) fn unpreserved(permissions: u16) -> u16 {
     // It can only be read by setting it.
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);

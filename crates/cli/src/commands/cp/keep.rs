@@ -1,5 +1,6 @@
-//! What a copy keeps of its source: owner, mode, times, extended attributes and access control lists, in the order in which none
-//! undoes another: a new owner takes capabilities and set-id bits away, and a list changes the mode.
+//! What a copy keeps of its source: owner, mode, times, extended attributes and access control
+//! lists, in the order in which none undoes another: a new owner takes capabilities and set-id bits
+//! away, and a list changes the mode.
 
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};

@@ -91,7 +91,8 @@ impl Blocks {
         self.paths.get(&directory).map(String::as_str)
     }
 
-    /// How many images of a transaction are of each sort, in the order of [`SORTS`]; none where nothing is known.
+    /// How many images of a transaction are of each sort, in the order of [`SORTS`]; none where
+    /// nothing is known.
     pub(super) fn count(&self, transaction: &TransactionInfo) -> Vec<u32> {
         if self.is_empty() {
             return Vec::new();
@@ -143,7 +144,8 @@ fn paths(view: &Arc<dyn BlockDevice>, directories: BTreeSet<InodeNr>) -> BTreeMa
     paths
 }
 
-/// A directory's path. `names` remembers the parent of each directory on the way, and its name there.
+/// A directory's path. `names` remembers the parent of each directory on the way, and its name
+/// there.
 fn path(
     volume: &Volume,
     names: &mut BTreeMap<InodeNr, (InodeNr, String)>,

@@ -13,7 +13,8 @@ use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// A journal as text; with each of its blocks if that is asked for. `fate` is what becomes of what it holds.
+/// A journal as text; with each of its blocks if that is asked for. `fate` is what becomes of what
+/// it holds.
 pub(super) fn text(
     place: String,
     fate: &str,

@@ -1,6 +1,7 @@
 //! `jext lab run --all`: every plan that is built in, one after another.
 //!
-//! Each runs in a process of its own, so that one which cannot run here, fails, or dies keeps none of the others from running.
+//! Each runs in a process of its own, so that one which cannot run here, fails, or dies keeps none
+//! of the others from running.
 
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;

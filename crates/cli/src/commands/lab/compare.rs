@@ -22,7 +22,8 @@ pub(super) struct Arguments {
     /// The file whose gain is printed.
     #[arg(value_name = "SECOND.jsonl")]
     second: PathBuf,
-    /// The figure that is compared; unless said, the one by which runs of their workload are compared.
+    /// The figure that is compared; unless said, the one by which runs of their workload are
+    /// compared.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// As JSON.

@@ -12,7 +12,8 @@ use sim::{HostEntry, HostProfile, Parameter, ParameterValue};
 
 use crate::output;
 
-/// What models without a size of their own are measured with: no more than what is written to them first.
+/// What models without a size of their own are measured with: no more than what is written to them
+/// first.
 const MEASURED_CAPACITY: &str = "64MiB";
 /// What is measured where a controller is asked for.
 const MEASURED_CONTROLLER: &str = "bbu(sim:atlas-v-18)";

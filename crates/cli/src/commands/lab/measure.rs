@@ -1,7 +1,7 @@
 //! `jext lab measure`: how long a large number of records takes to load and to report.
 //!
-//! The records are those of one simulated trial that is really run, with other repetitions and times within a few percent:
-//! as large as any, and all different.
+//! The records are those of one simulated trial that is really run, with other repetitions and
+//! times within a few percent: as large as any, and all different.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

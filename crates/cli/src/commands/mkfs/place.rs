@@ -1,4 +1,5 @@
-//! The device that something is made on: opened, or made as a file, and not one that holds something already.
+//! The device that something is made on: opened, or made as a file, and not one that holds
+//! something already.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ impl Place {
     }
 }
 
-/// Opens the device for a command; a file that is not there is made with the size that was asked for.
+/// Opens the device for a command; a file that is not there is made with the size that was asked
+/// for.
 pub(in crate::commands) fn open_or_make(
     command: &str,
     text: &str,
@@ -117,7 +119,8 @@ fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
     }
 }
 
-/// Refuses a device that holds a file system, or anything else that is known, because it may be the wrong one.
+/// Refuses a device that holds a file system, or anything else that is known, because it may be the
+/// wrong one.
 pub(in crate::commands) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
     let Ok(found) = raw_superblock(device) else {
         let Some(found) = foreign::recognise(device) else {

@@ -1,7 +1,9 @@
-//! A mount in the background: this program is started once more, and says through a pipe when the mount can be used.
+//! A mount in the background: this program is started once more, and says through a pipe when the
+//! mount can be used.
 //!
-//! A process cannot fork once it has threads, so nothing here forks. The new one stands in a session of its own; until it is
-//! ready its messages go where the caller's go, and its end is the caller's.
+//! A process cannot fork once it has threads, so nothing here forks. The new one stands in a
+//! session of its own; until it is ready its messages go where the caller's go, and its end is the
+//! caller's.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,7 +17,8 @@ use super::helper;
 /// What the process in the background writes when the mount can be used.
 const READY: &[u8] = b"ready\n";
 
-/// Starts the process in the background, and waits until its mount can be used or it has said why not.
+/// Starts the process in the background, and waits until its mount can be used or it has said why
+/// not.
 pub(super) fn start() -> Result<ExitCode> {
     let program = std::env::current_exe().context("this program")?;
     let mut child = Command::new(&program)

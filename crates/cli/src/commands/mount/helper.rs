@@ -4,8 +4,8 @@
 //! mount.fuse.jext IMAGE DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]    becomes    jext mount IMAGE DIR -o OPTIONS
 //! umount.fuse.jext DIR [-fnlrv] [-N NAMESPACE] [-t TYPE]                      becomes    jext umount DIR
 //! ```
-//! A link by these names in /sbin is all that fstab needs; its type is `fuse.jext`. A `mount -f` wants everything but the
-//! mount: nothing is to be done then, which `jext info` does as well.
+//! A link by these names in /sbin is all that fstab needs; its type is `fuse.jext`. A `mount -f`
+//! wants everything but the mount: nothing is to be done then, which `jext info` does as well.
 
 use std::ffi::OsString;
 use std::path::Path;

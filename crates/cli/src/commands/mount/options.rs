@@ -1,5 +1,5 @@
-//! The options of `jext mount`: those of the volume, those of FUSE, those that the kernel keeps, and those of fstab that
-//! mean nothing here.
+//! The options of `jext mount`: those of the volume, those of FUSE, those that the kernel keeps,
+//! and those of fstab that mean nothing here.
 //!
 //! | option | meaning |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! `-o remount`: other flags for a mount that is there.
 //!
-//! The flags are the kernel's, which passes what it keeps on to jext before a mount becomes read-only. Nothing of this reaches the process that
-//! serves the mount: its options stay as they were, and a volume that it opened read-only stays read-only.
+//! The flags are the kernel's, which passes what it keeps on to jext before a mount becomes
+//! read-only. Nothing of this reaches the process that serves the mount: its options stay as they
+//! were, and a volume that it opened read-only stays read-only.
 
 use std::path::Path;
 use std::process::ExitCode;

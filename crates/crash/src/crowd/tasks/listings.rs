@@ -1,8 +1,10 @@
-//! Tasks that list directories in small steps, beside tasks that create, rename and remove names there, compared with a model of POSIX.
+//! Tasks that list directories in small steps, beside tasks that create, rename and remove names
+//! there, compared with a model of POSIX.
 //!
-//! A directory fills one block, is converted to an htree, which splits, and becomes nearly empty again. A name that is there from the beginning
-//! of a listing to its end is listed once; one that comes or goes meanwhile at most once, since its place follows from its hash. The cookie of
-//! any name that was read before is a place where the listing may go on.
+//! A directory fills one block, is converted to an htree, which splits, and becomes nearly empty
+//! again. A name that is there from the beginning of a listing to its end is listed once; one that
+//! comes or goes meanwhile at most once, since its place follows from its hash. The cookie of any
+//! name that was read before is a place where the listing may go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -133,7 +135,8 @@ impl Changer {
         Some((name.clone(), *target))
     }
 
-    /// Makes a call that adds names to one directory and removes names from another, and tells the model when each may be seen.
+    /// Makes a call that adds names to one directory and removes names from another, and tells the
+    /// model when each may be seen.
     fn change(
         &mut self,
         (removed_from, removed): (usize, &[&Name]),

@@ -1,7 +1,9 @@
-//! Tasks that change and list the same few names, files and directories, in directories that move themselves.
+//! Tasks that change and list the same few names, files and directories, in directories that move
+//! themselves.
 //!
-//! Two names are a *pair*: a file, and a directory of a larger number in which the file gets a second name again and again, while the two
-//! are exchanged. Three directories, each in the one before, stay as they are: what is tried with them is refused.
+//! Two names are a *pair*: a file, and a directory of a larger number in which the file gets a
+//! second name again and again, while the two are exchanged. Three directories, each in the one
+//! before, stay as they are: what is tried with them is refused.
 
 use ext::volume::{FileKind, NewInode, RenameMode, SetMode, WhiteoutOwner};
 use ext::{Error, Volume};
@@ -15,7 +17,8 @@ use crate::rule::{Broken, Rule, RuleCounts};
 /// Tasks that change names, and tasks that list.
 const CHANGERS: usize = 3;
 const LISTERS: usize = 2;
-/// What directories and files are called; the first names are mostly directories, the last ones mostly files.
+/// What directories and files are called; the first names are mostly directories, the last ones
+/// mostly files.
 const NAMES: [&str; 4] = ["a", "b", "x", "y"];
 const DIRECTORY_NAMES: u64 = 2;
 /// Names in a path below the crowd's directory, at most.
@@ -178,7 +181,8 @@ fn link_directory(volume: &Volume, random: &mut SplitMix) -> Step {
     }
 }
 
-/// Reads directories with the states of what is in them, and holds some of that for a while, as a mount does.
+/// Reads directories with the states of what is in them, and holds some of that for a while, as a
+/// mount does.
 #[derive(Default)]
 struct Lister {
     held: Vec<InodeNr>,

@@ -1,7 +1,8 @@
-//! Tasks that use files by path and by number while others remove and make files, whose numbers are those that were freed last.
+//! Tasks that use files by path and by number while others remove and make files, whose numbers are
+//! those that were freed last.
 //!
-//! The contents, the permission bits and the attribute of a file follow from its path. A call by path must see what belongs to that path, and
-//! must change nothing else, however long it takes.
+//! The contents, the permission bits and the attribute of a file follow from its path. A call by
+//! path must see what belongs to that path, and must change nothing else, however long it takes.
 
 use ext::volume::{NewInode, OpenFlags, SetAttributes, SetMode};
 use ext::{Error, Volume};

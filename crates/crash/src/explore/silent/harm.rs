@@ -12,7 +12,8 @@ use zerocopy::FromBytes;
 use super::territory::{Claim, PARTS, Part, Territory};
 use crate::image::Image;
 
-/// How many bytes are drawn until one is found that is not zero: most of a block of metadata means nothing.
+/// How many bytes are drawn until one is found that is not zero: most of a block of metadata means
+/// nothing.
 const BYTES_DRAWN: usize = 8;
 
 /// How a block went wrong.
@@ -39,7 +40,8 @@ pub(super) struct Harm {
 }
 
 impl Harm {
-    /// Draws one: each part of a volume is as likely, however many blocks it has, and each manner that changes something.
+    /// Draws one: each part of a volume is as likely, however many blocks it has, and each manner
+    /// that changes something.
     pub(super) fn draw(
         territory: &Territory,
         good: &Image,
@@ -84,8 +86,9 @@ impl Harm {
         }
     }
 
-    /// Whether it is a part of the volume that says where the other parts are, and says it otherwise than before. Without
-    /// checksums nobody can see that, and then everything may be anything.
+    /// Whether it is a part of the volume that says where the other parts are, and says it
+    /// otherwise than before. Without checksums nobody can see that, and then everything may be
+    /// anything.
     pub(super) fn moves_things(&self) -> bool {
         match self.claim.part {
             Part::Superblock => places_of_superblock(&self.good) != places_of_superblock(&self.bad),
@@ -97,8 +100,8 @@ impl Harm {
         }
     }
 
-    /// Whether a bitmap is said to be elsewhere: a file's block that lies there is taken for the bitmap, which no file can
-    /// have.
+    /// Whether a bitmap is said to be elsewhere: a file's block that lies there is taken for the
+    /// bitmap, which no file can have.
     pub(super) fn moves_bitmaps(&self) -> bool {
         let bitmaps =
             |group: &GroupDescriptor| (group.bg_block_bitmap_lo, group.bg_inode_bitmap_lo);

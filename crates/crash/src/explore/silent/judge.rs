@@ -13,7 +13,8 @@
 //! | superblock | nothing, or the volume is refused; everything if it says otherwise where things are |
 //! | descriptors | the same; if they say that a bitmap is elsewhere, the block that is there can be an error of its file |
 //!
-//! Every inode is looked at by its number, so that what only a damaged directory leads to is compared, too.
+//! Every inode is looked at by its number, so that what only a damaged directory leads to is
+//! compared, too.
 
 use std::borrow::Cow;
 

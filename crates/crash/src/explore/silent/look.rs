@@ -1,4 +1,5 @@
-//! What can be seen of a volume that may be damaged: every inode by itself, so that an error hides nothing but its place.
+//! What can be seen of a volume that may be damaged: every inode by itself, so that an error hides
+//! nothing but its place.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +7,8 @@ use ext::volume::{Attributes, Entry, FileKind, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
-/// Of a file that says to be longer, which only a damaged inode does, the beginning and the end are read, so many bytes each.
+/// Of a file that says to be longer, which only a damaged inode does, the beginning and the end are
+/// read, so many bytes each.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// Something, or why it cannot be seen.

@@ -1,5 +1,6 @@
-//! Which block is what: the fixed parts by the superblock and the descriptors, the rest by what a good volume says of its
-//! inodes. What is free is left out, the log, and room for more descriptors, which nobody reads.
+//! Which block is what: the fixed parts by the superblock and the descriptors, the rest by what a
+//! good volume says of its inodes. What is free is left out, the log, and room for more
+//! descriptors, which nobody reads.
 
 use core::fmt;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What is known of a volume's blocks is complete, and the judge sees what differs where nothing may.
+//! What is known of a volume's blocks is complete, and the judge sees what differs where nothing
+//! may.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +48,8 @@ fn inside(test: impl FnOnce(Disks, Sight, Territory) + 'static) {
     run.expect("the world ends well");
 }
 
-/// What the block bitmap says is in use is claimed, or the log's, or room for more descriptors and the map that holds it, which
-/// nobody reads.
+/// What the block bitmap says is in use is claimed, or the log's, or room for more descriptors and
+/// the map that holds it, which nobody reads.
 #[test]
 fn every_block_in_use_is_known() {
     inside(|good, _, territory| {

@@ -1,5 +1,5 @@
-//! A damaged volume is used for writing: everything is written to, files are made everywhere, and everything is deleted.
-//! Errors are no surprise here; whether they tell of damage is noted.
+//! A damaged volume is used for writing: everything is written to, files are made everywhere, and
+//! everything is deleted. Errors are no surprise here; whether they tell of damage is noted.
 
 use std::collections::BTreeSet;
 

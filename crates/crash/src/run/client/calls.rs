@@ -101,7 +101,8 @@ impl Client<'_> {
             Op::Fdatasync(path) => self.sync_file(path, true)?,
             Op::SyncDirectory(path) => {
                 let nr = volume.resolve(path.as_bytes(), false)?;
-                // Where what was to be a directory could not be made or moved, a file may have its name.
+                // Where what was to be a directory could not be made or moved, a file may have its
+                // name.
                 if volume.attributes(nr)?.kind != FileKind::Directory {
                     return Err(Error::NotDirectory);
                 }

@@ -3,8 +3,8 @@
 use super::check;
 use crash::rule::Rule::{F1, U2, U3, U7};
 
-/// generic/066: an attribute that had been removed came back in spite of fsync; and in the second half, where another file is
-/// synced after a link was made.
+/// generic/066: an attribute that had been removed came back in spite of fsync; and in the second
+/// half, where another file is synced after a link was made.
 #[test]
 fn removed_attribute() {
     check(

@@ -10,7 +10,8 @@ fn fsync_of_a_new_directory() {
     check(&[F4], "| mkdir(d); syncdir(d)");
 }
 
-/// CrashMonkey, btrfs 3, 4; generic/498: fsync of a directory lost the directories and links below it.
+/// CrashMonkey, btrfs 3, 4; generic/498: fsync of a directory lost the directories and links below
+/// it.
 #[test]
 fn link_in_a_new_tree_and_fsync_of_its_top() {
     check(
@@ -102,7 +103,8 @@ fn directory_with_an_old_and_a_new_file() {
     );
 }
 
-/// generic/039, generic/106: the name that was removed came back, and with it a directory that was never empty.
+/// generic/039, generic/106: the name that was removed came back, and with it a directory that was
+/// never empty.
 #[test]
 fn removed_name_and_fsync_of_the_other() {
     check(
@@ -148,7 +150,8 @@ fn new_file_under_the_name_of_a_renamed_link() {
     );
 }
 
-/// generic/481: after the replay no file could be created, because inode numbers were given out again.
+/// generic/481: after the replay no file could be created, because inode numbers were given out
+/// again.
 #[test]
 fn new_files_after_the_replay() {
     check(&[F1, U7], "| create(foo); fsync(foo)");
@@ -163,7 +166,8 @@ fn inode_that_is_used_again() {
     );
 }
 
-/// generic/479: the log could not be replayed after a special file had taken the name of one whose other link was synced.
+/// generic/479: the log could not be replayed after a special file had taken the name of one whose
+/// other link was synced.
 #[test]
 fn special_file_under_the_name_of_a_removed_link() {
     for special in ["fifo", "socket", "char.4.66", "block.8.300"] {
@@ -177,7 +181,8 @@ fn special_file_under_the_name_of_a_removed_link() {
     }
 }
 
-/// generic/505, 506, 507: times, owners and modes were not there after an fsync that had nothing else to write.
+/// generic/505, 506, 507: times, owners and modes were not there after an fsync that had nothing
+/// else to write.
 #[test]
 fn attributes_of_a_synced_file() {
     for change in ["chmod(foo,600)", "chown(foo,1000,70000)", "utimes(foo,7)"] {

@@ -9,7 +9,8 @@ const NEARLY_FULL: &str = ",free=24";
 /// The shortest log that the largest operation fits into.
 const SHORT_LOG: &str = ",log=224";
 
-/// lwext4 86: numbers began anew after a clean mount, and what older mounts had left in the log was replayed behind it.
+/// lwext4 86: numbers began anew after a clean mount, and what older mounts had left in the log was
+/// replayed behind it.
 #[test]
 fn log_of_an_earlier_mount() {
     check(
@@ -19,7 +20,8 @@ fn log_of_an_earlier_mount() {
     );
 }
 
-/// rsext4 398, 2298: several transactions in one log; recovery is needed from the first acknowledged commit on.
+/// rsext4 398, 2298: several transactions in one log; recovery is needed from the first
+/// acknowledged commit on.
 #[test]
 fn several_transactions() {
     check(
@@ -28,7 +30,8 @@ fn several_transactions() {
     );
 }
 
-/// generic/388, jbd2: a directory's block is freed and used for data; its old image must not be replayed over it.
+/// generic/388, jbd2: a directory's block is freed and used for data; its old image must not be
+/// replayed over it.
 #[test]
 fn directory_that_becomes_data() {
     check_on(
@@ -77,7 +80,8 @@ fn map_that_becomes_data() {
     );
 }
 
-/// ext3 with journaled data: data that was logged is freed, and its block used for metadata and other data.
+/// ext3 with journaled data: data that was logged is freed, and its block used for metadata and
+/// other data.
 #[test]
 fn journaled_data_that_is_freed() {
     check_on(
@@ -87,7 +91,8 @@ fn journaled_data_that_is_freed() {
     );
 }
 
-/// jbd2: data that begins like a block of the journal has to be escaped in the log, and to come back.
+/// jbd2: data that begins like a block of the journal has to be escaped in the log, and to come
+/// back.
 #[test]
 fn data_that_looks_like_the_journal() {
     // Every other write begins with the journal's magic number; see `crash::tag`.
@@ -134,7 +139,8 @@ fn devices_without_forced_writes() {
     );
 }
 
-/// jbd2: with the journal on a device of its own the other was not flushed before the commit, nor before the tail moved.
+/// jbd2: with the journal on a device of its own the other was not flushed before the commit, nor
+/// before the tail moved.
 #[test]
 fn two_devices_with_caches() {
     check(

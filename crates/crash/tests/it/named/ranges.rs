@@ -21,7 +21,8 @@ fn overlapping_punches() {
     );
 }
 
-/// A punch of what is a hole already changes zeroes and times only: fdatasync need not keep the times.
+/// A punch of what is a hole already changes zeroes and times only: fdatasync need not keep the
+/// times.
 #[test]
 fn the_same_punch_twice() {
     check(
@@ -39,8 +40,8 @@ fn punches_beside_holes() {
     );
 }
 
-/// generic/468, generic/483, generic/512: blocks that were allocated were lost, or the size was wrong. Behind the end of a file ext3 has no
-/// blocks: the file grows with them.
+/// generic/468, generic/483, generic/512: blocks that were allocated were lost, or the size was
+/// wrong. Behind the end of a file ext3 has no blocks: the file grows with them.
 #[test]
 fn allocation_that_lets_the_file_grow() {
     check(
@@ -59,7 +60,8 @@ fn punch_behind_the_direct_blocks() {
     );
 }
 
-/// Journaled data that is punched and whose block becomes another file's: its old image must not be replayed.
+/// Journaled data that is punched and whose block becomes another file's: its old image must not be
+/// replayed.
 #[test]
 fn punched_blocks_that_become_anothers() {
     super::check_on(

@@ -4,7 +4,8 @@ use crash::rule::Rule::{F1, F4, O4, U3, U4, U5};
 
 use super::check;
 
-/// ext4 in 2009 (Ubuntu bug 317781): a file that was replaced by rename came back empty. It is what editors and databases do.
+/// ext4 in 2009 (Ubuntu bug 317781): a file that was replaced by rename came back empty. It is what
+/// editors and databases do.
 #[test]
 fn replace_by_rename() {
     check(
@@ -34,7 +35,8 @@ fn replaced_file_and_its_successor() {
     );
 }
 
-/// CrashMonkey, btrfs 2; generic/335: after fsync of its old directory, a file that was moved was in both or in neither.
+/// CrashMonkey, btrfs 2; generic/335: after fsync of its old directory, a file that was moved was
+/// in both or in neither.
 #[test]
 fn move_and_sync_of_the_old_directory() {
     check(
@@ -62,7 +64,8 @@ fn write_fsync_write_rename_fsync() {
     );
 }
 
-/// generic/336: a file was lost when another, of which a link had been removed beside it, was synced.
+/// generic/336: a file was lost when another, of which a link had been removed beside it, was
+/// synced.
 #[test]
 fn move_beside_a_link_that_is_removed() {
     check(
@@ -121,7 +124,8 @@ fn names_that_change_owners() {
     );
 }
 
-/// generic/784: the log could not be replayed when a file under a moved directory's name was moved after it.
+/// generic/784: the log could not be replayed when a file under a moved directory's name was moved
+/// after it.
 #[test]
 fn file_under_the_name_of_a_moved_directory() {
     check(

@@ -31,7 +31,8 @@ fn truncate_rename_fsync() {
     );
 }
 
-/// generic/552, with a buffered write: the data of a file that was renamed before its fsync was lost.
+/// generic/552, with a buffered write: the data of a file that was renamed before its fsync was
+/// lost.
 #[test]
 fn write_rename_fsync() {
     check(
@@ -41,8 +42,8 @@ fn write_rename_fsync() {
     );
 }
 
-/// generic/552, generic/325, ext4 4.15: a direct write that extends a file while what was written through the cache waits; size or data was lost in
-/// spite of fsync.
+/// generic/552, generic/325, ext4 4.15: a direct write that extends a file while what was written
+/// through the cache waits; size or data was lost in spite of fsync.
 #[test]
 fn direct_write_that_extends() {
     check(
@@ -60,7 +61,8 @@ fn fdatasync_of_a_file_that_has_grown() {
     );
 }
 
-/// generic/535 and its like: fsync keeps the times of the inode, too; after fdatasync of an overwrite they may be old.
+/// generic/535 and its like: fsync keeps the times of the inode, too; after fdatasync of an
+/// overwrite they may be old.
 #[test]
 fn overwrite_with_either_sync_call() {
     check(
@@ -133,7 +135,8 @@ fn data_of_several_files() {
     );
 }
 
-/// A truncation to the size that a file has changes its times only: fdatasync need not keep these, and costs nothing.
+/// A truncation to the size that a file has changes its times only: fdatasync need not keep these,
+/// and costs nothing.
 #[test]
 fn fdatasync_after_a_truncation_to_the_same_size() {
     check(

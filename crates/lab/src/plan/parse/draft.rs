@@ -98,7 +98,8 @@ impl<'t> Draft<'t> {
     }
 }
 
-/// Factors with others in their place: what is fixed is none any more, the same keys are replaced, new ones come last.
+/// Factors with others in their place: what is fixed is none any more, the same keys are replaced,
+/// new ones come last.
 fn laid_over(factors: &[Factor], fixed: &[Setting], own: &[Factor]) -> Vec<Factor> {
     let replaced = |key: &Key| own.iter().find(|factor| factor.key == key);
     let kept = factors

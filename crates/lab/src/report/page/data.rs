@@ -73,7 +73,8 @@ fn row(row: &Row) -> Value {
     })
 }
 
-/// A timeline with its counters in the order of an engine's work, each with its title: what callers waited for is in seconds.
+/// A timeline with its counters in the order of an engine's work, each with its title: what callers
+/// waited for is in seconds.
 fn timeline(timeline: &Timeline) -> Value {
     let counted = COUNTED.iter().filter_map(|(name, _)| {
         let counts = timeline.counters.get(*name)?;

@@ -1,4 +1,5 @@
-//! The tables of a page. What is sorted by stands in `data-value`; where nothing is known, it is above everything.
+//! The tables of a page. What is sorted by stands in `data-value`; where nothing is known, it is
+//! above everything.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,8 @@ struct Cell {
     value: f64,
 }
 
-/// The rows of a group: with the figures that say most of their workload, and folded with every figure that is known.
+/// The rows of a group: with the figures that say most of their workload, and folded with every
+/// figure that is known.
 pub(super) fn figures(page: &mut String, group: &Group) {
     let is_known = |kind: &&MetricKind| {
         group

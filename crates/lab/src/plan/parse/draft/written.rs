@@ -1,7 +1,9 @@
-//! A plan written out: with all that it takes from the plans that it is based on, as one that is based on none.
+//! A plan written out: with all that it takes from the plans that it is based on, as one that is
+//! based on none.
 //!
-//! What is written can be read again and is the same plan: the same hash, the same trials. Published figures and claims are
-//! not in it; they are never taken from another plan. A comment says where something that is taken stands.
+//! What is written can be read again and is the same plan: the same hash, the same trials.
+//! Published figures and claims are not in it; they are never taken from another plan. A comment
+//! says where something that is taken stands.
 
 use std::fmt::Write;
 
