@@ -1,5 +1,5 @@
-//! How long handles take: start, change some blocks, finish, on a journal in memory that commits
-//! and checkpoints by itself.
+//! Measures handles (start, change some blocks, finish) on a journal in memory that commits and
+//! checkpoints by itself.
 //!
 //! ```text
 //! cargo run --release -p jbd2 --example handles -- [handles] [threads] [blocks of the working set]

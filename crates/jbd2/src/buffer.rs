@@ -1,17 +1,17 @@
 //! Buffers: metadata blocks (and journaled data blocks) in memory.
 //!
 //! A buffer belongs to the file system's cache; transactions and the checkpoint list hold
-//! references to it while they need it. It always shows the newest image. Whoever froze an older
-//! image holds that image's `Arc`, so the next change copies (`Arc::make_mut`) exactly when
-//! somebody still needs the old contents: a commit that writes it to the log, a checkpoint that
-//! writes it home, or a memory device that kept it.
+//! references to it while they need it. It always shows the newest image. A frozen older image is
+//! an `Arc` of its own, so the next change copies (`Arc::make_mut`) exactly when the old contents
+//! are still needed: by a commit that writes them to the log, a checkpoint that writes them home,
+//! or a memory device that kept them.
 //!
 //! # Rules
 //!
-//! - A buffer's lock is a *leaf* for everybody but the journal: it is held for memory work only,
+//! - A buffer's lock is a *leaf* for all code but the journal: it is held for memory work only,
 //!   never across I/O, the start or end of a handle or another lock, except that of another buffer
 //!   with a higher block number.
-//! - `holds` says who needs the buffer; only a buffer that nobody needs may be evicted. The life
+//! - `holds` lists the uses of the buffer; only a buffer without uses may be evicted. The life
 //!   cycle of a block is the table in [`crate::lifecycle`].
 
 use core::ops::{Deref, DerefMut};
@@ -39,16 +39,16 @@ pub struct Label {
     pub generation: u32,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 pub(crate) struct BufferState {
     /// The newest contents.
     image: Arc<Block>,
     label: Label,
-    /// Who needs the buffer.
+    /// The uses of the buffer.
     pub(crate) holds: Holds,
 }
 
-/// Who needs a buffer. A clean one has none of these.
+/// The uses of a buffer. A clean one has none of these.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Holds {
     /// The running transaction that it is filed in, and where in its list.
@@ -59,7 +59,7 @@ pub(crate) struct Holds {
     pub(crate) owed: Option<Tid>,
 }
 
-/// Where a buffer is in the running transaction's list.
+/// The place of a buffer in the running transaction's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filing {
     pub(crate) tid: Tid,
@@ -124,14 +124,14 @@ impl Buffer {
         BufferWrite(self.state.write())
     }
 
-    /// Whether nobody needs the buffer and nobody else has it: a cache may evict it. It is not
-    /// locked for that.
+    /// Returns true if the buffer is unused and this is its only reference: a cache may evict it.
+    /// Does not take the lock.
     pub fn is_idle(this: &mut Arc<Self>) -> bool {
         let own = Arc::get_mut(this);
         own.is_some_and(|buffer| buffer.state.get_mut().holds == Holds::default())
     }
 
-    /// Whether nobody needs the buffer: it is in no transaction and owes no write.
+    /// Returns true if the buffer is unused: it is in no transaction and owes no write.
     pub fn is_clean(&self) -> bool {
         self.state.read().holds == Holds::default()
     }
@@ -181,7 +181,7 @@ impl Deref for BufferWrite<'_> {
 }
 
 impl DerefMut for BufferWrite<'_> {
-    /// The bytes to change; somebody else's frozen image is copied first.
+    /// Returns the bytes for a change; an image that was frozen is copied first.
     fn deref_mut(&mut self) -> &mut [u8] {
         let image = &mut self.0.image;
         if Arc::get_mut(image).is_none() {

@@ -46,7 +46,8 @@ impl Shared {
             }
         }
         drop(checkpoint);
-        // Whoever waits until older transactions owe nothing may have got it without a write.
+        // A thread that waits until older transactions owe nothing may have reached that without a
+        // write.
         self.writes_done.notify_all();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the file system does for its journal.
+//! The interface of the file system that its journal calls.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// The file system, as the committer sees it.
 ///
-/// The calls come from whoever commits: a daemon of the journal, or a thread that waits for a
+/// The calls come from the committing thread: a daemon of the journal, or a thread that waits for a
 /// commit. None of them may start a handle, or take a lock under which handles are started.
 pub trait Client: Send + Sync {
     /// The transaction is closed (no handle is open, none may start): note what belongs to it.
@@ -38,7 +38,7 @@ pub trait Client: Send + Sync {
     /// completed before `submitted`.
     fn home_flushed(&self, submitted: Nanos);
 
-    /// The journal has aborted, stickily. Called before anybody else learns of it, and under a
-    /// lock: it must not wait, nor call the journal.
+    /// Reports that the journal has aborted, permanently. Called before any other thread learns of
+    /// it, and under a lock: it must not wait, nor call the journal.
     fn aborted(&self, error: &Error);
 }

@@ -1,14 +1,14 @@
-//! Committing: how the running transaction becomes durable.
+//! Commit: making the running transaction durable.
 //!
 //! ```text
-//! 1  close it: whoever wants to start a handle waits; wait for open handles
+//! 1  close it: new handles wait; wait for open handles
 //! 2  the client notes what belongs to it; seal and freeze images; the next transaction may start
 //! 3  journal superblock, if the log was empty or never had revokes         (log device)
 //! 4  revoke blocks, descriptor blocks and images, in one batch             (log device)
 //!    ordered data, by the client                                           (home device)
 //! 5  flush the home device, if it is another one and has unflushed data    (home device)
 //! 6  flush, then the commit block with forced unit access                  (log device)
-//! 7  it is durable: wake everybody who waits for it
+//! 7  it is durable: wake all threads that wait for it
 //! 8  take its blocks over from older transactions, cancel what it has freed, release that
 //! ```
 //!
@@ -18,7 +18,7 @@
 //! included, so that the log is never acknowledged before it can be found. Without barriers there
 //! is no flush and no forced write; without forced writes there is a second flush.
 //!
-//! Commits are led by whoever comes first: a caller who waits for one, or the daemon. See
+//! The first thread that needs a commit leads it: a caller that waits for it, or the daemon. See
 //! [`group`].
 
 pub(crate) mod group;
@@ -66,7 +66,7 @@ impl Shared {
             // One of the waiters for the next transaction leads its commit.
             self.committed(tid).notify_one();
         } else if self.commit_is_due(&state, rt::monotonic()).0 {
-            // The daemon left it alone while somebody else was committing.
+            // The daemon left it alone while another thread was committing.
             self.work.notify_one();
         }
         state
@@ -328,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// The commit record is durable: everybody who waits for it may go.
+    /// Notes that the commit record is durable and wakes all threads that wait for it.
     fn mark_durable(&self, tid: Tid, took: Nanos) {
         self.counters.commits.add(1);
         self.counters.committing.add_time(took);

@@ -1,19 +1,19 @@
-//! How a journal is run.
+//! Settings of an open journal.
 
 use rt::Nanos;
 
 use crate::policy::LogPolicy;
 
-/// How a journal is run. What it *is* stands in its superblock.
+/// Settings of an open journal. The properties of the log itself are in its superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The oldest that a running transaction gets before it is committed.
     pub commit_interval: Nanos,
-    /// Whether flushes and forced writes are used. Without them a power cut may break any promise.
+    /// True to use flushes and forced writes. Without them a power cut may break any promise.
     pub barrier: bool,
-    /// When transactions close, who checkpoints and who waits.
+    /// The policy that decides when transactions close, and which threads checkpoint and wait.
     pub policy: LogPolicy,
-    /// Whether the log is on another device than the file system, so that each has a cache of its
+    /// True if the log is on another device than the file system, so that each has a cache of its
     /// own to flush.
     pub is_external: bool,
     /// The longest that a commit waits for other callers to join it.

@@ -1,8 +1,8 @@
 //! The daemons: one commits what is old or was requested, one keeps a part of the log free.
 //!
 //! Both look at their work again at least once in a commit interval, so that a missed signal costs
-//! time and nothing else; that is why whoever starts a transaction need not wake anybody. A panic
-//! in one of them aborts the journal: nobody is to wait for what it will not do any more.
+//! time and nothing else; for this reason the start of a transaction need not wake them. A panic in
+//! one of them aborts the journal, so that no thread waits for work that will not be done.
 
 use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -69,7 +69,8 @@ impl Shared {
         }
     }
 
-    /// Whether the running transaction should be committed now, and if not, when to look again.
+    /// Returns true if the running transaction should be committed now, and the time of the next
+    /// check.
     pub(crate) fn commit_is_due(&self, state: &JournalState, now: Nanos) -> (bool, Nanos) {
         if state.held.is_some() {
             return state.commit_hold.is_due(now);
@@ -85,8 +86,7 @@ impl Shared {
         };
         let is_wanted = state.commit_wanted == Some(running.transaction.tid);
         let is_due = is_wanted || due <= now;
-        // A transaction that somebody else commits at the moment is looked at again when he has
-        // done.
+        // A transaction that another thread is committing is looked at again when that is done.
         let deadline = if is_due { now + interval } else { due };
         (is_due, deadline)
     }
@@ -117,13 +117,13 @@ impl Shared {
         }
     }
 
-    /// Whether less of the log is free than should be: three eighths.
+    /// Returns true if less of the log is free than should be: three eighths.
     fn is_short(&self, state: &JournalState) -> bool {
         let capacity = self.limits.ring.capacity();
         state.free() < capacity / 8 * 3
     }
 
-    /// Whether the checkpointer has something to do.
+    /// Returns true if the checkpointer has work to do.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.is_short(&self.state.lock())
     }

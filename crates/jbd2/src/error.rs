@@ -52,11 +52,10 @@ pub enum Error {
     /// The journal was opened before its log had been recovered.
     #[error("the log has to be recovered before the journal is opened")]
     NotRecovered,
-    /// The log holds transactions, and whoever asked does not want them replayed without a
-    /// question.
+    /// The log holds transactions, and the caller does not want them replayed without a question.
     #[error("the log holds {transactions} transactions that nobody has asked to replay")]
     Unsettled {
-        /// How many; where the log is damaged, those before the damage.
+        /// Number of transactions; if the log is damaged, of those before the damage.
         transactions: u32,
     },
     /// The log is too small to be used.
@@ -89,7 +88,8 @@ pub enum Error {
         /// The UUID of that file system.
         user: [u8; 16],
     },
-    /// The external journal holds what was never replayed, so that nobody can begin to use it.
+    /// The external journal holds transactions that were never replayed, so that no file system can
+    /// begin to use it.
     #[error(
         "the log of the journal device was never replayed: replay it with its file system, or make the journal anew"
     )]
@@ -97,7 +97,7 @@ pub enum Error {
     /// Several file systems use the external journal.
     #[error("the journal device is in use by {users} file systems, one is supported")]
     InUse {
-        /// How many users it has.
+        /// Number of users.
         users: u32,
     },
     /// The journal was closed.
@@ -108,7 +108,7 @@ pub enum Error {
     Stopped(String),
 }
 
-/// Which fact about a log's bytes is wrong, and where.
+/// An invalid fact about a log's bytes, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Corrupt {
@@ -118,25 +118,25 @@ pub enum Corrupt {
     /// The superblock's checksum does not match.
     #[error("the journal's superblock has checksum {stored:#010x}, computed {computed:#010x}")]
     SuperblockChecksum {
-        /// What it says.
+        /// The stored checksum.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum of the bytes.
         computed: u32,
     },
     /// A field of the superblock has an impossible value.
     #[error("the journal's superblock has {field} {value}: {why}")]
     SuperblockField {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What is wrong with it.
+        /// The fault of the field.
         why: &'static str,
     },
     /// The external journal device does not begin with the superblock of one.
     #[error("the device is no external journal: {why}")]
     NoJournalDevice {
-        /// What is missing.
+        /// The missing part.
         why: &'static str,
     },
     /// The journal's blocks on the device are fewer than its superblock says.
@@ -155,7 +155,7 @@ pub enum Corrupt {
         tid: Tid,
         /// The block of the log.
         log_block: u32,
-        /// What is wrong there.
+        /// The fault.
         what: &'static str,
     },
     /// A logged block belongs outside the file system.
@@ -168,10 +168,10 @@ pub enum Corrupt {
     },
 }
 
-/// A UUID as everybody writes it.
+/// A UUID in its usual notation.
 struct Uuid<'u>(&'u [u8; 16]);
 
-/// Who uses a journal device.
+/// The user of a journal device.
 struct User<'u>(Option<&'u [u8; 16]>);
 
 impl fmt::Display for Uuid<'_> {
@@ -197,7 +197,7 @@ impl fmt::Display for User<'_> {
     }
 }
 
-/// What functions of this crate return.
+/// The result of functions of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 #[cfg(test)]

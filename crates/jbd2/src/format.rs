@@ -17,7 +17,7 @@ pub use external::{
     remove_user, rename_user,
 };
 
-/// What a new log is.
+/// The properties of a new log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
     /// The journal's UUID.
@@ -47,12 +47,12 @@ pub struct Features {
     pub revoke: bool,
     /// Block numbers have 64 bits.
     pub is_64bit: bool,
-    /// How blocks are protected.
+    /// The protection of blocks.
     pub checksums: Checksums,
 }
 
 impl Default for LogOptions {
-    /// What `mke2fs -t ext3` makes.
+    /// Returns the options of `mke2fs -t ext3`.
     fn default() -> Self {
         Self {
             uuid: [0; 16],
@@ -71,7 +71,7 @@ pub fn superblock(block_bytes: u32, blocks: u32, options: &LogOptions) -> Result
     new_superblock(block_bytes, blocks, 1, options).map(|superblock| superblock.encode())
 }
 
-/// That handles on a log may ask for so many blocks, and for as many revokes.
+/// Checks that handles on a log may request this number of blocks, and of revokes.
 ///
 /// # Errors
 /// - [`Error::TooSmall`]; those of the superblock, and of its device.

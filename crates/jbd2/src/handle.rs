@@ -33,7 +33,7 @@ pub struct Handle {
     tid: Tid,
     /// Why a restart failed: the answer to everything that is asked of the handle afterwards.
     failure: Option<Error>,
-    /// What is left.
+    /// The credits that are left.
     credits: Credits,
     has_changed: bool,
 }
@@ -124,12 +124,12 @@ impl Handle {
         Ok(())
     }
 
-    /// How many blocks it may still dirty.
+    /// Returns the number of blocks that the handle may still dirty.
     pub fn credits_left(&self) -> u32 {
         self.credits.blocks
     }
 
-    /// How many revokes it may still add.
+    /// Returns the number of revokes that the handle may still add.
     pub fn revokes_left(&self) -> u32 {
         self.credits.revokes
     }
@@ -153,12 +153,13 @@ impl Handle {
         Ok(is_extended)
     }
 
-    /// Ends this step and begins another, perhaps in a later transaction. What was done so far must
-    /// be consistent. May wait: the caller holds no lock that whoever starts a handle wants.
+    /// Ends this step and begins another, perhaps in a later transaction. The changes so far must
+    /// be consistent. May wait: the caller holds no lock that a thread may take before it starts a
+    /// handle.
     ///
     /// # Errors
-    /// Those of [`Journal::start`](crate::Journal::start); the handle is good for nothing then:
-    /// everything that is asked of it afterwards has the same answer.
+    /// Those of [`Journal::start`](crate::Journal::start). The handle is then unusable: every later
+    /// call on it fails with the same error.
     pub fn restart(&mut self, credits: Credits) -> Result<()> {
         let left = self.leave();
         self.has_changed = false;
@@ -212,8 +213,8 @@ fn open<'h>(
 }
 
 impl Drop for Handle {
-    /// An unfinished handle leaves. If it had changed something, the journal aborts: whoever comes
-    /// next sees to that.
+    /// Takes an unfinished handle out of its transaction. If it had changed something, the journal
+    /// aborts, which is left to the next caller.
     ///
     /// The lock is taken for an instant, and not waited for when the task is unwinding.
     fn drop(&mut self) {

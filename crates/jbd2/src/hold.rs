@@ -1,13 +1,13 @@
 //! Work that a device has no room for.
 //!
-//! A sparse image on a full disk and a thin device refuse writes until somebody makes room. Nothing
-//! is lost by that: the images are in memory, and the log on the device is what it was. So the
+//! A sparse image on a full disk and a thin device refuse writes until there is room again. Nothing
+//! is lost by that: the images are in memory, and the log on the device is unchanged. So the
 //! journal does not abort. It *holds* the commit, or the checkpoint, and tries again: a daemon at
-//! growing intervals, and every caller that needs it at once. Callers for whom an attempt fails get
-//! [`Error::Held`] and may try again; what fits into the running transaction goes on.
+//! growing intervals, and every caller that needs it at once. Callers for which an attempt fails
+//! get [`Error::Held`] and may try again; work that fits into the running transaction continues.
 //!
-//! Only a refused write is held ([`DeviceError::NoSpace`]). A flush that fails has lost writes,
-//! whatever the reason.
+//! Only a refused write is held ([`DeviceError::NoSpace`]). A flush that fails has lost writes, for
+//! any reason.
 
 use block::DeviceError;
 use rt::Nanos;
@@ -28,7 +28,7 @@ pub(crate) struct Hold {
     failures: u64,
     /// The pause before the next attempt of a daemon.
     pause: Nanos,
-    /// When a daemon tries again.
+    /// The time at which a daemon tries again.
     retry_at: Nanos,
     /// A caller waits for an attempt.
     is_wanted: bool,

@@ -55,7 +55,7 @@ impl Journal {
         }))
     }
 
-    /// A journal that has no daemons: callers commit, and nobody may fill the log.
+    /// Opens a journal without daemons: callers commit, and must not fill the log.
     #[cfg(test)]
     pub(crate) fn open_quietly(
         log: Location,
@@ -137,8 +137,8 @@ impl Journal {
         }
     }
 
-    /// Whether a transaction's commit record is durable. A number that was never given out counts
-    /// as not durable.
+    /// Returns true if a transaction's commit record is durable. An unassigned number counts as not
+    /// durable.
     pub fn is_durable(&self, tid: Tid) -> bool {
         self.shared.state.lock().durable.is_at_or_after(tid)
     }
@@ -189,11 +189,12 @@ impl Journal {
         count * u64::from(self.shared.format.block_bytes) + self.owed_bytes()
     }
 
-    /// Commits what runs, writes everything that is owed home, flushes it and makes the moved tail
-    /// durable. If nobody commits anything meanwhile, the log is empty then.
+    /// Commits the running transaction, writes everything that is owed home, flushes it and makes
+    /// the moved tail durable. The log is then empty, unless another thread has committed
+    /// meanwhile.
     ///
     /// # Errors
-    /// - [`Error::Aborted`] when the journal has aborted, now or earlier.
+    /// - [`Error::Aborted`] if the journal has aborted, now or earlier.
     pub fn checkpoint_all(&self) -> Result<()> {
         if let Some(tid) = self.commit_running()? {
             self.shared.wait_until_filed(tid)?;
@@ -211,7 +212,7 @@ impl Journal {
         self.shared.error()
     }
 
-    /// What it has done so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.read()
     }

@@ -7,30 +7,31 @@
 //!
 //! In memory: a *transaction* is a list of buffers. The running transaction changes their images in
 //! place; when it closes, the images freeze (an `Arc` is cloned), and a later change takes its own
-//! copy. Frozen, committed and checkpointing copies are just who still holds the `Arc`. When a
-//! transaction becomes durable it takes its blocks over from older ones, so that each block is owed
-//! at most once.
+//! copy. Frozen, committed and checkpointing copies are nothing but further references to the
+//! `Arc`. When a transaction becomes durable it takes its blocks over from older ones, so that each
+//! block is owed at most once.
 //!
 //! # Map
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`journal`] | the open journal: what a file system holds |
 //! | [`handle`] | one step of an operation |
 //! | [`credits`] | the log space that a handle reserves |
 //! | [`buffer`] | one block in memory |
 //! | `transaction` | the running transaction, and what a closed one is made of |
-//! | `state`, `shared` | who runs, commits and waits; the locks and their order |
+//! | `state`, `shared` | running and committing transactions, waiting threads; locks and order |
 //! | `space` | the ring of log blocks and what a transaction may take of it |
 //! | `commit` | closing, logging, the commit record, group commit |
-//! | [`lifecycle`] | where a block can be, and what can happen to it there |
+//! | [`lifecycle`] | the places of a block, and the events there |
 //! | `checkpoint_list` | the committed transactions in the log, and the blocks that they owe |
 //! | `checkpoint` | the writes of these blocks, the log's tail |
 //! | `daemon` | the two daemons |
 //! | `hold` | work that a device has no room for |
 //! | [`recovery`] | scan, revoke, replay; looking at logs |
 //! | [`format`](mod@format) | making logs, and external journal devices |
-//! | [`client`], [`config`], [`location`], [`stats`], [`error`] | what a file system gives and gets |
+//! | [`client`], [`config`], [`location`] | the parts that a file system provides |
+//! | [`stats`], [`error`] | the figures and errors that it gets |
 //!
 //! # Invariants
 //!

@@ -1,11 +1,11 @@
-//! The life cycle of a block: where it can be, what can happen to it there, and what follows.
+//! The life cycle of a block: its places, the events there, and their effects.
 //!
 //! A block can be in several places at once: *running* (filed in the running transaction),
 //! *committing* (its frozen image goes to the log), *awaiting* checkpoint (committed, its home is
 //! older) and *in flight* (its image is being written home). It is *absent* when it is in none of
 //! them; only then may a cache evict it. A reader always gets the newest image.
 //!
-//! | place \ event | dirty | free | reuse as metadata | reuse as ordered data | reuse as journaled data | commit | abort | write error |
+//! | place | dirty | free | as metadata | as ordered | as journaled | commit | abort | error |
 //! |---|---|---|---|---|---|---|---|---|
 //! | absent | file | revoke | file | write | file | - | - | - |
 //! | running | in place | drop | in place | refused | in place | freeze | hold | - |
@@ -13,17 +13,18 @@
 //! | awaiting | copy | keep | copy | refused | copy | supersede | hold | abort |
 //! | in flight | copy | keep | copy | refused | copy | supersede after | hold | abort |
 //!
-//! *Reuse* is what happens to the block in the running transaction after it was freed there; its
-//! revoke and the cancelling are then forgotten. *Refused*: a freed block gets ordered data only
-//! after the freeing transaction is durable, for which the client keeps it out of reach; then the
-//! block is absent. *Keep*: the older image stays owed until the freeing transaction is durable;
-//! then it is cancelled, or waited for if it is in flight.
+//! The three columns *as* are the reuse of the block, as metadata, ordered data or journaled data,
+//! in the running transaction after it was freed there; its revoke and the cancelling are then
+//! forgotten. *Refused*: a freed block gets ordered data only after the freeing transaction is
+//! durable, for which the client keeps it out of reach; then the block is absent. *Keep*: the older
+//! image stays owed until the freeing transaction is durable; then it is cancelled, or waited for
+//! if it is in flight.
 //!
 //! The same as data is [`RULES`]. What a committed block still owes is its `Debt`, the part of the
 //! life cycle that has a memory of its own.
 
-/// Where a block can be. It can be in several places; what happens to its contents is decided by
-/// the first of running, committing, in flight, awaiting, absent.
+/// A place of a block. A block can be in several places; the first of running, committing, in
+/// flight, awaiting, absent decides what happens to its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
     /// In none of the others.
@@ -38,7 +39,7 @@ pub enum BlockState {
     InFlight,
 }
 
-/// What can happen to a block.
+/// An event in the life of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A handle changes it.
@@ -59,7 +60,7 @@ pub enum Event {
     WriteError,
 }
 
-/// What follows.
+/// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// It cannot happen, or changes nothing.
@@ -68,7 +69,7 @@ pub enum Rule {
     File,
     /// The running image changes in place.
     InPlace,
-    /// It is filed, and the change takes a copy; whoever needs the older image keeps it.
+    /// It is filed, and the change takes a copy; the older image stays with its other references.
     Copy,
     /// A revoke is all there is to do.
     Revoke,
@@ -129,12 +130,12 @@ pub const RULES: [[Rule; 8]; 5] = {
     ]
 };
 
-/// What follows when something happens to a block that is in a place.
+/// Returns the effect of an event on a block in a place.
 pub const fn rule(place: BlockState, event: Event) -> Rule {
     RULES[place as usize][event as usize]
 }
 
-/// What a committed block still owes to its home.
+/// The write that a committed block still owes to its home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Debt {
     /// Nothing.
@@ -147,14 +148,14 @@ pub(crate) enum Debt {
     Superseded,
 }
 
-/// What happens to a debt.
+/// An event in the life of a debt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebtEvent {
     /// A transaction that holds the block became durable.
     Commit,
     /// A transaction that freed the block became durable.
     Free,
-    /// Somebody wants to write it home.
+    /// A thread wants to write it home.
     Start,
     /// The write has ended well.
     Done,
@@ -162,7 +163,7 @@ pub(crate) enum DebtEvent {
     Failed,
 }
 
-/// What follows.
+/// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The debt becomes this.
@@ -202,7 +203,7 @@ mod exhaustive;
 mod tests {
     use super::*;
 
-    /// What the table in the documentation calls a rule.
+    /// Returns the name of a rule in the table of the documentation.
     fn word(rule: Rule) -> &'static str {
         match rule {
             Rule::Nothing => "-",

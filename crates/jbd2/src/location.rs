@@ -1,11 +1,11 @@
-//! Where a log lies: its blocks on a device.
+//! The location of a log: its blocks on a device.
 
 use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::{BlockNr, SectorNr};
 
-/// Where a log lies. Block 0 of the log is the journal's superblock.
+/// The location of a log. Block 0 of the log is the journal's superblock.
 #[derive(Clone)]
 pub struct Location {
     /// The device that holds the log.
@@ -21,7 +21,7 @@ pub struct Location {
 pub struct LogExtent {
     /// Its first block on the device.
     pub first: BlockNr,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: u32,
 }
 
@@ -30,12 +30,12 @@ pub struct LogExtent {
 pub(crate) struct Piece {
     /// The first sector on the device.
     pub(crate) sector: SectorNr,
-    /// How many blocks.
+    /// Number of blocks.
     pub(crate) count: u32,
 }
 
 impl Location {
-    /// How many blocks are mapped.
+    /// Returns the number of mapped blocks.
     pub fn block_count(&self) -> u64 {
         self.extents
             .iter()

@@ -1,24 +1,24 @@
-//! Log policies: when transactions close, who checkpoints, who waits.
+//! Log policies: when transactions close, and which threads checkpoint and wait.
 //!
-//! A [`LogPolicy`] is made of parts that can be set one by one, so that an experiment can tell what
-//! each of them does. Two sets of them have names:
+//! A [`LogPolicy`] is made of parts that can be set one by one, so that an experiment can measure
+//! the effect of each. Two sets of them have names:
 //!
 //! | part | `default` | `linux24` |
 //! |---|---|---|
-//! | `closing` | `early`: a transaction is committed in the background when it holds three quarters of what it may | `full`: when a handle does not fit any more |
-//! | `committer` | `caller`: a thread that waits for a commit does it itself | `daemon`: one daemon does them all |
-//! | `data` | `beside`: ordered data and the log are written at the same time | `before`: the log comes when the data is on the device |
+//! | `closing` | `early`: in the background, at 3/4 of it | `full`: a handle no longer fits |
+//! | `committer` | `caller`: a thread that waits for it | `daemon`: one daemon, all commits |
+//! | `data` | `beside`: ordered data together with the log | `before`: the log follows the data |
 //! | `log_io` | `copy`: a block on its way to the log can be changed | `wait`: it cannot |
-//! | `checkpointer` | `daemon`: it keeps a part of the log free; callers wait when the log is really full | `caller`: whoever finds the log too full checkpoints |
-//! | `extent` | `quarter`: the oldest quarter of the log at a time | `all`: transaction after transaction until the log is empty |
-//! | `held` | `write`: the committed image goes home even if a later transaction has the block | `commit`: that transaction is committed first |
+//! | `checkpointer` | `daemon`: keeps a part of the log free | `caller`: a thread without room |
+//! | `extent` | `quarter`: the oldest quarter of the log | `all`: one by one, until it is empty |
+//! | `held` | `write`: the committed image goes home | `commit`: the later one commits first |
 //! | `batch` | `1024` blocks | `64` blocks |
 //! | `batches` | `wait`: for each batch | `overlap`: wait when all of a transaction is submitted |
-//! | `rewrite` | `share`: the committing transaction writes a page's newest contents | `write`: who changes a page that it has yet to write writes it first, and waits |
-//! | `order` | `sorted`: by block | `logged`: as they were first changed; the elevator may sort |
+//! | `rewrite` | `share`: the newest contents count | `write`: the page is written first |
+//! | `order` | `sorted`: by block | `logged`: by first change; the elevator may sort |
 //!
-//! `default` is ours. `linux24` is what the kernels of 2001 to 2003 did, as far as is known from
-//! their published sources (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints
+//! `default` is ours. `linux24` is the behaviour of the kernels of 2001 to 2003, as far as their
+//! published sources show (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints
 //! the oldest transaction only, `extent=oldest`).
 
 macro_rules! part {
@@ -33,7 +33,7 @@ macro_rules! part {
             /// The words for it.
             pub const WORDS: &[&str] = &[$($word),+];
 
-            /// What a word stands for.
+            /// Returns the value of a word.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
@@ -46,19 +46,19 @@ macro_rules! part {
 }
 
 part! {
-    /// When a transaction closes for its size.
+    /// The time at which a transaction closes because of its size.
     Closing {
         /// It is committed in the background when it holds three quarters of what it may.
         Early = "early",
-        /// When a handle does not fit any more.
+        /// At a handle that no longer fits.
         Full = "full",
     }
 }
 
 part! {
-    /// Who leads commits.
+    /// The leader of commits.
     Committer {
-        /// A thread that waits for one, or the daemon when nobody does.
+        /// A thread that waits for a commit; without one, the daemon.
         Caller = "caller",
         /// The daemon.
         Daemon = "daemon",
@@ -66,7 +66,7 @@ part! {
 }
 
 part! {
-    /// When ordered data is written.
+    /// The time at which ordered data is written.
     OrderedData {
         /// At the same time as the log.
         Beside = "beside",
@@ -76,28 +76,28 @@ part! {
 }
 
 part! {
-    /// What happens to whoever wants to change a block whose image is on its way to the log.
+    /// The effect of log I/O on a thread that wants to change a block on its way to the log.
     LogIo {
-        /// He changes a copy.
+        /// It changes a copy.
         Copy = "copy",
-        /// He waits.
+        /// It waits.
         Wait = "wait",
     }
 }
 
 part! {
-    /// Who checkpoints.
+    /// The thread that checkpoints.
     Checkpointer {
         /// A daemon, from the time when less than three eighths of the log are free.
         Daemon = "daemon",
-        /// Whoever wants to start a handle and finds the log too full for a whole transaction
-        /// beside the one that is being committed.
+        /// The thread that wants to start a handle and finds the log too full for a whole
+        /// transaction beside the one that is being committed.
         Caller = "caller",
     }
 }
 
 part! {
-    /// How much is checkpointed at a time.
+    /// The amount that is checkpointed at a time.
     CheckpointScope {
         /// The oldest transaction.
         Oldest = "oldest",
@@ -109,7 +109,7 @@ part! {
 }
 
 part! {
-    /// What checkpointing does with a block that a running or committing transaction has.
+    /// The treatment, in a checkpoint, of a block that a running or committing transaction has.
     HeldBlocks {
         /// It writes the committed image.
         Write = "write",
@@ -119,7 +119,7 @@ part! {
 }
 
 part! {
-    /// How many blocks are written home in a batch.
+    /// Number of blocks that are written home in a batch.
     Batch {
         /// 1024.
         Large = "1024",
@@ -129,7 +129,7 @@ part! {
 }
 
 part! {
-    /// Whether one batch is waited for before the next.
+    /// The overlap of batches.
     Batches {
         /// Each is.
         Wait = "wait",
@@ -139,12 +139,12 @@ part! {
 }
 
 part! {
-    /// What happens to whoever changes a page of data that a committing transaction has yet to
+    /// The effect on a thread that changes a page of data which a committing transaction has yet to
     /// write. For the client: the journal does not know pages.
     Rewrite {
         /// The page's newest contents are written for that transaction.
         Share = "share",
-        /// He writes the page and waits before he changes it.
+        /// It writes the page and waits before the change.
         Write = "write",
     }
 }
@@ -152,35 +152,35 @@ part! {
 part! {
     /// The order in which blocks and pages are given to the device.
     WriteOrder {
-        /// That of the device.
+        /// The device's order.
         Sorted = "sorted",
-        /// That in which they were first changed.
+        /// The order of the first change.
         Logged = "logged",
     }
 }
 
-/// When transactions close, who checkpoints and who waits.
+/// The policy that decides when transactions close, and which threads checkpoint and wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogPolicy {
-    /// When a transaction closes for its size.
+    /// The time at which a transaction closes because of its size.
     pub closing: Closing,
-    /// Who leads commits.
+    /// The leader of commits.
     pub committer: Committer,
-    /// When ordered data is written.
+    /// The time at which ordered data is written.
     pub data: OrderedData,
-    /// What happens to whoever wants to change a block in log I/O.
+    /// The effect of log I/O on a thread that wants to change a block.
     pub log_io: LogIo,
-    /// Who checkpoints.
+    /// The thread that checkpoints.
     pub checkpointer: Checkpointer,
-    /// How much at a time.
+    /// The amount that is checkpointed at a time.
     pub extent: CheckpointScope,
-    /// What becomes of blocks that a running or committing transaction has.
+    /// The treatment of blocks that a running or committing transaction has.
     pub held: HeldBlocks,
-    /// How many blocks are written together.
+    /// Number of blocks that are written together.
     pub batch: Batch,
-    /// Whether batches overlap.
+    /// The overlap of batches.
     pub batches: Batches,
-    /// What happens to whoever changes a page that a committing transaction has yet to write.
+    /// The effect on a thread that changes a page which a committing transaction has yet to write.
     pub rewrite: Rewrite,
     /// In which order blocks are written.
     pub order: WriteOrder,
@@ -215,7 +215,7 @@ impl LogPolicy {
         restart_every: 0,
     };
 
-    /// What a kernel of 2001-2003 did.
+    /// The policy of kernels of 2001 to 2003.
     pub const LINUX24: Self = Self {
         closing: Closing::Full,
         committer: Committer::Daemon,
@@ -305,7 +305,7 @@ impl Part {
 }
 
 impl Batch {
-    /// How many blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub const fn blocks(self) -> usize {
         match self {

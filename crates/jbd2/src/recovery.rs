@@ -1,4 +1,4 @@
-//! Recovery: what a log says is brought home.
+//! Recovery: replay of a log.
 //!
 //! Three passes. *Scan* reads the whole log from its tail in large batches, finds its last
 //! transaction and verifies every checksum, without a write; what it decides is the table in the
@@ -24,14 +24,17 @@
 //!
 //! | log | Linux | e2fsck | here |
 //! |---|---|---|---|
-//! | image of the last transaction has a bad tag checksum | replays the other images, then refuses | the same, then a full check | drops that transaction; notes an error if it was committed |
-//! | image of an earlier transaction has one | replays the other images, then refuses | the same, then a full check | refuses, nothing written |
-//! | commit block of the last transaction is bad | drops it; newer kernels refuse | drops it | drops it |
-//! | commit block of an earlier one is bad | replays what is before, then refuses | replays what is before, drops the rest | refuses, nothing written |
-//! | descriptor or revoke block of the last one is bad | drops it or refuses, by commit times | the same | drops it |
-//! | count of a revoke block of the last one is impossible | refuses | aborts the replay | drops it |
-//! | unreadable block in the last one, a commit block behind it | refuses | refuses | refuses, nothing written |
-//! | unreadable block in the last one, no commit block behind it | refuses | refuses | drops it |
+//! | last: bad tag checksum of an image | replays others, refuses | same, full check | drops it |
+//! | earlier: the same | replays others, refuses | same, full check | refuses |
+//! | last: bad commit block | drops it; newer kernels refuse | drops it | drops it |
+//! | earlier: bad commit block | replays until there, refuses | replays until there | refuses |
+//! | last: bad descriptor or revoke block | drops or refuses, by commit times | same | drops it |
+//! | last: impossible count in a revoke block | refuses | aborts the replay | drops it |
+//! | last: unreadable block, commit block behind it | refuses | refuses | refuses |
+//! | last: unreadable block, no commit block | refuses | refuses | drops it |
+//!
+//! *Last* and *earlier* are the last transaction of the log and one before it. A refusal writes
+//! nothing here. A transaction that is dropped although it was committed is noted as an error.
 //!
 //! A dropped transaction whose commit block is valid was committed, unless commits are
 //! asynchronous: what it changed may have been acknowledged. Half of it would leave the volume
@@ -62,7 +65,7 @@ use replay::Replay;
 use scan::Scan;
 pub use view::view;
 
-/// What is done with the transactions that a log holds.
+/// The treatment of the transactions that a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Holdings {
     /// They are brought home.
@@ -70,11 +73,11 @@ pub enum Holdings {
     Replay,
     /// They are dropped. What was begun after them is never taken for one of them.
     Discard,
-    /// A log that holds some, or is damaged so that nobody knows, is refused.
+    /// A log that holds some, or whose damage hides whether it does, is refused.
     Refuse,
 }
 
-/// What recovery did.
+/// The outcome of recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// Transactions replayed.
@@ -90,13 +93,13 @@ pub struct Recovered {
     pub last: Option<Tid>,
     /// The number of the next transaction.
     pub next: Tid,
-    /// Whether the log was empty, so that nothing was written.
+    /// True if the log was empty, so that nothing was written.
     pub was_clean: bool,
     /// A committed transaction that was dropped, since a block of it is damaged.
     pub lost: Option<Lost>,
     /// The error that an earlier abort, or the loss of a transaction, has noted in the journal (a
-    /// negative errno). It stays there until somebody who has noted it elsewhere calls
-    /// [`forget_error`].
+    /// negative errno). It stays there until [`forget_error`] is called by code that has noted it
+    /// elsewhere.
     pub noted_error: Option<i32>,
 }
 
@@ -108,7 +111,7 @@ pub struct Lost {
     pub tid: Tid,
     /// The first damaged block, in the log.
     pub log_block: u32,
-    /// What is wrong with it.
+    /// The fault.
     pub what: &'static str,
 }
 
@@ -175,7 +178,7 @@ pub fn settle(
         superblock.set_error(true);
         recovered.noted_error = superblock.noted_error();
     }
-    // Last committed + 1: whoever opens the log goes on one later.
+    // Last committed + 1: the next open continues one later.
     superblock.set_tail(None, last);
     recovered.next = last.next();
     if rt::mutant!("sequence/number-of-dropped-reused") {

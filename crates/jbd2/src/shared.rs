@@ -1,10 +1,10 @@
-//! What handles, callers and daemons of a journal share, and the order of its locks.
+//! State shared by the handles, callers and daemons of a journal, and the order of its locks.
 //!
 //! # Locks, in the order in which they may be taken
 //!
 //! | lock | protects | held across I/O |
 //! |---|---|---|
-//! | `[superblock]` | the journal's superblock; one of its writes at a time | yes, its own writing and the flushes before |
+//! | `[superblock]` | the journal's superblock, one write at a time | in its write, flushes before |
 //! | `[state]` | [`JournalState`] | no |
 //! | `[checkpoint]` | [`CheckpointList`] | no |
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |
@@ -34,7 +34,7 @@ use crate::stats::{Counter, Counters};
 use crate::superblock::{LogFormat, Superblock};
 use crate::transaction::Transaction;
 
-/// How long a wait for open handles goes on before it is looked whether one of them is lost.
+/// The time that a thread waits for open handles before it checks if one of them is lost.
 pub(crate) const HANDLE_PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// The heart of a journal.
@@ -54,12 +54,12 @@ pub(crate) struct Shared {
     pub(crate) closed: Condvar,
     /// With `[state]`: the last open handle of a closing transaction has ended.
     pub(crate) handles_done: Condvar,
-    /// With `[state]`: a transaction is durable, or nobody commits any more. Transactions with even
-    /// numbers have the first, so that those who wait for the next one sleep on.
+    /// With `[state]`: a transaction is durable, or no thread is committing any more. Transactions
+    /// with even numbers use the first, so that threads that wait for the next one sleep on.
     committed: [Condvar; 2],
     /// With `[state]`: the transaction that was durable last has been filed for checkpointing.
     pub(crate) filed: Condvar,
-    /// With `[state]`: another caller has joined the group that somebody gathers.
+    /// With `[state]`: another caller has joined the group that a leader gathers.
     pub(crate) group_grown: Condvar,
     /// With `[state]`: the committing transaction's images are in the log.
     pub(crate) log_io_done: Condvar,
@@ -173,7 +173,8 @@ impl Shared {
         }
     }
 
-    /// With `[state]`: a transaction is durable, or nobody commits any more.
+    /// Returns the condition, with `[state]`, that a transaction is durable or that no thread is
+    /// committing any more.
     pub(crate) fn committed(&self, tid: Tid) -> &Condvar {
         &self.committed[(tid.get() % 2) as usize]
     }
@@ -202,8 +203,9 @@ impl Shared {
             state = self.state.lock();
             state.has_checkpointer = false;
             if !has_worked && state.committing.is_some() && state.error.is_none() {
-                // All that is in use belongs to the transaction that is being committed. Its end
-                // wakes all who wait for space; waking them now would only make them find the same.
+                // All used space belongs to the transaction that is being committed. Its end wakes
+                // all threads that wait for space; to wake them now would only make them find the
+                // same.
                 self.space_freed.wait(&mut state);
             } else {
                 self.space_freed.notify_all();
@@ -257,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// That nothing forbids a commit record.
+    /// Checks that a commit record may be written.
     pub(crate) fn check_before_record(&self, tid: Tid) -> Result<()> {
         if self.has_abandoned.load(Ordering::Acquire) {
             return Err(Error::Abandoned { tid });
@@ -268,7 +270,7 @@ impl Shared {
         }
     }
 
-    /// Whether some handle was dropped half-way.
+    /// Returns true if some handle was dropped half-way.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.has_abandoned.load(Ordering::Acquire)
     }
@@ -302,8 +304,8 @@ impl Shared {
             return;
         }
         state.error = Some(Arc::clone(&cause));
-        // Before the lock is given back: nobody whose call fails finds a client that does not know
-        // of it yet.
+        // Before the lock is released: no caller whose call fails may find a client that does not
+        // know of the abort yet.
         self.client.aborted(&cause);
         drop(state);
         tracing::error!(error = %cause, "the journal aborts");

@@ -1,11 +1,12 @@
-//! Log space: the ring of log blocks, and what a transaction may take of it.
+//! Log space: the ring of log blocks, and the space that a transaction may take of it.
 //!
-//! A transaction of `b` blocks and `r` revokes takes `b` blocks, a descriptor block for each so
-//! many of them, a revoke block for each so many revokes, and a commit block: [`Limits::need`].
-//! Handles reserve that before they start, so that closing a transaction never finds the log full:
+//! A transaction of `b` blocks and `r` revokes takes `b` blocks, the descriptor blocks for them,
+//! the revoke blocks for its revokes, and a commit block: [`Limits::need`]. Handles reserve that
+//! before they start, so that closing a transaction never finds the log full:
 //!
 //! ```text
-//! used (tail to head, the committing transaction included) + need(reserved by the running one) < capacity
+//! used (tail to head, the committing transaction included) + need(reserved by the running one)
+//!     < capacity
 //! ```
 
 use crate::credits::Credits;
@@ -31,7 +32,7 @@ impl Ring {
         self.first
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn capacity(self) -> u32 {
         self.end - self.first
     }
@@ -43,7 +44,7 @@ impl Ring {
         self.first + u32::try_from(offset).expect("less than the capacity")
     }
 
-    /// How many blocks come from `from` up to `to`.
+    /// Returns the number of blocks from `from` up to `to`.
     pub(crate) fn distance(self, from: u32, to: u32) -> u32 {
         if to >= from {
             to - from
@@ -52,13 +53,13 @@ impl Ring {
         }
     }
 
-    /// How many of `count` blocks from `at` on come before the wrap.
+    /// Returns the number of `count` blocks from `at` on that come before the wrap.
     pub(crate) fn before_wrap(self, at: u32, count: u32) -> u32 {
         count.min(self.end - at)
     }
 }
 
-/// What transactions may take of a log.
+/// Limits of the log space that transactions may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) ring: Ring,
@@ -105,7 +106,7 @@ impl Limits {
         longer.into_iter().find(fits).unwrap_or(u32::MAX)
     }
 
-    /// What credits count towards the size at which a transaction closes.
+    /// Returns the part of the size limit that credits count as.
     pub(crate) fn charge(&self, credits: Credits) -> u32 {
         credits
             .blocks

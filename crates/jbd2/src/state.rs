@@ -1,5 +1,5 @@
-//! What the journal's one central lock protects: who runs, who commits, who waits, and how much of
-//! the log is in use.
+//! State under the journal's one central lock: the running and committing transactions, the waiting
+//! threads, and the used part of the log.
 
 use std::sync::Arc;
 
@@ -22,33 +22,33 @@ pub(crate) struct JournalState {
     pub(crate) committing: Option<Committing>,
     /// The committing transaction while its commit is held.
     pub(crate) held: Option<Closed>,
-    /// Whether the last attempt to commit found no room on a device.
+    /// The hold of a commit for which a device had no room at the last attempt.
     pub(crate) commit_hold: Hold,
     /// The same for writes home and of the journal's superblock.
     pub(crate) checkpoint_hold: Hold,
-    /// Whether somebody commits, or gathers callers for a commit.
+    /// True if a thread commits, or gathers callers for a commit.
     pub(crate) has_committer: bool,
     /// The number of the next transaction to be started.
     pub(crate) next: Tid,
     /// The last transaction whose commit record is durable.
     pub(crate) durable: Tid,
-    /// Where the next transaction will be logged.
+    /// The place of the next transaction in the log.
     pub(crate) head: u32,
-    /// How many blocks before the head are in use. The tail that this implies is durable.
+    /// Number of blocks before the head that are in use. The tail that this implies is durable.
     pub(crate) used: u32,
-    /// Whether the superblock on the device says that the log is empty.
+    /// True if the superblock on the device shows an empty log.
     pub(crate) is_log_empty: bool,
-    /// Whether the superblock on the device allows revoke blocks.
+    /// True if the superblock on the device allows revoke blocks.
     pub(crate) can_revoke: bool,
-    /// The running transaction that somebody wants committed without waiting for it.
+    /// The running transaction, if a commit of it was requested without waiting for it.
     pub(crate) commit_wanted: Option<Tid>,
-    /// How many callers wait for log space.
+    /// Number of callers that wait for log space.
     pub(crate) space_waiters: u32,
-    /// Whether a caller checkpoints (`checkpointer=caller`).
+    /// True if a caller checkpoints (`checkpointer=caller`).
     pub(crate) has_checkpointer: bool,
     /// Callers served by the last commit and by the one before.
     pub(crate) groups: [u32; 2],
-    /// How often handles have asked for more credits, where some are to be refused.
+    /// Number of requests for more credits, if some of them are to be refused.
     pub(crate) extensions: u32,
     /// The reason of the abort.
     pub(crate) error: Option<Arc<Error>>,
@@ -62,9 +62,9 @@ pub(crate) struct Running {
     pub(crate) transaction: Arc<Transaction>,
     /// Open handles.
     pub(crate) updates: u32,
-    /// What open handles have reserved and finished ones have used.
+    /// The credits that open handles have reserved and finished ones have used.
     pub(crate) reserved: Credits,
-    /// Nobody may join any more.
+    /// True if no further handle may join.
     pub(crate) is_closing: bool,
     pub(crate) started: Nanos,
     /// Callers that wait for its commit.
@@ -76,9 +76,9 @@ pub(crate) struct Closed {
     pub(crate) contents: Contents,
     /// Its first block in the log.
     pub(crate) start: u32,
-    /// How many blocks it takes there.
+    /// Number of blocks that it takes there.
     pub(crate) log_blocks: u32,
-    /// When its commit began.
+    /// The time at which its commit began.
     pub(crate) began: Nanos,
 }
 
@@ -87,18 +87,18 @@ pub(crate) struct Committing {
     pub(crate) tid: Tid,
     /// Its first block in the log.
     pub(crate) start: u32,
-    /// How many blocks it takes there.
+    /// Number of blocks that it takes there.
     pub(crate) log_blocks: u32,
-    /// What its credits count towards its size.
+    /// The part of the size limit that its credits count as.
     pub(crate) charge: u32,
     /// Images that it holds.
     pub(crate) images: usize,
-    /// Where these are.
+    /// The phase of their I/O.
     pub(crate) log_io: LogIoPhase,
     pub(crate) callers: u32,
 }
 
-/// Where the images of the transaction that is being written are.
+/// The phase of I/O of the images of the transaction that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogIoPhase {
     /// Still in memory.
@@ -109,18 +109,18 @@ pub(crate) enum LogIoPhase {
     Over,
 }
 
-/// What happens to whoever wants to start a handle.
+/// The answer to a thread that wants to start a handle.
 pub(crate) enum Admission {
-    /// He is in.
+    /// The handle has joined the transaction.
     In(Arc<Transaction>),
     /// The transaction is closing, or full and has to close.
     Closing,
-    /// The log has no room for what he asks.
+    /// The log has no room for the requested credits.
     Full,
 }
 
 impl JournalState {
-    /// Whether a transaction of `need` blocks fits into the log beside all that is in use.
+    /// Returns true if a transaction of `need` blocks fits into the log beside all that is in use.
     pub(crate) fn fits(&self, need: u32) -> bool {
         self.used + need < self.limits.ring.capacity()
     }
@@ -137,13 +137,13 @@ impl JournalState {
         self.used > committing
     }
 
-    /// Where the log begins.
+    /// Returns the first block of the log in use.
     pub(crate) fn tail(&self) -> u32 {
         let ring = self.limits.ring;
         ring.advance(self.head, ring.capacity() - self.used)
     }
 
-    /// That the journal works.
+    /// Checks that the journal works.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(error) = &self.error {
             return Err(Error::Aborted(Arc::clone(error)));
@@ -158,10 +158,10 @@ impl JournalState {
         }
     }
 
-    /// Whether less of the log is free than a 2.4 kernel wanted before it let a handle in: seven
-    /// eighths of what is free beyond [`HEADROOM_BLOCKS`] have to hold a whole transaction and,
-    /// once more, what is being committed; that is taken off only when it goes to the log. An empty
-    /// log is never short.
+    /// Returns true if less of the log is free than a 2.4 kernel required before it admitted a
+    /// handle: seven eighths of the free blocks beyond [`HEADROOM_BLOCKS`] have to hold a whole
+    /// transaction and, once more, the one that is being committed; this is subtracted only when it
+    /// goes to the log. An empty log is never short.
     pub(crate) fn is_short_of_headroom(&self) -> bool {
         let (unlogged, promised) = match &self.committing {
             Some(it) if it.log_io == LogIoPhase::Ahead => (it.log_blocks, it.charge),
@@ -268,7 +268,7 @@ impl JournalState {
         self.running_tid().unwrap_or(self.next)
     }
 
-    /// Whether the running transaction is so full that it should be committed soon.
+    /// Returns true if the running transaction is so full that it should be committed soon.
     pub(crate) fn is_nearly_full(&self) -> bool {
         let most = self.limits.transaction_max;
         self.running

@@ -1,4 +1,4 @@
-//! What a journal has done so far.
+//! Counts of a journal's work.
 
 use core::ops::Sub;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use rt::Nanos;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident),+ ; times $($(#[$time_doc:meta])* $time:ident),+ $(,)?) => {
-        /// What a journal has done so far; subtract two for what happened between them.
+        /// Counts of a journal's work; the difference of two shows the work between them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)+
@@ -29,7 +29,7 @@ macro_rules! stats {
         }
 
         impl Counters {
-            /// What was counted so far.
+            /// Returns the counts so far.
             pub(crate) fn read(&self) -> Stats {
                 Stats {
                     $($name: self.$name.get(),)+
@@ -43,8 +43,8 @@ macro_rules! stats {
         impl Sub for Stats {
             type Output = Self;
 
-            /// What happened since an earlier reading. The two maxima and averages are the later
-            /// ones.
+            /// Returns the counts since an earlier reading. The two maxima and averages are the
+            /// later ones.
             fn sub(self, earlier: Self) -> Self {
                 Self {
                     $($name: self.$name - earlier.$name,)+

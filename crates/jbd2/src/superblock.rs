@@ -1,4 +1,4 @@
-//! The journal's superblock, validated: what kind of log this is, and where it begins and ends.
+//! The journal's superblock, validated: the kind of the log, its start and its end.
 //!
 //! | field | rule |
 //! |---|---|
@@ -7,11 +7,11 @@
 //! | `s_maxlen` | no more than is mapped, at least 16 |
 //! | `s_first` | within the log, not 0 |
 //! | `s_start` | 0 (empty), or within the log |
-//! | `s_nr_users` | more than fit, without features: what version 1 left in fields that it does not have, which are cleared |
-//! | features | unknown incompatible and read-only ones are refused by name, fast commits too; one checksum version at most |
+//! | `s_nr_users` | cleared if too large without features: version 1 lacks the field |
+//! | features | unknown ones and fast commits are refused by name; at most one checksum version |
 //! | `s_checksum` | matches, with checksums v2 and v3 |
 //!
-//! The raw structure is kept, so that fields nobody knows survive.
+//! The raw structure is kept, so that unknown fields survive.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Super Block".
 
@@ -32,7 +32,7 @@ pub const BLOCKS_MIN: u32 = 16;
 /// `s_errno` of a journal that aborted because of a device.
 const ERRNO_IO: u32 = (-5i32).cast_unsigned();
 
-/// How the blocks of a log are protected.
+/// The protection of a log's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Checksums {
     /// Not at all: a commit block is trusted.
@@ -47,26 +47,26 @@ pub enum Checksums {
 }
 
 impl Checksums {
-    /// Whether descriptor, revoke and commit blocks carry a crc32c of themselves.
+    /// Returns true if descriptor, revoke and commit blocks carry a crc32c of themselves.
     pub(crate) fn cover_each_block(self) -> bool {
         matches!(self, Self::V2 | Self::V3)
     }
 }
 
-/// What does not change while a log is used: how its blocks are written and read.
+/// The properties of a log that are constant while it is used: how its blocks are written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogFormat {
     /// Bytes of a block.
     pub(crate) block_bytes: u32,
     /// The form of tags and revoke records.
     pub(crate) tags: TagFormat,
-    /// How blocks are protected.
+    /// The protection of blocks.
     pub(crate) checksums: Checksums,
     /// The start of all v2 and v3 checksums.
     pub(crate) seed: u32,
     /// The UUID that goes with the first tag of a descriptor block.
     pub(crate) uuid: [u8; 16],
-    /// Whether commit blocks may have been written together with what they commit.
+    /// True if commit blocks may have been written together with the blocks that they commit.
     pub(crate) is_async: bool,
 }
 
@@ -187,7 +187,7 @@ impl Superblock {
         block
     }
 
-    /// How blocks are written and read.
+    /// Returns the format in which blocks are written and read.
     pub(crate) fn format(&self) -> LogFormat {
         LogFormat {
             block_bytes: self.raw.s_blocksize.get(),
@@ -253,7 +253,7 @@ impl Superblock {
         Some(self.raw.s_errno.get().cast_signed()).filter(|error| *error != 0)
     }
 
-    /// Where the log begins; `None` says that it is empty.
+    /// Sets the first block of the log; `None` for an empty log.
     pub(crate) fn set_tail(&mut self, start: Option<u32>, sequence: Tid) {
         self.raw.s_start = start.unwrap_or(0).into();
         self.raw.s_sequence = sequence.get().into();
@@ -264,7 +264,7 @@ impl Superblock {
         self.raw.s_errno = if has_error { ERRNO_IO } else { 0 }.into();
     }
 
-    /// Whether there may be revoke blocks.
+    /// Returns true if there may be revoke blocks.
     pub(crate) fn has_revoke(&self) -> bool {
         self.raw
             .incompatible()
@@ -289,7 +289,7 @@ impl Superblock {
         &self.raw.s_users[..count.min(journal::USERS_MAX)]
     }
 
-    /// How many users it says it has.
+    /// Returns the number of users by the superblock.
     pub(crate) fn user_count(&self) -> u32 {
         self.raw.s_nr_users.get()
     }

@@ -1,8 +1,8 @@
-//! The running transaction: which blocks it holds, which it has freed.
+//! The running transaction: the blocks that it holds and has freed.
 //!
 //! Blocks are a list of references to buffers, in the order of their first touch; a buffer knows
 //! its slot, so that forgetting it costs no search. Images change in place in the buffers until the
-//! transaction is *frozen*: then it has become [`Contents`], which nobody changes any more.
+//! transaction is *frozen*: then it has become [`Contents`], which never change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Transaction {
 struct Blocks {
     /// The buffers; none where one was forgotten.
     list: Vec<Option<Arc<Buffer>>>,
-    /// How many are left.
+    /// Number of slots in use.
     count: usize,
     /// Blocks whose older images must not be replayed.
     revokes: BTreeSet<BlockNr>,
@@ -33,7 +33,7 @@ struct Blocks {
     forgotten: BTreeSet<BlockNr>,
 }
 
-/// What a closed transaction is made of.
+/// The contents of a closed transaction.
 pub(crate) struct Contents {
     pub(crate) tid: Tid,
     pub(crate) logged: Vec<Logged>,
@@ -127,7 +127,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// How many blocks it holds.
+    /// Returns the number of blocks.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.lock().count
     }

@@ -18,8 +18,8 @@ struct Underway {
 }
 
 impl Shared {
-    /// Writes home what transactions up to `last` owe, and waits until nothing of it is owed any
-    /// more, whoever writes it. The caller has no open handle.
+    /// Writes home what transactions up to `last` owe, and waits until all of it is written, by
+    /// this thread or another. The caller has no open handle.
     pub(super) fn write_home_through(&self, last: Tid) -> Result<()> {
         let policy = self.config.policy;
         loop {
@@ -58,7 +58,8 @@ impl Shared {
         for batch in candidates.chunks(batch.blocks()) {
             let chosen = self.checkpoint.lock().start(batch, self.config.policy.held);
             if chosen.len() < batch.len() {
-                // Whoever waits for what went back may now have to do something else for it.
+                // A thread that waits for the returned blocks may now have to do something else for
+                // them.
                 self.writes_done.notify_all();
             }
             written += chosen.len();

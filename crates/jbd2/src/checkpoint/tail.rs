@@ -9,9 +9,9 @@
 //! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before
 //!   the commit block's flush. The same holds for the feature bit of revokes.
 //! - `s_sequence` never goes back. An empty log carries the number that the next transaction would
-//!   have had; whoever opens it goes on one later.
+//!   have had; the next open continues one later.
 //! - A move costs a flush of the home device and a forced write, so it is done when it frees a
-//!   quarter of the log, or when somebody needs the space.
+//!   quarter of the log, or when the space is needed.
 
 use block::Request;
 use layout::Tid;

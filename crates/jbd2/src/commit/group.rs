@@ -1,12 +1,12 @@
 //! Group commit: any number of callers wait for one transaction and wake together.
 //!
-//! Whoever waits for a commit and finds nobody committing leads it; everybody else who comes
-//! meanwhile joins the running transaction, and one of them leads the next. So groups form by
-//! themselves while a commit is on its way. A leader waits for others only if they are likely to
-//! come: when one of the last two groups was larger than what has gathered so far; at most as long
-//! as a commit usually takes, because a caller who comes later loses no more than that by waiting
-//! for the next one; and it goes at once when the group is complete. With one active caller it
-//! never waits.
+//! A caller that waits for a commit and finds none in progress leads it; all callers that come
+//! meanwhile join the running transaction, and one of them leads the next. So groups form by
+//! themselves while a commit is in progress. A leader waits for others only if they are likely to
+//! come: when one of the last two groups was larger than the present one. It waits at most as long
+//! as a commit usually takes, because a later caller loses no more than that by waiting for the
+//! next commit, and it stops waiting when the group is complete. With one active caller it never
+//! waits.
 //!
 //! With `committer=daemon` the daemon leads all commits.
 //!
@@ -147,7 +147,7 @@ fn leave_group(state: &mut StateGuard<'_>, tid: Tid) {
     }
 }
 
-/// How many callers the next group is likely to have.
+/// Returns the likely number of callers in the next group.
 fn expected(groups: [u32; 2]) -> u32 {
     groups[0].max(groups[1])
 }

@@ -1,9 +1,10 @@
-//! The blocks of a transaction as they lie in the log.
+//! Layout of a transaction's blocks in the log.
 //!
 //! ```text
 //! revoke blocks            all revokes of the transaction
 //! descriptor block         tags of the images that follow
-//! images                   as they are, or a copy without its first four bytes if these are the magic number
+//! images                   as they are, or a copy without its first four bytes if these are the
+//!                          magic number
 //! descriptor block ...
 //! commit block             written apart, when all of the above is durable
 //! ```
@@ -37,7 +38,7 @@ pub(crate) struct Records {
     pub(crate) revoke_count: u64,
 }
 
-/// How many log blocks a transaction takes, its commit block included.
+/// Returns the number of log blocks that a transaction takes, its commit block included.
 pub(crate) fn block_count(contents: &Contents, limits: &Limits) -> u32 {
     let descriptors = contents.logged.len().div_ceil(limits.tags_per_block());
     let revokes = contents.revokes.len().div_ceil(limits.revokes_per_block());

@@ -1,9 +1,10 @@
 //! External journals: a device that holds a log and nothing else.
 //!
 //! ```text
-//! byte 1024                        an ext superblock whose only incompatible feature is journal_dev; its UUID names the journal
-//! block 1 (2 with 1 KiB blocks)    the journal's superblock
-//! the blocks after it              the log; its block numbers are those of the device
+//! byte 1024                     an ext superblock with journal_dev as its only incompatible
+//!                               feature; its UUID names the journal
+//! block 1 (2 with 1 KiB blocks) the journal's superblock
+//! the blocks after it           the log; its block numbers are those of the device
 //! ```
 //!
 //! One file system uses it, as in Linux. More users, or another UUID, are recognised and refused.
@@ -44,18 +45,18 @@ pub(super) fn extents(block_bytes: u32, blocks: u32) -> Vec<LogExtent> {
     ]
 }
 
-/// What an external journal is to be.
+/// The properties of a new external journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalOptions {
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Its UUID.
     pub uuid: [u8; 16],
-    /// How many blocks of the device it takes.
+    /// Number of blocks of the device that the journal takes.
     pub blocks: u64,
     /// Its label.
     pub label: [u8; 16],
-    /// When it is made, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub seconds: i64,
 }
 
@@ -182,11 +183,11 @@ pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 1
     })
 }
 
-/// Takes a file system off the users of the external journal with this UUID. One that is not among
-/// them changes nothing.
+/// Removes a file system from the users of the external journal with this UUID. Changes nothing if
+/// it is not among them.
 ///
 /// # Errors
-/// - Those of [`open_external`], but for several users, of whom the others stay.
+/// - Those of [`open_external`], except for several users: the others remain.
 pub fn remove_user(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -222,7 +223,7 @@ pub fn rename_user(
     })
 }
 
-/// That a journal has no other users than these.
+/// Checks that a journal has no users but these.
 fn check_free(superblock: &Superblock, own: &[[u8; 16]]) -> Result<()> {
     let mut users = superblock.users().iter();
     match users.find(|user| !own.contains(user)) {
@@ -231,10 +232,10 @@ fn check_free(superblock: &Superblock, own: &[[u8; 16]]) -> Result<()> {
     }
 }
 
-/// That a file system is the user of an external journal.
+/// Checks that a file system is the user of an external journal.
 ///
 /// # Errors
-/// - [`Error::WrongUser`] when it is not.
+/// - [`Error::WrongUser`] if it is not.
 /// - Those of [`open_external`].
 pub fn check_user(
     device: &Arc<dyn BlockDevice>,

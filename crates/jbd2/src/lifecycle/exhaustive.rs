@@ -18,7 +18,7 @@ use crate::{Buffer, Client, Config, Credits, Error, Handle, Journal, Location, L
 
 const BLOCK: usize = 1024;
 
-/// What a transaction does with a block.
+/// A change that a transaction makes to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -41,7 +41,7 @@ const ACTS: [Act; 6] = [
     Act::Data,
 ];
 
-/// What happens after a transaction.
+/// An event after a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,
@@ -259,7 +259,7 @@ impl World {
         self.check_places();
     }
 
-    /// What is in flight arrives.
+    /// Completes the write in flight.
     fn land(&mut self) {
         let chosen = core::mem::take(&mut self.in_flight);
         self.journal.shared().write_chosen(chosen).unwrap();

@@ -1,4 +1,4 @@
-//! What the scan does next: the whole policy of recovery, as one table.
+//! The decisions of the scan: the whole policy of recovery, as one table.
 //!
 //! The scan stands at a block of the log where the transaction with the expected number should
 //! begin or go on. *Committed* says whether the log shows that this transaction was committed
@@ -20,8 +20,8 @@
 //!   when all others are durable; unless the log's commits are asynchronous. (Damage that a
 //!   checksum shows may come from a device that did not keep to that order.)
 //! - where a block of it cannot be read, another one that cannot be read either and is not in the
-//!   same physical sector. A power cut leaves one torn sector; what the others held nobody knows,
-//!   and the next attempt may read them.
+//!   same physical sector. A power cut leaves one torn sector; the contents of the others are
+//!   unknown, and the next attempt may read them.
 //!
 //! So a torn sector at the end of the log is no reason to refuse it, and what was acknowledged is
 //! not dropped because of one that went bad in the middle.
@@ -31,7 +31,7 @@
 //! was damaged or unreadable. A damaged descriptor or revoke block is decided on at once, because
 //! it does not say where the transaction goes on; so is one that cannot be read.
 
-/// What lies at the place where the scan stands.
+/// The block at the position of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     /// The device could not read it.
@@ -50,13 +50,13 @@ pub(super) enum Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) head: Head,
-    /// Whether the head's own checksum matches, or there is none.
+    /// True if the head's own checksum matches, or if it has none.
     pub(super) is_head_good: bool,
-    /// Whether all of the transaction before it is good.
+    /// True if all of the transaction before it is good.
     pub(super) is_body_good: bool,
 }
 
-/// What the scan does.
+/// A decision of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Read on in this transaction.

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::location::Location;
 use crate::superblock::Superblock;
 
-/// What a log is and holds.
+/// The properties and contents of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// The superblock's version: 1 or 2.
@@ -21,7 +21,7 @@ pub struct Inspection {
     pub blocks: u32,
     /// The first block of the log proper.
     pub first: u32,
-    /// Where the log begins; none if it is empty.
+    /// First block of the log; none if it is empty.
     pub start: Option<u32>,
     /// The number in the superblock: that of the first transaction.
     pub sequence: Tid,
@@ -46,7 +46,7 @@ pub struct TransactionInfo {
     pub first: u32,
     /// Its commit block.
     pub commit_block: u32,
-    /// When it was committed, seconds since 1970; 0 where the log does not say.
+    /// The time of the commit, in seconds since 1970; 0 if the log does not have it.
     pub committed_at: u64,
     /// The images, in the order of the log.
     pub blocks: Vec<LoggedBlock>,
@@ -57,11 +57,11 @@ pub struct TransactionInfo {
 /// An image in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedBlock {
-    /// Where it lies in the log.
+    /// Its place in the log.
     pub log_block: u32,
-    /// Where it belongs.
+    /// Its home.
     pub home: BlockNr,
-    /// Whether it begins with the journal's magic number.
+    /// True if it begins with the journal's magic number.
     pub is_escaped: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct End {
     pub is_lost: bool,
     /// The log is damaged there; recovery refuses it.
     pub is_damaged: bool,
-    /// What is wrong, and where.
+    /// The place of the fault, and the fault.
     pub wrong: Option<(u32, &'static str)>,
 }
 

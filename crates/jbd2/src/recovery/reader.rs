@@ -8,7 +8,7 @@ use layout::{Block, SectorNr};
 use crate::location::{Location, Piece};
 use crate::space::Ring;
 
-/// How many blocks are read at a time: as many as make this many bytes.
+/// Bytes that are read at a time.
 const WINDOW_BYTES: u32 = 1 << 20;
 
 /// A log's blocks, mostly read one after another.
@@ -49,7 +49,7 @@ impl<'l> Reader<'l> {
         block
     }
 
-    /// Where a block of the log lies on the device.
+    /// Returns the place of a log block on the device.
     pub(super) fn place(&self, at: u32) -> Option<SectorNr> {
         let mut pieces = self.log.pieces(at, 1);
         pieces.next().map(|piece| piece.sector)

@@ -12,10 +12,10 @@ use super::scan::{Image, Scan};
 use crate::error::{Corrupt, Result};
 use crate::location::Location;
 
-/// How many blocks are read and written together.
+/// Number of blocks that are read and written together.
 const BATCH_BLOCKS: usize = 1024;
 
-/// What has to be written home.
+/// The blocks to be written home.
 pub(super) struct Replay {
     /// The newest image of each block that is not revoked, in the order of their homes.
     images: Vec<(Image, Tid)>,
@@ -46,17 +46,17 @@ impl Replay {
         }
     }
 
-    /// How many blocks go home.
+    /// Returns the number of blocks to be written home.
     pub(super) fn block_count(&self) -> u64 {
         self.images.len() as u64
     }
 
-    /// What goes home, in the order of the homes.
+    /// Returns the images to be written, in the order of their homes.
     pub(super) fn into_images(self) -> impl Iterator<Item = Image> {
         self.images.into_iter().map(|(image, _)| image)
     }
 
-    /// That all homes are on the device.
+    /// Checks that all homes are on the device.
     pub(super) fn check(&self, home: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<()> {
         let blocks = home.geometry().size_bytes / u64::from(block_bytes);
         match self.images.last() {

@@ -24,8 +24,8 @@ impl Revokes {
         }
     }
 
-    /// Whether an image that a transaction has of a block is hidden: by a revoke of that
-    /// transaction, or of a later one.
+    /// Returns true if a transaction's image of a block is hidden by a revoke of that transaction
+    /// or of a later one.
     pub(super) fn hide(&self, block: BlockNr, tid: Tid) -> bool {
         if rt::mutant!("revoke/ignored-by-recovery") {
             return false;

@@ -15,17 +15,18 @@ use crate::location::Location;
 use crate::space::Ring;
 use crate::superblock::{Checksums, LogFormat, Superblock};
 
-/// What is wrong with a block that the device cannot read.
+/// The fault of a block that the device cannot read.
 const UNREADABLE: &str = "the block cannot be read";
 
-/// What a power cut can leave unreadable, in sectors: one physical sector of a disk that shows
-/// smaller ones.
+/// Number of sectors that a power cut can leave unreadable: one physical sector of a disk with
+/// smaller logical ones.
 const TORN_SECTORS: u64 = 8;
 
-/// How far ahead of the expected number a later transaction's may be, to be taken for evidence.
+/// Maximum distance of a later transaction's number from the expected one, for the block to count
+/// as evidence.
 const LATER_MAX: u32 = 1 << 20;
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Debug)]
 pub(super) struct Scan {
     /// The complete transactions, oldest first.
@@ -33,9 +34,9 @@ pub(super) struct Scan {
     /// The number of the transaction that is missing, or was dropped: the last committed one's plus
     /// one.
     pub(super) expected: Tid,
-    /// Where the scan stopped, and why.
+    /// The place where the scan stopped, and the reason.
     pub(super) end: (u32, Decision),
-    /// What was wrong there.
+    /// The fault at that place.
     pub(super) wrong: Option<(u32, &'static str)>,
     /// True if the transaction that is dropped there had been committed, so that its changes may
     /// have been acknowledged.
@@ -71,11 +72,11 @@ struct Scanner<'l> {
     at: u32,
     /// The transaction that it reads.
     current: Found,
-    /// How many blocks of the log it may still read before it has been all around.
+    /// Number of log blocks that it may still read before it has read the whole log.
     left: u32,
     /// The v1 checksum so far.
     crc: u32,
-    /// What is wrong with the transaction, and where.
+    /// The place and the fault of the transaction.
     wrong: Option<(u32, &'static str)>,
     /// The first block of the transaction that cannot be read.
     unreadable: Option<u32>,
@@ -138,7 +139,7 @@ impl Scan {
         })
     }
 
-    /// That the log may be replayed.
+    /// Checks that the log may be replayed.
     pub(super) fn accept(&self) -> Result<()> {
         match (self.end, self.wrong) {
             ((at, Decision::Damage), wrong) => {
@@ -198,7 +199,8 @@ impl Scanner<'_> {
         decision
     }
 
-    /// What a block is to the expected transaction, and whether its own checksum matches.
+    /// Returns the role of a block in the expected transaction, and true if its own checksum
+    /// matches.
     fn recognise(&self, block: &Block) -> (Head, bool) {
         let Some((kind, sequence)) = Header::recognise(block) else {
             return (Head::Foreign, true);
@@ -215,7 +217,7 @@ impl Scanner<'_> {
         (head, self.is_sealed(kind, block))
     }
 
-    /// Whether a block that carries a crc32c of itself matches it.
+    /// Returns true if a block that carries a crc32c of itself matches it.
     fn is_sealed(&self, kind: BlockType, block: &Block) -> bool {
         if !self.format.checksums.cover_each_block() {
             return true;
@@ -309,8 +311,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether anything in the log shows that the expected transaction was committed; see the table
-    /// in `decide`.
+    /// Returns true if anything in the log shows that the expected transaction was committed; see
+    /// the table in `decide`.
     fn was_committed(&mut self, expected: Tid) -> bool {
         let mut at = self.ring.first();
         for _ in 0..self.ring.capacity() {
@@ -328,7 +330,8 @@ impl Scanner<'_> {
         false
     }
 
-    /// Whether a block is one that is written only when the expected transaction is complete.
+    /// Returns true if a block is one that is written only when the expected transaction is
+    /// complete.
     fn shows_commit(&self, expected: Tid, block: &Block) -> bool {
         let Some((kind, sequence)) = Header::recognise(block) else {
             return false;
@@ -361,7 +364,7 @@ impl Scanner<'_> {
         false
     }
 
-    /// Whether two blocks of the log lie in one physical sector.
+    /// Returns true if two blocks of the log lie in one physical sector.
     fn is_same_sector(&self, one: u32, other: u32) -> bool {
         let sector = |at| {
             self.reader
@@ -371,7 +374,7 @@ impl Scanner<'_> {
         sector(one) == sector(other)
     }
 
-    /// Whether a block can be nothing else than a part of a transaction of this log.
+    /// Returns true if a block can only be a part of a transaction of this log.
     fn is_evidence(&self, kind: BlockType, block: &Block) -> bool {
         let can_be = matches!(
             kind,

@@ -94,7 +94,7 @@ impl Bench {
             journal.write_back(rt::monotonic(), 1),
             Err(Error::Aborted(_))
         ));
-        // Whoever met the error tells the client, which may be a daemon.
+        // The thread that met the error tells the client; it may be a daemon.
         while self.small.notes.aborted.lock().is_empty() {
             rt::sleep(rt::Nanos::from_millis(1));
         }
@@ -105,7 +105,7 @@ impl Bench {
         );
     }
 
-    /// What is on the device recovers to at least what was acknowledged.
+    /// Checks that recovery finds at least the acknowledged transactions.
     fn check_recovery(self, last: Tid, model: &Model, context: &str) {
         let kind = self.small.kind;
         let journal = Arc::clone(&self.small.journal);
@@ -389,7 +389,7 @@ impl BlockDevice for Bomb {
     }
 }
 
-/// Nobody waits for ever for a daemon that has panicked.
+/// No thread waits for ever for a daemon that has panicked.
 #[test]
 fn a_panic_in_the_committer_aborts() {
     let kind = Kind::default();

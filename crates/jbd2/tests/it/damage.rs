@@ -58,7 +58,7 @@ impl Dirty {
         self.transactions.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Where a log block lies on the device.
+    /// Returns the place of a log block on the device.
     fn offset(&self, log_block: u32) -> u64 {
         let location = self.kind.location(Arc::new(MemoryDevice::new(512)));
         let mut left = u64::from(log_block);

@@ -106,7 +106,7 @@ fn users_are_renamed_and_taken_off() {
     add_user(&device, 1024, USER).unwrap();
 }
 
-/// Its log belongs to somebody else's blocks.
+/// The log belongs to the blocks of another file system.
 #[test]
 fn a_journal_that_was_never_replayed_gets_no_new_user() {
     let device = device(2 << 20);

@@ -1,5 +1,5 @@
-//! What a commit costs in flushes, as (flushes, forced writes) of each device. A change of these
-//! numbers is a change of what is promised, or of what it costs.
+//! The cost of a commit in flushes, as (flushes, forced writes) of each device. A change of these
+//! numbers is a change of a promise, or of its cost.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Group commit: callers share commits and wake together; a lone caller waits for nobody.
+//! Group commit: callers share commits and wake together; a lone caller never waits for others.
 
 use std::sync::Arc;
 

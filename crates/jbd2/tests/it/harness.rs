@@ -13,10 +13,10 @@ use testkit::Random;
 
 /// Blocks that the small file system has.
 pub(crate) const BLOCKS: u64 = 96;
-/// Where the log lies, in pieces that are out of order.
+/// The place of the log, in pieces that are out of order.
 const LOG_FIRST: u64 = 100;
 
-/// Which log, and where.
+/// The kind of a log and its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) block_bytes: u32,
@@ -137,7 +137,7 @@ pub(crate) struct Notes {
     pub(crate) begun: Mutex<Vec<Tid>>,
     pub(crate) aborted: Mutex<Vec<Error>>,
     pub(crate) home_flushes: Mutex<u64>,
-    /// What the next commit's ordered data does: how many blocks it writes, or its error.
+    /// The result of the next commit's ordered data: true if it writes blocks, or its error.
     pub(crate) ordered: Mutex<Result<bool, DeviceError>>,
 }
 
@@ -175,7 +175,7 @@ impl Client for Notes {
     }
 }
 
-/// What a block should hold.
+/// The expected contents of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     /// A journaled image of this version.
@@ -186,7 +186,7 @@ pub(crate) enum Held {
     Free,
 }
 
-/// What all blocks should hold.
+/// The expected contents of all blocks.
 pub(crate) type Model = BTreeMap<u64, Held>;
 
 /// A pattern that tells block and version. Some begin with the journal's magic number.
@@ -209,9 +209,9 @@ pub(crate) struct Small {
     pub(crate) journal: Arc<Journal>,
     pub(crate) notes: Arc<Notes>,
     buffers: BTreeMap<u64, Arc<Buffer>>,
-    /// What the blocks hold now.
+    /// The present contents of the blocks.
     pub(crate) model: Model,
-    /// What they hold after each transaction.
+    /// The contents after each transaction.
     pub(crate) after: BTreeMap<u32, Model>,
     /// Blocks freed by a transaction that is not durable yet.
     freed: Vec<(u64, Tid)>,
@@ -370,7 +370,7 @@ impl Small {
     }
 }
 
-/// That a recovered device holds what the model says.
+/// Checks that a recovered device has the contents of the model.
 pub(crate) fn check(kind: Kind, home: &MemoryDevice, model: &Model, context: &str) {
     let bytes = home.to_bytes();
     let size = kind.block_bytes as usize;

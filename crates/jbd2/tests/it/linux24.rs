@@ -79,7 +79,7 @@ fn write(journal: &Arc<Journal>, buffer: &Arc<Buffer>) {
     handle.finish().expect("it works");
 }
 
-/// Whether a block can be changed while its image is on its way to the log.
+/// Returns true if a block can be changed while its image is on its way to the log.
 fn can_change_in_log_io(policy: LogPolicy) -> bool {
     let kind = Kind::default();
     let gate = Arc::new(Gate {
@@ -115,7 +115,7 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
             *is_done.lock() = true;
         })
     };
-    // Time passes in a simulated world only when nobody else can do anything.
+    // Time passes in a simulated world only when no task can run.
     rt::sleep(Nanos::from_millis(50));
     let could_change = *is_done.lock();
     gate.open();
@@ -132,7 +132,8 @@ fn with(policy: LogPolicy, part: &str, word: &str) -> LogPolicy {
     policy.with(part, word).expect("there is such a part")
 }
 
-/// What a run gives in a simulated world, in which nothing depends on the speed of this machine.
+/// Returns the result of a run in a simulated world, in which nothing depends on the speed of this
+/// machine.
 fn simulated<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     sim::run(sim::Config::fair(1), run).expect("it ends").value
 }
@@ -172,8 +173,8 @@ fn traced(policy: LogPolicy, log_blocks: u32) -> (Arc<Journal>, Arc<Trace>) {
     (journal, trace)
 }
 
-/// How many commits writing so many blocks takes, one in a handle, without anybody waiting for
-/// them.
+/// Returns the number of commits that it takes to write this number of blocks, one in a handle,
+/// while no thread waits for them.
 fn commits_of(policy: LogPolicy, blocks: u64) -> u64 {
     let (journal, _) = traced(policy, 1025);
     for nr in 0..blocks {
@@ -200,7 +201,8 @@ fn a_transaction_closes_when_it_is_full_or_before() {
     }
 }
 
-/// What is still owed after somebody has waited for space in a log of four transactions.
+/// Returns the number of blocks still owed after a thread has waited for space in a log of four
+/// transactions.
 fn owed_after_checkpoint(policy: LogPolicy) -> u64 {
     let (journal, _) = traced(policy, 1025);
     for first in [0, 200, 400, 600] {
@@ -269,7 +271,7 @@ fn a_block_that_a_later_transaction_has_is_written_home_or_committed_first() {
     }
 }
 
-/// How many batches at most were on their way home at the same time.
+/// Returns the maximum number of batches that were on their way home at the same time.
 fn batches_underway(policy: LogPolicy) -> usize {
     let (journal, trace) = traced(policy, 1025);
     for first in [0, 250, 500] {

@@ -76,7 +76,7 @@ impl Image {
         copy
     }
 
-    /// Where the journal inode's blocks are, one by one.
+    /// Returns the places of the journal inode's blocks, one by one.
     fn journal_extents(&self) -> Vec<LogExtent> {
         let mut commands = String::new();
         for block in 0..1024 {

@@ -27,7 +27,7 @@ use crate::stress::{Started, start};
 const HOME: usize = 0;
 const LOG: usize = 1;
 
-/// What the checker knows of one transaction.
+/// A transaction as the checker knows it.
 #[derive(Default)]
 struct Logged {
     images: BTreeMap<u64, Arc<Block>>,
@@ -35,7 +35,7 @@ struct Logged {
     is_durable: bool,
 }
 
-/// What happened to a block's image after it was logged.
+/// The history of a block's image after it was logged.
 #[derive(Clone, Default)]
 struct Home {
     image: Option<Arc<Block>>,
@@ -45,14 +45,14 @@ struct Home {
 #[derive(Default)]
 struct Checker {
     transactions: BTreeMap<u32, Logged>,
-    /// Which transaction wrote a log block last.
+    /// The last transaction that wrote each log block.
     owner: BTreeMap<u64, u32>,
     home: BTreeMap<u64, Home>,
     /// Requests in flight, by batch.
     in_flight: BTreeMap<u64, (usize, Arc<Vec<Request>>)>,
     /// Homes that were complete when a flush in flight was submitted.
     flushing: BTreeMap<u64, Vec<u64>>,
-    /// Whether the log has been flushed since its last ordinary write was complete.
+    /// True if the log has been flushed since its last ordinary write was complete.
     is_log_flushed: bool,
     log_flushes: BTreeMap<u64, u64>,
     log_writes: u64,

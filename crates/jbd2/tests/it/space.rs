@@ -1,4 +1,4 @@
-//! Log space: the tail moves in large steps, nobody starves, and what is pinned is known.
+//! Log space: the tail moves in large steps, no thread starves, and pinned blocks are known.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ pub(crate) struct Bench {
     kind: Kind,
     pub(crate) journal: Arc<Journal>,
     buffers: Vec<Arc<Buffer>>,
-    /// What each thread knows to be durable.
+    /// The last transaction that each thread knows to be durable.
     durable: Vec<AtomicU64>,
     /// Held from the start of a handle to its end only where a thread changes the total, as a file
     /// system's locks are.
@@ -195,7 +195,7 @@ fn wait_a_little(seed: u64) {
     }
 }
 
-/// What only these tests want of the devices and the journal.
+/// Methods of devices and journal that only these tests need.
 trait ForTest {
     fn flush_for_test(&self) {}
     fn close_quietly(&self) -> bool {
